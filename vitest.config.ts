@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { SlowestFirst } from "./harness/setup/slowest-first.ts";
 import { TimesReporter } from "./harness/setup/times-reporter.ts";
 import { DEADLINE_MS, POLL_MS, TEST_DEADLINE_MS } from "./harness/waiting.ts";
 
@@ -25,6 +26,10 @@ export default defineConfig({
   test: {
     teardownTimeout: TEST_DEADLINE_MS,
     maxWorkers: 3, // two cores, and some files mostly wait
+    // A sequencer of our own would take precedence over the flag.
+    ...(!process.argv.some((flag) => flag.startsWith("--sequence.shuffle")) && {
+      sequence: { sequencer: SlowestFirst },
+    }),
     globalSetup: ["run-folder", "servers", "web-assets", "program"].map((name) => `harness/setup/${name}.ts`),
     reporters: ["default", new TimesReporter()],
     projects: [

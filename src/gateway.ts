@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Context } from "./sdk/context.ts";
+import { peerOf } from "./sdk/adapters/peer.ts";
 import { type TextResponse, denialResponse } from "./sdk/denials.ts";
 import type { IncomingRequest, LimitsMode } from "./sdk/guard.ts";
 import { type Keyrack, internalsOf } from "./sdk/internals.ts";
@@ -67,7 +68,11 @@ async function respond({ keyrack, mode, limits }: GatewayOptions, req: IncomingM
   if (anyOf.flat().includes("")) return errorResponse(400, "invalid_request", "scope_any must not have empty members.");
   if (scopes.length + anyOf.flat().length > SCOPES_MAX)
     return errorResponse(400, "invalid_request", `At most ${SCOPES_MAX} scopes.`);
-  const guard = internalsOf(keyrack).guard<IncomingMessage>({ scopes, limits }, anyOf);
+  const internals = internalsOf(keyrack);
+  // The peer is a proxy and never the client: without a trusted one, the client's address is not known.
+  const getIp = ({ socket, headers }: IncomingMessage): string | null =>
+    internals.trustedProxies.forwardedBy(peerOf(socket), joinHeader(headers["x-forwarded-for"]));
+  const guard = internals.guard<IncomingMessage>({ scopes, limits, getIp }, anyOf);
   const admitted = await guard.admit(req, toIncomingRequest(req, path, query));
   const { context, headers, denial } = admitted;
   admitted.done(denial?.status ?? 200, null);
@@ -93,6 +98,7 @@ function toIncomingRequest(req: IncomingMessage, path: string, query: URLSearchP
     path: splitUrl(uri ?? (path.slice(VERIFY.length) || "/")).path,
     authorization: headers.authorization,
     apiKey: joinHeader(headers["x-api-key"]),
+    userAgent: headers["user-agent"],
   };
 }
 

@@ -72,9 +72,23 @@ function types(outDir: string): void {
   if (status !== 0)
     throw new Error(`the types could not be built:
 ${stdout}`);
-  for (const file of readdirSync(outDir, { recursive: true, encoding: "utf8" })) {
-    if (file.endsWith(".d.ts")) pointAtScripts(join(outDir, file));
+  const used = new Set<string>();
+  for (const source of Object.values(ENTRIES))
+    addImported(used, join(outDir, source.replace(/^src\/(.*)\.ts$/, "$1.d.ts")));
+  for (const name of readdirSync(outDir, { recursive: true, encoding: "utf8" })) {
+    const file = join(outDir, name);
+    if (used.has(file)) pointAtScripts(file);
+    else if (file.endsWith(".d.ts")) rmSync(file); // the compiler writes the types of internals too
   }
+}
+
+const IMPORTED = /(?:from|import\(|import)\s*"(\.[^"]*)\.ts"/g;
+
+/** Adds a type file and those that it imports. */
+function addImported(used: Set<string>, file: string): void {
+  if (used.size === used.add(file).size) return;
+  for (const [, path = ""] of readFileSync(file, "utf8").matchAll(IMPORTED))
+    addImported(used, resolve(file, "..", `${path}.d.ts`));
 }
 
 /** The sources import each other by `.ts`; the package has only `.js` and `.d.ts`. */

@@ -13,6 +13,7 @@ export type CommandRow = {
 
 const PROJECT = ["id", "slug", "name", "created_at"];
 const TENANT = ["id", "external_id", "name", "created_at"];
+const PLAN = ["id", "slug", "name", "tenants", "max_keys", "key_ttl_days", "created_at"];
 const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expires_at", "revoked_at"];
 const SECRET_KEY = ["id", "display_prefix", "env", "name", "power", "last_used_at", "expires_at", "revoked_at"];
 const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
@@ -36,6 +37,12 @@ export const commandMap: Record<string, CommandRow> = {
   "POST /v1/tenants/{id}/resume": { command: "tenant resume" },
   "DELETE /v1/tenants/{id}": { command: "tenant delete" },
   "POST /v1/tenants/{id}/embed_tokens/revoke": { command: "tenant revoke-embed-tokens" },
+  "POST /v1/plans": { command: "plan create" },
+  "GET /v1/plans": { command: "plan list", columns: PLAN },
+  "GET /v1/plans/{id}": { command: "plan show" },
+  "PATCH /v1/plans/{id}": { command: "plan update" },
+  "DELETE /v1/plans/{id}": { command: "plan delete" },
+  "POST /v1/quota_grants/{id}/void": { command: "quota void" },
   "POST /v1/keys": { command: "key create", quiet: "key", secret: "key" },
   "GET /v1/keys": { command: "key list", columns: KEY },
   "GET /v1/keys/{id}": { command: "key show" },
@@ -45,6 +52,7 @@ export const commandMap: Record<string, CommandRow> = {
   "POST /v1/keys/{id}/disable": { command: "key disable" },
   "POST /v1/keys/{id}/enable": { command: "key enable" },
   "GET /v1/keys/{id}/usage": { command: "key usage" },
+  "GET /v1/keys/{id}/ip_report": { command: "key ip-report", quiet: "key_id" },
   "POST /v1/secret_keys": { command: "secret-key create", quiet: "key", secret: "key" },
   "GET /v1/secret_keys": { command: "secret-key list", columns: SECRET_KEY },
   "GET /v1/secret_keys/{id}": { command: "secret-key show" },
@@ -107,6 +115,12 @@ export const calledElsewhere: Record<string, string> = {
   "POST /v1/auth/me/password": "the web pages",
   "GET /v1/instance": "the web pages",
   "POST /v1/keys/lookup": "the web pages; a key must not be an argument, which process lists show",
+  "GET /v1/keys/{id}/quotas": "keyrack quota show",
+  "GET /v1/tenants/{id}/quotas": "keyrack quota show",
+  "GET /v1/keys/{id}/quotas/{quota_id}/grants": "keyrack quota grants",
+  "GET /v1/tenants/{id}/quotas/{quota_id}/grants": "keyrack quota grants",
+  "POST /v1/keys/{id}/quotas/{quota_id}/grants": "keyrack quota grant",
+  "POST /v1/tenants/{id}/quotas/{quota_id}/grants": "keyrack quota grant",
   "POST /v1/bulk/keys": "keyrack key bulk",
   "GET /v1/self": "keyrack self show",
   "POST /v1/self/revoke": "keyrack self revoke",

@@ -1,4 +1,4 @@
-// Takes the pictures of docs/dashboard.md: starts the demonstration and visits its pages in a browser, in a light, a dark
+// Takes the pictures of docs/dashboard.md and docs/people.md: starts the demonstration and visits its pages in a browser, in a light, a dark
 // and a phone-sized window. `npm run screenshots -- DIR` takes every page, into DIR instead of docs/images.
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
@@ -23,11 +23,15 @@ const OTHERS = {
   projects: "Projects",
   audit: "Audit",
   portal: "Portal",
+  plans: "Plans",
   developers: "Developers",
   members: "Members",
   settings: "Settings",
   instance: "Instance",
 };
+
+/** Pages behind links in mail. They use their token only when a button is pressed. */
+const LINKED = ["verify", "reset", "invite"];
 
 type Demo = { url: string; owner_email: string; owner_password: string };
 
@@ -35,10 +39,17 @@ async function takePictures(demo: Demo, pages: Record<string, string>, folder: s
   const { url } = demo;
   const browser = await launchBrowser();
   for (const [look, options] of LOOKS) {
-    const { page, context } = await visit(browser, `${url}/#/login`, options);
+    const { page, context } = await visit(browser, url, options);
+    for (const name of LINKED) {
+      await page.goto(`${url}/#/${name}?token=example`);
+      await page.locator("form").waitFor();
+      await page.screenshot({ path: `${folder}/pages-${name}-${look}.png`, animations: "disabled" });
+    }
+    await page.goto(`${url}/#/login`);
     await page.getByLabel("Email", { exact: true }).fill(demo.owner_email);
     await page.getByLabel("Password", { exact: true }).fill(demo.owner_password);
     await page.getByRole("button", { name: "Log in" }).click();
+    await page.mouse.move(0, 0); // what is below the pointer looks different
     for (const [name, title] of Object.entries(pages)) {
       await page.getByRole("heading", { level: 1 }).waitFor();
       await page.goto(`${url}/#/w/demo/live/${name}`);

@@ -5,128 +5,68 @@ import { readdirSync } from "node:fs";
 import * as auditChains from "../src/store/offline/audit-chains.ts";
 import { expectedCheckpoints, listTables, readContents } from "../src/store/offline/contents.ts";
 import type { Source } from "../src/store/offline/source.ts";
-import { readSeries, type SeriesQuery } from "../src/store/offline/series.ts";
+import { readSeries } from "../src/store/offline/series.ts";
 import { exportBucket } from "../src/store/offline/usage-export.ts";
 import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
 import { listAuditRows } from "../src/store/queries/audit.ts";
-import {
-  countWorkingKeys,
-  projectsWithKeysOf,
-  revokeWorkingKeys,
-  sizesOfWorkingKeys,
-  touchKeysOf,
-} from "../src/store/queries/cascades.ts";
+import * as cascades from "../src/store/queries/cascades.ts";
+import { cellUpsert, nextExcess } from "../src/store/queries/idempotency-cells.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
-import { noticesOf } from "../src/store/queries/key-notices.ts";
+import { addKeyNetworks, seenNetworks } from "../src/store/queries/key-networks.ts";
+import { lastUsesOf, lastUseUpsert } from "../src/store/queries/last-uses.ts";
+import { insertNotices, noticesOf } from "../src/store/queries/key-notices.ts";
 import { keyUses, telemetryDayUpsert } from "../src/store/queries/idle-keys.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
-import {
-  capExpiries,
-  changeKeys,
-  countEligible,
-  eligibleKeys,
-  rangeEnd,
-  type BulkSelection,
-} from "../src/store/queries/key-bulk.ts";
-import { KEY_STATES, keysByIds, walkKeys, walkTexts, type KeyWalk } from "../src/store/queries/key-search.ts";
+import { capExpiries, changeKeys, countEligible, eligibleKeys, rangeEnd } from "../src/store/queries/key-bulk.ts";
+import { keysByIds } from "../src/store/queries/key-search.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
 import { deleteNodes, fleetOf, nodesByKeys } from "../src/store/queries/nodes.ts";
+import { listGrants } from "../src/store/queries/quota-grants.ts";
+import { findMeteredHours, writeParts } from "../src/store/queries/metering.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
 import { listLive } from "../src/store/queries/page.ts";
 import { changesSince, headsByIds, snapshotChunk } from "../src/store/queries/policy.ts";
 import { saveCounters } from "../src/store/queries/rate-counters.ts";
-import { findLostStops, findResumed, readReplacedState, type StoppedKey } from "../src/store/queries/restore.ts";
+import {
+  findLostStops,
+  findMovedBalances,
+  findResumed,
+  findWidened,
+  readReplacedState,
+} from "../src/store/queries/restore.ts";
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
 import { firstAllowedAt, tenantMonths, tenantMonthUpsert, usageDayUpsert } from "../src/store/queries/usage.ts";
 import { listUsers, usersByIds } from "../src/store/queries/users.ts";
+import { builtForSearch } from "./statements-search.ts";
+import {
+  after,
+  auditFilter,
+  bulk,
+  day,
+  keyLastUse,
+  keyNetwork,
+  month,
+  range,
+  revocation,
+  rollup,
+  scopes,
+  selections,
+  series,
+  stopped,
+  usageGroup,
+  workspace_id,
+} from "./statement-arguments.ts";
 import "../src/store/engine/group-commit.ts";
 
 export type StatementList = Record<Dialect, string[]>;
 
 const QUERIES = new URL("../src/store/queries/", import.meta.url);
-const workspace_id = "w";
-const after = { created_at: 1, id: "i" };
-const selections = [
-  { workspace_id, project_id: "p", env: null, tenants: [], defaults: "[]", caps: 0, limit: 1 },
-  { workspace_id, project_id: "p", env: "live", tenants: ["t", "u"], defaults: "[]", caps: 7, limit: 1 },
-] as const;
-const day = { workspace_id, key_id: "k", day: 1, requests: 1, errors: 0 };
-const month = { workspace_id, month: 1, env: "live", tenant_id: "t", project_id: "p", requests: 1 } as const;
-const scopes = [
-  { workspace_id, project_id: "p" },
-  { workspace_id, project_id: "p", tenant_id: "t" },
-];
-const revocation = { cause: "tenant_deleted", reason: "tenant deleted", revoked_at: 1 } as const;
-const inState = {
-  workspace_id,
-  projects: ["p"],
-  project_id: "p",
-  tenant_id: "t",
-  env: "live",
-  now: 1,
-  until: 2,
-} as const;
-const bulk: BulkSelection[] = [
-  { workspace_id, action: "rotate", now: 1, before: "k" },
-  {
-    ...inState,
-    action: "enable",
-    before: "k",
-    ids: ["i"],
-    tenant_ids: ["t", "u"],
-    scope: "s",
-    prefix: "kr",
-    state: "quarantined",
-    created_before: 2,
-    created_after: 1,
-    unused_since: 1,
-  },
-  { workspace_id, action: "disable", now: 1, before: "k", tenant_ids: ["t"], state: "expired" },
-  { workspace_id, action: "cap_expiry", now: 1, before: "k", lives: { max: [{ id: "p", ms: 1 }], earliest: 1 } },
-];
-const range = { after, upTo: after };
-const sets: KeyWalk["set"][] = [...KEY_STATES, "unrevoked", "all"];
-const walks = sets.flatMap((set) =>
-  [true, false].map((byTenant): KeyWalk => {
-    const scope = { workspace_id, projects: ["p"], project_id: "p", tenant_id: "t", isDeleting: true, byTenant };
-    return { ...scope, set, now: 1, until: 2, limit: 1, after: { at: 1, id: "i" } };
-  }),
-);
-const auditFilter = {
-  before_seq: 9,
-  order: "desc",
-  actions: ["api_key.created"],
-  actor_type: "user",
-  actor_id: "u",
-  target_type: "api_key",
-  target_id: "k",
-} as const;
-const usageGroup = { workspace_id, kind: "tag:t", project_id: "p", env: "live", tenant: "t", name: "n" } as const;
-const rollup = { group_id: 1, grain: 1, start: 1, outcome: "o", requests: 1, errors: 0, units: 1, detail: "" };
-const series: SeriesQuery = {
-  workspace_id,
-  base: { ...usageGroup, projects: null },
-  listed: { ...usageGroup, projects: null },
-  group_by: "tenant",
-  outcome: "allowed",
-  top: 1,
-  latency: true,
-  range: { edges: [0, 3_600_000], grain: 2 },
-  now: 1,
-  head: {},
-};
-const stopped: StoppedKey[] = [
-  { id: "k", kind: "api_keys" },
-  { id: "s", kind: "secret_keys" },
-];
-
 /** Functions that build SQL, by name. */
 const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
-  walkKeys: (on) => walks.map((walk) => walkKeys(on, walk)),
-  walkTexts: (on) => walks.map((walk) => walkTexts(on, walk)),
+  ...builtForSearch,
   rangeEnd: (on) => bulk.map((selection) => rangeEnd(on, selection, after, 2)),
   eligibleKeys: (on) => bulk.map((selection) => eligibleKeys(on, selection, range, 1)),
   countEligible: (on) => bulk.map((selection) => countEligible(on, selection, range)),
@@ -138,16 +78,21 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     capExpiries(on, { workspace_id, project_id: "p", ids: ["i"] }, { ms: 1, earliest: 1, policy_version: 1 }),
   ],
   keyUses: (on) =>
-    [undefined, ["i"]].map((ids) =>
-      keyUses(on, { workspace_id, project_id: "p", env: ids ? "live" : undefined, now: 1, ids }, range),
+    [["i"], { after: "i", upTo: "k" }].map((ids) =>
+      keyUses(on, { workspace_id, project_id: "p", env: "live", now: 1 }, ids),
     ),
   telemetryDayUpsert: (on) => [
     telemetryDayUpsert.write(on, [{ project_id: "p", env: "live", day: 1, last_at: 1, sampled: 0 }]),
   ],
   noticesOf: (on) => [noticesOf(on, ["i"])],
+  insertNotices: (on) => [insertNotices(on, [{ key_id: "k", kind: "idle", threshold: 1, due_at: 1 }])],
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],
+  listGrants: (on) => [
+    listGrants(on, { subject_id: "s", env: "live", quota_id: "q" }, null, 1),
+    listGrants(on, { subject_id: "s", env: "live", quota_id: "q" }, { created_at: 1, id: "i" }, 1),
+  ],
   fleetOf: (on) => [
     fleetOf(on, { workspace_id, isTest: true, limit: 1 }),
     fleetOf(on, { workspace_id, project_id: "p", projects: ["p"], isTest: false, newest: true, limit: 1 }),
@@ -157,17 +102,23 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
       listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 }),
       listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1, ...auditFilter }),
     ]),
-  countWorkingKeys: (on) => scopes.map((scope) => countWorkingKeys(on, scope, 1)),
-  sizesOfWorkingKeys: (on) => scopes.map((scope) => sizesOfWorkingKeys(on, scope, 1, 1)),
+  countWorkingKeys: (on) => scopes.map((scope) => cascades.countWorkingKeys(on, scope, 1)),
+  sizesOfWorkingKeys: (on) => scopes.map((scope) => cascades.sizesOfWorkingKeys(on, scope, 1, 1)),
   revokeWorkingKeys: (on) =>
     scopes.flatMap((scope) => [
-      revokeWorkingKeys(on, scope, { ...revocation, policy_version: 1 }, 1),
-      revokeWorkingKeys(on, scope, { ...revocation, policy_version: null }, 1),
+      cascades.revokeWorkingKeys(on, scope, { ...revocation, policy_version: 1 }, 1),
+      cascades.revokeWorkingKeys(on, scope, { ...revocation, policy_version: null }, 1),
     ]),
-  touchKeysOf: (on) => scopes.map((scope) => touchKeysOf(on, scope, 1, 1)),
+  touchKeysOf: (on) => scopes.map((scope) => cascades.touchKeysOf(on, scope, 1, 1)),
   projectsWithKeysOf: (on) =>
-    [true, false].map((deleted) => projectsWithKeysOf(on, { workspace_id, tenant_id: "t", deleted })),
+    [true, false].map((deleted) => cascades.projectsWithKeysOf(on, { workspace_id, tenant_id: "t", deleted })),
+  cellUpsert: (on) => [cellUpsert.write(on, [{ workspace_id, env: "live", records: 1, stored_bytes: 1 }])],
+  nextExcess: (on) => [on.all(nextExcess(on, { workspace_id, env: "live" }))],
   findKeyOwners: (on) => [findKeyOwners(on, workspace_id, ["k"])],
+  addKeyNetworks: (on) => [addKeyNetworks(on, [keyNetwork])],
+  lastUseUpsert: (on) => [lastUseUpsert.write(on, [keyLastUse])],
+  lastUsesOf: (on) => [lastUsesOf(on, "w", ["k"])],
+  seenNetworks: (on) => [seenNetworks(on, { keys: ["k"], from: 1, to: 2 })],
   findOwnedIds: (on) => [
     findOwnedIds(on, "projects", workspace_id, ["p"]),
     findOwnedIds(on, "tenants", workspace_id, ["t"]),
@@ -204,6 +155,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
       tenantMonths(on, { workspace_id, projects: env ? ["p"] : null, env, from: 1, to: 2 }),
     ),
   findGroups: (on) => [findGroups(on, [usageGroup])],
+  findMeteredHours: (on) => [findMeteredHours(on, 1, [1])],
+  writeParts: (on) => [writeParts(on, [{ hour: 1, group_id: 1, parts: "[]", sent: 0 }])],
   findRollups: (on) => [findRollups(on, [rollup])],
   insertGroups: (on) => [insertGroups(on, [{ ...usageGroup, id: 1 }])],
   writeRollups: (on) => [writeRollups(on, [rollup])],
@@ -215,6 +168,14 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     findResumed(source, [
       { id: "k", kind: "api_keys" },
       { id: "t", kind: "tenants" },
+    ]),
+  ],
+  findWidened: (_on, source) => [
+    findWidened(source, [{ id: "k", kind: "tenants", allowed_cidrs: "[]", ip_mode: "enforce" }]),
+  ],
+  findMovedBalances: (_on, source) => [
+    findMovedBalances(source, [
+      { subject_id: "t", env: "live", quota_id: "q", calendar: "none", period_start: 0, spent: 1 },
     ]),
   ],
   findLostStops: (_on, source) => [
@@ -239,9 +200,9 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
-  `claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
-   listProjects listTenants pageAfter chunkQuery changesQuery withSuspended servedTo fieldsFor BULK_ACTIONS BULK_STATES
-   inRange isIn KEY_STATES selectKeys notRevoked`.split(/\s+/),
+  `tallyCell claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
+   listProjects listTenants pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor BULK_ACTIONS BULK_STATES
+   inRange isIn notLookedUp KEY_STATES selectKeys notRevoked keysWith rateLimits scopesWithin`.split(/\s+/),
 );
 
 /** Exported functions and tables of src/store/queries that this file does not know. */

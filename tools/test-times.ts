@@ -12,8 +12,14 @@ export function overBudget({ seconds, cpu_seconds, files }: TestTimes): string[]
   const slow = files
     .filter((file) => file.cpu_seconds > BUDGET.file_cpu_seconds)
     .map(({ file, cpu_seconds: used }) => `${file}: ${used} s of CPU, budget ${BUDGET.file_cpu_seconds}`);
+  const large = files.flatMap(({ file, large_values = [] }) =>
+    large_values.map(
+      (test) => `${file}: a large value in a matcher of "${test}"; compare a length, a hash or a boolean`,
+    ),
+  );
   return [
     ...slow,
+    ...large,
     ...(seconds > BUDGET.seconds ? [`the run: ${seconds} s, budget ${BUDGET.seconds}`] : []),
     ...(cpu_seconds > BUDGET.cpu_seconds ? [`the run: ${cpu_seconds} s of CPU, budget ${BUDGET.cpu_seconds}`] : []),
   ];

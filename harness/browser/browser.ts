@@ -40,6 +40,23 @@ export function launchBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath, args: FLAGS });
 }
 
+let shared: Browser | undefined;
+
+/**
+ * The browser of this test process, launched by the first file that needs one: every test has a context of its own, and a
+ * launch takes more CPU time than most tests. It ends with the process; after a crash the next file launches another. Its
+ * files are in the run's folder, because the file's own must be empty at its end (harness/setup/leftovers.ts).
+ */
+export async function sharedBrowser(): Promise<Browser> {
+  const { TMPDIR: own, KEYRACK_TEST_RUN: run = own } = process.env;
+  process.env.TMPDIR = run;
+  try {
+    return shared?.isConnected() ? shared : (shared = await launchBrowser());
+  } finally {
+    process.env.TMPDIR = own;
+  }
+}
+
 export type Visit = AsyncDisposable & {
   page: Page;
   context: BrowserContext;

@@ -1,9 +1,9 @@
-// A browser and an instance that all tests of a file share.
+// A browser, and an instance that all tests of a file share.
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll } from "vitest";
 import { lastMail, logIn, PASSWORD, team, type Team } from "../instances/people.ts";
 import { testInstance, type TestInstance } from "../instances/test-instance.ts";
-import { launchBrowser } from "./browser.ts";
+import { sharedBrowser } from "./browser.ts";
 
 export type BrowserSuite = { readonly browser: Browser; readonly instance: TestInstance };
 
@@ -11,12 +11,10 @@ export type BrowserSuite = { readonly browser: Browser; readonly instance: TestI
 export function useBrowserSuite(): BrowserSuite {
   const suite: Partial<{ browser: Browser; instance: TestInstance }> = {};
   beforeAll(async () => {
-    [suite.browser, suite.instance] = await Promise.all([launchBrowser(), testInstance("sqlite")]);
+    suite.browser = await sharedBrowser();
+    suite.instance = await testInstance("sqlite");
   });
-  afterAll(async () => {
-    await suite.browser?.close();
-    await suite.instance?.[Symbol.asyncDispose]();
-  });
+  afterAll(() => suite.instance?.[Symbol.asyncDispose]());
   return suite as BrowserSuite;
 }
 

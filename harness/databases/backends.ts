@@ -1,5 +1,5 @@
 // The databases a suite runs on: `for (const back of backends) describe(…)`, with a fresh database for each test.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inject } from "vitest";
@@ -14,15 +14,36 @@ export type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<voi
 export const postgresUrl: string | null = inject("postgres");
 export const backends: readonly Backend[] = postgresUrl ? ["sqlite", "postgres"] : ["sqlite"];
 
-/** A database of its own for an instance; on PostgreSQL a copy of a migrated template, because migrating is slow. */
+/** A database of its own for an instance: a copy of a migrated one, because migrating is slow. */
 export async function readyDatabase(back: Backend): Promise<FreshDatabase> {
-  if (back === "sqlite") return freshDatabase(back);
+  if (back === "sqlite") {
+    const database = await freshDatabase(back);
+    if (database.target.kind === "sqlite") writeFileSync(database.target.file, await migratedFile(), { mode: 0o600 });
+    return database;
+  }
   if (!postgresUrl) throw new Error("there is no PostgreSQL in this run");
-  const database = await copyTemplate(postgresUrl, inject("template"), async (url) => {
-    const store = await openStore({ kind: "postgres", url, pool: 1 }, { now: Date.now, fatal: console.error });
-    await store.close();
-  });
+  const database = await copyTemplate(postgresUrl, inject("template"), (url) =>
+    migrate({ kind: "postgres", url, pool: 1 }),
+  );
   return { target: { kind: "postgres", url: database.url, pool: 4 }, dispose: () => database.drop() };
+}
+
+async function migrate(target: DatabaseTarget): Promise<void> {
+  await (await openStore(target, { now: Date.now, fatal: console.error })).close();
+}
+
+let migrated: Promise<Buffer> | undefined;
+
+/** The bytes of a migrated SQLite file without rows, made once per test process. */
+export function migratedFile(): Promise<Buffer> {
+  return (migrated ??= (async () => {
+    const { target, dispose } = await freshDatabase("sqlite");
+    if (target.kind !== "sqlite") throw new Error("not a file");
+    await migrate(target);
+    const bytes = readFileSync(target.file);
+    await dispose();
+    return bytes;
+  })());
 }
 
 /** An empty database of its own. Dispose it after the store is closed. */

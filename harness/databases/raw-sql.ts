@@ -3,6 +3,7 @@ import Database from "better-sqlite3";
 import { connectPostgres } from "../../src/store/postgres/client.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { DEADLINE_MS, until } from "../waiting.ts";
+import { withKept } from "./kept-connections.ts";
 
 export type Row = Record<string, string | number | null | Uint8Array>;
 
@@ -35,8 +36,10 @@ export async function openRaw(target: DatabaseTarget): Promise<Raw> {
   };
 }
 
-/** Runs one statement on a connection of its own. */
+/** Runs one statement. */
 export async function rawSql(target: DatabaseTarget, sql: string, values: (string | number)[] = []): Promise<Row[]> {
+  if (target.kind === "postgres")
+    return withKept(target.url, async (client) => (await client.query(sql, values)).rows as Row[]);
   const raw = await openRaw(target);
   try {
     return await raw.all(sql, values);

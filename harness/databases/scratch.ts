@@ -37,7 +37,7 @@ async function withDatabase<T>(server: string, work: (url: string) => Promise<T>
   openDatabases.add(name);
   return withPostgres(server, async (admin) => {
     try {
-      await admin.query(`create database ${name} template template0 encoding 'UTF8'`);
+      await admin.query(`create database ${name} template template0 strategy file_copy encoding 'UTF8'`);
       const url = new URL(server);
       url.pathname = `/${name}`;
       return await work(url.href);

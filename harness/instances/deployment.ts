@@ -1,6 +1,6 @@
 // A deployment that a test starts, stops, backs up and restores: its data dir, database and address survive restarts, so
 // that clients reconnect.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
@@ -9,7 +9,7 @@ import { loadSettings } from "../../src/config/load.ts";
 import type { SettingName, Settings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { readyDatabase, type Backend } from "../databases/backends.ts";
+import { migratedFile, readyDatabase, type Backend } from "../databases/backends.ts";
 import { CHEAP, neverOverloaded } from "./local-instance.ts";
 import { portOf, stableAddress } from "../processes/stable-address.ts";
 
@@ -27,7 +27,9 @@ export type Deployment = AsyncDisposable & {
 export async function deployment(back: Backend, fixed: Flags = {}): Promise<Deployment> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const database = back === "postgres" ? await readyDatabase(back) : null;
-  const target: DatabaseTarget = database?.target ?? { kind: "sqlite", file: join(dir, "keyrack.db") };
+  const file = join(dir, "keyrack.db");
+  const target: DatabaseTarget = database?.target ?? { kind: "sqlite", file };
+  if (!database) writeFileSync(file, await migratedFile(), { mode: 0o600 });
   const address = await stableAddress();
   const logs: string[] = [];
   const log = createLog({ level: "debug", write: (line) => logs.push(line) });

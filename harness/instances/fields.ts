@@ -21,4 +21,6 @@ export const KEY_FIELDS = [
   "last_used_at",
   "disabled_at",
   "disabled_reason",
+  "allowed_cidrs",
+  "ip_mode",
 ];

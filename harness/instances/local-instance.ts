@@ -1,4 +1,5 @@
 // A whole instance in this process: real HTTP on a given database, every response validated against its schema.
+import { request } from "node:http";
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import type { Clock } from "../../src/domain/core/clock.ts";
@@ -86,12 +87,31 @@ export async function send(
   if (credential !== null) headers.authorization = `Bearer ${credential}`;
   const content = options.raw ?? (body === undefined ? undefined : JSON.stringify(body));
   if (content !== undefined) headers["content-type"] = "application/json";
-  const response = await fetch(url + path, {
-    method,
-    headers: { ...headers, ...options.headers },
-    ...(content !== undefined && { body: content }),
+  return exchange(url + path, method, { ...headers, ...options.headers }, content);
+}
+
+/** `node:http` takes less than half the CPU time of `fetch`, which is most of what a call costs. */
+function exchange(url: string, method: string, headers: Record<string, string>, content = ""): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, { method, headers }, (incoming) => {
+      let text = "";
+      incoming.setEncoding("utf8");
+      incoming.on("data", (chunk: string) => (text += chunk));
+      incoming.on("error", reject);
+      incoming.on("end", () => {
+        const received = new Headers();
+        for (const [name, values = []] of Object.entries(incoming.headersDistinct))
+          for (const value of values) received.append(name, value);
+        const isJson = received.get("content-type")?.startsWith("application/json");
+        resolve({
+          status: incoming.statusCode ?? 0,
+          headers: received,
+          text,
+          body: isJson && text ? JSON.parse(text) : text,
+        });
+      });
+    });
+    outgoing.on("error", reject);
+    outgoing.end(content);
   });
-  const text = await response.text();
-  const isJson = response.headers.get("content-type")?.startsWith("application/json");
-  return { status: response.status, headers: response.headers, text, body: isJson && text ? JSON.parse(text) : text };
 }

@@ -1,8 +1,15 @@
-// Users for tests: accounts, sessions and mailboxes, through the real endpoints and the real mail folder.
+// Users for tests: accounts, sessions and mailboxes, with the real mail folder.
 import { join } from "node:path";
 import { expect } from "vitest";
 import { readMailbox, type ReceivedMail } from "./mailbox.ts";
+import { unknownCaller } from "../../src/domain/auth/password-queue.ts";
+import { emailVerified, userCreated } from "../../src/domain/auth/user-events.ts";
+import { newUser } from "../../src/domain/auth/users.ts";
 import type { Role } from "../../src/domain/core/actor.ts";
+import type { Ctx } from "../../src/domain/core/context.ts";
+import { mutate } from "../../src/domain/core/mutate.ts";
+import { normalizeEmail } from "../../src/kernel/emails.ts";
+import { insertUser } from "../../src/store/queries/users.ts";
 import type { TestInstance } from "./test-instance.ts";
 
 export const PASSWORD = "correct horse battery staple";
@@ -52,8 +59,23 @@ export async function logIn(r: TestInstance, email: string, password = PASSWORD,
   return { id: reply.body.user.id, email, password, session: reply.body.token, session_id: reply.body.id };
 }
 
-export async function person(r: TestInstance, options: { verified?: boolean; email?: string } = {}): Promise<Person> {
-  return logIn(r, await account(r, options.email, PASSWORD, options.verified ?? true));
+/** A verified account, stored as signing up and following the mailed link would. */
+async function storedAccount({ app: { services } }: TestInstance, email: string): Promise<string> {
+  const password_phc = await services.passwords.hash(unknownCaller({}), PASSWORD);
+  const row = newUser(services, { email, email_key: normalizeEmail(email), password_phc }, true);
+  const ctx: Ctx = { services, actor: { kind: "user", user_id: row.id } };
+  await mutate(ctx, { workspace_id: null }, async (tx) => {
+    await insertUser.run(tx, row);
+    return { value: undefined, events: [userCreated(row.id), emailVerified(row.id)] };
+  });
+  return email;
+}
+
+export async function person(
+  r: TestInstance,
+  { verified = true, email = freshEmail() }: { verified?: boolean; email?: string } = {},
+): Promise<Person> {
+  return logIn(r, await (verified ? storedAccount(r, email) : account(r, email, PASSWORD, false)));
 }
 
 export type Team = { id: string; slug: string; owner: Person; key: string };

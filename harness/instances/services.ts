@@ -13,12 +13,15 @@ import { CredentialCache } from "../../src/domain/auth/credential-cache.ts";
 import { NodeRegistry } from "../../src/domain/policy/node-registry.ts";
 import { Passwords } from "../../src/domain/auth/password.ts";
 import { databaseClaims } from "../../src/domain/limits/idempotency.ts";
+import { QuotaBank } from "../../src/domain/quotas/bank.ts";
 import { WrittenBytes } from "../../src/domain/limits/written-bytes.ts";
 import { KnownIds } from "../../src/domain/usage/known-ids.ts";
+import { MeterState } from "../../src/domain/metering/state.ts";
 import { SeriesState } from "../../src/domain/usage/series-state.ts";
 import { openCounters } from "../../src/domain/limits/counters.ts";
 import { newMutationCounts } from "../../src/domain/health/mutation-counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
+import { OverviewCache } from "../../src/domain/workspaces/overview-cache.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
 import { Bodies } from "../../src/fairness/bodies.ts";
@@ -113,13 +116,23 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
       redisUrls: null,
       onRedisFailure: "local",
     }),
+    quotas: new QuotaBank({
+      store,
+      clock,
+      log,
+      definitions: shares.of("quota_definitions"),
+      balances: shares.of("quota_balances"),
+      leases: shares.of("leases"),
+    }),
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),
     series: new SeriesState(),
+    meter: new MeterState(),
     scannerKeys: null,
     worker: { leads: true, failing: new Set<string>() },
     setup: { claimed: false, unclaimedUntil: 0 },
     statusCache: { until: 0, status: undefined },
+    overviews: new OverviewCache(clock, shares.of("overviews")),
     mutationCounts: newMutationCounts(),
     shutdown: new AbortController(),
   } satisfies Partial<Services> as Services; // the domain alone does not use what is missing

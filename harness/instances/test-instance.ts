@@ -7,13 +7,16 @@ import { expect } from "vitest";
 import { startLocalInstance, type CallOptions, type Reply } from "./local-instance.ts";
 import type { RunningInstance } from "../../src/server/start.ts";
 import type { SettingName } from "../../src/config/settings.ts";
-import type { SessionActor } from "../../src/domain/core/actor.ts";
+import type { Vendor } from "../../src/domain/core/actor.ts";
 import type { Ctx } from "../../src/domain/core/context.ts";
 import type { PasswordCost } from "../../src/domain/auth/password.ts";
 import { createSecretKey } from "../../src/domain/keys/secret-keys.ts";
+import { createProject } from "../../src/domain/workspaces/projects.ts";
+import { createTenant } from "../../src/domain/workspaces/tenants.ts";
+import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { readyDatabase, type Backend } from "../databases/backends.ts";
-import { testClock, type TestClock } from "./test-services.ts";
+import { keyActor, testClock, type TestClock } from "./test-services.ts";
 import { rawSql, type Row } from "../databases/raw-sql.ts";
 import { DEADLINE_MS } from "../waiting.ts";
 
@@ -102,42 +105,45 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
 }
 
 let made = 0;
+/** Audit rows of a new workspace: itself, its three keys, project and tenant. */
+const SETUP_ACTIONS = 6;
 
 async function makeWorkspace(app: RunningInstance, call: TestInstance["call"]): Promise<Workspace> {
   const slug = `w-${process.pid}-${++made}`;
-  const { body } = await call(app.bootstrap.token, "POST /v1/workspaces", { name: "Test", slug });
-  const id = body.workspace.id as string;
-  const owner = body.secret_key.key as string;
-  const test = await call(owner, "POST /v1/secret_keys", { env: "test" });
+  const { services } = app;
+  const { workspace: created, secret_key } = await createWorkspace(
+    { services, actor: { kind: "bootstrap" } },
+    { name: "Test", slug, env: "live" },
+  );
+  const { id } = created;
+  const owner: Ctx<Vendor> = { services, actor: keyActor(id, secret_key) };
   // A key minted by an admin's session has no owner authority. Sessions themselves are tested elsewhere.
-  const actor: SessionActor & { workspace_id: string; role: "admin" } = {
-    kind: "session",
-    id: app.services.newId(),
-    user_id: app.services.newId(),
-    workspace_id: id,
-    role: "admin",
+  const admin: Ctx<Vendor> = {
+    services,
+    actor: { kind: "session", id: services.newId(), user_id: services.newId(), workspace_id: id, role: "admin" },
   };
-  const ctx: Ctx<typeof actor> = { services: app.services, actor };
-  const admin = await createSecretKey(ctx, { env: "live" });
-  const project = await call(owner, "POST /v1/projects", { name: "API", slug: "api" });
-  const tenant = await call(owner, "POST /v1/tenants", { external_id: "customer" });
-  const keys = { sk_owner: owner, sk_admin: admin.key, sk_test: test.body.key as string };
+  const [test, adminKey, project, tenant] = await Promise.all([
+    createSecretKey(owner, { env: "test" }),
+    createSecretKey(admin, { env: "live" }),
+    createProject(owner, { name: "API", slug: "api" }),
+    createTenant(owner, { external_id: "customer" }),
+  ]);
+  const keys = { sk_owner: secret_key.key, sk_admin: adminKey.key, sk_test: test.key };
   const log = async (): Promise<{ action: string }[]> =>
-    (await call(owner, "GET /v1/audit_logs?limit=200")).body.data as { action: string }[];
-  const before = (await log()).length;
+    (await call(keys.sk_owner, "GET /v1/audit_logs?limit=200")).body.data as { action: string }[];
   const workspace: Workspace = {
     id,
     slug,
     keys,
-    keyIds: { sk_owner: body.secret_key.id, sk_admin: admin.id, sk_test: test.body.id },
-    project_id: project.body.id,
-    tenant_id: tenant.body.id,
+    keyIds: { sk_owner: secret_key.id, sk_admin: adminKey.id, sk_test: test.id },
+    project_id: project.id,
+    tenant_id: tenant.id,
     call: (as, route, content, options) =>
       call(as === null ? null : as === "bootstrap" ? app.bootstrap.token : keys[as], route, content, options),
-    actions: async () => (await log()).slice(before).map(({ action }) => action),
+    actions: async () => (await log()).slice(SETUP_ACTIONS).map(({ action }) => action),
     mint: async (more = {}) => {
       const want = { project_id: workspace.project_id, tenant_id: workspace.tenant_id, env: "live", ...more };
-      const reply = await call(owner, "POST /v1/keys", want);
+      const reply = await call(keys.sk_owner, "POST /v1/keys", want);
       expect(reply.status).toBe(201);
       return reply.body;
     },

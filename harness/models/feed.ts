@@ -3,14 +3,18 @@
 import assert from "node:assert/strict";
 import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
 import type { Ctx } from "../../src/domain/core/context.ts";
-import { createKey, editKey, revokeKey, rotateKey } from "../../src/domain/keys/keys.ts";
+import { editKey } from "../../src/domain/keys/edits.ts";
+import { rotateKey } from "../../src/domain/keys/key-rotation.ts";
+import { createKey, revokeKey } from "../../src/domain/keys/keys.ts";
 import { policyDelta, policySnapshot, type FeedResponse } from "../../src/domain/policy/policy.ts";
 import { disableKey, enableKey } from "../../src/domain/keys/disabling.ts";
 import { resumeTenant, suspendTenant } from "../../src/domain/workspaces/suspension.ts";
+import { createPlan, editPlan } from "../../src/domain/plans/plans.ts";
 import { createProject, deleteProject, editProject } from "../../src/domain/workspaces/projects.ts";
-import { createTenant, deleteTenant } from "../../src/domain/workspaces/tenants.ts";
+import { createTenant, deleteTenant, editTenant } from "../../src/domain/workspaces/tenants.ts";
 import { NEVER_DISCONNECTS } from "../../src/domain/core/subscription.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
+import type { IpMode } from "../../src/kernel/network/cidr.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import type { Row } from "../databases/raw-sql.ts";
 import type { TestServices } from "../instances/services.ts";
@@ -20,13 +24,22 @@ export const STEPS = 24;
 /** Concurrent sequences share commits and caches. */
 export const AT_ONCE = 20;
 const DAY_MS = 86_400_000;
+const LISTS = [[], ["10.0.0.0/8"], ["2001:db8::/32", "192.0.2.1"]];
+const MODES: IpMode[] = ["enforce", "report"];
 const RULE = { window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
 
 /** A random integer below n. */
 type Roll = (n: number) => number;
 type Entry = { key_id: string; change?: string; expires_at: string | null };
 type Filter = { env?: Env; tenant_id?: string[]; caps?: string };
-type World = { ctx: Ctx<SecretKeyActor>; fixture: TestServices; project_id: string; tenants: string[]; keys: string[] };
+type World = {
+  ctx: Ctx<SecretKeyActor>;
+  fixture: TestServices;
+  project_id: string;
+  tenants: string[];
+  plans: string[];
+  keys: string[];
+};
 
 /** A node as the contract describes it: it knows only the server's responses. */
 class Node {
@@ -124,14 +137,22 @@ async function readPolicy(
   const { read } = fixture.services.store;
   const param = read.dialect === "sqlite" ? "?" : "$1";
   const rows = await read.all<Row>({
-    sql: `select k.*, p.default_rate_limits, t.suspended_at from api_keys k
-      join projects p on p.id = k.project_id join tenants t on t.id = k.tenant_id
+    sql: `select k.*, p.default_rate_limits, t.suspended_at, t.allowed_cidrs as tenant_cidrs, t.ip_mode as tenant_mode,
+      t.rate_limits as tenant_limits, plans.rate_limits as plan_limits, plans.scopes as ceiling from api_keys k
+      join projects p on p.id = k.project_id join tenants t on t.id = k.tenant_id left join plans on plans.id = t.plan_id
       where k.project_id = ${param} and k.revoked_at is null order by k.id`,
     values: [project_id],
   });
   const isDisabled = (row: Row): boolean => row.disabled_at !== null || row.suspended_at !== null;
+  const listOf = (row: Row) => {
+    const own = row.allowed_cidrs !== null;
+    const allowed_cidrs = JSON.parse(String(own ? row.allowed_cidrs : row.tenant_cidrs)) as string[];
+    return { allowed_cidrs, ip_mode: own ? row.ip_mode : row.tenant_mode };
+  };
+  const isConfined = (row: Row): boolean => listOf(row).allowed_cidrs.length > 0 && listOf(row).ip_mode === "enforce";
   const held = rows.filter(
     (row) =>
+      (caps.includes("cidr") || !isConfined(row)) &&
       (caps.includes("disabled") || !isDisabled(row)) &&
       (caps.includes("formats") || String(row.display_prefix).startsWith("kr_")) &&
       (env === undefined || row.env === env) &&
@@ -141,27 +162,31 @@ async function readPolicy(
   const entries = held.map((row) => {
     const expires_at = row.expires_at === null ? null : formatTimestamp(Number(row.expires_at));
     const { id: key_id, tenant_id, env, lookup_hash, display_prefix } = row;
-    const scopes = JSON.parse(String(row.scopes));
-    const rate_limits = JSON.parse(String(row.rate_limits ?? row.default_rate_limits));
+    const allowed = row.ceiling === null ? null : (JSON.parse(String(row.ceiling)) as string[]);
+    const scopes = (JSON.parse(String(row.scopes)) as string[]).filter((scope) => allowed?.includes(scope) ?? true);
+    const levels = [row.rate_limits, row.tenant_limits, row.plan_limits, row.default_rate_limits];
+    const rate_limits = JSON.parse(String(levels.find((level) => level !== null)));
     const disabled = isDisabled(row) && { disabled: row.suspended_at === null ? "key" : "tenant" };
-    const entry = { key_id, tenant_id, env, lookup_hash, display_prefix, scopes, expires_at, rate_limits, ...disabled };
+    const list = caps.includes("cidr") && listOf(row).allowed_cidrs.length > 0 && listOf(row);
+    const rules = { scopes, expires_at, rate_limits, ...disabled, ...list };
+    const entry = { key_id, tenant_id, env, lookup_hash, display_prefix, ...rules };
     return [String(key_id), JSON.stringify(entry)] as const;
   });
   return Object.fromEntries(entries);
 }
 
 async function mutateOnce(world: World, roll: Roll): Promise<void> {
-  const { ctx, fixture, project_id, tenants, keys } = world;
+  const { ctx, fixture, project_id, tenants, plans, keys } = world;
   const pick = <T>(list: T[]): T => list[roll(list.length)] as T;
   const tenant_id = pick(tenants);
-  const what = roll(26);
+  const what = roll(35);
   if (what < 7 || keys.length === 0) {
     const env = pick<Env>(["live", "live", "test"]);
     const expires_at = roll(4) === 0 ? fixture.clock.now() + 1 + roll(3 * DAY_MS) : undefined;
     keys.push((await createKey(ctx, { project_id, tenant_id, env, expires_at })).id);
   } else if (what < 10) {
     const rate_limits = pick([null, [{ ...RULE, id: "own", limit: 1 + roll(9) }]]);
-    await editKey(ctx, pick(keys), { scopes: [`s:${roll(9)}`], rate_limits });
+    await editKey(ctx, pick(keys), { scopes: [`s:${roll(9)}`, `s:${roll(9)}`], rate_limits });
   } else if (what < 13) await revokeKey(ctx, pick(keys), undefined);
   else if (what < 15) keys.push((await rotateKey(ctx, pick(keys), roll(48))).id);
   else if (what < 16)
@@ -173,6 +198,16 @@ async function mutateOnce(world: World, roll: Roll): Promise<void> {
   else if (what < 20) await (roll(2) === 0 ? disableKey(ctx, pick(keys), undefined) : enableKey(ctx, pick(keys)));
   else if (what < 22) await (roll(2) === 0 ? suspendTenant(ctx, tenant_id, undefined) : resumeTenant(ctx, tenant_id));
   else if (what < 24) await editProject(ctx, project_id, { key_prefix: pick(["kr", "acme", "northwind"]) });
+  else if (what < 27) await editTenant(ctx, tenant_id, { plan_id: pick([null, ...plans]) });
+  else if (what < 28)
+    await editTenant(ctx, tenant_id, { rate_limits: pick([null, [], [{ ...RULE, id: "tenant", limit: 9 }]]) });
+  else if (what < 30)
+    await editPlan(ctx, pick(plans), {
+      rate_limits: pick([null, [], [{ ...RULE, id: "plan", limit: 1 + roll(9) }]]),
+      scopes: pick([null, [], ["s:0", "s:1", "s:2", "s:3", "s:4"]]),
+    });
+  else if (what < 32) await editKey(ctx, pick(keys), { allowed_cidrs: pick([null, ...LISTS]), ip_mode: pick(MODES) });
+  else if (what < 34) await editTenant(ctx, tenant_id, { allowed_cidrs: pick(LISTS), ip_mode: pick(MODES) });
   else fixture.clock.advance(roll(20 * 3_600_000));
 }
 
@@ -183,7 +218,9 @@ export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, fixture: TestSer
   const project = await createProject(ctx, { name: "P", slug: `p-${seed}` });
   const tenants: string[] = [];
   for (let i = 0; i < 3; i++) tenants.push((await createTenant(ctx, { external_id: `s${seed}-${i}` })).id);
-  const world: World = { ctx, fixture, project_id: project.id, tenants, keys: [] };
+  const plans: string[] = [];
+  for (let i = 0; i < 2; i++) plans.push((await createPlan(ctx, { name: "Plan", slug: `plan-${seed}-${i}` })).id);
+  const world: World = { ctx, fixture, project_id: project.id, tenants, plans, keys: [] };
   const caps = "cidr,disabled,formats";
   const filters: Filter[] = [{}, { env: "live", caps }, { tenant_id: tenants.slice(0, 2) }, { caps }];
   const nodes = filters.map((filter) => new Node(world, filter, roll));

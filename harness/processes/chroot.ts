@@ -16,13 +16,14 @@ export function canChroot(tests: string): boolean {
   return false;
 }
 
-/** This machine's files with a writable layer of memory above them; its services are not visible. `$2`: as /mnt. */
+/** This machine's files with a writable layer of memory above them; its services and a Keyrack installed here are not
+ * visible. `$2`: as /mnt. */
 const DEBIAN = `
 mount -t tmpfs tmpfs "$1/root"
 mkdir "$1/root/upper" "$1/root/work" "$1/root/merged"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/root/upper,workdir=$1/root/work" "$1/root/merged"
 cd "$1/root/merged"
-rm -rf run/systemd
+rm -rf run/systemd usr/local/bin/keyrack
 mount -t proc proc proc
 mount --bind /dev dev
 mount --bind "$2" mnt

@@ -3,14 +3,25 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { runHere } from "./cli-here.ts";
 import { BIN, cleanEnv } from "./server.ts";
 
 export type Ran = { code: number | null; stdout: string; stderr: string };
+export type CliOptions = { env?: Record<string, string>; cwd?: string; input?: string };
 
-export function keyrack(
-  args: string[],
-  options: { env?: Record<string, string>; cwd?: string; input?: string; bin?: string } = {},
-): Promise<Ran> {
+/** They handle signals and change the process they run in. */
+const SERVERS = new Set(["serve", "ephemeral", "gateway"]);
+
+/**
+ * Runs a command in this process: starting another takes more CPU time than what most commands do. Servers are processes,
+ * and every command is one when `npm run test:binary` tests a binary.
+ */
+export function keyrack(args: string[], options: CliOptions = {}): Promise<Ran> {
+  const isProcess = process.env.KEYRACK_TEST_BIN !== undefined || args.some((word) => SERVERS.has(word));
+  return isProcess ? keyrackProcess(args, options) : runHere(args, { ...options, env: cleanEnv(options.env) });
+}
+
+export function keyrackProcess(args: string[], options: CliOptions & { bin?: string } = {}): Promise<Ran> {
   return new Promise((resolve) => {
     const { bin = BIN, cwd } = options;
     const child = spawn(bin, args, { env: cleanEnv(options.env), cwd, stdio: ["pipe", "pipe", "pipe"] });

@@ -9,6 +9,8 @@ export type RawOptions = {
   count?: number;
   /** The request was HEAD: responses have a length but no body. */
   head?: boolean;
+  /** Resolves when the next part may be sent; otherwise after a few turns of the event loop. */
+  between?: () => Promise<void>;
 };
 
 /** Text is latin1 in both directions, one character per byte. The server, in this process, reads the parts one by one. */
@@ -38,7 +40,7 @@ export function sendRaw(
     void write([parts].flat());
     async function write(texts: readonly string[]): Promise<void> {
       for (const [i, text] of texts.entries()) {
-        if (i > 0) await turns(3);
+        if (i > 0) await (options.between?.() ?? turns(3));
         if (!socket.destroyed) socket.write(text, "latin1");
       }
     }

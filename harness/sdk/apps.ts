@@ -5,6 +5,7 @@
 //   GET  /me       protect alone: the context     GET /lax     failMode: "open", scopes: ["read"]
 //   GET  /header   getKey: the x-my-key header    POST /pay    protect + idempotent
 //   GET  /free     limits: "off"                  GET /leased  limits: "lease"
+//   GET  /from     getIp: an address of 203.0.113.0/24
 
 import { createServer, type RequestListener, type Server } from "node:http";
 import { once } from "node:events";
@@ -13,6 +14,7 @@ import express from "express";
 import fastify from "fastify";
 import { H3 } from "h3";
 import { Hono } from "hono";
+import type { ServerRequest } from "srvx";
 import { toNodeHandler } from "srvx/node";
 import * as onExpress from "../../src/sdk/adapters/express.ts";
 import * as onFastify from "../../src/sdk/adapters/fastify.ts";
@@ -36,6 +38,7 @@ const routes = {
   "/lax": { failMode: "open", scopes: ["read"] },
   "/free": { limits: "off" },
   "/leased": { limits: "lease" },
+  "/from": { getIp: () => "203.0.113.9" },
 } as const;
 type Route = keyof typeof routes;
 
@@ -140,7 +143,9 @@ export const apps: Record<string, Make> = {
       ),
     );
     app.onError((_error, c) => c.text("failed", 500));
-    return listen(webListener((request) => app.fetch(request)));
+    // As hono's own server for node: the request is in the environment.
+    const incomingOf = (request: Request) => (request as ServerRequest).runtime?.node?.req;
+    return listen(webListener((request) => app.fetch(request, { incoming: incomingOf(request) })));
   },
 
   async h3(keyrack, pay) {

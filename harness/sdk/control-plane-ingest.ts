@@ -6,6 +6,8 @@ export type SeenEvent = {
   ts: string;
   project_id: string;
   env: string;
+  would_deny?: string;
+  network?: string | null;
   tenant_id: string | null;
   key_id: string | null;
   display_prefix: string | null;

@@ -14,6 +14,8 @@ export class FakeLimits {
   // Whole milliseconds, as on the server: the sum of a fraction and a window can exceed both by a rounding error.
   now: () => number = () => Math.floor(performance.now());
   supportsLeases = true;
+  /** What is left of the quota "calls" that every metered key has; null: quotas cannot be charged. */
+  quotaLeft: number | null = null;
   readonly checks: Body[] = [];
   readonly leases: { want: number; granted: number; returned: number }[] = [];
   readonly #booked = new Map<string, Booking[]>();
@@ -22,11 +24,30 @@ export class FakeLimits {
   respond(verb: string, body: Body): FakeResponse {
     if (verb === "return") return this.#return(body);
     const rules = body["limits"] as RateLimit[];
+    if (body["quotas"] === true && this.quotaLeft !== null) return this.#meter(body, this.quotaLeft);
     if (!Array.isArray(rules) || rules.length === 0)
       return { status: 400, json: { error: { code: "invalid_request" } } };
     if (verb === "check") return this.#check(body, rules);
     if (verb === "lease" && this.supportsLeases) return this.#lease(body, rules);
     return { status: 404, json: { error: { code: "not_found", message: "No such route." } } };
+  }
+
+  #meter(body: Body, left: number): FakeResponse {
+    this.checks.push(body);
+    const cost = Number(body["cost"]);
+    const after = left - Number(body["owed"] ?? 0);
+    const allowed = after >= cost;
+    this.quotaLeft = allowed ? after - cost : after;
+    const quota = { id: "calls", amount: 10, remaining: Math.max(0, this.quotaLeft), reset_ms: 5_000 };
+    const json = {
+      object: "ratelimit_result",
+      allowed,
+      retry_after_seconds: allowed ? null : 5,
+      policies: [],
+      limited_quota: allowed ? null : "calls",
+      quotas: [{ ...quota, scope: "key", overage: "deny", exceeded: after < 0 }],
+    };
+    return { status: 200, json };
   }
 
   #check(body: Body, rules: RateLimit[]): FakeResponse {

@@ -17,7 +17,10 @@ import type { FakeResponse, RecordedRequest } from "./exchange.ts";
 export type InjectedFault = FakeResponse | "hang" | "drop" | undefined;
 
 export type MintOptions = Partial<
-  Pick<KeyEntry, "scopes" | "expires_at" | "rate_limits" | "tenant_id" | "env" | "disabled">
+  Pick<
+    KeyEntry,
+    "scopes" | "expires_at" | "rate_limits" | "tenant_id" | "env" | "disabled" | "metered" | "allowed_cidrs" | "ip_mode"
+  >
 >;
 
 export class FakeControlPlane {

@@ -8,10 +8,10 @@ import { until } from "../waiting.ts";
 
 const { KEYRACK_TEST_RUN: run = "" } = process.env;
 const own = join(run, String(process.pid));
+process.umask(0o022); // an instance of the file before has tightened it
 rmSync(own, { recursive: true, force: true }); // the hooks of a file whose tests are all skipped do not run
 mkdirSync(own, { recursive: true });
 process.env.TMPDIR = own;
-process.umask(0o022); // an instance in this process tightens it
 
 afterAll(async () => {
   await until(() => leftovers().length === 0).catch(() => {

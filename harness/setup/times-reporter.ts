@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import type { Reporter, TestModule } from "vitest/node";
 import { cpuSeconds } from "./cpu-time.ts";
 
-export type FileTime = { file: string; seconds: number; cpu_seconds: number };
+export type FileTime = { file: string; seconds: number; cpu_seconds: number; large_values?: string[] };
 export type TestTimes = { seconds: number; cpu_seconds: number; tests: number; files: FileTime[] };
 
 const dist = fileURLToPath(new URL("../../dist", import.meta.url));
@@ -31,10 +31,12 @@ export class TimesReporter implements Reporter {
 
 function timeOf(module: TestModule): FileTime {
   const { prepareDuration, environmentSetupDuration, setupDuration, collectDuration, duration } = module.diagnostic();
+  const { cpuSeconds: used = 0, largeValues = [] } = module.meta();
   const ms = prepareDuration + environmentSetupDuration + setupDuration + collectDuration + duration;
   return {
     file: module.relativeModuleId,
     seconds: round(ms / 1000),
-    cpu_seconds: round(module.meta().cpuSeconds ?? 0),
+    cpu_seconds: round(used),
+    ...(largeValues.length > 0 && { large_values: largeValues }),
   };
 }

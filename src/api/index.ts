@@ -28,7 +28,9 @@ import * as keys from "./vendor/keys.ts";
 import * as members from "./vendor/members.ts";
 import * as nodes from "./vendor/nodes.ts";
 import { overviewShow } from "./vendor/overview.ts";
+import * as plans from "./vendor/plans.ts";
 import * as projects from "./vendor/projects.ts";
+import * as quotas from "./vendor/quotas.ts";
 import * as secretKeys from "./vendor/secret-keys.ts";
 import * as tenants from "./vendor/tenants.ts";
 import * as usage from "./vendor/usage.ts";
@@ -47,8 +49,10 @@ const planes = {
   ...invites,
   ...projects,
   ...tenants,
+  ...plans,
   ...keys,
   keysBulk,
+  ...quotas,
   ...nodes,
   overviewShow,
   ...secretKeys,

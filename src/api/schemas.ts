@@ -4,7 +4,10 @@ import type { Json } from "../kernel/audit/canonical.ts";
 import { isEmail } from "../kernel/emails.ts";
 import { ENVS } from "../kernel/credentials.ts";
 import { parseUuid } from "../kernel/ids.ts";
+import { CIDRS_MAX, cidrProblems, IP_MODES } from "../kernel/network/cidr.ts";
 import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/ratelimit/rule.ts";
+import { AMOUNT_MAX, isDayOf, OVERAGES, QUOTAS_MAX, REFILLS } from "../kernel/quotas/quota.ts";
+import { isTimeZone } from "../kernel/time-zones.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
 
 /** Text measured in code points, as NIST and JSON Schema do. */
@@ -83,6 +86,56 @@ export const RateLimits = z
     error: "rate limit ids must be unique",
   });
 
+/** Returned in canonical form. */
+export const AllowedCidrs = z
+  .array(z.string())
+  .max(CIDRS_MAX, { error: `must have at most ${CIDRS_MAX} entries` })
+  .superRefine((list, check) => {
+    if (list.length > CIDRS_MAX) return;
+    for (const { index, message } of cidrProblems(list)) check.addIssue({ code: "custom", path: [index], message });
+  })
+  .meta({ uniqueItems: true });
+export const IpModeName = z
+  .enum(IP_MODES)
+  .describe("of allowed_cidrs: enforce refuses other addresses, report only notes them");
+export const KeyCidrs = AllowedCidrs.nullable().describe(
+  "networks that the key may be used from; null = those of its tenant, [] = any",
+);
+export const TenantCidrs = AllowedCidrs.describe(
+  "networks that keys without a list of their own may be used from; [] = any",
+);
+
+const Quota = z
+  .strictObject({
+    id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit"),
+    amount: z.int().min(0).max(AMOUNT_MAX),
+    refill: z.enum(REFILLS),
+    day: z
+      .int()
+      .min(1)
+      .max(31)
+      .nullable()
+      .optional()
+      .describe("first day of a week (1 = Monday) or month; 1 by default, null for other refills"),
+    time_zone: z
+      .string()
+      .max(64)
+      .refine(isTimeZone, { error: "must be an IANA time zone such as Europe/Berlin" })
+      .default("UTC"),
+    overage: z.enum(OVERAGES).default("deny").describe("refuse what is beyond the amount, or only report it"),
+  })
+  .superRefine(({ refill, day }, check) => {
+    if (!isDayOf(refill, day))
+      check.addIssue({ code: "custom", path: ["day"], message: `cannot be combined with refill ${refill}` });
+  });
+
+export const Quotas = z
+  .array(Quota)
+  .max(QUOTAS_MAX, { error: `must have at most ${QUOTAS_MAX} quotas` })
+  .refine((quotas) => new Set(quotas.map(({ id }) => id)).size === quotas.length, {
+    error: "quota ids must be unique",
+  });
+
 const META_BYTES = 16 * 1024;
 const META_DEPTH = 8;
 const META_KEYS = 100;
@@ -138,7 +191,11 @@ export const After = Uuid.optional().describe("last id of the page before");
 export const PAGE = 50;
 export const Limit = z.int().min(1).max(200).describe(`rows on a page; ${PAGE} by default`);
 export const Cursor = text(1, 512).describe("next_cursor of the page before");
-export const AfterQuery = z.strictObject({ after: After });
+/** Lists that are paged by their last id. */
+export const AfterQuery = z.strictObject({
+  after: After,
+  limit: z.int().min(1).max(200).optional().describe("rows on a page; as many as an answer holds by default"),
+});
 
 /** Its form is checked where it is claimed, so that each refusal says why. */
 export const KeyPrefix = z.string().min(1).max(32).describe("how API keys begin: 2 to 9 lower-case letters and digits");

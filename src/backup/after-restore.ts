@@ -53,6 +53,7 @@ export async function finishRestore(services: Services): Promise<FinishedRestore
     await replaceCheckpointKey(services);
   }
   const finished = await applyPending(ctx, pending);
+  await services.writtenBytes.reset();
   // Stored checkpoints do not verify under the new key, so every chain gets a new one.
   if (pending.new_master_key) await runCheckpoints(services, { rows: 0 });
   services.log.warn("a backup was restored", finished);

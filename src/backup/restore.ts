@@ -12,10 +12,14 @@ import type { OnProgress } from "../store/progress.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
 import {
   findLostStops,
+  findMovedBalances,
   findResumed,
+  findWidened,
   readReplacedState,
   VERSION_JUMP,
   type ReplacedState,
+  type Confined,
+  type MovedBalance,
   type Paused,
   type StoppedKey,
 } from "../store/queries/restore.ts";
@@ -55,8 +59,14 @@ export type Restored = FinishedRestore & {
   /** Keys disabled and tenants suspended after the backup; null when that is not known. */
   disabled_after_backup: number | null;
   suspended_after_backup: number | null;
+  /** Keys and tenants confined to networks since the backup, and those of them that may be used from others again. */
+  narrowed_after_backup: number | null;
+  widened: Confined[];
   /** Those of them that work again. */
   resumed: Paused[];
+  /** Balances of quotas spent from after the backup: those units can be spent again. */
+  balances_moved: number | null;
+  moved_balances: MovedBalance[];
   /** Where the replaced database is kept: a file, or a schema of the same database. */
   replaced: string | null;
   new_master_key: boolean;
@@ -178,6 +188,9 @@ type LostRevocations = {
   resumed: Paused[];
   disabled: number;
   suspended: number;
+  narrowed: number;
+  widened: Confined[];
+  moved: MovedBalance[];
 };
 
 async function findLostRevocations(
@@ -195,6 +208,8 @@ async function findLostRevocations(
       resumed,
       disabled: before.disabled.length,
       suspended: before.suspended.length,
+      ...(await findWidened(source, before.confined)),
+      moved: await findMovedBalances(source, before.balances),
     };
   } finally {
     await source.close();
@@ -256,7 +271,11 @@ function report(
     released: lost?.released ?? [],
     disabled_after_backup: lost?.disabled ?? null,
     suspended_after_backup: lost?.suspended ?? null,
+    narrowed_after_backup: lost?.narrowed ?? null,
+    widened: lost?.widened ?? [],
     resumed: lost?.resumed ?? [],
+    balances_moved: lost?.moved.length ?? null,
+    moved_balances: lost?.moved ?? [],
     replaced,
     new_master_key: options.newMasterKey,
   };

@@ -51,6 +51,10 @@ export const commandTable: Record<string, CommandEntry> = {
     load: async () => (await import("./commands/workspace.ts")).addWorkspaceCommands,
   },
   project: generated("project", "Manage projects: the APIs that keys belong to."),
+  plan: {
+    description: "Manage plans: limits and bounds that tenants share.",
+    load: async () => (await import("./commands/plan.ts")).addPlanCommands,
+  },
   tenant: {
     description: "Manage tenants: your customers.",
     load: async () => (await import("./commands/tenant.ts")).addTenantCommands,
@@ -58,6 +62,10 @@ export const commandTable: Record<string, CommandEntry> = {
   key: {
     description: "Manage your customers' API keys.",
     load: async () => (await import("./commands/key/key.ts")).addKeyCommands,
+  },
+  quota: {
+    description: "Show quotas, grant units and take grants back.",
+    load: async () => (await import("./commands/quota.ts")).addQuotaCommands,
   },
   self: {
     description: "Show, rotate or revoke an API key with the key itself.",
@@ -75,7 +83,7 @@ export const commandTable: Record<string, CommandEntry> = {
   "embed-token": generated("embed-token", "Create tokens for the embedded portal."),
   usage: {
     description: "Show traffic and billing figures.",
-    load: async () => (await import("./commands/usage.ts")).addUsageCommands,
+    load: async () => (await import("./commands/usage/usage.ts")).addUsageCommands,
   },
   audit: {
     description: "Read, verify and export the audit log.",
@@ -108,6 +116,10 @@ export const commandTable: Record<string, CommandEntry> = {
   mail: {
     description: "Inspect and retry outgoing mail, as the operator.",
     load: async () => (await import("./commands/mail.ts")).addMailCommands,
+  },
+  meter: {
+    description: "Inspect and repeat the push of usage to a metering system, as the operator.",
+    load: async () => (await import("./commands/usage/meter.ts")).addMeterCommands,
   },
   backup: {
     description: "Create, verify, test and prune backups.",

@@ -1,9 +1,6 @@
-// Entry point of the command line. Loads only the chosen command's file: `keyrack key list` must not load the server.
-import { Command, CommanderError } from "commander";
-import { VERSION } from "../platform/version.ts";
-import { addCommand, commandTable } from "./command-table.ts";
+// Entry point of the command line.
+import { runCommandLine } from "./run.ts";
 import { enlargeThreadPool } from "./thread-pool.ts";
-import { escapeControls } from "./ui/output.ts";
 
 enlargeThreadPool();
 
@@ -15,48 +12,6 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 // A log that cannot be written (disk full) must not stop the server. Writing an export to stdout must still fail.
 process.stderr.on("error", () => {});
 
-async function buildProgram(name: string | undefined): Promise<Command> {
-  const program = new Command("keyrack");
-  program
-    .description("The self-hosted control plane for API keys.")
-    .version(VERSION, "-V, --version")
-    .option("--debug", "print the stack trace of an error")
-    .exitOverride()
-    .showHelpAfterError("(add --help for usage)")
-    .configureHelp({ showGlobalOptions: false })
-    .addHelpText("after", "\nExamples:\n  keyrack serve\n  keyrack key list --help");
-  const chosen = name !== undefined && Object.hasOwn(commandTable, name) ? commandTable[name] : undefined;
-  if (chosen) await addCommand(program, chosen);
-  else
-    for (const [each, { description }] of Object.entries(commandTable)) program.command(each).description(description);
-  return program;
-}
-
-/** Accepts `--debug` anywhere before `--`; commander accepts it only before the command. */
-function extractDebug(argv: string[]): { args: string[]; debug: boolean } {
-  const end = argv.indexOf("--");
-  const own = end < 0 ? argv : argv.slice(0, end);
-  const passedOn = end < 0 ? [] : argv.slice(end);
-  return { args: [...own.filter((word) => word !== "--debug"), ...passedOn], debug: own.includes("--debug") };
-}
-
-/** Returns the exit code. An error of any layer may carry its own as `exitCode`. */
-export async function main(argv: string[]): Promise<number> {
-  const { args, debug } = extractDebug(argv.slice(2));
-  try {
-    // `keyrack help key` is `keyrack key --help`.
-    const words = args[0] === "help" ? [...args.slice(1), "--help"] : args;
-    const program = await buildProgram(words.find((word) => !word.startsWith("-")));
-    await program.parseAsync(words, { from: "user" });
-    return process.exitCode === undefined ? 0 : Number(process.exitCode);
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const { message, stack, exitCode } = error as Error & { exitCode?: unknown };
-    process.stderr.write(`keyrack: ${debug ? stack : escapeControls(message.split("\n")[0] ?? "")}\n`);
-    return typeof exitCode === "number" ? exitCode : 1;
-  }
-}
-
-void main(process.argv).then((code) => {
+void runCommandLine(process.argv.slice(2)).then((code) => {
   process.exitCode = code;
 });

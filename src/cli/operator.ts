@@ -40,7 +40,7 @@ export async function operate<N extends OperatorCommandName>(
 }
 
 /** Opens the instance's database for `work` and closes it again. Fails while a server runs on it. */
-export async function withServices<T>(options: OperatorOptions, work: (services: Services) => Promise<T>): Promise<T> {
+async function withServices<T>(options: OperatorOptions, work: (services: Services) => Promise<T>): Promise<T> {
   const [{ openOffline }, { createLog }] = await Promise.all([
     import("../server/offline.ts"),
     import("../platform/log.ts"),

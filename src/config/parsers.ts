@@ -31,6 +31,14 @@ function httpUrl(text: string): string | null {
   return text.replace(/\/+$/, "");
 }
 
+/** Called as it is written. Credentials in it would be logged by the receiver's proxies. */
+function endpoint(text: string): string | null {
+  if (httpUrl(text) === null) return null;
+  const { username, password } = new URL(text);
+  if (username || password) throw new Error("must not contain a user name or a password");
+  return text;
+}
+
 function httpsUrl(text: string): string | null {
   const url = httpUrl(text);
   if (url && !url.startsWith("https:")) throw new Error("must be an https:// URL");
@@ -120,6 +128,7 @@ export const parsers = {
   text: (text: string): string => text,
   path: (text: string): string => text,
   url: httpUrl,
+  endpoint,
   public_https_url: publicHttpsUrl,
   port: integer(0, 65_535),
   count: integer(1, 1_000_000_000),
@@ -151,6 +160,7 @@ export const parsers = {
   series_minutes: durationWithin("1h", "7d"),
   series_hours: durationWithin("2d", "400d"),
   series_routes: integer(0, 2_000),
+  meter_settle: durationWithin("1s", "7d"),
   rows: integer(1, 1_000_000_000),
   cidrs,
   metrics,

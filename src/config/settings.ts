@@ -215,7 +215,7 @@ export const settingsTable = {
     "KEYRACK_DISK_RESERVE_MB",
     "zero_or_count",
     "1024",
-    "Free MiB on the disk of SQLite below which workspaces that wrote much get 503 before all others.",
+    "Free MiB on the disk of SQLite below which workspaces that wrote much get 503. Below 200 MiB everyone does, except for what ends a credential. 0 = off, both.",
   ),
   throttle_subjects: setting(
     "KEYRACK_THROTTLE_SUBJECTS",

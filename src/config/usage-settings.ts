@@ -27,4 +27,28 @@ export const usageSettings = {
     "200",
     "Routes of a project, environment and UTC day that usage distinguishes, 0 to 2000; more are counted together.",
   ),
+  last_used_detail: setting(
+    "KEYRACK_LAST_USED_DETAIL",
+    "switch",
+    "on",
+    "off = the network and user agent of a key's last use are not stored; what is stored is deleted within the hour.",
+  ),
+  meter_url: setting(
+    "KEYRACK_METER_URL",
+    "endpoint",
+    "",
+    "http:// or https:// endpoint that takes usage by tenant and hour as batches of CloudEvents; unset = no push.",
+  ),
+  meter_token_file: setting(
+    "KEYRACK_METER_TOKEN_FILE",
+    "path",
+    "",
+    "File with the bearer token for KEYRACK_METER_URL, read for each request.",
+  ),
+  meter_settle: setting(
+    "KEYRACK_METER_SETTLE",
+    "meter_settle",
+    "15m",
+    "How long after its end, or after a late report, an hour is pushed, 1s to 7d.",
+  ),
 } as const;

@@ -19,6 +19,7 @@ export class FairSet<T> {
   readonly #displace: (item: T) => void;
   readonly #rules: Rules<T>;
   readonly #items = new Map<T, Owner>();
+  /** What may be displaced. */
   readonly #byOwner = new Map<string, Set<T>>();
 
   /** `displace` is called after the item was removed, and must end what the item represents. */
@@ -53,8 +54,12 @@ export class FairSet<T> {
   #insert(owner: Owner, item: T): void {
     this.#ledger.take(owner);
     this.#items.set(item, owner);
-    const held = this.#byOwner.get(owner.id);
-    if (held) held.add(item);
+    this.#append(owner, item);
+  }
+
+  #append(owner: Owner, item: T): void {
+    const items = this.#byOwner.get(owner.id);
+    if (items) items.add(item);
     else this.#byOwner.set(owner.id, new Set([item]));
   }
 
@@ -63,6 +68,18 @@ export class FairSet<T> {
     const owner = this.#items.get(item);
     const held = owner && this.#byOwner.get(owner.id);
     if (held?.delete(item)) held.add(item);
+  }
+
+  /** Keeps an item from being displaced; it still counts. */
+  hold(item: T): void {
+    const owner = this.#items.get(item);
+    if (owner) this.#byOwner.get(owner.id)?.delete(item);
+  }
+
+  /** Makes an item that was held displaceable again, as its owner's youngest. */
+  unhold(item: T): void {
+    const owner = this.#items.get(item);
+    if (owner) this.#append(owner, item);
   }
 
   /** False where it was removed or displaced before. */

@@ -1,6 +1,7 @@
 // The shares table: everything that two owners share and that can grow, with its bound and what an owner at its bound meets.
 // The ledgers and their metrics are made from it; test/house/shares.test.ts finds structures that it does not name.
 import type { Settings } from "../config/settings.ts";
+import { RECORDS_MAX } from "../kernel/idempotency.ts";
 import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";
 import { Ledger, type Limits } from "./ledger.ts";
 import type { OwnerKind } from "./owners.ts";
@@ -42,14 +43,14 @@ export const sharesTable = {
     what: "Requests that wait for their turn of the event loop",
     owners: ["cell", "account", "person", "network"],
     limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
-    atBound: "waits while other owners take their turns, of 1 ms each",
+    atBound: "waits while other owners take their turns, of 0.25 ms each",
     files: ["src/fairness/turns.ts"],
   },
   pipeline: {
     what: "Requests that wait behind another one of their connection",
     owners: ["cell", "account", "person", "network"],
     limits: () => ({ bound: 16_384, share: 4_096 }),
-    atBound: "503; with more than 16 on one connection its socket is not read",
+    atBound: "503; with more than 16 on one connection its socket is not read, with more than 100 it is closed",
     files: ["src/http/sending/pipelining.ts"],
   },
   counters: {
@@ -63,16 +64,37 @@ export const sharesTable = {
     ),
   },
   leases: {
-    what: "Leases of rate-limit units that can still be returned to counters in this process",
+    what: "Leases of rate-limit and quota units that can still be returned to this process",
     owners: ["cell"],
     limits: () => ({ bound: 100_000, share: 10_000 }),
     atBound: "the units of its oldest lease stay charged",
-    files: ["src/ratelimit/memory/leases.ts"],
+    files: ["src/ratelimit/memory/leases.ts", "src/domain/quotas/leases.ts"],
+  },
+  quota_definitions: {
+    what: "Keys and tenants whose quotas this process has read in the last seconds",
+    owners: ["cell"],
+    limits: () => ({ bound: 200_000, share: 50_000 }),
+    atBound: "its oldest is read from the database again",
+    files: ["src/domain/quotas/definitions.ts"],
+  },
+  quota_balances: {
+    what: "Balances of quotas of which this process holds units",
+    owners: ["cell"],
+    limits: () => ({ bound: 100_000, share: 25_000 }),
+    atBound: "the units of its oldest balance go back to the database",
+    files: ["src/domain/quotas/bank.ts", "src/domain/quotas/holding.ts"],
+  },
+  overviews: {
+    what: "Figures of workspaces that were computed in the last seconds",
+    owners: ["cell"],
+    limits: () => ({ bound: 1_000, share: 1 }),
+    atBound: "they are computed again for each request",
+    files: ["src/domain/workspaces/overview-cache.ts"],
   },
   nodes: {
     what: "Reports of nodes that wait to be written; the nodes themselves are counted in the database",
     owners: ["cell"],
-    limits: () => ({ bound: 5_000, share: Number.POSITIVE_INFINITY }),
+    limits: ({ nodes_max }) => ({ bound: nodes_max, share: Number.POSITIVE_INFINITY }),
     atBound: "its oldest report is dropped, and the node reports again with its next poll",
     files: ["src/domain/policy/node-registry.ts"],
   },
@@ -93,6 +115,13 @@ export const sharesTable = {
     atBound: "429 for what stores something; 503 when the disk is almost full and it wrote much",
     setting: "KEYRACK_WRITES_MB_PER_DAY",
     files: ["src/domain/limits/written-bytes.ts"],
+  },
+  idempotency: {
+    what: "Idempotency records; counted in the database, so only refusals are shown here",
+    owners: ["cell"],
+    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: RECORDS_MAX }),
+    atBound: "429; the responses of more than 1 GiB are not stored",
+    files: [],
   },
   throttles: {
     what: "Windows of the throttles of log-ins, sign-ups and other requests",

@@ -1,21 +1,30 @@
-// Turns of the event loop. An owner that uses less than half of the loop's time runs what it has ready at once; what exceeds
-// that runs in rounds, a slice of measured time for each owner that waits, and sockets are read between two rounds. So a
-// flood of one owner delays another's work by a slice or two. bench: ratelimit/check
+// Turns of the event loop. Within one turn an owner runs what it has ready at once for a slice of measured time; what exceeds
+// that runs in rounds, a slice for each owner that waits, and sockets are read between two rounds; a round with many owners is
+// cut. So a flood of one owner delays another's work by a slice or two. While only one owner has sent requests lately its slice is longer, because the
+// queue costs a twentieth of a request. bench: ratelimit/check
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
-const SLICE_MS = 1;
+/** Short, because what follows from a request (its response, the next one of its connection) is not measured. */
+const SLICE_MS = 0.25;
+/** With one owner active. */
+const ALONE_MS = 4;
+/** Of one round: an account has many cells, and an owner that runs at once waits until sockets are read. */
+const ROUND_MS = 1;
 /** Of the time that passes, what an owner may use without waiting for a round. */
 const PART = 0.5;
 const LANES_MIN = 1_024;
+/** How long an owner counts as active after a request. */
+const ACTIVE_MS = 10_000;
 
 type Work = () => void;
 type Lane = {
   readonly owner: Owner;
   /** What it may still use at once; below 0 where its last work took longer, which costs it the next rounds. */
   leftMs: number;
-  /** When `leftMs` was last brought up to date. */
+  /** When `leftMs` was last brought up to date, and in which turn of the loop: its own work does not refill it. */
   at: number;
+  turn: number;
   readonly waiting: Work[];
 };
 
@@ -26,6 +35,11 @@ export class Turns {
   readonly #waiting = new Set<Lane>();
   #lanesMax = LANES_MIN;
   #running = false;
+  #turn = 0;
+  #turnEnds = false;
+  #lastOwner = "";
+  /** Until when more than one owner counts as active. */
+  #sharedUntil = 0;
 
   constructor(ledger: Ledger, now: () => number = () => performance.now()) {
     this.#ledger = ledger;
@@ -35,23 +49,59 @@ export class Turns {
   /** Runs the work now or in a later round. Work of one owner runs in order. It must not throw. */
   run(owner: Owner, work: Work): void {
     const began = this.#now();
+    this.#noteActive(owner, began);
     const lane = this.#lanes.get(owner.id) ?? this.#open(owner, began);
-    refill(lane, began);
+    this.#refill(lane, began);
     if (this.#running || lane.leftMs <= 0 || lane.waiting.length > 0) return this.#wait(lane, work);
     this.#execute(lane, work, began);
   }
 
+  #noteActive({ id }: Owner, now: number): void {
+    if (id !== this.#lastOwner) {
+      if (this.#lastOwner !== "") this.#sharedUntil = now + ACTIVE_MS;
+      this.#lastOwner = id;
+    }
+    if (this.#turnEnds) return;
+    this.#turnEnds = true;
+    setImmediate(() => {
+      this.#turnEnds = false;
+      this.#turn++;
+    });
+  }
+
+  #refill(lane: Lane, now: number): void {
+    if (lane.turn === this.#turn) return;
+    if (now >= this.#sharedUntil) lane.leftMs = ALONE_MS;
+    else lane.leftMs = Math.min(SLICE_MS, lane.leftMs + (now - lane.at) * PART);
+    lane.at = now;
+    lane.turn = this.#turn;
+  }
+
+  /** Whether work of this owner would have to wait for a round. */
+  mustWait({ id }: Owner): boolean {
+    const lane = this.#lanes.get(id);
+    if (!lane) return false;
+    this.#refill(lane, this.#now());
+    return lane.leftMs <= 0 || lane.waiting.length > 0;
+  }
+
+  /** For what is done outside of its work. */
+  charge(owner: Owner, ms: number): void {
+    const lane = this.#lanes.get(owner.id);
+    if (lane) lane.leftMs -= ms;
+  }
+
   #open(owner: Owner, at: number): Lane {
     if (this.#lanes.size >= this.#lanesMax) this.#forgetIdle(at);
-    const lane = { owner, leftMs: SLICE_MS, at, waiting: [] };
+    const lane = { owner, leftMs: SLICE_MS, at, turn: -1, waiting: [] };
     this.#lanes.set(owner.id, lane);
     return lane;
   }
 
   #forgetIdle(now: number): void {
     for (const [id, lane] of this.#lanes) {
-      refill(lane, now);
-      if (lane.leftMs === SLICE_MS && lane.waiting.length === 0) this.#lanes.delete(id);
+      this.#refill(lane, now);
+      if (lane.leftMs >= SLICE_MS && lane.waiting.length === 0) this.#lanes.delete(id);
     }
     this.#lanesMax = Math.max(LANES_MIN, 2 * this.#lanes.size);
   }
@@ -74,7 +124,10 @@ export class Turns {
   }
 
   #round(): void {
+    const began = this.#now();
+    let lanes = this.#waiting.size;
     for (const lane of this.#waiting) {
+      if (lanes-- === 0 || this.#now() - began >= ROUND_MS) break;
       lane.leftMs = Math.min(SLICE_MS, lane.leftMs + SLICE_MS);
       while (lane.leftMs > 0) {
         const next = lane.waiting.shift();
@@ -82,13 +135,9 @@ export class Turns {
         this.#ledger.release(lane.owner);
         this.#execute(lane, next, this.#now());
       }
-      if (lane.waiting.length === 0) this.#waiting.delete(lane);
+      this.#waiting.delete(lane);
+      if (lane.waiting.length > 0) this.#waiting.add(lane); // behind all others
     }
     if (this.#waiting.size > 0) setImmediate(() => this.#round());
   }
-}
-
-function refill(lane: Lane, now: number): void {
-  lane.leftMs = Math.min(SLICE_MS, lane.leftMs + (now - lane.at) * PART);
-  lane.at = now;
 }

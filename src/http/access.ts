@@ -89,8 +89,11 @@ export const access = {
   "resources.read": vendor("           Y     Y        Y     Y     Y     Y        -    401  401", "read"),
   "projects.create": vendor("          Y     Y        Y     Y     Y     -        -    401  401"),
   "projects.change": vendor("          Y     Y        -     Y     Y     -        -    401  401"),
+  "plans.write": vendor("              Y     Y        -     Y     Y     -        -    401  401"),
   "tenants.create": vendor("           Y     Y        Y     Y     Y     -        -    401  401", "manage"),
   "tenants.change": vendor("           Y     Y        -     Y     Y     -        -    401  401", "manage", WIDE),
+  "tenant_quotas.read": vendor("       Y     Y        T     Y     Y     Y        -    401  401", "read", WIDE),
+  "tenant_quotas.grant": vendor("      Y     Y        T     Y     Y     -        -    401  401", "manage", WIDE),
   "keys.read": vendor("                Y     Y        T     Y     Y     Y        -    401  401", "read"),
   "keys.write": vendor("               Y     Y        T     Y     Y     -        -    401  401", "manage"),
   "keys.lookup": vendor("              Y     Y        T     Y     Y     -        -    401  401", "read"),
@@ -119,7 +122,7 @@ export const access = {
 export type AccessName = keyof typeof access;
 export type ActorOf<N extends AccessName> = (typeof access)[N] extends Row<infer A> ? A : never;
 
-export function columnOf(actor: Actor): Column {
+function columnOf(actor: Actor): Column {
   if (actor.kind === "secret_key")
     return actor.env === "test" ? "sk_test" : actor.owner_scope ? "sk_owner" : "sk_admin";
   if (actor.kind === "session") return `ses_${actor.role ?? "member"}`;

@@ -12,7 +12,7 @@ const TYPES: Record<string, string> = {
 };
 
 /** No inline script or style, no markup from strings, no framing, no Trusted Types policy that could allow any. */
-export const PAGE_POLICY =
+const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
   "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 

@@ -112,7 +112,7 @@ export type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
 
 type Sent<S> = S extends Schema ? z.input<S> : undefined;
 
-const ENDS = /(revoked|disabled|suspended|deleted|removed|quarantined)$/;
+const ENDS = /(revoked|disabled|suspended|deleted|removed|quarantined|voided)$/;
 
 export const BODY_MAX = 256 * 1024;
 /** 16 KiB of meta, the largest free-form value, has fewer. */

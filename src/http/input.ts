@@ -91,7 +91,7 @@ function inner(schema: z.ZodType): z.ZodType {
 }
 
 /** Parses a query into the types its schema expects: numbers and lists where it has them, otherwise text. */
-export function parseQuery(search: string, schema: z.ZodObject | undefined, loose: boolean): unknown {
+function parseQuery(search: string, schema: z.ZodObject | undefined, loose: boolean): unknown {
   const shape: Shape = schema?.shape ?? {};
   const result: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
   const problems: Detail[] = [];

@@ -119,12 +119,15 @@ class Run implements Admission {
     const { token } = this.#bearer;
     if (access[rule].open) return ANONYMOUS;
     if (token === null) throw fail("unauthenticated");
+    const retryable = this.#endpoint.idempotent && "idempotency-key" in this.#request.headers;
     if (isHolderPlane(rule)) {
-      const holder = resolveHolder(this.#services, token, rule === "holder.revoke");
+      const address = this.#options.addressOf(this.#request);
+      const holder = resolveHolder(this.#services, token, address, { ending: rule === "holder.revoke", retryable });
       if (holder) return holder;
     }
     // Only the machine plane uses the credential cache: minting an embed token must see a revocation at once.
-    return rule === "machine.use" ? resolveCached(this.#services, token) : resolveBearer(this.#services, token);
+    if (rule === "machine.use") return resolveCached(this.#services, token);
+    return resolveBearer(this.#services, token, retryable && rule === "secret_keys.write");
   }
 
   /** Kind of credential, role, origin and scope. */

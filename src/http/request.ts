@@ -67,12 +67,15 @@ export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean
   return sent.trim() === "*" || sent.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag);
 }
 
-/** A request that has been read never closes; only its socket shows that the client has disconnected. */
+/**
+ * A request that has been read never closes; only its socket shows that the client has disconnected. One that is not read
+ * (pipelining.ts) cannot show it, so it counts as disconnected: a client with many requests behind this one wants their answers.
+ */
 export function onDisconnect({ socket }: Pick<HttpRequest, "socket">): OnDisconnect {
   return (listener) => {
-    if (socket.destroyed) listener();
-    socket.once("close", listener);
-    return () => socket.off("close", listener);
+    if (socket.destroyed || socket.isPaused()) listener();
+    socket.once("close", listener).once("pause", listener);
+    return () => socket.off("close", listener).off("pause", listener);
   };
 }
 

@@ -53,7 +53,7 @@ export function failureResponse(failure: Failure, presented: boolean): HttpRespo
 }
 
 /** RFC 6750 scope-token characters only, at most 1 KiB: a scope is free text and could break out of the header. */
-export function scopeChallenge(scopes: readonly string[]): string {
+function scopeChallenge(scopes: readonly string[]): string {
   const text = scopes.join(" ");
   const isSafe = text.length > 0 && text.length <= 1024 && /^[\x21\x23-\x5b\x5d-\x7e ]+$/.test(text);
   return `Bearer realm="keyrack", error="insufficient_scope"${isSafe ? `, scope="${text}"` : ""}`;

@@ -3,12 +3,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
+import { ownerOf } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { LineLimit } from "../fairness/line-limit.ts";
 import { Turns } from "../fairness/turns.ts";
 import { fail } from "../kernel/errors.ts";
 import { bareAddress } from "./address.ts";
 import { thenMaybe } from "../kernel/maybe-promise.ts";
+import { sha256Hex } from "../platform/crypto.ts";
 import { StreamBody } from "./body/body.ts";
 import { Connections, LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
 import { withCorsByPath } from "./cors.ts";
@@ -20,10 +22,12 @@ import { FastResponse } from "./fast/response.ts";
 import { OverloadGuard, type Finish } from "./overload-guard.ts";
 import { rawResponse, refuseParserError } from "./parser-errors.ts";
 import type { RunOptions } from "./pipeline.ts";
+import { bearerOf } from "./request.ts";
 import { inTurn, type Listener } from "./sending/pipelining.ts";
 import { defaultHeaders, failureResponse, jsonResponse, sendRefusal, type HttpResponse } from "./response.ts";
 import { h3Listener } from "./router.ts";
 import { Stalls } from "./sending/stalls.ts";
+import { stopParsing } from "./sending/stop-parsing.ts";
 
 export type HttpOptions = Omit<RunOptions, "refusals"> & {
   publicUrl: string | null;
@@ -57,6 +61,11 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
     turns: new Turns(services.shares.of("loop")),
     ledger: services.shares.of("pipeline"),
     addressOf: options.addressOf,
+    knownOwner: (req: IncomingMessage) => {
+      const { token } = bearerOf(req.headers);
+      const actor = token === null ? undefined : services.credentialCache.peek(sha256Hex(token));
+      return actor && ownerOf(actor);
+    },
     refuse: (res: ServerResponse) => refuse(res, fail("share_full", { retryAfterSeconds: 1 })),
   };
   const serve = inTurn(turns, (req, res) => {
@@ -120,8 +129,9 @@ function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {
     if (req.headers.upgrade !== undefined) res.shouldKeepAlive = false;
     if (guard.sheds(req)) return refuse(res, fail("overloaded"));
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
-    if (!hasOneHost(req) || !isDecodable(req.url)) return refuse(res, malformed());
-    next(req, res);
+    if (hasOneHost(req) && isDecodable(req.url)) return next(req, res);
+    stopParsing(req.socket); // the refusal closes the connection
+    refuse(res, malformed());
   };
 }
 

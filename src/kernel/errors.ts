@@ -15,6 +15,7 @@ export type Code =
   | "forbidden"
   | "tenant_suspended"
   | "key_disabled"
+  | "ip_not_allowed"
   | "insufficient_scope"
   | "origin_not_allowed"
   | "email_unverified"
@@ -61,6 +62,7 @@ export const failures = {
   holder_rotate_off: [403, "forbidden", "Keys of this project cannot be rotated by their holder."],
   tenant_suspended: [403, "tenant_suspended", "This account is suspended."],
   key_disabled: [403, "key_disabled", "This API key is disabled."],
+  ip_not_allowed: [403, "ip_not_allowed", "This API key may not be used from this address."],
   owner_only: [403, "forbidden", "Only an owner may do this."],
   lacks_permission: [403, "forbidden", "This secret key lacks a permission for this."],
   member_is_read_only: [403, "forbidden", "A member may not change anything."],
@@ -77,12 +79,15 @@ export const failures = {
   workspace_not_found: [404, "not_found", "No such workspace."],
   project_not_found: [404, "not_found", "No such project."],
   tenant_not_found: [404, "not_found", "No such tenant."],
+  plan_not_found: [404, "not_found", "No such plan."],
   key_not_found: [404, "not_found", "No such key."],
   secret_key_not_found: [404, "not_found", "No such secret key."],
   member_not_found: [404, "not_found", "No such member."],
   invite_not_found: [404, "not_found", "No such invitation."],
   session_not_found: [404, "not_found", "No such session."],
   user_not_found: [404, "not_found", "No such person."],
+  quota_not_found: [404, "not_found", "No such quota."],
+  grant_not_found: [404, "not_found", "No such grant."],
   mail_not_found: [404, "not_found", "No such message."],
   asset_not_found: [404, "not_found", "No such file."],
   series_off: [404, "not_found", "Usage series are not enabled."],
@@ -90,6 +95,8 @@ export const failures = {
   method_not_allowed: [405, "method_not_allowed", "This method is not allowed here."],
   // 409
   slug_taken: [409, "conflict", "That slug is already in use."],
+  plan_in_use: [409, "conflict", "Tenants still use this plan."],
+  plan_keys_cap: [409, "conflict", "This tenant's plan allows no more active keys."],
   external_id_taken: [409, "conflict", "That external id is already in use."],
   prefix_taken: [409, "conflict", "That key prefix belongs to another workspace."],
   prefix_quota: [409, "conflict", "This project or workspace has reached its limit of key prefixes."],
@@ -108,6 +115,8 @@ export const failures = {
   invite_accepted: [409, "conflict", "An accepted invitation cannot be revoked."],
   mail_not_retryable: [409, "conflict", "That message has already been sent."],
   quota_reached: [409, "conflict", "This workspace has reached its limit for this kind of record."],
+  grant_reference_used: [409, "conflict", "That reference was used for another grant."],
+  grants_reached: [409, "conflict", "This quota has reached its limit of unspent grants."],
   workspaces_reached: [409, "conflict", "You have reached your limit of workspaces."],
   embed_keys_cap: [409, "conflict", "This tenant has reached its limit of active keys."],
   older_process: [409, "conflict", "An older Keyrack process is still connected. Finish the upgrade first."],
@@ -137,6 +146,7 @@ export const failures = {
     "internal_error",
     "Something went wrong. The server log has the details under this request id.",
   ],
+  search_indexing: [503, "unavailable", "The search index is being built."],
   unavailable: [503, "unavailable", "The service is temporarily unavailable. Try again shortly."],
   overloaded: [503, "unavailable", "The service is overloaded. Try again shortly."],
   read_only: [503, "unavailable", "The service is read-only until its storage is repaired. Nothing was written."],

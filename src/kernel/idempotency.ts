@@ -7,7 +7,9 @@ export const BODY_BYTES_MAX = 262_144;
 export const TTL_MS_MIN = 60_000;
 export const TTL_MS_MAX = 604_800_000;
 export const TTL_MS_DEFAULT = 86_400_000;
-/** Sealed responses stored per workspace. */
+/** Records of an environment of a workspace, until they expire. */
+export const RECORDS_MAX = 1_000_000;
+/** Sealed responses, headers included, stored for an environment of a workspace. */
 export const STORED_BYTES_MAX = 2 ** 30;
 
 export type ClaimScope = { workspace_id: string; env: Env; scope_hash: string };
@@ -18,7 +20,8 @@ export type ClaimResult =
   | { state: "execute"; stolen: boolean }
   | { state: "replay"; status: number; body_stored: boolean; sealed: Uint8Array | null }
   | { state: "in_progress"; lease_left_ms: number }
-  | { state: "mismatch" };
+  | { state: "mismatch" }
+  | { state: "full" };
 
 export type RecordOutcome = "ok" | "lock_lost" | "completed" | "not_found";
 

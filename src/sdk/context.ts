@@ -58,6 +58,7 @@ export const DENIED: { readonly [Name in VerifyDenial]: Denied } = {
   expired_key: denied("expired_key"),
   tenant_suspended: denied("tenant_suspended"),
   key_disabled: denied("key_disabled"),
+  ip_not_allowed: denied("ip_not_allowed"),
   insufficient_scope: denied("insufficient_scope"),
   unavailable: denied("unavailable"),
 };

@@ -8,8 +8,10 @@ export const denials = {
   expired_key: [401, "expired_key", "This API key has expired."],
   tenant_suspended: [403, "tenant_suspended", "This account is suspended."],
   key_disabled: [403, "key_disabled", "This API key is disabled."],
+  ip_not_allowed: [403, "ip_not_allowed", "This API key may not be used from this address."],
   insufficient_scope: [403, "insufficient_scope", "The API key lacks a required scope."],
   rate_limited: [429, "rate_limited", "Too many requests."],
+  quota_exceeded: [429, "quota_exceeded", "This API key has used up its quota."],
   unavailable: [503, "unavailable", "Keys cannot be verified right now. Try again shortly."],
   idempotency_key_required: [400, "invalid_request", "Send an Idempotency-Key header with this request."],
   idempotency_key_invalid: [400, "invalid_request", "The Idempotency-Key header is not valid."],
@@ -32,6 +34,7 @@ export type VerifyDenial =
   | "expired_key"
   | "tenant_suspended"
   | "key_disabled"
+  | "ip_not_allowed"
   | "insufficient_scope"
   | "unavailable";
 
@@ -42,6 +45,8 @@ export type DenialExtra = {
   missing?: readonly string[];
   required?: readonly string[];
   retryAfterSeconds?: number | null;
+  /** The quota that refuses, and when it is refilled. */
+  quota?: { id: string; resetsAt: string | null };
   headers?: Record<string, string>;
 };
 
@@ -52,7 +57,13 @@ const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 
 export function denialResponse(name: DenialName, extra: DenialExtra = {}): TextResponse {
   const [status, code, message] = denials[name];
-  const error = { code, message, ...(extra.missing && { missing_scopes: extra.missing }) };
+  const { missing, quota } = extra;
+  const error = {
+    code,
+    message,
+    ...(missing && { missing_scopes: missing }),
+    ...(quota && { quota: quota.id, resets_at: quota.resetsAt }),
+  };
   const headers: Record<string, string> = {
     "content-type": "application/json; charset=utf-8",
     "cache-control": "no-store",

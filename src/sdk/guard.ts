@@ -2,10 +2,13 @@
 // or the denial response. Adapters only translate. A request continues only with an `Admitted`; every path decides.
 
 import type { KeyFormats } from "../kernel/crypto/key-digest.ts";
+import type { TrustedProxies } from "../kernel/network/trusted-proxies.ts";
+import type { RequestClient } from "./client-info.ts";
 import type { Context, Subject, Verdict } from "./context.ts";
 import { type TextResponse, type DenialName, denialResponse } from "./denials.ts";
 import { type ChargeResult, type Limiter, rateLimitHeaders } from "./limits/check.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
+import type { Outside } from "./outside.ts";
 import type { Reporter } from "./report.ts";
 import type { Otel } from "./otel.ts";
 import type { Ports } from "./runtime.ts";
@@ -25,6 +28,8 @@ export type ProtectOptions<Req = unknown> = {
   limits?: LimitsMode;
   /** Returns the key, when it is in neither of the usual headers. */
   getKey?: (req: Req) => string | null | undefined | Promise<string | null | undefined>;
+  /** Returns the client's address, or null; replaces the socket's address and `trustedProxies`. */
+  getIp?: (req: Req) => string | null | undefined;
   /** Units that the request is charged to rate limits and counts in usage: a whole number from 0 to 1000. Default: 1. */
   cost?: number | ((req: Req) => number);
   /** Up to four names and values to group usage by. A function that throws reports none. */
@@ -37,6 +42,10 @@ export type IncomingRequest = {
   path: string;
   authorization: string | null | undefined;
   apiKey: string | null | undefined;
+  /** The address of the socket's peer, `unix` for a Unix socket, null when unknown. */
+  peer?: string | null;
+  forwardedFor?: string | null | undefined;
+  userAgent?: string | null | undefined;
 };
 
 export type Admitted = {
@@ -57,6 +66,8 @@ export type GuardDependencies = {
   leases: Limiter;
   ports: Ports;
   failMode: FailMode;
+  trustedProxies: TrustedProxies;
+  clientInfo: boolean;
   tags: AddedTags;
   /** Null: not used. */
   otel: Otel | null;
@@ -69,11 +80,13 @@ type RequestState = {
   degraded: boolean;
   cost: number;
   context: Context | null;
+  outside: Outside | null;
+  client: RequestClient | null;
 };
 const BEARER = "bearer ";
 const LIMITS_MODES = ["check", "lease", "off"];
 const COST_MAX = 1000;
-const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey", "cost", "tags"];
+const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey", "getIp", "cost", "tags"];
 
 export class Guard<Req> {
   readonly #dependencies: GuardDependencies;
@@ -82,6 +95,7 @@ export class Guard<Req> {
   readonly #limits: LimitsMode;
   readonly #skip: boolean | ((req: Req) => boolean);
   readonly #getKey: ProtectOptions<Req>["getKey"];
+  readonly #getIp: ProtectOptions<Req>["getIp"];
   readonly #cost: NonNullable<ProtectOptions<Req>["cost"]>;
   readonly #tags: ProtectOptions<Req>["tags"];
 
@@ -91,11 +105,12 @@ export class Guard<Req> {
     options: ProtectOptions<Req> = {},
     anyOf: ScopeRequirement["any"] = NO_GROUPS,
   ) {
-    const { scopes = [], limits = "check", skip = false, getKey, cost = 1, tags } = options;
+    const { scopes = [], limits = "check", skip = false, getKey, getIp, cost = 1, tags } = options;
     for (const name of Object.keys(options)) need(KNOWN.includes(name), `protect has no option "${name}"`);
     need(LIMITS_MODES.includes(limits), 'limits must be "check", "lease" or "off"');
     need(typeof skip === "boolean" || typeof skip === "function", "skip must be true, false or a function");
     need(getKey === undefined || typeof getKey === "function", "getKey must be a function");
+    need(getIp === undefined || typeof getIp === "function", "getIp must be a function");
     if (typeof cost !== "function") requireCost(cost);
     need(tags === undefined || (typeof tags === "object" ? tags !== null : typeof tags === "function"), TAGS_SENTENCE);
     this.#dependencies = dependencies;
@@ -105,6 +120,7 @@ export class Guard<Req> {
     this.#limits = limits;
     this.#skip = skip;
     this.#getKey = getKey;
+    this.#getIp = getIp;
     this.#cost = cost;
     this.#tags = tags;
   }
@@ -113,7 +129,15 @@ export class Guard<Req> {
     // Compared with true: the promise of an async function is truthy too.
     const skip: unknown = typeof this.#skip === "function" ? this.#skip(req) : this.#skip;
     if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
-    const state: RequestState = { subject: null, denial: null, degraded: false, cost: 1, context: null };
+    const state: RequestState = {
+      subject: null,
+      denial: null,
+      degraded: false,
+      cost: 1,
+      context: null,
+      outside: null,
+      client: null,
+    };
     const decided = await this.#decide(req, incoming, state, this.#reportOnce(req, incoming, state));
     state.context = decided.context;
     this.#dependencies.otel?.decided(state);
@@ -129,16 +153,21 @@ export class Guard<Req> {
     const { verifier } = this.#dependencies;
     const key = this.#getKey ? keyFromValue(await this.#getKey(req)) : findKey(incoming, verifier.formats);
     if (!key) return reject("missing_key", state, done);
-    const verdict = verifier.judge(key.text, key.offset, this.#scopes.all, this.#failMode, this.#scopes.any);
-    const { rules, rejected } = verifier;
+    const { all, any } = this.#scopes;
+    const address = () => this.#addressOf(req, incoming);
+    const verdict = verifier.judge(key.text, key.offset, all, this.#failMode, any, address);
+    const { rules, isMetered, rejected } = verifier;
+    state.outside = verifier.outside;
     state.subject = verdict.ok ? verdict.context : rejected;
+    if (state.subject?.keyId) state.client = this.#clientOf(req, incoming);
     if (!verdict.ok) return this.#reject(verdict, state, done);
     const { context } = verdict;
     state.degraded = context.degraded;
     state.cost = typeof this.#cost === "function" ? requireCost(this.#cost(req)) : this.#cost;
-    if (rules.length === 0 || this.#limits === "off") return { context, headers: {}, denial: null, done };
+    if ((rules.length === 0 && !isMetered) || this.#limits === "off")
+      return { context, headers: {}, denial: null, done };
     const { otel } = this.#dependencies;
-    const charge = () => this.#limiter().charge(context, rules, state.cost);
+    const charge = () => this.#limiter().charge(context, rules, state.cost, isMetered);
     const charged = await (otel ? otel.limits(charge) : charge());
     return this.#applyLimits(context, charged, state, done);
   }
@@ -151,17 +180,36 @@ export class Guard<Req> {
 
   #applyLimits(
     context: Context,
-    charged: ChargeResult,
+    charged: ChargeResult | "unavailable",
     state: RequestState,
     done: Admitted["done"],
   ): Admitted | Rejected {
+    if (charged === "unavailable") return reject("unavailable", state, done);
     if (!charged) {
       state.degraded = true;
       return { context: { ...context, degraded: true, rateLimit: null }, headers: {}, denial: null, done };
     }
     const headers = rateLimitHeaders(charged.states);
     if (charged.allowed) return { context: { ...context, rateLimit: charged.states }, headers, denial: null, done };
-    return reject("rate_limited", state, done, { retryAfterSeconds: charged.retryAfterSeconds, headers });
+    const { retryAfterSeconds, quota } = charged;
+    if (quota) return reject("quota_exceeded", state, done, { retryAfterSeconds, headers, quota });
+    return reject("rate_limited", state, done, { retryAfterSeconds, headers });
+  }
+
+  #addressOf(req: Req, { peer = null, forwardedFor }: IncomingRequest): string | null {
+    if (this.#getIp) return this.#getIp(req) ?? null;
+    return this.#dependencies.trustedProxies.clientOf(peer, forwardedFor);
+  }
+
+  /** Read now: once the response has ended, the socket has no address. */
+  #clientOf(req: Req, incoming: IncomingRequest): RequestClient | null {
+    if (!this.#dependencies.clientInfo) return null;
+    const { userAgent } = incoming;
+    try {
+      return { address: this.#addressOf(req, incoming), userAgent };
+    } catch {
+      return { address: null, userAgent }; // getIp must not fail a request whose key is not confined
+    }
   }
 
   #limiter(): Limiter {
@@ -187,8 +235,8 @@ export class Guard<Req> {
     return (status, route) => {
       if (reported) return;
       reported = true;
-      const { subject, denial, degraded, cost } = state;
-      const decision = { subject, denial, degraded, cost, tags: this.#tagsOf(req, state) };
+      const { subject, denial, degraded, cost, outside, client } = state;
+      const decision = { subject, denial, degraded, cost, outside, client, tags: this.#tagsOf(req, state) };
       reporter.record({ method, path, route, status, durationMs: ports.elapsed() - began, ...decision });
     };
   }

@@ -1,6 +1,7 @@
 // The object that createKeyrack returns, and how adapters access its internals. Adapters import this file instead of
 // the library itself, so that each adds only a few kilobytes.
 
+import type { TrustedProxies } from "../kernel/network/trusted-proxies.ts";
 import type { Context, Denied, Verdict } from "./context.ts";
 import type { Guard, ProtectOptions } from "./guard.ts";
 import type { IdempotentOptions, IdempotentRoute } from "./idempotency/idempotency.ts";
@@ -8,7 +9,12 @@ import type { FailMode } from "./options.ts";
 import type { Tags } from "./tags.ts";
 import type { RequiredScopes, ScopeRequirement } from "./scopes.ts";
 
-export type VerifyOptions = { scopes?: RequiredScopes; failMode?: FailMode };
+export type VerifyOptions = {
+  scopes?: RequiredScopes;
+  failMode?: FailMode;
+  /** The client's address. Without it, a key that is confined to networks is refused. */
+  ip?: string | null | undefined;
+};
 
 export type Status = {
   /** The policy version in force, or null. */
@@ -41,7 +47,7 @@ export type Keyrack<Resources = unknown> = {
   /** Synchronous, no network. */
   readonly verify: (key: unknown, options?: VerifyOptions) => Verdict<Resources>;
   /** Adds tags to the event of a request, until its response has ended. */
-  readonly tag: (context: Context | null, tags: Tags) => void;
+  readonly tag: (context: Context | null | undefined, tags: Tags) => void;
   /** Reports a request that was decided with `verify` alone; `protect` reports by itself. */
   readonly report: (request: ReportedRequest) => void;
   readonly status: () => Status;
@@ -56,6 +62,7 @@ export const INTERNALS: unique symbol = Symbol.for("keyrack.sdk.parts") as never
 export type Internals = {
   guard<Req>(options?: ProtectOptions<Req>, anyOf?: ScopeRequirement["any"]): Guard<Req>;
   idempotent(options?: IdempotentOptions): IdempotentRoute;
+  readonly trustedProxies: TrustedProxies;
 };
 
 /** For adapters. */

@@ -13,9 +13,10 @@ import { CheckLimiter } from "./limits/check.ts";
 import { type KeyrackOptions, readFailMode, readOptions, type Settings } from "./options.ts";
 import { INTERNALS, type Keyrack, type ReportedRequest, type Status, type VerifyOptions } from "./internals.ts";
 import { Otel } from "./otel.ts";
+import { NotedVerdicts } from "./outside.ts";
 import { Reporter, type RequestOutcome } from "./report.ts";
 import { defaultPorts, type Log, type Ports, safeLog } from "./runtime.ts";
-import { readScopes } from "./scopes.ts";
+import { NO_GROUPS, readScopes } from "./scopes.ts";
 import { AddedTags, cleanTags } from "./tags.ts";
 import { Verifier } from "./verifier.ts";
 
@@ -43,7 +44,8 @@ export function createKeyrackWith<Resources = undefined>(
   const otel = openOtel(options, settings, log, () => readStatus(state, ports).ageMs);
   const reporter = new Reporter(client, settings, ports, log, (events) => otel?.dropped(events));
   const tags = new AddedTags();
-  const checker = new CheckLimiter(client, settings, log);
+  const noted = new NotedVerdicts();
+  const checker = new CheckLimiter(client, settings, log, ports.now);
   const leases = new LeaseLimiter(client, settings, ports, log, checker);
   const idempotency = new Idempotency(client, settings, ports, log);
   const cache = settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, settings, ports, log, state);
@@ -62,23 +64,24 @@ export function createKeyrackWith<Resources = undefined>(
   });
   const started = (cache?.load() ?? Promise.resolve()).then(() => feed.start());
 
-  const { failMode } = settings;
-  const dependencies: GuardDependencies = { verifier, reporter, checker, leases, ports, failMode, tags, otel };
+  const { failMode, trustedProxies, clientInfo } = settings;
+  const perRoute = { failMode, trustedProxies, clientInfo, tags, otel };
+  const dependencies: GuardDependencies = { verifier, reporter, checker, leases, ports, ...perRoute };
   let closing: Promise<void> | null = null;
   const close = async () => {
     waiters.reject(new KeyrackError("keyrack was closed before its first policy arrived."));
     await started;
-    await Promise.all([reporter.close(), leases.close(), idempotency.close(), feed.stop()]);
+    await Promise.all([reporter.close(), leases.close(), checker.close(), idempotency.close(), feed.stop()]);
     await cache?.close();
     state.stop();
   };
 
   return {
     ready: ({ timeoutMs } = {}) => waiters.wait(ports, timeoutMs),
-    verify: (key, options) => verifyKey(verifier, settings, key, options) as Verdict<Resources>,
+    verify: (key, options) => verifyKey(verifier, settings, noted, key, options) as Verdict<Resources>,
     tag: (context, added) => tags.add(context, added),
     report: (request) => {
-      const decision = decisionOf(request, tags);
+      const decision = decisionOf(request, tags, noted);
       otel?.decided(decision);
       reporter.record(decision);
     },
@@ -87,21 +90,30 @@ export function createKeyrackWith<Resources = undefined>(
     [INTERNALS]: {
       guard: (options, anyOf) => new Guard(dependencies, options, anyOf),
       idempotent: (options) => idempotency.route(options),
+      trustedProxies,
     },
   };
 }
 
-function verifyKey(verifier: Verifier, settings: Settings, key: unknown, options?: VerifyOptions): Verdict {
+function verifyKey(
+  verifier: Verifier,
+  settings: Settings,
+  noted: NotedVerdicts,
+  key: unknown,
+  options?: VerifyOptions,
+): Verdict {
   if (typeof key !== "string" || key === "") return denyMissingKey(key);
-  const { scopes = NO_SCOPES, failMode = settings.failMode } = options ?? NO_OPTIONS;
+  const { scopes = NO_SCOPES, failMode = settings.failMode, ip = null } = options ?? NO_OPTIONS;
   // Checked on every call: a misspelled `scope` would silently require no scopes.
   for (const name in options) {
-    if (name !== "scopes" && name !== "failMode") throw new TypeError(`keyrack: verify has no option "${name}".`);
+    if (name !== "scopes" && name !== "failMode" && name !== "ip")
+      throw new TypeError(`keyrack: verify has no option "${name}".`);
   }
   if (failMode !== "closed") readFailMode(failMode);
-  if (Array.isArray(scopes)) return verifier.judge(key, 0, scopes, failMode);
-  const { all, any } = readScopes(scopes);
-  return verifier.judge(key, 0, all, failMode, any);
+  const { all, any } = Array.isArray(scopes) ? { all: scopes, any: NO_GROUPS } : readScopes(scopes);
+  const verdict = verifier.judge(key, 0, all, failMode, any, ip);
+  const { outside, rejected } = verifier;
+  return outside === null ? verdict : noted.note(verdict, outside, rejected);
 }
 
 function openOtel(
@@ -114,12 +126,13 @@ function openOtel(
 }
 
 /** What a user of bare `verify` reports, as the guard would have. */
-function decisionOf(request: ReportedRequest, added: AddedTags): RequestOutcome {
+function decisionOf(request: ReportedRequest, added: AddedTags, noted: NotedVerdicts): RequestOutcome {
   const { context = null, denial = null, method, path, route = null, status, durationMs } = request;
   const { cost = 1, tags } = request;
   const all = cleanTags({ ...tags, ...added.of(context) });
   const outcome = { method, path, route, status, durationMs, cost: requireCost(cost), tags: all };
-  return { ...outcome, subject: context, denial: denial?.code ?? null, degraded: context?.degraded ?? false };
+  const { subject = context, outside = null } = noted.of(context ?? denial) ?? {};
+  return { ...outcome, subject, outside, denial: denial?.code ?? null, degraded: context?.degraded ?? false };
 }
 
 function readStatus(state: PolicyState, ports: Ports): Status {

@@ -6,6 +6,7 @@ import { parseCredential } from "../kernel/credentials.ts";
 import { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import { OWN_PREFIX, PREFIX_FORM } from "../kernel/key-prefixes.ts";
 import { parseUuid } from "../kernel/ids.ts";
+import { TRUSTED_MAX, TrustedProxies } from "../kernel/network/trusted-proxies.ts";
 import type { OtelApi } from "./otel.ts";
 import { builtinModule, type Log, randomHex } from "./runtime.ts";
 
@@ -29,6 +30,8 @@ export type KeyrackOptions<Resources = unknown> = {
   maxStaleMs?: number;
   /** While there is no policy: respond 503 (closed), or admit unverified (open). */
   failMode?: FailMode;
+  /** While quotas cannot be charged: admit and charge later (open), or respond 503 (closed). */
+  quotaFailMode?: FailMode;
   /** Stores the last good policy, so that a restart does not need the control plane. */
   cacheFile?: string;
   /** The fraction of requests reported, 0.0001 to 1. */
@@ -37,6 +40,10 @@ export type KeyrackOptions<Resources = unknown> = {
   resources?: { live: Resources; test: Resources };
   /** The prefixes of your keys, for the time before the first policy is loaded. */
   keyPrefixes?: readonly string[];
+  /** Proxies in front of the application, as addresses or networks, and "unix": whose X-Forwarded-For is believed. */
+  trustedProxies?: readonly string[];
+  /** False: reports name neither the network nor the user agent that a key is used from. */
+  clientInfo?: boolean;
   /** A policy with more keys is rejected as a broken feed. */
   maxKeys?: number;
   /** The OpenTelemetry API that the application uses: `import * as otel from "@opentelemetry/api"`. */
@@ -54,10 +61,13 @@ export type Settings = {
   staleMs: number;
   maxStaleMs: number;
   failMode: FailMode;
+  quotaFailMode: FailMode;
   cacheFile: string | null;
   sampleRate: number;
   maxKeys: number;
   formats: KeyFormats;
+  trustedProxies: TrustedProxies;
+  clientInfo: boolean;
 };
 
 const KNOWN = new Set([
@@ -70,11 +80,14 @@ const KNOWN = new Set([
   "staleMs",
   "maxStaleMs",
   "failMode",
+  "quotaFailMode",
   "cacheFile",
   "sampleRate",
   "resources",
   "maxKeys",
   "keyPrefixes",
+  "trustedProxies",
+  "clientInfo",
   "otel",
   "log",
 ]);
@@ -82,13 +95,14 @@ const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 
 export function readOptions(options: KeyrackOptions): Settings {
   for (const name of Object.keys(options)) need(KNOWN.has(name), `there is no option "${name}"`);
-  const { nodeId = defaultNodeId(), cacheFile = null, sampleRate = 1 } = options;
+  const { nodeId = defaultNodeId(), cacheFile = null, sampleRate = 1, clientInfo = true } = options;
   const secret = typeof options.secretKey === "string" ? parseCredential(options.secretKey) : null;
   need(secret?.kind === "secret_key", "secretKey must be a krsk_ secret key");
   const projectId = typeof options.projectId === "string" ? parseUuid(options.projectId) : null;
   need(projectId !== null, "projectId must be a UUID");
   need(NODE_ID.test(nodeId), "nodeId must be 1 to 128 letters, digits, dots, colons, hyphens or underscores");
   need(typeof sampleRate === "number" && sampleRate >= 0.0001 && sampleRate <= 1, "sampleRate must be 0.0001 to 1");
+  need(typeof clientInfo === "boolean", "clientInfo must be true or false");
   need(cacheFile === null || typeof cacheFile === "string", "cacheFile must be a path");
   need(cacheFile === null || builtinModule("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");
   const settings = {
@@ -101,10 +115,13 @@ export function readOptions(options: KeyrackOptions): Settings {
     staleMs: readWhole("staleMs", options.staleMs ?? 30_000, 10),
     maxStaleMs: readWhole("maxStaleMs", options.maxStaleMs ?? 86_400_000, 10),
     failMode: readFailMode(options.failMode ?? "closed"),
+    quotaFailMode: readFailMode(options.quotaFailMode ?? "open", "quotaFailMode"),
     cacheFile,
     sampleRate,
     maxKeys: readWhole("maxKeys", options.maxKeys ?? 5_000_000, 1),
     formats: readPrefixes(options.keyPrefixes ?? [OWN_PREFIX]),
+    trustedProxies: readTrustedProxies(options.trustedProxies ?? []),
+    clientInfo,
   };
   need(settings.maxStaleMs >= settings.staleMs, "maxStaleMs must not be smaller than staleMs");
   return settings;
@@ -117,8 +134,18 @@ function readPrefixes(prefixes: unknown): KeyFormats {
   return new KeyFormats(prefixes as string[]);
 }
 
-export function readFailMode(mode: unknown): FailMode {
-  need(mode === "closed" || mode === "open", 'failMode must be "closed" or "open"');
+function readTrustedProxies(entries: unknown): TrustedProxies {
+  const isList = Array.isArray(entries) && entries.every((entry) => typeof entry === "string");
+  need(isList && entries.length <= TRUSTED_MAX, `trustedProxies must be a list of at most ${TRUSTED_MAX} networks`);
+  try {
+    return new TrustedProxies(entries as string[]);
+  } catch (error) {
+    throw new TypeError(`keyrack: trustedProxies: ${(error as Error).message}.`, { cause: error });
+  }
+}
+
+export function readFailMode(mode: unknown, name = "failMode"): FailMode {
+  need(mode === "closed" || mode === "open", `${name} must be "closed" or "open"`);
   return mode as FailMode;
 }
 

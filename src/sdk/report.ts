@@ -3,8 +3,10 @@
 // arrived is resent byte for byte: the control plane counts identical bodies once.
 
 import { CallError, type Client } from "./client.ts";
+import { ClientInfo, type RequestClient } from "./client-info.ts";
 import type { Subject } from "./context.ts";
 import type { Settings } from "./options.ts";
+import { type Outside, outsideFields } from "./outside.ts";
 import { redactCredentials } from "./redact.ts";
 import type { Log, Ports } from "./runtime.ts";
 import { randomHex } from "./runtime.ts";
@@ -24,6 +26,10 @@ export type RequestOutcome = {
   /** 1 where it is not given. */
   cost?: number;
   tags?: Tags | null;
+  /** Null unless it came from outside the key's networks. */
+  outside?: Outside | null;
+  /** Null where it is not to be reported. */
+  client?: RequestClient | null;
 };
 
 type Batch = { body: string; events: number; dropped: number };
@@ -49,6 +55,7 @@ export class Reporter {
   readonly #onDropped: (events: number) => void;
   readonly #idStem = randomHex();
   readonly #seenToday = new Set<string>();
+  readonly #clients = new ClientInfo();
   readonly #stopped = new AbortController();
   #events: string[] = [];
   #chars = 0;
@@ -194,7 +201,7 @@ export class Reporter {
   }
 
   #toEvent(outcome: RequestOutcome, first: boolean): string {
-    const { subject } = outcome;
+    const { subject, client } = outcome;
     return JSON.stringify({
       ts: new Date(this.#ports.now()).toISOString(),
       project_id: this.#settings.projectId,
@@ -206,13 +213,15 @@ export class Reporter {
       path: sanitize(outcome.path, 2048),
       route: outcome.route === null ? null : sanitize(outcome.route, 512),
       status: Math.min(599, Math.max(100, Math.trunc(outcome.status) || 500)),
-      duration_ms: Math.max(0, Math.round(outcome.durationMs * 1000) / 1000),
+      duration_ms: durationOf(outcome.durationMs),
       degraded: outcome.degraded,
       denial_reason: outcome.denial,
       request_id: `${this.#idStem}-${(this.#serial++).toString(36)}`,
       ...(first && { sample_rate: 1 }),
       ...(outcome.cost !== undefined && outcome.cost !== 1 && { cost: outcome.cost }),
       ...(outcome.tags && { tags: outcome.tags }),
+      ...(client && subject?.keyId && this.#clients.fieldsOf(subject.keyId, client, this.#ports.elapsed())),
+      ...(outcome.outside && outsideFields(outcome.outside)),
     });
   }
 
@@ -220,6 +229,11 @@ export class Reporter {
     const longest = Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(this.#failures - 1, 10));
     return Math.max(this.#waitMs, longest * (0.5 + this.#ports.random() / 2));
   }
+}
+
+/** What is no duration is 0: the control plane would reject the whole batch for it. */
+function durationOf(ms: number): number {
+  return Number.isFinite(ms) ? Math.max(0, Math.round(ms * 1000) / 1000) : 0;
 }
 
 /** Truncates to printable ASCII and redacts credentials, which callers put into URLs. */

@@ -23,9 +23,9 @@ export function cleanTags(tags: unknown): Tags | null {
 export class AddedTags {
   readonly #tags = new WeakMap<Context, Record<string, unknown>>();
 
-  /** A skipped route has no context and no event. */
-  add(context: Context | null, tags: Tags): void {
-    if (context !== null) this.#tags.set(context, { ...this.#tags.get(context), ...tags });
+  /** A skipped or unprotected route has no context and no event. */
+  add(context: Context | null | undefined, tags: Tags): void {
+    if (context) this.#tags.set(context, { ...this.#tags.get(context), ...tags });
   }
 
   of(context: Context | null): Record<string, unknown> | undefined {

@@ -5,11 +5,12 @@ import type { Env } from "../kernel/credentials.ts";
 import type { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import { KEY_ID, TENANT } from "../kernel/policy/key-table.ts";
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import { Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
+import { type AddressSource, Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
 import { wordsToUuid } from "../kernel/crypto/word-codec.ts";
 import { type Context, DENIED, type Denied, type RateLimitState, type Subject, type Verdict } from "./context.ts";
 import type { PolicyState } from "./feed/policy-state.ts";
 import type { FailMode, Settings } from "./options.ts";
+import { type Outside, outsideOf } from "./outside.ts";
 import type { Log, Ports } from "./runtime.ts";
 import { NO_GROUPS, type ScopeRequirement } from "./scopes.ts";
 
@@ -24,14 +25,19 @@ const REFUSED: { readonly [Name in Outcome]?: Denied } = {
   expired: DENIED.expired_key,
   tenant_suspended: DENIED.tenant_suspended,
   key_disabled: DENIED.key_disabled,
+  ip_not_allowed: DENIED.ip_not_allowed,
   insufficient_scope: DENIED.insufficient_scope,
 };
 
 export class Verifier {
   /** The rate limits of the key that the last call admitted. Caution: read it before anything awaits. */
   rules: readonly RateLimit[] = NO_RULES;
+  /** Whether a quota applies to the key that the last call admitted. */
+  isMetered = false;
   /** The owner of the key that the last call rejected, if known: for the report, never for the caller. */
   rejected: Subject | null = null;
+  /** Null unless the last call was from outside the key's networks. */
+  outside: Outside | null = null;
   readonly #state: PolicyState;
   readonly #settings: Settings;
   readonly #now: () => number;
@@ -68,19 +74,25 @@ export class Verifier {
     required: readonly string[],
     failMode: FailMode,
     anyOf: ScopeRequirement["any"] = NO_GROUPS,
+    address: AddressSource = null,
   ): Verdict {
     const decision = this.#decision;
     const policy = this.#state.current();
-    let outcome = decide(decision, policy, this.formats, this.#settings.env, text, offset, required, this.#now);
+    const { env } = this.#settings;
+    let outcome = decide(decision, policy, this.formats, env, text, offset, required, this.#now, address);
     if (anyOf.length > 0) outcome = this.#requireOneOf(outcome, anyOf);
     this.rules = NO_RULES;
+    this.isMetered = false;
     this.rejected = null;
+    this.outside = decision.outside ? outsideOf(decision, outcome) : null;
     if (outcome === "valid" && policy !== null) {
       this.rules = decision.profile.rules;
+      this.isMetered = decision.profile.metered;
       return { ok: true, context: this.#admitted(policy, text, offset, this.#state.degraded) };
     }
     if (this.#logEnabled) this.#logRejection(outcome, text, offset);
-    if (outcome === "no_policy") return failMode === "open" ? this.#failOpen(text, offset) : DENIED.unavailable;
+    if (outcome === "no_policy")
+      return failMode === "open" ? this.#failOpen(text, offset, address) : DENIED.unavailable;
     const denied = REFUSED[outcome];
     if (policy === null || !denied) return DENIED.invalid_key;
     this.rejected = this.#subject(policy, text, offset);
@@ -124,16 +136,18 @@ export class Verifier {
       expiresAt: expiry === Number.POSITIVE_INFINITY ? null : expiry,
       degraded,
       verified: true,
-      rateLimit: profile.rules.length === 0 ? NO_LIMITS : null,
+      rateLimit: profile.rules.length === 0 && !profile.metered ? NO_LIMITS : null,
       resources: this.#resources[env],
     };
   }
 
   /** A policy older than maxStaleMs no longer admits keys, but still rejects those that it does not admit. */
-  #failOpen(text: string, offset: number): Verdict {
+  #failOpen(text: string, offset: number, address: AddressSource): Verdict {
     const old = this.#state.policy;
     if (old === null) return this.#unverified(text, offset);
-    const outcome = decide(this.#decision, old, old.formats, this.#settings.env, text, offset, [], this.#now);
+    const { env } = this.#settings;
+    const outcome = decide(this.#decision, old, old.formats, env, text, offset, [], this.#now, address);
+    if (this.#decision.outside) this.outside = outsideOf(this.#decision, outcome);
     return outcome === "valid" ? this.#unverified(text, offset) : (REFUSED[outcome] ?? DENIED.invalid_key);
   }
 
@@ -160,7 +174,8 @@ export class Verifier {
   /** Callers get one message for every invalid key; only the vendor's debug log has the reason. */
   #logRejection(outcome: Outcome, text: string, offset: number): void {
     const prefix = outcome === "malformed" ? null : displayPrefix(this.#decision.env, text, offset, this.formats);
-    this.#log("debug", "a key was rejected", { why: outcome, display_prefix: prefix });
+    const network = outcome === "ip_not_allowed" && { network: this.outside?.network ?? null };
+    this.#log("debug", "a key was rejected", { why: outcome, display_prefix: prefix, ...network });
   }
 }
 

@@ -8,20 +8,25 @@ import { record } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
 import { runKeyPolicies } from "../domain/keys/policy-job.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
-import { reapIdempotency } from "../domain/limits/idempotency.ts";
+import { reapIdempotency, recountIdempotency } from "../domain/limits/idempotency.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
+import { pushUsage } from "../domain/metering/push.ts";
+import { reapBalances } from "../domain/quotas/retention.ts";
 import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
 import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
+import { indexChanges } from "../domain/search/search-index.ts";
 import { runCascades } from "../domain/workspaces/cascades.ts";
 import { reapIngest } from "../domain/usage/ingest.ts";
+import { reapKeyNetworks } from "../domain/usage/key-networks.ts";
+import { reapLastUses } from "../domain/usage/last-use.ts";
 import { foldJournal } from "../domain/usage/series-fold.ts";
 import { reapSeries } from "../domain/usage/series-retention.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
 import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
-import { reapLoginFailures, reapLoginNetworks } from "../store/queries/logins.ts";
+import { reapLoginFailures, reapLoginNetworks, trimLoginFailures } from "../store/queries/logins.ts";
 import { reapTokens } from "../store/queries/one-time-tokens.ts";
 import { reapSetupTokens } from "../store/queries/setup-tokens.ts";
-import { reapSessions } from "../store/queries/sessions.ts";
+import { reapEndedSessions, reapSessions } from "../store/queries/sessions.ts";
 
 export type Job = {
   /** In the log, and in the set of failing jobs. */
@@ -29,6 +34,8 @@ export type Job = {
   readonly everyMs: number;
   /** "leader": one process of the deployment. "every process": work on the process's own memory. */
   readonly runsOn: "leader" | "every process";
+  /** Due at once after a start, else after its first interval. */
+  readonly atStart?: boolean;
   /** Must be safe to run twice at the same time: for a moment there can be two leaders. */
   run(services: Services): Promise<unknown>;
 };
@@ -47,14 +54,20 @@ const checkpointWal = ({ store }: Services) => store.checkpointIfIdle();
 const reapReplays = (services: Services) =>
   record(services, (tx) => reapIdempotencyReplays.run(tx, { now: services.clock.now() }));
 
+/** Rows that anyone can cause. */
+const LOGIN_FAILURES_MAX = 100_000;
+const ENDED_SESSIONS_MAX = 100;
+
 async function reapLogins(services: Services): Promise<void> {
   const now = services.clock.now();
   await record(services, async (tx) => {
     await reapSessions.run(tx, { before: now - 30 * DAY_MS });
+    await reapEndedSessions.run(tx, { now, keep: ENDED_SESSIONS_MAX });
     await reapTokens.run(tx, { before: now - 7 * DAY_MS });
     await reapSetupTokens.run(tx, { before: now - 7 * DAY_MS });
     await reapLoginNetworks.run(tx, { before: now - 30 * DAY_MS });
     await reapLoginFailures.run(tx, { before: now - 90 * DAY_MS, max: CONSECUTIVE_FAILURES_MAX });
+    await trimLoginFailures.run(tx, { keep: LOGIN_FAILURES_MAX, max: CONSECUTIVE_FAILURES_MAX });
   });
 }
 
@@ -66,16 +79,29 @@ export const jobs = [
   { name: "signing keys", everyMs: MINUTE_MS, runsOn: "leader", run: maintainEmbedKeys },
   { name: "idempotency replays", everyMs: MINUTE_MS, runsOn: "leader", run: reapReplays },
   { name: "idempotency records", everyMs: MINUTE_MS, runsOn: "leader", run: reapIdempotency },
+  { name: "idempotency counts", everyMs: HOUR_MS, runsOn: "leader", run: recountIdempotency },
   { name: "silent nodes", everyMs: 10 * MINUTE_MS, runsOn: "leader", run: reapSilentNodes },
   { name: "delta log", everyMs: HOUR_MS, runsOn: "leader", run: reapDeltaLog },
   { name: "rate counters", everyMs: 5 * SECOND_MS, runsOn: "every process", run: flushCounters },
+  { name: "quota blocks", everyMs: SECOND_MS, runsOn: "every process", run: (s) => s.quotas.sweep() },
+  { name: "old quota balances", everyMs: HOUR_MS, runsOn: "leader", run: reapBalances },
   { name: "written bytes", everyMs: 5 * SECOND_MS, runsOn: "every process", run: (s) => s.writtenBytes.flush() },
   { name: "old written bytes", everyMs: HOUR_MS, runsOn: "leader", run: (s) => s.writtenBytes.reap() },
   { name: "expired rate counters", everyMs: MINUTE_MS, runsOn: "leader", run: reapSavedCounters },
   { name: "ingest receipts", everyMs: MINUTE_MS, runsOn: "leader", run: reapIngest },
   { name: "daily usage", everyMs: HOUR_MS, runsOn: "leader", run: reapUsage },
+  { name: "networks of keys", everyMs: HOUR_MS, runsOn: "leader", run: reapKeyNetworks },
+  { name: "last uses of keys", everyMs: HOUR_MS, runsOn: "leader", run: reapLastUses },
   { name: "usage series", everyMs: 2 * SECOND_MS, runsOn: "leader", run: foldJournal },
   { name: "old usage series", everyMs: HOUR_MS, runsOn: "leader", run: reapSeries },
+  {
+    name: "metering",
+    everyMs: 10 * SECOND_MS,
+    runsOn: "leader",
+    atStart: true,
+    run: (services) => pushUsage(services),
+  },
+  { name: "search index", everyMs: 10 * SECOND_MS, runsOn: "leader", run: indexChanges },
   { name: "backup", everyMs: MINUTE_MS, runsOn: "leader", run: runDueBackup },
   { name: "restore test", everyMs: MINUTE_MS, runsOn: "leader", run: runDueRestoreTest },
   { name: "deferred revocations", everyMs: SECOND_MS, runsOn: "leader", run: runCascades },

@@ -24,7 +24,7 @@ export async function listenForApi(services: Services, settings: Settings, optio
     fastLane: settings.fast_lane,
     tls: tls_cert ? readTls(tls_cert, tls_key) : undefined,
   });
-  await listen(http.server, host, port, "--port");
+  await listen(http.server, { host, port, backlog: settings.connections_max }, "--port");
   if (!tls_cert && !isLoopback(host)) {
     services.log.warn("listening without TLS beyond this machine: put a TLS proxy in front or set KEYRACK_TLS_CERT", {
       host,
@@ -38,7 +38,7 @@ export async function listenForMetrics(services: Services, requests: RequestMetr
   const { host, port } = services.settings.metrics ?? { host: "127.0.0.1", port: 0 };
   const server = createMetricsServer(services, requests, api);
   try {
-    await listen(server, host, port, "KEYRACK_METRICS");
+    await listen(server, { host, port }, "KEYRACK_METRICS");
     return server;
   } catch (error) {
     api.close();
@@ -54,7 +54,18 @@ function readTls(tls_cert: string, tls_key: string): { cert: string; key: string
   }
 }
 
-function listen(server: Server, host: string, port: number, setting: string): Promise<void> {
+type Address = {
+  host: string;
+  port: number;
+  /**
+   * Connections that may wait to be accepted. Node's 511 is too few for a fleet that reconnects at once: the kernel resets
+   * what exceeds it. The kernel's own limit (net.core.somaxconn) applies too.
+   */
+  backlog?: number;
+};
+
+function listen(server: Server, address: Address, setting: string): Promise<void> {
+  const { host, port } = address;
   return new Promise((resolve, reject) => {
     server.once("error", ({ code, message }: NodeJS.ErrnoException) =>
       reject(
@@ -63,7 +74,7 @@ function listen(server: Server, host: string, port: number, setting: string): Pr
           : new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2),
       ),
     );
-    server.listen(port, host, () => resolve());
+    server.listen(address, () => resolve());
   });
 }
 

@@ -11,6 +11,7 @@ export type OperatorCommand = (services: Services, args: Args, onProgress: (step
 
 const operators = () => import("../domain/workspaces/operators.ts");
 const outbox = () => import("../domain/mail/outbox.ts");
+const metering = () => import("../domain/metering/status.ts");
 const signingKeys = () => import("../domain/embed/signing-keys.ts");
 
 /** Arguments come from another process, so their types are checked. */
@@ -22,6 +23,13 @@ function text(args: Args, name: string): string {
 
 function optional(args: Args, name: string): string | undefined {
   return args[name] === undefined ? undefined : text(args, name);
+}
+
+/** Sends at once, also while a failed attempt waits for its next one. */
+async function pushAgain(services: Services, hours: number) {
+  const { pushUsage } = await import("../domain/metering/push.ts");
+  await pushUsage(services, { evenIfWaiting: true });
+  return { ...(await (await metering()).showMeter(services)), hours };
 }
 
 const MAIL_STATES = ["queued", "sent", "dead"] as const;
@@ -69,6 +77,10 @@ export const operatorCommands = {
     await deliverDue(services);
     return showMail(services, text(args, "id"), false);
   },
+  "meter.status": async (services) => (await metering()).showMeter(services),
+  "meter.replay": async (services, args) =>
+    pushAgain(services, await (await metering()).replayMeter(services, Number(args.from), Number(args.to))),
+  "meter.retry": async (services) => pushAgain(services, await (await metering()).retryMeter(services)),
   "backup.create": async (services, _args, onProgress) => {
     const { createBackup } = await import("../backup/create.ts");
     return createBackup(services, onProgress);

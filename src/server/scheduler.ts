@@ -30,7 +30,7 @@ export class JobRunner {
   constructor(services: Services, table: readonly Job[]) {
     this.#services = services;
     this.#jobs = table;
-    for (const job of table) this.#lastStart.set(job, services.clock.now());
+    for (const job of table) this.#lastStart.set(job, services.clock.now() - (job.atStart ? job.everyMs : 0));
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
     this.#tick();
   }

@@ -1,4 +1,5 @@
 // Opens the services of the machine plane: rate-limit counters, idempotency claims, and the caches of hot endpoints.
+import { access, constants } from "node:fs/promises";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -8,8 +9,11 @@ import { CredentialCache } from "../domain/auth/credential-cache.ts";
 import { databaseClaims } from "../domain/limits/idempotency.ts";
 import { WrittenBytes } from "../domain/limits/written-bytes.ts";
 import { KnownIds } from "../domain/usage/known-ids.ts";
+import { OverviewCache } from "../domain/workspaces/overview-cache.ts";
+import { MeterState } from "../domain/metering/state.ts";
 import { SeriesState } from "../domain/usage/series-state.ts";
 import { NodeRegistry } from "../domain/policy/node-registry.ts";
+import { QuotaBank } from "../domain/quotas/bank.ts";
 import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
 import { Bodies } from "../fairness/bodies.ts";
@@ -26,10 +30,13 @@ export type MachineServices = Pick<
   | "credentialCache"
   | "feed"
   | "nodes"
+  | "overviews"
   | "counters"
+  | "quotas"
   | "claims"
   | "knownIds"
   | "series"
+  | "meter"
   | "scannerKeys"
   | "writtenBytes"
 >;
@@ -78,11 +85,33 @@ export async function openMachineServices(
       bounds: { perProject: settings.nodes_max, liveMs: settings.node_live_ms },
     }),
     counters,
+    quotas: new QuotaBank({
+      store,
+      clock,
+      log,
+      definitions: shares.of("quota_definitions"),
+      balances: shares.of("quota_balances"),
+      leases: shares.of("leases"),
+    }),
     claims,
     knownIds: new KnownIds(),
+    overviews: new OverviewCache(clock, shares.of("overviews")),
     series: new SeriesState(),
+    meter: await openMeter(settings),
     scannerKeys: await openScannerKeys(base),
   };
+}
+
+/** The source of the pushed events names the public URL: another one would make receivers count them again. */
+async function openMeter({ meter_url, meter_token_file, series, public_url }: Settings): Promise<MeterState> {
+  if (meter_url === null) return new MeterState();
+  if (!series) throw new BadSetting("KEYRACK_METER_URL needs KEYRACK_SERIES=on.");
+  if (public_url === null) throw new BadSetting("KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL: its events name it.");
+  if (meter_token_file)
+    await access(meter_token_file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
+      throw new BadSetting(`KEYRACK_METER_TOKEN_FILE cannot be read: ${error.code}.`);
+    });
+  return new MeterState();
 }
 
 /** A key file must be valid at the start. A URL is fetched at the first report, so it may be unreachable until then. */

@@ -121,6 +121,7 @@ async function stop({ server, connections, metrics, scheduler, socket, services,
   // Makes the last checkpoint and saves the counters. A job that is abandoned is repeated after the next start.
   await Promise.race([scheduler.stop(), delay(JOBS_GRACE_MS, undefined, { ref: false })]);
   await services.nodes.flushed();
+  await services.quotas.close();
   services.mail.transport.close();
   await services.counters.counter.close();
   services.claims.close();

@@ -8,7 +8,7 @@ import type { Driver } from "./engine/driver.ts";
 import { GroupCommit } from "./engine/group-commit.ts";
 import type { Job, Pending } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
-import type { Dialect, Reader } from "./engine/statement.ts";
+import type { Dialect, Query, Reader } from "./engine/statement.ts";
 import { copySqlite } from "./offline/inspect.ts";
 import type { SeriesQuery } from "./offline/series.ts";
 import type { ExportQuery } from "./offline/usage-export.ts";
@@ -99,6 +99,11 @@ class OpenStore implements Store {
 
   exportUsage(query: ExportQuery): Promise<string> {
     return this.#verifyPool.runNow({ op: "export", target: this.target, query }) as Promise<string>;
+  }
+
+  readAside<R>(query: Query): Promise<R[]> {
+    if (this.target.kind === "postgres") return this.read.all<R>(query);
+    return this.#verifyPool.runNow({ op: "read", target: this.target, query }) as Promise<R[]>;
   }
 
   async copyTo(file: string, onProgress: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {

@@ -4,7 +4,7 @@ import type { Owner } from "../fairness/owners.ts";
 import type { Histogram } from "../kernel/exposition.ts";
 import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
-import type { Dialect, Reader } from "./engine/statement.ts";
+import type { Dialect, Query, Reader } from "./engine/statement.ts";
 import type { SeriesQuery } from "./offline/series.ts";
 import type { ExportQuery } from "./offline/usage-export.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
@@ -46,6 +46,8 @@ export interface Store {
   readSeries(query: SeriesQuery): Promise<string>;
   /** Reads one bucket of the usage export off the main thread; returns its lines. */
   exportUsage(query: ExportQuery): Promise<string>;
+  /** Runs a long read off the main thread. */
+  readAside<R>(query: Query): Promise<R[]>;
   /** Copies a SQLite database in use to a new file. Consistent, and durable when this resolves. */
   copyTo(file: string, onProgress: OnProgress, options?: { largeBytes?: number }): Promise<void>;
   /** Rejects every write. */

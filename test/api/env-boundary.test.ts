@@ -11,6 +11,8 @@ import {
   type Workspace,
 } from "../../harness/instances/test-instance.ts";
 
+const QUOTA = "monthly";
+
 const taking = endpoints.filter(({ path, access: row }) => path.includes("{") && access[row].cells.sk_owner === "Y");
 
 for (const back of backends) {
@@ -31,6 +33,11 @@ for (const back of backends) {
       ids.keys = await make("POST /v1/keys", want);
       ids.secret_keys = await make("POST /v1/secret_keys", { env: "live" });
       ids.invites = await make("POST /v1/invites", { email: "guest@example.com", role: "member" });
+      const quotas = [{ id: QUOTA, amount: 10, refill: "none" }];
+      await r.call(key, `PATCH /v1/tenants/${ids.tenants}`, { quotas });
+      await r.call(key, `PATCH /v1/keys/${ids.keys}`, { quotas });
+      ids.quota_grants = await make(`POST /v1/tenants/${ids.tenants}/quotas/${QUOTA}/grants`, { units: 1 });
+      ids.plans = await make("POST /v1/plans", { name: "Gold", slug: "gold" });
       ids.members = (await memberOf(r, ours, "member")).id;
     });
     afterAll(() => r[Symbol.asyncDispose]());
@@ -41,8 +48,9 @@ for (const back of backends) {
         const noun = path.split("/")[2] ?? "";
         expect(ids[noun], noun).toBeTypeOf("string");
         const before = (await r.call(key, "GET /v1/audit_logs/checkpoint")).body.size;
-        const route = `${method} ${path.replace(/\{\w+\}/, ids[noun] ?? "")}`;
-        const body = method === "PATCH" ? (noun === "members" ? { role: "admin" } : { name: "x" }) : {};
+        const route = `${method} ${path.replace("{quota_id}", QUOTA).replace(/\{\w+\}/, ids[noun] ?? "")}`;
+        const changes = noun === "members" ? { role: "admin" } : { name: "x" };
+        const body = method === "PATCH" ? changes : path.endsWith("/grants") ? { units: 1 } : {};
         const reply = await stranger.call(
           "sk_owner",
           route,

@@ -83,15 +83,19 @@ for (const back of backends) {
       });
     });
 
-    it("counts keys disabled and tenants suspended after the backup, and lists those that work again", async () => {
+    it("counts keys disabled or confined and tenants suspended after the backup, and lists those that work again", async () => {
       await using d = await deployment(back);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "paused");
       const [before, after] = [await shop.mint(), await shop.mint()];
       const disable = (id: string) => shop.client.call("POST /v1/keys/{id}/disable", { params: { id }, body: {} });
+      const confine = (id: string, cidr: string) =>
+        shop.client.call("PATCH /v1/keys/{id}", { params: { id }, body: { allowed_cidrs: [cidr] } });
       await disable(before.id);
+      await confine(before.id, "10.0.0.0/8");
       await createBackup(app.services);
       const lost = await shop.mint();
+      for (const { id } of [after, lost]) await confine(id, "10.1.0.0/16");
       for (const { id } of [after, lost]) await disable(id);
       await shop.client.call("POST /v1/tenants/{id}/suspend", { params: { id: shop.tenant_id }, body: {} });
       await app.stop();
@@ -99,6 +103,8 @@ for (const back of backends) {
         revoked_after_backup: 0,
         disabled_after_backup: 2,
         suspended_after_backup: 1,
+        narrowed_after_backup: 2,
+        widened: [{ id: after.id, kind: "api_keys", allowed_cidrs: '["10.1.0.0/16"]', ip_mode: "enforce" }],
         resumed: [
           { id: after.id, kind: "api_keys" },
           { id: shop.tenant_id, kind: "tenants" },
@@ -106,14 +112,36 @@ for (const back of backends) {
       });
     });
 
+    it("lists the balances of quotas that were spent from after the backup", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const shop = await setUpWorkspace(app, "metered");
+      const { project_id, tenant_id } = shop;
+      const quotas = [{ id: "calls", amount: 10, refill: "none" as const }];
+      await shop.client.call("PATCH /v1/tenants/{id}", { params: { id: tenant_id }, body: { quotas } });
+      const charge = { project_id, key_id: null, tenant_id, limits: [], quotas: true };
+      const spend = (cost: number, env: "live" | "test") =>
+        shop.client.call("POST /v1/ratelimit/check", { body: { ...charge, env, cost } });
+      for (const env of ["live", "test"] as const) expect((await spend(3, env)).allowed).toBe(true);
+      await createBackup(app.services);
+      expect((await spend(5, "live")).allowed).toBe(true);
+      await app.stop();
+      const balance = { subject_id: tenant_id, env: "live", quota_id: "calls", spent: 8 };
+      expect(await restore(d)).toMatchObject({ balances_moved: 1, moved_balances: [balance] });
+    });
+
     it("never uses a policy version twice, even when the same backup is restored again", async () => {
       await using d = await deployment(back);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "twice");
       await shop.mint();
+      await app.services.writtenBytes.flush();
       await createBackup(app.services);
+      const written = "select count(*) as n from written_bytes";
+      expect(await rawSql(d.target, written)).not.toEqual([{ n: 0 }]);
       await app.stop();
       await restore(d);
+      expect(await rawSql(d.target, written)).toEqual([{ n: 0 }]); // a new day for everyone
       const first = await versionOf(d, shop.project_id);
       await restore(d);
       expect(await versionOf(d, shop.project_id)).toBe(first + 1_000_000);

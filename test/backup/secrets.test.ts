@@ -101,7 +101,7 @@ for (const back of backends) {
     const { folder } = await createBackup(r.app.services);
     const backup = everythingIn(folder, back);
     for (const name of ["an API key", "a person's secret key", "a rotated secret key"])
-      expect(backup).toContain(displayPrefix(secrets[name] ?? "")); // proves that the search works
+      expect(backup.includes(displayPrefix(secrets[name] ?? "")), name).toBe(true); // proves that the search works
     for (const [name, secret] of Object.entries(secrets)) {
       expect(secret.length, name).toBeGreaterThan(20);
       expect(backup.includes(secret), `${name} in the backup`).toBe(false);

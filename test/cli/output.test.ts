@@ -11,6 +11,7 @@ import {
   UNREACHABLE,
   type SeededServer,
 } from "../../harness/processes/seeded-server.ts";
+import { telemetryBatch } from "../../harness/telemetry.ts";
 
 let cli: SeededServer;
 
@@ -38,6 +39,46 @@ describe("output", () => {
     expect((await cli.run(["key", "rotate", id, "--quiet"])).stdout).toMatch(/^kr_live_[\w-]{40}\n$/);
     const refused = await cli.run(["key", "show", UNKNOWN_ID, "--json"]);
     expect(JSON.parse(refused.stdout)).toMatchObject({ error: { code: "not_found" } });
+  });
+
+  it("key show names where a key was last used from, and ip-report prints its rows as a table", async () => {
+    const { project_id, tenant_id } = cli.seed;
+    const { id } = await cli.api("POST", "/v1/keys", { project_id, tenant_id, env: "live" });
+    expect((await cli.run(["key", "show", id])).stdout).not.toContain("last used from");
+    const empty = (await cli.run(["key", "ip-report", id])).stdout.split("\n");
+    expect(empty.slice(-2)).toEqual(["No results.", ""]);
+    const client = { network: "203.0.113.0/24", user_agent: "curl" };
+    const at = { ts: new Date().toISOString(), project_id, tenant_id, key_id: id, env: "live", route: null };
+    const request = { method: "GET", path: "/", status: 403, duration_ms: 1, degraded: false, request_id: "1" };
+    const event = { ...at, ...request, ...client, denial_reason: "ip_not_allowed" };
+    await cli.api("POST", "/v1/ingest/batch", telemetryBatch([event]));
+    expect((await cli.run(["key", "show", id])).stdout).toMatch(
+      /\n {2}last used from +203\.0\.113\.0\/24, curl, node \S+\n/,
+    );
+    const [head, row] = (await cli.run(["key", "ip-report", id])).stdout.trimEnd().split("\n").slice(-2);
+    expect([head, row]).toEqual([
+      expect.stringMatching(/^NETWORK +OUTCOME +REQUESTS/),
+      expect.stringMatching(/^203\.0\.113\.0\/24 +refused +1 /),
+    ]);
+  });
+
+  it("quota grant says when a reference was used before", async () => {
+    const quotas = [{ id: "calls", amount: 10, refill: "none" }];
+    const { id } = await cli.api("POST", "/v1/tenants", { external_id: "granted", quotas });
+    const args = [
+      "quota",
+      "grant",
+      "--tenant-id",
+      id,
+      "--quota-id",
+      "calls",
+      "--units",
+      "3",
+      "--reference",
+      "invoice-1",
+    ];
+    expect((await cli.run(args)).stdout).toMatch(/^Granted 3 units\.\n/);
+    expect((await cli.run(args)).stdout).toMatch(/^Granted before: nothing was added\.\n/);
   });
 
   it("text from others cannot control the terminal", async () => {

@@ -3,18 +3,21 @@ import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSy
 import { connect } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { startServer } from "../../harness/processes/server.ts";
-import { backends, freshDatabase, postgresUrl } from "../../harness/databases/backends.ts";
+import { runHere } from "../../harness/processes/cli-here.ts";
+import { cleanEnv, startServer } from "../../harness/processes/server.ts";
+import { backends, postgresUrl, readyDatabase } from "../../harness/databases/backends.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
 describe("keyrack serve", () => {
-  it("creates everything on the first start, private to its owner; SIGTERM ends it with 0; a second start keeps it", async () => {
+  it("creates everything private to its owner, refuses a second process and an exposed master key, and keeps all at a second start", async () => {
     using temp = tempDir();
     const data = join(temp.dir, "data");
     const first = await startServer(["--data-dir", data]);
+    const health = await fetch(`${first.ready.url}/healthz`);
+    expect(await health.json()).toMatchObject({ status: "ok", region: "local", redis: { configured: false } });
     expect(Object.keys(first.ready)).toEqual([
       "event",
       "url",
@@ -33,20 +36,20 @@ describe("keyrack serve", () => {
     expect(token).toMatch(/^krboot_[A-Za-z0-9_-]{32}[0-9a-f]{8}\n$/);
     expect(first.stderr()).not.toContain(token.trim());
     expect(first.stderr()).toContain("a master key was created");
+    expect(await keyrack(["serve", "--port", "0", "--data-dir", data])).toMatchObject({
+      code: 2,
+      stderr: `keyrack: Another Keyrack process is using the data dir ${data}.\n`,
+    });
     expect(await first.end("SIGTERM")).toBe(0);
     expect(existsSync(join(data, "keyrack.db-wal"))).toBe(false);
+    chmodSync(join(data, "master.key"), 0o644);
+    const exposed = await keyrack(["serve", "--data-dir", data]);
+    expect(exposed.code).toBe(2);
+    expect(exposed.stderr).toContain("is readable by others. Run: chmod 600");
+    chmodSync(join(data, "master.key"), 0o600);
     const second = await startServer(["--data-dir", data]);
     expect(readFileSync(join(data, "bootstrap.token"), "utf8")).toBe(token);
     expect(await second.end("SIGTERM")).toBe(0);
-  });
-
-  it("answers health checks when it reports ready", async () => {
-    using temp = tempDir();
-    const run = keyrack(["ephemeral", "--", "sh", "-c", "curl -sf $KEYRACK_URL/healthz"], { cwd: temp.dir });
-    expect(await run).toMatchObject({
-      code: 0,
-      stdout: '{"status":"ok","region":"local","redis":{"configured":false,"ready":false,"error":null}}',
-    });
   });
 
   it("answers a request in flight at SIGTERM", async () => {
@@ -112,8 +115,9 @@ describe("keyrack serve", () => {
   ] as const) {
     it(`rejects ${why} with one sentence and exit ${code}`, async () => {
       using temp = tempDir();
-      const ran = await keyrack(["serve", "--data-dir", join(temp.dir, "d"), ...args], {
-        env: { ...env },
+      // Refused before it changes anything of the process that it runs in.
+      const ran = await runHere(["serve", "--data-dir", join(temp.dir, "d"), ...args], {
+        env: cleanEnv(env),
         cwd: temp.dir,
       });
       expect(ran).toMatchObject({ code, stdout: "" });
@@ -121,17 +125,6 @@ describe("keyrack serve", () => {
       expect(ran.stderr).not.toMatch(/\n\s+at /);
     });
   }
-
-  it("rejects a second process on the same data dir with one sentence and exit 2", async () => {
-    using temp = tempDir();
-    const server = await startServer(["--data-dir", temp.dir]);
-    const second = await keyrack(["serve", "--port", "0", "--data-dir", temp.dir]);
-    expect(second).toMatchObject({
-      code: 2,
-      stderr: `keyrack: Another Keyrack process is using the data dir ${temp.dir}.\n`,
-    });
-    await server.end("SIGTERM");
-  });
 
   it("rejects an unusable data dir with one sentence and exit 2", async () => {
     using temp = tempDir();
@@ -141,19 +134,10 @@ describe("keyrack serve", () => {
     expect(ran.stderr).toMatch(/^keyrack: The data dir .* cannot be used: ENOTDIR\.\n$/);
   });
 
-  it("rejects a master key that others can read with exit 2, and says how to fix it", async () => {
-    using temp = tempDir();
-    await (await startServer(["--data-dir", temp.dir])).end("SIGTERM");
-    chmodSync(join(temp.dir, "master.key"), 0o644);
-    const ran = await keyrack(["serve", "--data-dir", temp.dir]);
-    expect(ran.code).toBe(2);
-    expect(ran.stderr).toContain("is readable by others. Run: chmod 600");
-  });
-
   for (const back of backends) {
     it(`rejects a wrong or missing master key and a newer schema with exit 2, and changes nothing, on ${back}`, async () => {
       using temp = tempDir();
-      const database = await freshDatabase(back);
+      const database = await readyDatabase(back);
       const { target } = database;
       const url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
       const serve = (dir: string) => ["--data-dir", join(temp.dir, dir), "--database-url", url];
@@ -182,7 +166,7 @@ describe("keyrack serve", () => {
     "runs two processes on one PostgreSQL with one master key and one bootstrap token",
     async () => {
       using temp = tempDir();
-      const { target, dispose } = await freshDatabase("postgres");
+      const { target, dispose } = await readyDatabase("postgres");
       if (target.kind !== "postgres") throw new Error("not PostgreSQL");
       const one = await startServer(["--data-dir", join(temp.dir, "a"), "--database-url", target.url]);
       const env = { KEYRACK_MASTER_KEY_FILE: join(temp.dir, "a", "master.key") };

@@ -1,5 +1,7 @@
 // The setup link: printed by `keyrack serve` and `keyrack setup link`, to standard output only.
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
@@ -23,14 +25,19 @@ describe("the setup link", () => {
   it("is in the ready line, is printed again by the command, and ends with the claim", async () => {
     using temp = tempDir();
     const data = ["--data-dir", join(temp.dir, "data")];
-    const server = await startServer(data);
+    const server = await startServer(data, { KEYRACK_CONNECTIONS_MAX: "16" });
     const { url, setup_url, setup_expires_at } = server.ready as Record<string, string>;
     expect(setup_url).toMatch(LINK);
     expect(Date.parse(setup_expires_at ?? "")).toBeGreaterThan(Date.now());
     const asked = JSON.parse((await keyrack(["setup", "link", "--json", ...data])).stdout);
     expect(Object.keys(asked)).toEqual(["url", "expires_at"]);
     expect(asked.url).toMatch(LINK);
-    expect((await keyrack(["doctor", "--json", ...data])).stdout).toContain("keyrack setup link");
+    const held = Array.from({ length: 14 }, () => connect(Number(new URL(url ?? "").port), "127.0.0.1"));
+    await Promise.all(held.map((socket) => once(socket, "connect")));
+    const { stdout: doctor } = await keyrack(["doctor", "--json", ...data]);
+    for (const socket of held) socket.destroy();
+    expect(doctor).toContain("keyrack setup link");
+    expect(doctor).toContain("keyrack top --by connections");
     expect((await claim(url ?? "", setup_url ?? "")).status).toBe(201);
     const late = await keyrack(["setup", "link", ...data]);
     expect(late).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("already has an owner") });

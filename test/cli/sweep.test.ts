@@ -3,6 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { collectProblems } from "../../harness/processes/collect-problems.ts";
 import type { Ran } from "../../harness/processes/cli.ts";
 import {
   PASSWORD,
@@ -14,8 +15,6 @@ import {
 import { writeSmallRelease } from "../../harness/release/small-release.ts";
 import { commandMap } from "../../tools/commands-map.ts";
 import { leafCommands } from "../../tools/help.ts";
-
-const CONCURRENCY = 4;
 
 let cli: SeededServer;
 let seed: SeededServer["seed"];
@@ -43,6 +42,11 @@ beforeAll(async () => {
   await cli.api("PATCH", "/v1/workspace", { embed_origins: ["https://app.example.com"] });
   ids.project = (await cli.api("POST", "/v1/projects", { name: "P", slug: "to-delete" })).id;
   ids.tenant = (await cli.api("POST", "/v1/tenants", { external_id: "to-delete" })).id;
+  for (const name of ["plan", "unused_plan"])
+    ids[name] = (await cli.api("POST", "/v1/plans", { name: "Plan", slug: name.replace("_", "-") })).id;
+  const quotas = [{ id: "calls", amount: 10, refill: "monthly" }];
+  ids.metered = (await cli.api("POST", "/v1/tenants", { external_id: "metered", quotas })).id;
+  ids.grant = (await cli.api("POST", `/v1/tenants/${ids.metered}/quotas/calls/grants`, { units: 5 })).id;
   ids.suspended = (await cli.api("POST", "/v1/tenants", { external_id: "to-suspend" })).id;
   const ada = await addMember("ada@example.com");
   tokens.ada = ada.session;
@@ -83,7 +87,16 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "tenant create": () => ({ args: ["--external-id", "made-here", "--meta", '{"a":1}'] }),
   "tenant list": () => ({}),
   "tenant show": () => ({ args: [seed.tenant_id] }),
-  "tenant update": () => ({ args: [seed.tenant_id, "--unset", "name"] }),
+  "tenant update": () => ({ args: [seed.tenant_id, "--unset", "name", "--plan-id", ids.plan ?? "", "--wait"] }),
+  "plan create": () => ({ args: ["--name", "Pro", "--slug", "pro", "--scopes", "a", "--max-keys", "1000"] }),
+  "plan list": () => ({}),
+  "plan show": () => ({ args: [ids.plan ?? ""] }),
+  "plan update": () => ({ args: [ids.plan ?? "", "--unset", "scopes", "--wait"] }),
+  "plan delete": () => ({ args: [ids.unused_plan ?? ""] }),
+  "quota show": () => ({ args: ["--tenant-id", ids.metered ?? ""] }),
+  "quota grants": () => ({ args: ["--tenant-id", ids.metered ?? "", "--quota-id", "calls"] }),
+  "quota grant": () => ({ args: ["--tenant-id", ids.metered ?? "", "--quota-id", "calls", "--units", "5"] }),
+  "quota void": () => ({ args: [ids.grant ?? ""] }),
   "tenant suspend": () => ({ args: [ids.suspended ?? "", "--reason", "unpaid", "--wait"] }),
   "tenant resume": () => ({ args: [ids.suspended ?? ""] }),
   "tenant delete": () => ({ args: [ids.tenant ?? ""] }),
@@ -104,8 +117,8 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
     ],
   }),
   "key list": () => ({ args: ["--include-revoked", "--limit", "5"] }),
-  "key show": () => ({ args: [ids.show ?? ""] }),
-  "key update": () => ({ args: [ids.update ?? "", "--name", "n"] }),
+  "key show": () => ({ args: [ids.show ?? "", "--include", "effective"] }),
+  "key update": () => ({ args: [ids.update ?? "", "--name", "n", "--allowed-cidrs", "10.0.0.0/8", "--wait"] }),
   "key rotate": () => ({ args: [ids.rotate ?? "", "--overlap-hours", "1"] }),
   "key revoke": () => ({ args: [ids.wait ?? "", "--wait"] }),
   "key disable": () => ({ args: [ids.update ?? "", "--wait", "--reason", "unpaid"] }),
@@ -115,6 +128,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "self rotate": () => ({ input: tokens.rotating ?? "" }),
   "self revoke": () => ({ args: ["--reason", "leaked", "--wait"], input: tokens.leaked ?? "" }),
   "key usage": () => ({ args: [ids.usage ?? ""] }),
+  "key ip-report": () => ({ args: [ids.usage ?? "", "--days", "30"] }),
   "secret-key create": () => ({ args: ["--env", "test"] }),
   "secret-key list": () => ({}),
   "secret-key show": () => ({ args: [ids.sk_rotate ?? ""] }),
@@ -157,6 +171,9 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "user create": () => ({ args: ["grace@example.com", ...cli.dataDir] }),
   "user unlock": () => ({ args: ["ada@example.com", ...cli.dataDir] }),
   "user reset-link": () => ({ args: ["ada@example.com", ...cli.dataDir] }),
+  "meter status": () => ({ args: cli.dataDir }),
+  "meter replay": () => ({ args: ["--from", startOfDay(-1), "--to", startOfDay(0), ...cli.dataDir] }),
+  "meter retry": () => ({ args: cli.dataDir }),
   "mail list": () => ({ args: cli.dataDir }),
   "mail show": () => ({ args: [ids.mail ?? "", ...cli.dataDir] }),
   "backup create": () => ({ args: cli.dataDir }),
@@ -192,23 +209,6 @@ const ELSEWHERE = [
   "master-key rotate",
   "mail retry",
 ];
-
-/** Runs `work` on all items, a few at a time, and returns the problems it reports. */
-async function collectProblems<T>(
-  items: readonly T[],
-  work: (item: T) => Promise<string | undefined>,
-): Promise<string[]> {
-  const problems: string[] = [];
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (next < items.length) {
-      const problem = await work(items[next++] as T);
-      if (problem !== undefined) problems.push(problem);
-    }
-  };
-  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
-  return problems;
-}
 
 const startOfDay = (days: number): string =>
   new Date(Math.floor(Date.now() / 86_400_000 + days) * 86_400_000).toISOString();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { send } from "../../harness/instances/local-instance.ts";
 import { openRelease, type ReleaseData } from "../../harness/instances/release-data.ts";
-import { keyrack, type Ran } from "../../harness/processes/cli.ts";
+import { keyrack, keyrackProcess, type Ran } from "../../harness/processes/cli.ts";
 import {
   makeNewerCheckout,
   NEXT_MIGRATION,
@@ -41,7 +41,7 @@ describe("an upgrade on SQLite", () => {
   it("makes a backup that the older version names, restores and serves", async () => {
     await using data = await openRelease(VERSION, "sqlite");
     const args = argsOf(data);
-    const next = (...words: string[]): Promise<Ran> => keyrack([...words, ...args], { bin: newer.bin });
+    const next = (...words: string[]): Promise<Ran> => keyrackProcess([...words, ...args], { bin: newer.bin });
     const older = (...words: string[]): Promise<Ran> => keyrack([...words, ...args]);
 
     const check = await next("db", "check", "--json");
@@ -88,7 +88,7 @@ describe.skipIf(!backends.includes("postgres"))("an upgrade on PostgreSQL", () =
     try {
       expect(second.stderr()).toContain("your own backup");
       expect([await mint(first, data), await mint(second, data)]).toEqual([201, 201]);
-      const doctor = await keyrack(["doctor", ...args], { bin: newer.bin });
+      const doctor = await keyrackProcess(["doctor", ...args], { bin: newer.bin });
       expect(doctor.stdout).toContain(`Processes of versions ${VERSION}, ${NEXT_VERSION} are connected.`);
       const status = json(await keyrack(["status", "--json", "--url", second.ready.url]));
       expect(status).toMatchObject({ versions: [VERSION, NEXT_VERSION] });

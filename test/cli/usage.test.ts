@@ -1,6 +1,6 @@
 // How `keyrack usage series` shows a series: a table, and on a terminal a sparkline.
 import { describe, expect, it } from "vitest";
-import { seriesText, sparkline } from "../../src/cli/commands/usage.ts";
+import { seriesText, sparkline } from "../../src/cli/commands/usage/usage.ts";
 
 const points = (requests: number[]) => {
   const total = requests.reduce((sum, value) => sum + value, 0);

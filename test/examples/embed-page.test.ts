@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { hasBrowser, launchBrowser, visit } from "../../harness/browser/browser.ts";
+import { hasBrowser, sharedBrowser, visit } from "../../harness/browser/browser.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -33,11 +33,9 @@ describe("examples/embed-page", () => {
       const minted = await fetch(`${url}/embed-token`, { method: "POST" });
       expect(await minted.json()).toMatchObject({ object: "embed_token", expires_in: 300, audience: [url] });
       if (!hasBrowser) return;
-      const browser = await launchBrowser();
-      await using v = await visit(browser, url);
+      await using v = await visit(await sharedBrowser(), url);
       await v.page.getByText("No keys yet").waitFor();
       expect(v.errors.filter((text) => !text.includes("404"))).toEqual([]);
-      await browser.close();
     } finally {
       child.kill("SIGTERM");
       await ended;

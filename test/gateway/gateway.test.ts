@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { type GatewayMode, startGateway } from "../../src/gateway.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
-import { type Keyrack, INTERNALS } from "../../src/sdk/internals.ts";
+import { type Keyrack, INTERNALS, internalsOf } from "../../src/sdk/internals.ts";
 import { startProcess } from "../../harness/processes/server.ts";
 import { keyrack as run, tempDir } from "../../harness/processes/cli.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
@@ -111,10 +111,38 @@ describe("a client", () => {
   });
 });
 
+describe("a key that is confined to networks", () => {
+  const LIST = { allowed_cidrs: ["203.0.113.0/24", "127.0.0.0/8"], ip_mode: "enforce" as const };
+  const statuses = async (options: Partial<KeyrackOptions>, ...forwarded: (string | undefined)[]) => {
+    await using g = await startBehindProxy("forward", options);
+    const { key } = g.plane.mint(LIST);
+    await g.plane.feed.acknowledged(1);
+    const seen: number[] = [];
+    for (const header of forwarded)
+      seen.push((await g.call("/verify", { key, ...(header && { headers: { "x-forwarded-for": header } }) })).status);
+    return seen;
+  };
+
+  it("is refused without trusted proxies, whatever they say: the peer is not the client", async () => {
+    expect(await statuses({}, undefined, "203.0.113.9")).toEqual([403, 403]);
+    expect(await statuses({ trustedProxies: ["192.0.2.1"] }, undefined, "203.0.113.9")).toEqual([403, 403]);
+  });
+
+  it("is judged by the address that the trusted proxy saw, not by what the client wrote before it", async () => {
+    const trustedProxies = ["127.0.0.1"];
+    expect(
+      await statuses({ trustedProxies }, "203.0.113.9", "203.0.113.9, 198.51.100.1", "x, 203.0.113.9", "", undefined),
+    ).toEqual([200, 403, 200, 403, 403]);
+  });
+});
+
 it("a response that cannot be written is a 503, and the gateway continues", async () => {
   const r = await startTestKeyrack({});
   const admit = async () => ({ context: { scopes: [] }, headers: { "x-bad": "a\nb" }, denial: null, done: () => {} });
-  const broken = { ...r.keyrack, [INTERNALS]: { guard: () => ({ admit }) } } as unknown as Keyrack;
+  const broken = {
+    ...r.keyrack,
+    [INTERNALS]: { ...internalsOf(r.keyrack), guard: () => ({ admit }) },
+  } as unknown as Keyrack;
   const gateway = await startGateway({ keyrack: broken, mode: "forward", limits: "off", host: "127.0.0.1", port: 0 });
   try {
     for (let i = 0; i < 2; i++) expect((await fetch(`${gateway.url}/verify`)).status).toBe(503);
@@ -163,12 +191,14 @@ describe("nginx mode", () => {
 describe("keyrack gateway", () => {
   it("runs until it is stopped, then reports to the server that it leaves and exits with 0", async () => {
     await using plane = await FakeControlPlane.start();
-    const { key } = plane.mint();
+    const { key } = plane.mint({ allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" });
     const args = ["gateway", "--json", "--port", "0", "--url", plane.url, "--project-id", plane.projectId];
-    const gateway = await startProcess(args, { KEYRACK_SECRET_KEY: plane.secretKey });
+    const flags = ["--trusted-proxies", "10.0.0.0/8, 127.0.0.1", "--key-prefixes", "kr,acme"];
+    const gateway = await startProcess([...args, ...flags], { KEYRACK_SECRET_KEY: plane.secretKey });
     expect(Object.keys(gateway.ready)).toEqual(["event", "url", "mode", "pid"]);
     expect((await fetch(`${gateway.ready.url}/healthz`)).status).toBe(204);
-    expect((await fetch(`${gateway.ready.url}/verify`, { headers: { "x-api-key": key } })).status).toBe(200);
+    const headers = { "x-api-key": key, "x-forwarded-for": "198.51.100.1, 203.0.113.9" };
+    expect((await fetch(`${gateway.ready.url}/verify`, { headers })).status).toBe(200);
     expect(await gateway.end("SIGTERM")).toBe(0);
     expect(plane.ingest.events.length).toBe(1);
     expect(plane.feed.nodes.size).toBe(0);
@@ -202,6 +232,8 @@ describe("keyrack gateway", () => {
       [[...good, "--port", "65536"], 2, "--port"],
       [[...good, "--stale-ms", "1h"], 2, "--stale-ms must be a whole number."],
       [[...good, "--sample-rate", "7"], 2, "sampleRate must be 0.0001 to 1."],
+      [[...good, "--trusted-proxies", "10.0.0.1/8"], 2, "trustedProxies"],
+      [[...good, "--key-prefixes", "Acme"], 2, "keyPrefixes"],
       [[...good, "--host", "192.0.2.1"], 2, "Cannot listen on 192.0.2.1"],
       [[...good, "--secret-key", other.secretKey], 1, "the secret key is not accepted"],
     ] as const) {

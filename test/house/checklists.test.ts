@@ -82,7 +82,8 @@ describe("a column", () => {
         [...body.replace(/\/\*[\s\S]*?\*\//g, "").matchAll(/(?:^|[;{\n])\s*(\w+)\??:/g)].map(([, field = ""]) => field),
       ]),
     );
-    const tables = /export type Tables = \{([^}]*)\}/.exec(text)?.[1] ?? "";
+    const lists = text.matchAll(/export type \w*Tables = (?:\w+ & )?\{([^}]*)\}/g);
+    const tables = [...lists].map(([, list]) => list).join("\n");
     return Object.fromEntries(
       [...tables.matchAll(/(\w+): (\w+);/g)].map(([, table = "", type = ""]) => [table, types.get(type) ?? []]),
     );

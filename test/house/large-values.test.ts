@@ -14,6 +14,28 @@ function failure(assertion: () => void): { message: string; actual: unknown; exp
   throw new Error("the matcher passed");
 }
 
+/** Names of tests, for `npm run test:times`; emptied here, because these tests mean it. */
+const recorded = (globalThis as unknown as Record<symbol, Set<string>>)[Symbol.for("keyrack.large-values")]!;
+
+describe("a matcher that passes", () => {
+  it("is recorded when it gets a large value, on its own or inside another", () => {
+    const name = expect.getState().currentTestName ?? "";
+    for (const assertion of [
+      () => expect(text).toContain("x"),
+      () => expect(bytes).not.toBeNull(),
+      () => expect([{ text }]).toHaveLength(1),
+      () => expect(null).not.toEqual({ bytes }),
+    ]) {
+      recorded.clear();
+      assertion();
+      expect([...recorded]).toEqual([name]);
+    }
+    recorded.clear();
+    expect([text.length, "a small value"]).toEqual([LENGTH, "a small value"]);
+    expect(recorded.size).toBe(0);
+  });
+});
+
 describe("a failed matcher", () => {
   it("shows the beginning and the size of a large value", () => {
     for (const assertion of [
@@ -30,6 +52,7 @@ describe("a failed matcher", () => {
       expect(shown.length, message).toBeLessThan(8_192);
       expect(shown.includes(`${LENGTH} `), message).toBe(true);
     }
+    recorded.clear();
   });
 
   it("shows other values as they are", () => {

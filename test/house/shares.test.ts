@@ -22,6 +22,7 @@ const FIXED: Record<string, string> = {
   "src/store/postgres/multi-row.ts": "statement texts by number of rows, which is bounded",
   "src/store/postgres/query.ts": "statement names",
   "src/store/postgres/reader.ts": "the connections of the pool",
+  "src/store/sqlite/functions.ts": "lists of scopes, at most a fixed number",
   "src/store/sqlite/lock.ts": "constants",
   "src/store/sqlite/reader.ts": "prepared statements, at most a fixed number",
 };
@@ -39,7 +40,10 @@ const CONTAINERS = [
 const SHORT_LIVED = [
   "src/domain/core/list.ts",
   "src/domain/usage/ingest-events.ts",
+  "src/domain/usage/key-networks.ts",
+  "src/domain/usage/last-use.ts",
   "src/domain/usage/series-batch.ts",
+  "src/domain/usage/series-journal.ts",
   "src/domain/usage/series-caps.ts",
   "src/domain/usage/series-fold.ts",
   "src/domain/usage/series-groups.ts",

@@ -10,6 +10,7 @@ import { sendRaw } from "../../harness/processes/raw-http.ts";
 import { neverOverloaded } from "../../harness/instances/local-instance.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { START, testClock } from "../../harness/instances/services.ts";
+import { firstDifference } from "../../harness/texts.ts";
 import { coldCases, faultCases, hotCases, http, refusalCases, type Case, type World } from "./lane-cases.ts";
 import { protocolCases } from "./lane-protocol.ts";
 
@@ -87,8 +88,9 @@ for (const [group, cases] of Object.entries({
   describe(`both lanes respond alike: ${group}`, () => {
     for (const each of cases) {
       it(each.name, async () => {
-        const fast = await run("on", each);
-        expect(fast).toEqual(await run("off", each));
+        const [fast, slow] = [await run("on", each), await run("off", each)];
+        expect(fast.length).toBe(slow.length);
+        for (const [i, response] of fast.entries()) expect(firstDifference(response, slow[i] ?? "")).toBeNull();
       });
     }
   });

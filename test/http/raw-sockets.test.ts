@@ -96,6 +96,13 @@ describe("several requests on one connection", () => {
   });
 });
 
+it("what follows a malformed request, which closes the connection, is not parsed", async () => {
+  const sheds = vi.spyOn(OverloadGuard.prototype, "sheds");
+  const responses = await raw("GET /v1/workspace HTTP/1.1\r\n\r\n".repeat(500));
+  expect([responses.map(({ status }) => status), sheds.mock.calls.length]).toEqual([[400], 1]);
+  sheds.mockRestore();
+});
+
 it("an Upgrade that is ignored is answered and closes the connection: what follows it is not silently lost", async () => {
   const upgrade = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
   const [answer] = await raw(`${upgrade}GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n`);

@@ -68,7 +68,8 @@ for (const [url, secret] of [
 }
 
 it("redaction of a long line takes linear time", () => {
-  for (const unit of ["kr", "krsk_", "a", "eyJ", "http://a:", "0-"]) expect(redact(unit.repeat(10_000))).not.toBe("");
+  for (const unit of ["kr", "krsk_", "a", "eyJ", "http://a:", "0-"])
+    expect(redact(unit.repeat(10_000)).length).toBeGreaterThan(0);
 });
 
 it("refusals are logged with actor, network and request id", async () => {
@@ -99,8 +100,10 @@ it("refusals are logged with actor, network and request id", async () => {
 // After the test above, as it uses up the lines of this minute.
 it("no credential in a header, a path, a query or a body reaches the log or the response", async () => {
   const from = r.logs.length;
-  for (const secret of secrets()) {
-    for (const { name } of endpoints.filter(({ bodyLimits }) => bodyLimits.bytes > 0)) {
+  const withBody = endpoints.filter(({ bodyLimits }) => bodyLimits.bytes > 0);
+  for (const [n, secret] of secrets().entries()) {
+    // Each endpoint gets a third of the kinds, each kind a third of the endpoints.
+    for (const { name } of withBody.filter((_, at) => (at + n) % 3 === 0)) {
       const [method = "", path = ""] = name.split(" ");
       const route = `${method} ${path.replace("{id}", encodeURIComponent(secret))}?${encodeURIComponent(secret)}=1&env=${secret}`;
       const body = method === "GET" || method === "DELETE" ? undefined : { name: [secret], env: secret };
@@ -111,7 +114,7 @@ it("no credential in a header, a path, a query or a body reaches the log or the 
       }
     }
     const written = r.logs.slice(from).join("");
-    expect(written).not.toContain(secret.slice(-30));
+    expect(written.includes(secret.slice(-30))).toBe(false);
   }
 });
 

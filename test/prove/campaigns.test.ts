@@ -11,22 +11,23 @@ import { shortRun } from "./short.ts";
 
 for (const back of backends) {
   describe(`on ${back}`, () => {
-    it("every change to the audit log is detected", async () => {
-      const { figures } = await shortRun(tamper, back, 60);
-      expect(figures.found).toBeGreaterThan(40);
-      expect(figures["found only by the checkpoint"]).toBeGreaterThan(4);
+    // On SQLite it is in verify.test.ts.
+    it.runIf(back === "postgres")("every change to the audit log is detected", async () => {
+      const { figures } = await shortRun(tamper, back, 30);
+      expect(figures.found).toBeGreaterThan(20);
+      expect(figures["found only by the checkpoint"]).toBeGreaterThan(1);
     });
 
     it("two conflicting requests at once have the effect of some sequential order", async () => {
-      const { figures } = await shortRun(races, back, 3);
-      expect(figures.requests).toBeGreaterThan(3 * 20);
+      const { figures } = await shortRun(races, back, 1);
+      expect(figures.requests).toBeGreaterThan(20);
     });
 
     it("every response is one the OpenAPI document describes", async () => {
-      const { figures } = await shortRun(fuzz, back, 150);
-      expect(figures["answered 2xx"]).toBeGreaterThan(15);
-      expect(figures["answered 4xx"]).toBeGreaterThan(25);
-      expect(figures["answers over a bare socket"]).toBeGreaterThan(10);
+      const { figures } = await shortRun(fuzz, back, 80);
+      expect(figures["answered 2xx"]).toBeGreaterThan(8);
+      expect(figures["answered 4xx"]).toBeGreaterThan(12);
+      expect(figures["answers over a bare socket"]).toBeGreaterThan(5);
     });
 
     it("when the wall clock jumps, the log stays in order, expired stays expired and limits hold", async () => {

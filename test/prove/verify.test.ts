@@ -7,4 +7,5 @@ import { shortRun } from "./short.ts";
 it("detects every change to the audit log, and none in an intact one", async () => {
   const { figures } = await shortRun(tamper, "sqlite", 60);
   expect(figures.found).toBeGreaterThan(40);
+  expect(figures["found only by the checkpoint"]).toBeGreaterThan(4);
 });

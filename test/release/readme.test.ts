@@ -1,5 +1,5 @@
 // The ways to install that the README shows, run as written, with a signed release made here. Without a binary the program
-// in it is a script that starts the checkout, and the image is left out; `npm run test:binary` runs all with the built one.
+// in it is a script that starts the bundled one, and the image is left out; `npm run test:binary` runs all with the built one.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,6 +9,7 @@ import { makeCertificate } from "../../harness/processes/certificate.ts";
 import { canChroot, runInDebian } from "../../harness/processes/chroot.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { Container, mintKey, NEW_VOLUME } from "../../harness/processes/container.ts";
+import { BIN } from "../../harness/processes/server.ts";
 import { hasTool } from "../../harness/processes/tools.ts";
 import { serveFiles, type FileServer } from "../../harness/release/file-server.ts";
 import { writeSums } from "../../harness/release/small-release.ts";
@@ -45,7 +46,7 @@ let server: FileServer | undefined;
 async function makeRelease(): Promise<void> {
   mkdirSync(at("release"));
   mkdirSync(at("work"));
-  writeFileSync(at("keyrack"), `#!/bin/sh\nexec ${join(root, "bin/keyrack")} "$@"\n`);
+  writeFileSync(at("keyrack"), `#!/bin/sh\nexec ${BIN} "$@"\n`);
   writeFileSync(at("notices"), "Notices.\n");
   const common = { binary: builtBinary ?? at("keyrack"), target: here, version: VERSION, epoch: EPOCH };
   const script = releasedInstallScript(readText("install.sh"), key.line);

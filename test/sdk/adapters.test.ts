@@ -98,6 +98,32 @@ for (const [name, make] of Object.entries(apps)) {
       expect((await get("/header", bearer(key))).status).toBe(401);
     });
 
+    it("judges the socket's address, or what getIp returns, and no header", async () => {
+      const [here, there] = [["127.0.0.0/8", "::1"], ["203.0.113.0/24"]].map(
+        (allowed_cidrs) => r.plane.mint({ allowed_cidrs, ip_mode: "enforce" }).key,
+      );
+      await until(() => r.keyrack.status().keys === 2);
+      const statuses = async (key = "") => {
+        const headers = { ...bearer(key), "x-forwarded-for": "203.0.113.9", "x-real-ip": "203.0.113.9" };
+        const forged = { ...headers, forwarded: "for=203.0.113.9" };
+        return [
+          (await get("/me", bearer(key))).status,
+          (await get("/me", forged)).status,
+          (await get("/from", bearer(key))).status,
+        ];
+      };
+      const onSocket = name === "fetch" ? 403 : 200;
+      expect([await statuses(here), await statuses(there)]).toEqual([
+        [onSocket, onSocket, 403],
+        [403, 403, 200],
+      ]);
+      const refused = await get("/me", bearer(there ?? ""));
+      expect(await refused.json()).toEqual({
+        error: { code: "ip_not_allowed", message: "This API key may not be used from this address." },
+      });
+      expect(JSON.stringify([...refused.headers])).not.toMatch(/127\.0|203\.0/);
+    });
+
     it("sets the rate limit headers on allowed responses, and responds 429 when the limit is spent", async () => {
       const key = await minted({ rate_limits: [rule] });
       const first = await get("/me", bearer(key));

@@ -8,9 +8,10 @@ import { backends } from "../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { earlierSdk, type EarlierSdk } from "../../harness/sdk/earlier-sdk.ts";
 import { earlierServer } from "../../harness/sdk/earlier-server.ts";
-import { ManualPorts } from "../../harness/sdk/ports.ts";
+import { ManualPorts, patientPorts } from "../../harness/sdk/ports.ts";
 import { until } from "../../harness/waiting.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
+import { internalsOf } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 
 for (const back of backends) {
@@ -90,10 +91,81 @@ for (const back of backends) {
       }
     });
 
+    it("never gets a key with a quota, which the new one refuses at zero; the fleet names the old one", async () => {
+      const w = await r.workspace();
+      const old = sdk.createKeyrack(options(w, "old"));
+      const fresh = createKeyrackWith(options(w, "new"), patientPorts());
+      try {
+        await Promise.all([old.ready(), fresh.ready()]);
+        await r.app.services.nodes.flushed();
+        const key = await w.mint({ quotas: [{ id: "calls", amount: 1, refill: "none" }] });
+        expect(key.warnings).toEqual([{ path: "quotas", message: expect.stringContaining("1 of 2 live nodes") }]);
+        await until(() => fresh.verify(key.key).ok);
+        await until(() => old.status().version === fresh.status().version);
+        const guard = internalsOf(fresh).guard();
+        const request = { method: "GET", path: "/", authorization: `Bearer ${key.key}`, apiKey: null };
+        const statuses = [await guard.admit(null, request), await guard.admit(null, request)];
+        expect(statuses.map(({ denial }) => denial?.status ?? 200)).toEqual([200, 429]);
+        expect(code(old.verify(key.key))).toBe("401 invalid_key");
+        const { body } = await w.call("sk_owner", "GET /v1/nodes?view=fleet");
+        const lacking = body.data.map((node: Record<string, unknown>) => [node.node_id, node.missing_caps]);
+        expect(Object.fromEntries(lacking)).toEqual({ old: ["quotas"], new: [] });
+      } finally {
+        await Promise.all([old.close(), fresh.close()]);
+      }
+    });
+
+    it("never gets a key that is confined to networks, its own or its tenant's, which the new one admits from them", async () => {
+      const w = await r.workspace();
+      const [key, inherits, reported] = [await w.mint(), await w.mint(), await w.mint()];
+      const old = sdk.createKeyrack(options(w, "old"));
+      const fresh = createKeyrack(options(w, "new"));
+      const from = (text: string) =>
+        ["203.0.113.9", "198.51.100.1", null].map((ip) => code(fresh.verify(text, { ip })));
+      const CONFINED = ["200", "403 ip_not_allowed", "403 ip_not_allowed"];
+      try {
+        await Promise.all([old.ready(), fresh.ready()]);
+        await r.app.services.nodes.flushed();
+        const list = { allowed_cidrs: ["203.0.113.0/24"] };
+        const { body } = await w.call("sk_owner", `PATCH /v1/keys/${key.id}?wait=true`, list);
+        const nodes = [
+          { node_id: "new", acked: true, missing_caps: [] },
+          { node_id: "old", acked: true, missing_caps: ["cidr"] },
+        ];
+        expect(body.propagation).toMatchObject({ complete: true, acked_nodes: 2, withheld_nodes: 1, nodes });
+        expect(body.warnings).toEqual([
+          { path: "allowed_cidrs", message: expect.stringContaining("1 of 2 live nodes") },
+        ]);
+        expect([code(old.verify(key.key)), ...from(key.key)]).toEqual(["401 invalid_key", ...CONFINED]);
+        // A tenant's list reaches the others; one of them is only reported.
+        await w.call("sk_owner", `PATCH /v1/keys/${reported.id}`, { ...list, ip_mode: "report" });
+        const tenant = await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}?wait=true`, list);
+        expect(tenant.body.propagation).toMatchObject({ complete: true, withheld_nodes: 1, projects: [{ nodes }] });
+        expect(tenant.body.warnings).toHaveLength(1);
+        expect([code(old.verify(inherits.key)), ...from(inherits.key)]).toEqual(["401 invalid_key", ...CONFINED]);
+        expect([code(old.verify(reported.key)), ...from(reported.key)]).toEqual(Array(4).fill("200"));
+        const { body: listed } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
+        const withheld = listed.data.map((node: Record<string, unknown>) => [
+          node.node_id,
+          [node.withheld_keys, node.missing_caps],
+        ]);
+        expect(Object.fromEntries(withheld)).toEqual({ old: [2, ["cidr"]], new: [0, []] });
+        // Without the list, the old one gets the key back.
+        await w.call("sk_owner", `PATCH /v1/keys/${key.id}?wait=true`, { allowed_cidrs: [] });
+        expect([code(old.verify(key.key)), ...from(key.key)]).toEqual(Array(4).fill("200"));
+      } finally {
+        await Promise.all([old.close(), fresh.close()]);
+      }
+    });
+
     it("does not read the cache file of a new one, which reads that of an old one", async () => {
       const w = await r.workspace();
       const folder = await mkdtemp(join(tmpdir(), "keyrack-releases-"));
-      const [key, disabled] = [await w.mint(), await w.mint()];
+      const [key, disabled, confined] = [
+        await w.mint(),
+        await w.mint(),
+        await w.mint({ allowed_cidrs: ["10.0.0.0/8"] }),
+      ];
       await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
       const file = (name: string) => ({ ...options(w, name), cacheFile: join(folder, name) });
       try {
@@ -106,7 +178,9 @@ for (const back of backends) {
         const fresh = createKeyrack({ ...file("old"), ...unreachable });
         await fresh.ready();
         expect([code(fresh.verify(key.key)), code(fresh.verify(disabled.key))]).toEqual(["200", "401 invalid_key"]);
-        expect([code(old.verify(key.key)), code(old.verify(disabled.key))]).toEqual(Array(2).fill("503 unavailable"));
+        expect(code(fresh.verify(confined.key, { ip: "10.0.0.1" }))).toBe("401 invalid_key"); // it was never in that file
+        const ofOld = [key, disabled, confined].map((one) => code(old.verify(one.key)));
+        expect(ofOld).toEqual(Array(3).fill("503 unavailable"));
         expect(old.status().version).toBeNull();
         await Promise.all([old.close(), fresh.close()]);
       } finally {

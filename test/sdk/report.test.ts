@@ -66,6 +66,15 @@ describe("the reporter", () => {
     });
   });
 
+  it("sends 0 for what is no duration, so that no other event of its batch is rejected", async () => {
+    await using s = await setup();
+    for (const durationMs of [Number.NaN, Infinity, undefined as unknown as number, -1])
+      s.reporter.record({ ...happened, durationMs });
+    s.ports.advance(1000);
+    await s.plane.next("/v1/ingest");
+    expect(s.plane.ingest.events.map(({ duration_ms }) => duration_ms)).toEqual([0, 0, 0, 0]);
+  });
+
   it("sends a full batch at once", async () => {
     await using s = await setup();
     for (let i = 0; i < 1000; i++) s.reporter.record(happened);

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { idempotent, protect } from "../../src/sdk/adapters/node.ts";
 import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
+import { internalsOf } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { testInstance, type TestInstanceOptions } from "../../harness/instances/test-instance.ts";
@@ -60,6 +61,45 @@ for (const back of backends) {
       const last = await fetch(urls[0] ?? "", { headers });
       expect([last.status, last.headers.get("ratelimit-policy")]).toEqual([429, '"m";q=40;w=60']);
       expect(Number(last.headers.get("retry-after"))).toBeGreaterThan(0);
+    });
+
+    it("40 callers on three nodes with leases are admitted exactly as often as a tenant's quota says", async () => {
+      await using s = await world(back);
+      const { w } = s;
+      const [amount, callers, calls] = [200, 40, 6];
+      const quotas = [{ id: "calls", amount, refill: "none" }];
+      await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}`, { quotas });
+      const keys = [await w.mint(), await w.mint()];
+      const nodes = [s.node(), s.node(), s.node()];
+      await Promise.all(nodes.map((node) => node.ready()));
+      const guards = nodes.map((node) => internalsOf(node).guard({ limits: "lease" }));
+      const statuses = new Map<number, number>();
+      const request = async (i: number): Promise<number> => {
+        const authorization = `Bearer ${keys[i % 2]!.key}`;
+        const admitted = await guards[i % 3]!.admit(null, { method: "GET", path: "/", authorization, apiKey: null });
+        const status = admitted.denial?.status ?? 200;
+        admitted.done(status, null);
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        return status;
+      };
+      await Promise.all(
+        Array.from({ length: callers }, async (_, i) => {
+          for (let n = 0; n < calls; n++) await request(i + n);
+        }),
+      );
+      expect(new Set(statuses.keys())).toEqual(new Set([200, 429]));
+      // What is left is in leases of nodes that no caller asked again: closing returns it.
+      await Promise.all(nodes.map((node) => node.close()));
+      const read = async () => (await w.call("sk_owner", `GET /v1/tenants/${w.tenant_id}/quotas`)).body.data[0];
+      const admitted = statuses.get(200) ?? 0;
+      expect(await read()).toMatchObject({ spent: admitted, held: 0, remaining: amount - admitted });
+      expect(admitted).toBeGreaterThan(amount / 2);
+      const { project_id } = w;
+      const charge = { project_id, env: "live", key_id: keys[0]!.id, limits: [], quotas: true };
+      const spend = async (cost: number): Promise<boolean> =>
+        (await w.call("sk_owner", "POST /v1/ratelimit/check", { ...charge, cost })).body.allowed;
+      expect(admitted === amount || (await spend(amount - admitted))).toBe(true);
+      expect(await spend(1)).toBe(false);
     });
 
     it("an idempotent handler runs once, is replayed, rejects a mismatch, and runs again after a throw", async () => {

@@ -69,6 +69,7 @@ describe("cost and tags", () => {
     await pass(r, key, { tags }, (context) => {
       r.keyrack.tag(context, { plan: "gold" });
       r.keyrack.tag(context, { region: "us" });
+      r.keyrack.tag(undefined, { region: "of an unprotected route" });
     });
     await pass(r, key, {
       tags: () => {

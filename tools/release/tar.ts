@@ -1,4 +1,4 @@
-// Tar archives in memory: reads those inside Debian packages, writes reproducible ones (ustar, entries sorted by path).
+// Tar archives in memory: reads those inside Debian packages, writes reproducible ones (ustar, entries in a fixed order).
 export type Entry = {
   /** Without a leading or trailing slash. */
   path: string;
@@ -17,13 +17,18 @@ const KINDS = { file: "0", symlink: "2", folder: "5" } as const;
 
 const padded = (size: number): number => Math.ceil(size / BLOCK) * BLOCK;
 
-export function writeTar(entries: readonly Entry[], mtime: number): Buffer {
-  const sorted = entries.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+/** By path, or where `order` gives something else for each entry, by that first. */
+export function writeTar(entries: readonly Entry[], mtime: number, order: (entry: Entry) => string = () => ""): Buffer {
+  const sorted = entries.toSorted((a, b) => compare(order(a), order(b)) || compare(a.path, b.path));
   const parts = sorted.flatMap((entry) => {
     const content = entry.content ?? new Uint8Array();
     return [header(entry, content.length, mtime), content, Buffer.alloc(padded(content.length) - content.length)];
   });
   return Buffer.concat([...parts, Buffer.alloc(2 * BLOCK)]);
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
 }
 
 function header({ path, kind, mode, target = "", owner = 0 }: Entry, size: number, mtime: number): Buffer {

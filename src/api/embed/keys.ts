@@ -3,6 +3,7 @@ import { z } from "zod";
 import {
   createEmbedKey,
   embedKeyUsage,
+  embedQuotas,
   embedSession,
   listEmbedKeys,
   revokeEmbedKey,
@@ -23,7 +24,7 @@ import {
   UsageDays,
   Uuid,
 } from "../schemas.ts";
-import { ApiKey, MintedApiKey, RotatedApiKey, ScopeCatalogue } from "../vendor/schemas.ts";
+import { ApiKey, MintedApiKey, QuotaBalance, RotatedApiKey, ScopeCatalogue } from "../vendor/schemas.ts";
 
 export const embedSessionShow = endpoint("GET /v1/embed/session", {
   summary: "What the token grants: project, environment, tenant, scopes and remaining lifetime.",
@@ -116,4 +117,26 @@ export const embedKeysUsage = endpoint("GET /v1/embed/keys/{id}/usage", {
   output: Usage,
   failures: ["key_not_found"],
   handle: (ctx, { params, query }) => embedKeyUsage(ctx, params.id, query.days),
+});
+
+export const embedQuotasList = endpoint("GET /v1/embed/quotas", {
+  summary: "Show what is left of the tenant's quotas.",
+  access: "embed.use",
+  scope: "keys:read",
+  cors: "embed",
+  output: z.strictObject({
+    object: z.literal("list"),
+    data: z.array(
+      QuotaBalance.pick({
+        object: true,
+        id: true,
+        amount: true,
+        refill: true,
+        resets_at: true,
+        remaining: true,
+        exceeded: true,
+      }),
+    ),
+  }),
+  handle: (ctx) => embedQuotas(ctx),
 });

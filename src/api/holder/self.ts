@@ -5,7 +5,7 @@ import { endpoint } from "../../http/endpoint.ts";
 import { Env, Flag, OverlapHours, RateLimits, Reason, Scopes, Timestamp, Uuid } from "../schemas.ts";
 import { RotatedApiKey } from "../vendor/schemas.ts";
 
-const REFUSED = ["expired_key", "tenant_suspended", "key_disabled"] as const;
+const REFUSED = ["expired_key", "tenant_suspended", "key_disabled", "ip_not_allowed"] as const;
 
 export const selfShow = endpoint("GET /v1/self", {
   summary:

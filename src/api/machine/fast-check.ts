@@ -12,6 +12,7 @@ import {
 } from "../../kernel/ratelimit/rule.ts";
 
 export const UNITS_MAX = 1_000;
+export const OWED_MAX = 1_000_000;
 
 export type CheckBody = {
   project_id: string;
@@ -20,19 +21,31 @@ export type CheckBody = {
   tenant_id: string | null;
   limits: RateLimit[];
   cost: number;
+  quotas: boolean;
+  owed: number;
 };
 
 export function fastParseCheck(value: unknown): CheckBody | undefined {
   if (!isObject(value)) return undefined;
-  const { project_id, env, key_id, tenant_id, limits, cost } = value;
-  return hasOnly(value, project_id, env, key_id, tenant_id, limits, cost) &&
+  const { project_id, env, key_id, tenant_id, limits, cost, quotas } = value;
+  return hasOnly(value, project_id, env, key_id, tenant_id, limits, cost, quotas) &&
     isUuid(project_id) &&
     (env === "live" || env === "test") &&
     isOptionalId(key_id) &&
     isOptionalId(tenant_id) &&
     areRules(limits) &&
-    (cost === undefined || isIntegerIn(cost, 0, UNITS_MAX))
-    ? { project_id, env, key_id: key_id ?? null, tenant_id: tenant_id ?? null, limits, cost: cost ?? 1 }
+    (cost === undefined || isIntegerIn(cost, 0, UNITS_MAX)) &&
+    (quotas === undefined || typeof quotas === "boolean")
+    ? {
+        project_id,
+        env,
+        key_id: key_id ?? null,
+        tenant_id: tenant_id ?? null,
+        limits,
+        cost: cost ?? 1,
+        quotas: quotas ?? false,
+        owed: 0,
+      }
     : undefined;
 }
 

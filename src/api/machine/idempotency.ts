@@ -59,7 +59,7 @@ export const idempotencyClaim = endpoint("POST /v1/idempotency/claim", {
       .nullable(),
     max_body_bytes: z.int(),
   }),
-  failures: ["test_cannot_live"],
+  failures: ["test_cannot_live", "share_spent"],
   handle: (ctx, { body }) => claim(ctx, body),
 });
 

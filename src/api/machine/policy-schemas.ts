@@ -1,6 +1,6 @@
 // Response schemas of the policy feed.
 import { z } from "zod";
-import { Env, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
+import { Env, IpModeName, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
 
 const entry = {
   key_id: Uuid,
@@ -12,6 +12,11 @@ const entry = {
   expires_at: Timestamp.nullable(),
   rate_limits: RateLimits,
   disabled: z.enum(["key", "tenant"]).optional().describe("refuse it with 403; only with the capability disabled"),
+  allowed_cidrs: z
+    .array(z.string())
+    .optional()
+    .describe("networks that it may be used from; absent = any; only with the capability cidr"),
+  ip_mode: IpModeName.optional(),
 };
 
 const Removal = z.strictObject({

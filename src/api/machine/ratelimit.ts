@@ -4,15 +4,32 @@ import { checkLimits, leaseLimits, returnLease } from "../../domain/limits/ratel
 import { endpoint } from "../../http/endpoint.ts";
 import { withFastPath } from "../../http/fast/fast-path.ts";
 import { Env, RateLimits, Uuid } from "../schemas.ts";
-import { fastParseCheck, UNITS_MAX } from "./fast-check.ts";
+import { OVERAGES } from "../../kernel/quotas/quota.ts";
+import { fastParseCheck, OWED_MAX, UNITS_MAX } from "./fast-check.ts";
 
 const Subject = {
   project_id: Uuid,
   env: Env,
   key_id: Uuid.nullable().default(null),
   tenant_id: Uuid.nullable().default(null),
-  limits: RateLimits.min(1, { error: "must have at least 1 rule" }),
+  limits: RateLimits.describe("at least 1 rule, unless quotas is true"),
+  quotas: z.boolean().default(false).describe("also charge the quotas of the key and its tenant"),
+  owed: z
+    .int()
+    .min(0)
+    .max(OWED_MAX)
+    .default(0)
+    .describe("units that were admitted without asking; charged to quotas even beyond zero"),
 };
+
+type Limited = { limits: readonly unknown[]; quotas: boolean; owed: number };
+
+/** Without quotas there must be a rule, and nothing can be owed. */
+function requireSomething({ limits, quotas, owed }: Limited, check: z.RefinementCtx): void {
+  if (quotas) return;
+  if (limits.length === 0) check.addIssue({ code: "custom", path: ["limits"], message: "must have at least 1 rule" });
+  if (owed > 0) check.addIssue({ code: "custom", path: ["owed"], message: "needs quotas" });
+}
 
 const Store = z.enum(["memory", "redis"]);
 const Policies = z.array(
@@ -25,12 +42,34 @@ const Policies = z.array(
   }),
 );
 
+/** With `quotas: true` only. */
+const QuotaStates = {
+  limited_quota: z.string().nullable().optional(),
+  quotas: z
+    .array(
+      z.strictObject({
+        id: z.string(),
+        scope: z.enum(["key", "tenant"]),
+        amount: z.int(),
+        remaining: z.int().min(0),
+        reset_ms: z.int().min(0).nullable(),
+        overage: z.enum(OVERAGES),
+        exceeded: z.boolean(),
+      }),
+    )
+    .optional(),
+};
+
+const CheckFields = z
+  .strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1) })
+  .superRefine(requireSomething);
+
 export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
   summary:
-    "Check a request against its rate limits and charge all of them or none. A denial is a 200 with allowed false.",
+    "Check a request against its rate limits, and its quotas if asked to, and charge all of them or none. A denial is a 200 with allowed false.",
   access: "machine.use",
   hot: "lanes/check",
-  body: withFastPath(z.strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1) }), fastParseCheck),
+  body: withFastPath(CheckFields, fastParseCheck),
   output: z.strictObject({
     object: z.literal("ratelimit_result"),
     allowed: z.boolean(),
@@ -38,6 +77,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
     retry_after_seconds: z.int().min(1).nullable(),
     store: Store,
     policies: Policies,
+    ...QuotaStates,
   }),
   failures: ["test_cannot_live"],
   handle: (ctx, { body }) => checkLimits(ctx, body),
@@ -47,7 +87,7 @@ export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
   summary: "Charge up to `want` units at once, to be spent by the caller before the lease expires.",
   access: "machine.use",
   hot: "lanes/lease",
-  body: z.strictObject({ ...Subject, want: z.int().min(1).max(UNITS_MAX) }),
+  body: z.strictObject({ ...Subject, want: z.int().min(1).max(UNITS_MAX) }).superRefine(requireSomething),
   output: z.strictObject({
     object: z.literal("ratelimit_lease"),
     granted: z.int().min(0),
@@ -55,6 +95,7 @@ export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
     expires_in_ms: z.int().min(0),
     store: Store,
     policies: Policies,
+    ...QuotaStates,
   }),
   failures: ["test_cannot_live"],
   handle: (ctx, { body }) => leaseLimits(ctx, body),

@@ -31,7 +31,7 @@ const userFields = {
   last_login_at: Timestamp.nullable(),
 };
 export const User = z.strictObject({ object: z.literal("user"), ...userFields });
-export const UserFields = z.strictObject(userFields);
+const UserFields = z.strictObject(userFields);
 
 const sessionFields = {
   id: Uuid,

@@ -1,16 +1,18 @@
 // API keys.
 import { z } from "zod";
 import { disableKey, enableKey } from "../../domain/keys/disabling.ts";
-import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey, type Revoked } from "../../domain/keys/keys.ts";
+import { editKey } from "../../domain/keys/edits.ts";
+import { rotateKey } from "../../domain/keys/key-rotation.ts";
+import { createKey, listKeys, revokeKey, showKey, type Revoked } from "../../domain/keys/keys.ts";
 import type { Vendor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
 import { lookUpKey } from "../../domain/keys/lookup.ts";
-import { SEARCH_STATES, searchKeys } from "../../domain/keys/search.ts";
-import type { ApiKey as ApiKeyView } from "../../domain/core/views.ts";
-import { needsToServe, withNodeWarnings } from "../../domain/policy/needs.ts";
+import { KEY_SORTS, SEARCH_STATES } from "../../domain/search/keys.ts";
+import { searchKeysWith, showKeyWith } from "../../domain/keys/included.ts";
 import { awaitRevocation } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { failField } from "../../kernel/errors.ts";
+import { NOT_AN_ADDRESS, readAddress } from "../../kernel/network/address.ts";
 import { withFastPath } from "../../http/fast/fast-path.ts";
 import {
   After,
@@ -18,12 +20,16 @@ import {
   Cursor,
   Env,
   Flag,
+  IpModeName,
+  KeyCidrs,
   listOf,
   Meta,
   Name,
   OverlapHours,
+  Quotas,
   RateLimits,
   Reason,
+  SCOPE_MAX,
   Scopes,
   text,
   Timestamp,
@@ -32,7 +38,16 @@ import {
   Wait,
 } from "../schemas.ts";
 import { fastParseNewKey } from "./fast-new-key.ts";
-import { ApiKey, ChangedApiKey, CreatedApiKey, RevokedApiKey, RotatedApiKey, SecretKey } from "./schemas.ts";
+import {
+  ApiKey,
+  ChangedApiKey,
+  CreatedApiKey,
+  EffectiveRules,
+  LastUse,
+  RevokedApiKey,
+  RotatedApiKey,
+  SecretKey,
+} from "./schemas.ts";
 
 const NewKey = withFastPath(
   z.strictObject({
@@ -43,15 +58,18 @@ const NewKey = withFastPath(
     scopes: Scopes.optional(),
     meta: Meta.optional(),
     rate_limits: RateLimits.nullable().optional(),
+    quotas: Quotas.nullable().optional().describe("beside those of its tenant"),
     expires_at: Timestamp.nullable().optional().describe("null = never; absent = as the project's key_policy says"),
+    allowed_cidrs: KeyCidrs.optional(),
+    ip_mode: IpModeName.optional(),
   }),
   fastParseNewKey,
 );
 
-/** Names live nodes from which the key is withheld. */
-function withKeyWarnings<T extends ApiKeyView>(ctx: Ctx<Vendor>, key: T) {
-  const { project_id, env } = key;
-  return withNodeWarnings(ctx, key, { project_id, env, needs: needsToServe(key), path: "key_prefix" });
+/** With `wait=true`, who has acknowledged the change. */
+async function withPropagation(ctx: Ctx<Vendor>, wait: string, change: Revoked) {
+  if (wait !== "true") return change.key;
+  return { ...change.key, propagation: await awaitRevocation(ctx, change) };
 }
 
 export const keysCreate = endpoint("POST /v1/keys", {
@@ -62,10 +80,9 @@ export const keysCreate = endpoint("POST /v1/keys", {
   output: CreatedApiKey,
   status: 201,
   idempotent: true,
-  failures: ["project_not_found", "tenant_not_found", "test_cannot_live"],
+  failures: ["project_not_found", "tenant_not_found", "test_cannot_live", "plan_keys_cap", "older_process"],
   emits: ["api_key.created"],
-  handle: async (ctx, { body }) =>
-    withKeyWarnings(ctx, await createKey(ctx, { ...body, expires_at: toMs(body.expires_at) })),
+  handle: (ctx, { body }) => createKey(ctx, { ...body, expires_at: toMs(body.expires_at) }),
 });
 
 export const keysList = endpoint("GET /v1/keys", {
@@ -83,26 +100,47 @@ export const keysList = endpoint("GET /v1/keys", {
       .describe("words that a name of the key or its tenant begins with, a display prefix, or an id"),
     state: z.enum(SEARCH_STATES).optional().describe("only keys in this state"),
     within_days: z.int().min(1).max(365).optional().describe("with state=expiring: days until then; 7 by default"),
+    scope: text(1, SCOPE_MAX).optional().describe("only keys with exactly this scope"),
+    unused_days: z
+      .int()
+      .min(1)
+      .max(3650)
+      .optional()
+      .describe("only keys neither created nor used for this number of days, longest unused first; 30 for state=idle"),
+    sort: z.enum(KEY_SORTS).optional().describe("the order: newest, by name, expiring first, or last used first"),
+    include: z.enum(["last_used"]).optional().describe("last_used: also where each key was last used from"),
     cursor: Cursor.optional(),
   }),
-  output: listOf(ApiKey).extend({ next_cursor: z.string().nullable().optional() }),
-  failures: ["test_cannot_live", "credential_in_query"],
-  handle: (ctx, { query: { q, state, within_days, cursor, after, ...query } }) => {
+  output: listOf(ApiKey.extend({ last_used: LastUse.nullable().optional() })).extend({
+    next_cursor: z.string().nullable().optional(),
+  }),
+  failures: ["test_cannot_live", "credential_in_query", "search_indexing"],
+  handle: (ctx, { query: { q, state, scope, unused_days, sort, within_days, include, cursor, after, ...query } }) => {
     const list = { ...query, include_revoked: query.include_revoked === "true" };
-    if (q === undefined && state === undefined) {
+    const isSearch = [q, state, scope, unused_days, sort, include].some((value) => value !== undefined);
+    if (!isSearch) {
       const [needless] = Object.entries({ within_days, cursor }).filter(([, value]) => value !== undefined);
-      if (needless) throw failField("invalid_query", needless[0], "needs state or q");
+      if (needless)
+        throw failField("invalid_query", needless[0], "needs state, q, scope, unused_days, sort or include");
       return listKeys(ctx, { ...list, after });
     }
-    if (after !== undefined) throw failField("invalid_query", "after", "cannot be combined with state or q");
-    return searchKeys(ctx, { ...list, q, state, within_days, cursor });
+    if (after !== undefined) throw failField("invalid_query", "after", "cannot be combined with a search: use cursor");
+    return searchKeysWith(ctx, { ...list, q, state, scope, unused_days, sort, within_days, include, cursor });
   },
 });
 
 export const keysLookup = endpoint("POST /v1/keys/lookup", {
   summary: "Look a whole key up: its record, whether a verifier would admit it, and every reason why not.",
   access: "keys.lookup",
-  body: z.strictObject({ key: text(1, 512), scopes: Scopes.optional(), project_id: Uuid.optional() }),
+  body: z.strictObject({
+    key: text(1, 512),
+    scopes: Scopes.optional(),
+    project_id: Uuid.optional(),
+    ip: text(1, 64)
+      .refine((address) => readAddress(address) !== NOT_AN_ADDRESS, { error: "must be an IP address" })
+      .optional()
+      .describe("a client's address, judged by the key's allowed_cidrs"),
+  }),
   output: z.strictObject({
     object: z.literal("key_lookup"),
     kind: z.enum(["api_key", "secret_key", "other"]).nullable(),
@@ -116,7 +154,9 @@ export const keysLookup = endpoint("POST /v1/keys/lookup", {
     admitted: z.boolean().nullable(),
     code: z.string().nullable(),
     reasons: z.array(z.strictObject({ code: z.string(), message: z.string(), since: Timestamp.nullable() })),
-    nodes: z.strictObject({ live: z.int(), current: z.int() }).nullable(),
+    nodes: z
+      .strictObject({ live: z.int(), current: z.int(), withheld: z.int().describe("nodes that do not get the key") })
+      .nullable(),
   }),
   failures: ["rate_limited"],
   handle: (ctx, { body }) => lookUpKey(ctx, body),
@@ -127,27 +167,49 @@ export const keysShow = endpoint("GET /v1/keys/{id}", {
   access: "keys.read",
   hot: "lanes/get-by-id",
   params: ById,
-  output: ApiKey,
+  query: z.strictObject({
+    include: z
+      .string()
+      .regex(/^(?:effective|last_used)(?:,(?:effective|last_used))?$/)
+      .optional()
+      .describe(
+        "effective: also what nodes enforce, resolved from key, tenant, plan and project; last_used: also where it was last used from; comma separated",
+      ),
+  }),
+  output: ApiKey.extend({ effective: EffectiveRules.optional(), last_used: LastUse.nullable().optional() }),
   failures: ["key_not_found"],
-  handle: (ctx, { params }) => showKey(ctx, params.id),
+  handle: (ctx, { params, query }) =>
+    query.include === undefined ? showKey(ctx, params.id) : showKeyWith(ctx, params.id, query.include.split(",")),
 });
 
 export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
-  summary: "Change an API key. Each field in the body replaces the stored value completely.",
+  summary:
+    "Change an API key. Each field in the body replaces the stored value completely. With wait=true the response comes once every live node has the change.",
   access: "keys.write",
   params: ById,
+  query: Wait,
   body: z.strictObject({
     name: Name.nullable().optional(),
     scopes: Scopes.optional(),
     meta: Meta.optional(),
     rate_limits: RateLimits.nullable().optional(),
+    quotas: Quotas.nullable().optional(),
     expires_at: Timestamp.nullable().optional(),
+    allowed_cidrs: KeyCidrs.optional(),
+    ip_mode: IpModeName.optional(),
   }),
   output: ChangedApiKey,
-  failures: ["key_not_found", "test_cannot_live", "revoked_not_editable", "quarantine_not_extendable"],
+  failures: [
+    "key_not_found",
+    "test_cannot_live",
+    "revoked_not_editable",
+    "quarantine_not_extendable",
+    "plan_keys_cap",
+    "older_process",
+  ],
   emits: ["api_key.updated"],
-  handle: async (ctx, { params, body }) =>
-    withKeyWarnings(ctx, await editKey(ctx, params.id, { ...body, expires_at: toMs(body.expires_at) })),
+  handle: async (ctx, { params, query, body }) =>
+    withPropagation(ctx, query.wait, await editKey(ctx, params.id, { ...body, expires_at: toMs(body.expires_at) })),
 });
 
 export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
@@ -161,12 +223,6 @@ export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
   emits: ["api_key.rotated"],
   handle: (ctx, { params, body }) => rotateKey(ctx, params.id, body.overlap_hours),
 });
-
-/** With `wait=true`, who has acknowledged the change. */
-async function withPropagation(ctx: Ctx<Vendor>, wait: string, change: Revoked) {
-  if (wait !== "true") return change.key;
-  return { ...change.key, propagation: await awaitRevocation(ctx, change) };
-}
 
 export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
   summary: "Revoke an API key. With wait=true the response comes once every live node has acknowledged the revocation.",

@@ -14,7 +14,7 @@ export const overviewShow = endpoint("GET /v1/overview", {
     object: z.literal("overview"),
     env: Env,
     generated_at: Timestamp,
-    keys: z.strictObject({ active: Count, expiring: Count, quarantined: Count }),
+    keys: z.strictObject({ active: Count, expiring: Count, idle: Count, quarantined: Count }),
     tenants: Count,
     projects: z.int(),
     nodes: z.strictObject({ live: z.int(), current: z.int() }),

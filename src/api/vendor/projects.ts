@@ -11,7 +11,7 @@ import { BLOCKS } from "../../domain/keys/idle.ts";
 import { reportKeyPolicy, type PolicyOverrides } from "../../domain/keys/policy-report.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { AfterQuery, ById, Env, KeyPrefix, listOf, Name, RateLimits, Slug, Timestamp, Uuid } from "../schemas.ts";
-import { needsOf, withNodeWarnings } from "../../domain/policy/needs.ts";
+import { needsOfPrefix, warnOfNodes } from "../../domain/policy/needs.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { KeyPolicy, KeyPolicyFields, Project, ScopeCatalogue, Warnings } from "./schemas.ts";
 
@@ -61,15 +61,19 @@ export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
   emits: ["project.updated"],
   handle: async (ctx, { params, body }) => {
     const project = await editProject(ctx, params.id, body);
-    const needs = body.key_prefix === undefined ? NO_CAPS : needsOf({ display_prefix: `${project.key_prefix}_` });
-    return withNodeWarnings(ctx, project, { project_id: project.id, env: null, needs, path: "key_prefix" });
+    const needs = body.key_prefix === undefined ? NO_CAPS : needsOfPrefix(`${project.key_prefix}_`);
+    return warnOfNodes(ctx, project, [{ project_id: project.id, env: null }], needs);
   },
 });
 
-const Override = z
-  .string()
-  .regex(/^(off|[1-9]\d{0,3})$/, { error: "must be a number of days, or off" })
-  .optional();
+const override = (min: number) =>
+  z
+    .string()
+    .regex(/^(off|[1-9]\d{0,3})$/, { error: "must be a number of days, or off", abort: true })
+    .refine((text) => text === "off" || (Number(text) >= min && Number(text) <= 3650), {
+      error: `must be ${min} to 3650, or off`,
+    })
+    .optional();
 const ReportKey = z.strictObject({
   id: Uuid,
   tenant_id: Uuid,
@@ -88,9 +92,9 @@ export const projectsKeyPolicyReport = endpoint("GET /v1/projects/{id}/key_polic
   access: "keys.read",
   params: ById,
   query: z.strictObject({
-    default_ttl_days: Override.describe("instead of the stored value; off = none"),
-    max_ttl_days: Override.describe("instead of the stored value; off = none"),
-    idle_revoke_days: Override.describe("instead of the stored value; off = never"),
+    default_ttl_days: override(1).describe("instead of the stored value; off = none"),
+    max_ttl_days: override(1).describe("instead of the stored value; off = none"),
+    idle_revoke_days: override(7).describe("instead of the stored value; off = never"),
   }),
   output: z.strictObject({
     object: z.literal("key_policy_report"),

@@ -1,8 +1,23 @@
 // Response schemas of the vendor plane, one per resource.
 import { CAPABILITIES } from "../../kernel/policy/capabilities.ts";
+import { OVERAGES, REFILLS } from "../../kernel/quotas/quota.ts";
 import { PERMISSIONS } from "../../domain/core/actor.ts";
 import { z } from "zod";
-import { Env, Meta, RateLimits, SCOPE_MAX, Scopes, text, Timestamp, Uuid, distinct } from "../schemas.ts";
+import {
+  Env,
+  IpModeName,
+  KeyCidrs,
+  Meta,
+  Quotas,
+  RateLimits,
+  SCOPE_MAX,
+  Scopes,
+  TenantCidrs,
+  text,
+  Timestamp,
+  Uuid,
+  distinct,
+} from "../schemas.ts";
 
 export const Workspace = z.strictObject({
   object: z.literal("workspace"),
@@ -82,6 +97,27 @@ export const Tenant = z.strictObject({
   updated_at: Timestamp,
   suspended_at: Timestamp.nullable(),
   suspended_reason: z.string().nullable(),
+  allowed_cidrs: TenantCidrs,
+  ip_mode: IpModeName,
+  plan_id: Uuid.optional().describe("only of a tenant on a plan"),
+  rate_limits: RateLimits.optional().describe("only of a tenant with limits of its own"),
+  quotas: Quotas.optional().describe("only of a tenant with quotas of its own"),
+});
+
+export const Plan = z.strictObject({
+  object: z.literal("plan"),
+  id: Uuid,
+  name: z.string(),
+  slug: z.string(),
+  rate_limits: RateLimits.nullable(),
+  scopes: Scopes.nullable(),
+  max_keys: z.int().nullable(),
+  key_ttl_days: z.int().nullable(),
+  quotas: Quotas,
+  meta: Meta,
+  tenants: z.int().describe("tenants on it; 10,000 means as many or more"),
+  created_at: Timestamp,
+  updated_at: Timestamp,
 });
 
 const lifecycle = {
@@ -111,10 +147,37 @@ export const ApiKey = z.strictObject({
   ...lifecycle,
   disabled_at: Timestamp.nullable(),
   disabled_reason: z.string().nullable(),
+  allowed_cidrs: KeyCidrs,
+  ip_mode: IpModeName,
+  quotas: Quotas.optional().describe("only of a key with quotas of its own"),
+});
+/** What nodes enforce for a key. */
+export const LastUse = z
+  .strictObject({
+    at: Timestamp,
+    network: z.string().nullable().describe("the /24 or /48 of the client; null when private or unknown"),
+    user_agent: z.string().nullable().describe("the product name of its user agent"),
+    node_id: z.string().describe("the node that reported it"),
+  })
+  .describe("the newest use that a node reported with one of these fields");
+
+export const EffectiveRules = z.strictObject({
+  rate_limits: RateLimits,
+  rate_limits_source: z.enum(["key", "tenant", "plan", "project"]),
+  scopes: Scopes,
+  dropped_scopes: Scopes.describe("scopes of the key that its tenant's plan does not allow"),
+  quotas: z.array(
+    z.strictObject({
+      id: z.string(),
+      scope: z.enum(["key", "tenant"]),
+      source: z.enum(["key", "tenant", "plan"]),
+    }),
+  ),
+  plan_id: Uuid.nullable(),
+  expires_at: Timestamp.nullable(),
 });
 export const MintedApiKey = ApiKey.extend(shownOnce);
 export const CreatedApiKey = MintedApiKey.extend({ warnings: Warnings });
-export const ChangedApiKey = ApiKey.extend({ warnings: Warnings });
 export const RotatedApiKey = MintedApiKey.extend({ previous_key: ApiKey });
 
 const Capabilities = z.array(z.enum(CAPABILITIES)).describe("capabilities of the policy feed");
@@ -147,16 +210,18 @@ export const VersionPropagation = z.strictObject({
 });
 
 const sums = { waited_ms: z.int(), acked_nodes: z.int(), total_nodes: z.int(), withheld_nodes: z.int() };
-/** Of a tenant: in each project where it has keys. */
-const TenantPropagation = z.strictObject({
+/** Of a tenant or plan: in each project where it has keys. */
+const ProjectsPropagation = z.strictObject({
   complete: z.boolean(),
   ...sums,
   projects: z.array(z.strictObject({ project_id: Uuid, ...Propagation.shape })),
 });
 export const SwitchedTenant = Tenant.extend({
   affected_keys: z.int().describe("keys of the tenant that are not revoked"),
-  propagation: TenantPropagation.optional(),
+  propagation: ProjectsPropagation.optional(),
 });
+export const ChangedTenant = Tenant.extend({ propagation: ProjectsPropagation.optional(), warnings: Warnings });
+export const ChangedPlan = Plan.extend({ propagation: ProjectsPropagation.optional() });
 
 const node = {
   object: z.literal("node"),
@@ -189,9 +254,11 @@ export const FleetCounts = z.strictObject({
   current: z.int().describe("live, and with the newest version"),
   late: z.int(),
   silent: z.int(),
+  unregistered: z.int().describe("nodes, at least, that poll without being registered"),
 });
 
 export const RevokedApiKey = ApiKey.extend({ propagation: Propagation.optional() });
+export const ChangedApiKey = RevokedApiKey.extend({ warnings: Warnings });
 
 export const SecretKey = z.strictObject({
   object: z.literal("secret_key"),
@@ -208,3 +275,25 @@ export const MintedSecretKey = SecretKey.extend(shownOnce);
 export const RotatedSecretKey = MintedSecretKey.extend({ previous_key: SecretKey });
 
 export const Environment = z.strictObject({ object: z.literal("environment"), name: Env, billable: z.boolean() });
+
+export const QuotaBalance = z.strictObject({
+  object: z.literal("quota_balance"),
+  id: z.string(),
+  scope: z
+    .enum(["key", "tenant"])
+    .describe("whose balance it is: of the key and its successors, or of the whole tenant"),
+  source: z.enum(["key", "tenant", "plan"]).describe("where the quota is defined"),
+  env: Env,
+  amount: z.int(),
+  refill: z.enum(REFILLS),
+  day: z.int().nullable(),
+  time_zone: z.string(),
+  overage: z.enum(OVERAGES),
+  period_start: Timestamp.nullable(),
+  resets_at: Timestamp.nullable(),
+  granted: z.int().describe("unspent units of grants"),
+  spent: z.int().describe("units charged in this period"),
+  held: z.int().describe("units in leases of nodes"),
+  remaining: z.int().min(0),
+  exceeded: z.boolean().describe("more than the amount was spent"),
+});

@@ -10,30 +10,81 @@ import {
 } from "../../domain/workspaces/tenants.ts";
 import type { Vendor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
+import { NEEDED, warnOfNodes } from "../../domain/policy/needs.ts";
 import { awaitProjects } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { AfterQuery, ById, listOf, Meta, Name, EmptyBody, Reason, text, Uuid, Wait } from "../schemas.ts";
+import { failField } from "../../kernel/errors.ts";
+import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import {
+  AfterQuery,
+  ById,
+  Cursor,
+  EmptyBody,
+  IpModeName,
+  listOf,
+  Meta,
+  Name,
+  PAGE,
+  Quotas,
+  RateLimits,
+  Reason,
+  TenantCidrs,
+  text,
+  Uuid,
+  Wait,
+} from "../schemas.ts";
+import { searchTenants, TENANT_STATES } from "../../domain/search/tenants.ts";
 import { resumeTenant, suspendTenant, type Switched } from "../../domain/workspaces/suspension.ts";
-import { SwitchedTenant, Tenant } from "./schemas.ts";
+import { ChangedTenant, SwitchedTenant, Tenant } from "./schemas.ts";
+
+const rules = {
+  plan_id: Uuid.nullable().optional().describe("null = none"),
+  rate_limits: RateLimits.nullable().optional().describe("null = those of its plan, else of the project"),
+  allowed_cidrs: TenantCidrs.optional(),
+  ip_mode: IpModeName.optional(),
+  quotas: Quotas.nullable().optional().describe("null = those of its plan"),
+};
+
+const UUID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
+const UUIDS = new RegExp(`^${UUID}(,${UUID}){0,199}$`);
 
 export const tenantsCreate = endpoint("POST /v1/tenants", {
   summary: "Create a tenant: one customer organisation.",
   access: "tenants.create",
-  body: z.strictObject({ external_id: text(1, 200), name: Name.optional(), meta: Meta.optional() }),
+  body: z.strictObject({ external_id: text(1, 200), name: Name.optional(), meta: Meta.optional(), ...rules }),
   output: Tenant,
   status: 201,
   idempotent: true,
-  failures: ["external_id_taken", "quota_reached"],
+  failures: ["external_id_taken", "quota_reached", "plan_not_found", "older_process"],
   emits: ["tenant.created"],
   handle: (ctx, { body }) => createTenant(ctx, body),
 });
 
 export const tenantsList = endpoint("GET /v1/tenants", {
-  summary: "List tenants, newest first.",
+  summary: "List tenants, newest first; or those that match a search, are on a plan or suspended, paged by cursor.",
   access: "resources.read",
-  query: AfterQuery,
-  output: listOf(Tenant),
-  handle: (ctx, { query }) => listTenants(ctx, query),
+  query: AfterQuery.extend({
+    ids: z
+      .string()
+      .regex(UUIDS, { error: "must be up to 200 UUIDs, separated by commas" })
+      .optional()
+      .describe("only these tenants: up to 200 ids, separated by commas"),
+    q: text(1, 100).optional().describe("words that the external id or the name begins with, or an id"),
+    plan_id: Uuid.optional().describe("only tenants on this plan"),
+    state: z.enum(TENANT_STATES).optional().describe("only tenants in this state"),
+    cursor: Cursor.optional(),
+  }),
+  output: listOf(Tenant).extend({ next_cursor: z.string().nullable().optional() }),
+  failures: ["credential_in_query", "search_indexing"],
+  handle: (ctx, { query: { q, plan_id, state, cursor, ids, after, limit } }) => {
+    if (q === undefined && plan_id === undefined && state === undefined) {
+      if (cursor !== undefined) throw failField("invalid_query", "cursor", "needs q, plan_id or state");
+      return listTenants(ctx, { after, limit, ids: ids?.toLowerCase().split(",") });
+    }
+    const [other] = Object.entries({ after, ids }).filter(([, value]) => value !== undefined);
+    if (other) throw failField("invalid_query", other[0], "cannot be combined with q, plan_id or state");
+    return searchTenants(ctx, { q, plan_id, state, limit: limit ?? PAGE, cursor });
+  },
 });
 
 export const tenantsShow = endpoint("GET /v1/tenants/{id}", {
@@ -46,14 +97,21 @@ export const tenantsShow = endpoint("GET /v1/tenants/{id}", {
 });
 
 export const tenantsUpdate = endpoint("PATCH /v1/tenants/{id}", {
-  summary: "Change a tenant. meta is replaced completely; external_id cannot change.",
+  summary:
+    "Change a tenant. meta is replaced completely; external_id cannot change. With wait=true the response comes once every live node has it.",
   access: "tenants.change",
   params: ById,
-  body: z.strictObject({ name: Name.nullable().optional(), meta: Meta.optional() }),
-  output: Tenant,
-  failures: ["tenant_not_found"],
+  query: Wait,
+  body: z.strictObject({ name: Name.nullable().optional(), meta: Meta.optional(), ...rules }),
+  output: ChangedTenant,
+  failures: ["tenant_not_found", "plan_not_found", "older_process"],
   emits: ["tenant.updated"],
-  handle: (ctx, { params, body }) => editTenant(ctx, params.id, body),
+  handle: async (ctx, { params, query, body }) => {
+    const { tenant, projects, needs } = await editTenant(ctx, params.id, body);
+    const holders = projects.map((project_id) => ({ project_id, env: null }));
+    const shown = await warnOfNodes(ctx, tenant, holders, needs);
+    return query.wait === "true" ? { ...shown, propagation: await awaitProjects(ctx, projects, needs) } : shown;
+  },
 });
 
 export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_tokens/revoke", {
@@ -77,7 +135,8 @@ export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_to
 async function withPropagation(ctx: Ctx<Vendor>, wait: string, { tenant, affected_keys, projects }: Switched) {
   const switched = { ...tenant, affected_keys };
   if (wait !== "true") return switched;
-  return { ...switched, propagation: await awaitProjects(ctx, projects, tenant.suspended_at !== null) };
+  const needed = tenant.suspended_at === null ? NEEDED : NO_CAPS;
+  return { ...switched, propagation: await awaitProjects(ctx, projects, needed) };
 }
 
 export const tenantsSuspend = endpoint("POST /v1/tenants/{id}/suspend", {

@@ -4,10 +4,11 @@ import { z } from "zod";
 import { exportUsage } from "../../domain/usage/export.ts";
 import { BUCKETS } from "../../domain/usage/series-buckets.ts";
 import { usageSeries } from "../../domain/usage/series.ts";
+import { showIpReport } from "../../domain/usage/key-networks.ts";
 import { billing, keyUsage, tenantActivity } from "../../domain/usage/usage.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { HttpResponse, jsonTextResponse } from "../../http/response.ts";
-import { ById, Day, Env, Flag, listOf, text, Timestamp, toMs, Usage, UsageDays, Uuid } from "../schemas.ts";
+import { ById, Day, Env, Flag, IpModeName, listOf, text, Timestamp, toMs, Usage, UsageDays, Uuid } from "../schemas.ts";
 
 const Months = z.int().min(1).max(24);
 const MONTHS = "calendar months in UTC, up to the current one";
@@ -20,6 +21,30 @@ export const keysUsage = endpoint("GET /v1/keys/{id}/usage", {
   output: Usage,
   failures: ["key_not_found"],
   handle: (ctx, { params, query }) => keyUsage(ctx, params.id, query.days),
+});
+
+export const keysIpReport = endpoint("GET /v1/keys/{id}/ip_report", {
+  summary: "Networks outside the key's allowed_cidrs from which it was used, most requests first.",
+  access: "keys.read",
+  params: ById,
+  query: z.strictObject({ days: z.int().min(1).max(30).default(7).describe("UTC days, up to today") }),
+  output: z.strictObject({
+    object: z.literal("ip_report"),
+    key_id: Uuid,
+    days: z.int(),
+    mode: IpModeName.nullable().describe("of the list that applies to the key; null = none does"),
+    data: z.array(
+      z.strictObject({
+        network: z.string().describe("a /24 (IPv4) or /48 (IPv6), other above 100 of a day, or unknown"),
+        outcome: z.enum(["refused", "would_refuse"]),
+        requests: z.int(),
+        first_seen_at: Timestamp,
+        last_seen_at: Timestamp,
+      }),
+    ),
+  }),
+  failures: ["key_not_found"],
+  handle: (ctx, { params, query }) => showIpReport(ctx, params.id, query.days),
 });
 
 export const usageBilling = endpoint("GET /v1/usage/billing", {

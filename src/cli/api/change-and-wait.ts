@@ -1,4 +1,5 @@
-// `keyrack key revoke|disable|enable --wait` and `keyrack tenant suspend|resume --wait`: polls until every node has acknowledged
+// `keyrack key revoke|disable|enable|update --wait`, `keyrack tenant update|suspend|resume --wait` and `keyrack plan update
+// --wait`: polls until every node has acknowledged
 // the change, and lists the nodes. The server holds each request for some seconds; repeating the change does nothing and
 // returns the current state.
 import type { CommandSpec } from "./command-spec.ts";
@@ -17,15 +18,21 @@ export type Node = {
 };
 type Counts = { complete: boolean; waited_ms: number; acked_nodes: number; total_nodes: number };
 type Receipt = Counts & { unregistered_nodes?: number; nodes: Node[] };
-/** Of a key in one project; of a tenant in each of its projects. */
+/** Of a key in one project; of a tenant or plan in each of its projects. */
 type Propagation = Receipt | (Counts & { projects: Receipt[] });
-type Changed = { id: string; propagation: Propagation } & ({ display_prefix: string } | { external_id: string });
+type Changed = { id: string; propagation: Propagation } & (
+  | { display_prefix: string }
+  | { external_id: string }
+  | { slug: string }
+);
 
 const receiptsOf = (propagation: Propagation): Receipt[] =>
   "projects" in propagation ? propagation.projects : [propagation];
 
-const titleOf = (changed: Changed): string =>
-  "external_id" in changed ? changed.external_id : `${changed.display_prefix}…`;
+function titleOf(changed: Changed): string {
+  if ("external_id" in changed) return changed.external_id;
+  return "slug" in changed ? changed.slug : `${changed.display_prefix}…`;
+}
 
 const GIVE_UP_MS = 60_000;
 const REQUEST_MS = 45_000;
@@ -70,6 +77,7 @@ const TEXTS = {
   disable: { doing: "Disabling", done: "Disabled", state: "key is disabled", late: "may still accept it" },
   enable: { doing: "Enabling", done: "Enabled", state: "key is enabled", late: "may not accept it yet" },
   suspend: { doing: "Suspending", done: "Suspended", state: "tenant is suspended", late: "may still accept its keys" },
+  update: { doing: "Updating", done: "Updated", state: "change is stored", late: "may not have it yet" },
   resume: { doing: "Resuming", done: "Resumed", state: "tenant is resumed", late: "may not accept its keys yet" },
 };
 export type Change = keyof typeof TEXTS;

@@ -88,7 +88,7 @@ const camelCase = (flag: string): string => flag.replace(/-(\w)/g, (_all, letter
 
 function parseFlag(flag: FlagSpec, given: unknown): unknown {
   if (flag.kind === "switch") return given === true ? "true" : undefined;
-  if (flag.kind === "list") return given;
+  if (flag.kind === "list") return isEmptyList(given) ? [] : given;
   const text = String(given);
   if (flag.kind === "text") return text;
   if (flag.kind === "json" || flag.kind === "boolean") {
@@ -102,6 +102,11 @@ function parseFlag(flag: FlagSpec, given: unknown): unknown {
   const valid = text.trim() !== "" && Number.isFinite(number) && (flag.kind === "number" || Number.isInteger(number));
   if (!valid) throw new ExitError(`--${flag.flag} must be a ${flag.kind === "number" ? "" : "whole "}number.`, 2);
   return number;
+}
+
+/** One empty value: `--scopes ""`. */
+function isEmptyList(given: unknown): boolean {
+  return Array.isArray(given) && given.length === 1 && given[0] === "";
 }
 
 export function buildRequest(spec: CommandSpec, args: string[], options: ApiOptions): ApiRequest {

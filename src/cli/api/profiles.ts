@@ -9,7 +9,7 @@ import { ExitError, fileError } from "../ui/output.ts";
 export type Profile = { url: string; secret_key?: string; session_token?: string; about?: string };
 export type Profiles = { current: string | null; profiles: Record<string, Profile> };
 
-export function profilesFile(): string {
+function profilesFile(): string {
   return join(process.env.XDG_CONFIG_HOME || join(homedir(), ".config"), "keyrack", "profiles.json");
 }
 

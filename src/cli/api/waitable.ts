@@ -3,7 +3,7 @@ import type { Change } from "./change-and-wait.ts";
 import type { CommandSpec } from "./command-spec.ts";
 import { runApiCommand, type ApiOptions } from "./generated.ts";
 
-export function waitable(noun: "key" | "tenant", change: Change, examples: [string, string]) {
+export function waitable(noun: "key" | "plan" | "tenant", change: Change, examples: [string, string]) {
   return {
     run: async (spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> => {
       if (!options.wait) return runApiCommand(noun, change, spec, args, options);

@@ -19,10 +19,14 @@ type Options = OutputOptions & {
   env?: string;
   limits: string;
   failMode: string;
+  quotaFailMode: string;
   cacheFile?: string;
   staleMs?: string;
   maxStaleMs?: string;
   sampleRate?: string;
+  trustedProxies?: string;
+  keyPrefixes?: string;
+  clientInfo: boolean;
 };
 
 const PORT = 4748;
@@ -42,17 +46,24 @@ export function addGatewayCommand(program: Command): void {
     .option("--port <number>", "port to listen on; 0 for any free port", String(PORT))
     .option("--env <env>", "accept only keys of this environment: live or test")
     .option("--limits <how>", "rate limits: check, lease or off", "check")
+    .option("--quota-fail-mode <mode>", "while quotas cannot be charged: open (charge later) or closed (503)", "open")
     .option("--fail-mode <mode>", "without a policy: closed (503) or open (admit unverified)", "closed")
     .option("--cache-file <file>", "save the last policy here, to start while the server is down")
     .option("--stale-ms <ms>", "report a policy older than this as degraded")
     .option("--max-stale-ms <ms>", "discard a policy older than this")
     .option("--sample-rate <share>", "share of requests to report, 0.0001 to 1")
+    .option("--key-prefixes <list>", "prefixes of your keys, for the time before the first policy (comma separated)")
+    .option(
+      "--trusted-proxies <list>",
+      "addresses or networks of your proxies, or unix, whose X-Forwarded-For names the client (comma separated)",
+    )
+    .option("--no-client-info", "report neither the network nor the user agent that a key is used from")
     .option("--json", "print one JSON line when ready")
     .option("--quiet", "print only the address when ready")
     .addHelpText(
       "after",
       examples([
-        "keyrack gateway --mode nginx --project-id $KEYRACK_PROJECT_ID",
+        "keyrack gateway --mode nginx --project-id $KEYRACK_PROJECT_ID --trusted-proxies 127.0.0.1",
         "keyrack gateway --port 9000 --cache-file /var/lib/keyrack-gateway/policy.json",
       ]),
     )
@@ -107,18 +118,27 @@ function verifierOptions(options: Options): KeyrackOptions<undefined> {
   const { url, bearer } = requireBearer(resolveTarget(options));
   const projectId = options.projectId ?? process.env.KEYRACK_PROJECT_ID;
   if (!projectId) throw new ExitError("No project given. Set --project-id or KEYRACK_PROJECT_ID.", 2);
-  const { env, failMode, cacheFile, staleMs, maxStaleMs, sampleRate } = options;
+  const { env, failMode, quotaFailMode, cacheFile, staleMs, maxStaleMs, sampleRate } = options;
+  const { trustedProxies, keyPrefixes, clientInfo } = options;
   return {
     url,
     secretKey: bearer ?? "",
     projectId,
+    clientInfo,
     failMode: oneOf("--fail-mode", failMode, ["closed", "open"]),
+    quotaFailMode: oneOf("--quota-fail-mode", quotaFailMode, ["closed", "open"]),
     ...(env !== undefined && { env: oneOf("--env", env, ["live", "test"]) }),
     ...(cacheFile !== undefined && { cacheFile }),
     ...(staleMs !== undefined && { staleMs: wholeNumber("--stale-ms", staleMs) }),
     ...(maxStaleMs !== undefined && { maxStaleMs: wholeNumber("--max-stale-ms", maxStaleMs) }),
     ...(sampleRate !== undefined && { sampleRate: Number(sampleRate) }),
+    ...(trustedProxies !== undefined && { trustedProxies: splitList(trustedProxies) }),
+    ...(keyPrefixes !== undefined && { keyPrefixes: splitList(keyPrefixes) }),
   };
+}
+
+function splitList(text: string): string[] {
+  return text.split(",").map((entry) => entry.trim());
 }
 
 /** An option that the SDK rejects is wrong usage of the command. */

@@ -55,9 +55,15 @@ function restoreReport(restored: Restored): string {
     const { disabled_after_backup: disabled, suspended_after_backup: suspended } = restored;
     if (disabled || suspended)
       lines.push(`  Keys disabled after the backup: ${disabled}. Tenants suspended after it: ${suspended}.`);
+    const { narrowed_after_backup: narrowed } = restored;
+    if (narrowed) lines.push(`  Keys and tenants confined to networks after the backup: ${narrowed}.`);
+    const { balances_moved: moved } = restored;
+    if (moved)
+      lines.push(`  Balances of quotas spent from after the backup: ${moved}. Those units can be spent again.`);
   }
   if (revived.length > 0) lines.push("  Revoke them now:", ...revived.map(revokeCommand));
   if (resumed.length > 0) lines.push("  Disable or suspend them again:", ...resumed.map(pauseCommand));
+  if (restored.widened.length > 0) lines.push("  Confine them again:", ...restored.widened.map(confineCommand));
   if (released.length > 0)
     lines.push(
       "  Keys reported as leaked after the backup are no longer quarantined. Revoke them now:",
@@ -68,6 +74,11 @@ function restoreReport(restored: Restored): string {
       `  Created new master, signing and checkpoint keys. Dropped ${plural(restored.mail_dropped, "unsent message")}.`,
     );
   return lines.join("\n");
+}
+
+function confineCommand({ id, kind, allowed_cidrs }: Restored["widened"][number]): string {
+  const flags = (JSON.parse(allowed_cidrs) as string[]).map((cidr) => ` --allowed-cidrs ${cidr}`);
+  return `    keyrack ${kind === "api_keys" ? "key" : "tenant"} update ${id} --ip-mode enforce${flags.join("")}`;
 }
 
 function pauseCommand({ id, kind }: Restored["resumed"][number]): string {

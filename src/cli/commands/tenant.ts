@@ -1,4 +1,4 @@
-// `keyrack tenant`: the generated commands; `suspend|resume --wait` wait for all nodes; and `import` to create many from a CSV file.
+// `keyrack tenant`: the generated commands; `update|suspend|resume --wait` wait for all nodes; and `import` to create many from a CSV file.
 import type { Command } from "commander";
 import { addApiCommands, commandSpec } from "../api/generated.ts";
 import { waitable } from "../api/waitable.ts";
@@ -7,6 +7,10 @@ import { bulkFlags, type BulkOptions } from "./bulk/flags.ts";
 
 export function addTenantCommands(program: Command): void {
   const tenant = addApiCommands(program, "tenant", {
+    update: waitable("tenant", "update", [
+      "keyrack tenant update ID --plan-id PLAN --wait",
+      "keyrack tenant update ID --allowed-cidrs 203.0.113.0/24 --wait",
+    ]),
     suspend: waitable("tenant", "suspend", [
       'keyrack tenant suspend ID --reason "unpaid"',
       "keyrack tenant suspend ID --wait",

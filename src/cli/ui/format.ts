@@ -3,10 +3,12 @@ import type { CommandSpec } from "../api/command-spec.ts";
 import { dim, escapeControls, plural, print, table, type OutputOptions } from "./output.ts";
 
 type Fields = Record<string, unknown>;
+type Report = Fields & { data: Fields[] };
 type List = { object: "list"; data: Fields[]; has_more?: true };
 
 const PAST_TENSE: Record<string, string> = {
   create: "Created",
+  void: "Voided",
   update: "Updated",
   rotate: "Rotated",
   revoke: "Revoked",
@@ -18,6 +20,11 @@ const PAST_TENSE: Record<string, string> = {
 
 function isList(body: unknown): body is List {
   return (body as { object?: unknown } | null)?.object === "list" && Array.isArray((body as List).data);
+}
+
+function isReport(body: unknown): body is Report {
+  const data = (body as { data?: unknown } | null)?.data;
+  return Array.isArray(data) && data.every(isRecord);
 }
 
 function isRecord(value: unknown): value is Fields {
@@ -73,6 +80,12 @@ function quietText(spec: CommandSpec, body: unknown): string {
   return cell(pick(body, path) ?? pick(body, "id"));
 }
 
+/** A record with rows, such as `key ip-report`: its fields, then a table. */
+function reportText(spec: CommandSpec, { data, ...record }: Report): string {
+  const rows = data.length === 0 ? NO_RESULTS : listTable(data, spec.columns ?? Object.keys(data[0] ?? {}));
+  return `${recordTable(record)}\n${rows}`;
+}
+
 export function moreText(flag: string): string {
   return dim(`More results: add ${flag}`);
 }
@@ -120,5 +133,6 @@ export function printResponse(
     return ids === "" ? undefined : print(ids);
   }
   if (isList(body)) return print(listText(spec, body));
+  if (isReport(body)) return print(reportText(spec, body));
   print(isRecord(body) ? recordText(noun, verb, spec, body) : cell(body));
 }

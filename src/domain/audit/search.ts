@@ -43,7 +43,7 @@ export type AuditPage = { object: "list"; data: AuditLog[]; next_cursor: string 
 export async function searchAudit(ctx: Ctx<Vendor>, { limit, cursor, ...search }: AuditSearch): Promise<AuditPage> {
   const { services } = ctx;
   const order = search.order ?? "asc";
-  const pages = new ListCursor(ctx.actor, "audit_logs", search);
+  const pages = new ListCursor(ctx, "audit_logs", search);
   const whole = await rangeOf(services, ctx.actor.workspace_id, search);
   if (cursor !== undefined) {
     const seq = Number(pages.read(cursor, ["number"])[0]);

@@ -66,6 +66,11 @@ export class CredentialCache {
     return undefined;
   }
 
+  /** Whose key this is, where that is known. For the order of work only, not for access. */
+  peek(hash: string): SecretKeyActor | undefined {
+    return this.#entries.get(hash)?.actor;
+  }
+
   /** Resolves and caches. Concurrent callers share one resolution, unless there was an eviction between them. */
   load(hash: string, resolve: () => MaybePromise<Actor>): MaybePromise<Actor> {
     if (this.#ttlMs === 0) return resolve();

@@ -27,12 +27,15 @@ const REJECTED_AS: Partial<Record<CredentialKind, FailureName>> = {
   session: "invalid_session",
 };
 
-/** Returns without a promise where the database does. bench: vendor/get-by-id */
-export function resolveBearer(services: Services, bearer: string): MaybePromise<Actor> {
+/**
+ * Returns without a promise where the database does (bench: vendor/get-by-id). `mayHaveExpired`: for a secret key that repeats a
+ * request, as that of its own rotation without overlap whose response was lost.
+ */
+export function resolveBearer(services: Services, bearer: string, mayHaveExpired = false): MaybePromise<Actor> {
   const kind = guessCredentialKind(bearer);
   if (mayBeBootstrap(kind) && isBootstrap(services, bearer)) return { kind: "bootstrap" };
   if (looksLikeJwt(bearer)) return resolveEmbedToken(services, bearer);
-  if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer);
+  if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer, mayHaveExpired);
   if (kind === "session" && parseCredential(bearer)) return resolveSession(services, bearer);
   const rejected = kind ?? parseCredential(bearer)?.kind; // an API key may have any prefix
   throw fail((rejected && REJECTED_AS[rejected]) ?? "unauthenticated");
@@ -50,10 +53,11 @@ export function recheckOf(services: Services, bearer: string, actor: Actor): Rec
 async function rereadActor(services: Services, bearer: string, actor: Actor, tx: Tx): Promise<Actor | null> {
   const now = services.clock.now();
   if (actor.kind === "embed_token") return rereadEmbedToken(services, bearer, tx);
-  if (actor.kind === "api_key") return holderActor(services, bearer, tx);
+  if (actor.kind === "api_key") return holderActor(services, bearer, actor.address, tx);
   if (actor.kind === "bootstrap") return isBootstrap(services, bearer) ? actor : null;
   const lookup_hash = sha256Hex(bearer);
-  if (actor.kind === "secret_key") return secretKeyActor(await secretKeyByHash.firstMemoized(tx, { lookup_hash }), now);
+  if (actor.kind === "secret_key")
+    return secretKeyActor(await secretKeyByHash.firstMemoized(tx, { lookup_hash }), now, actor.hasExpired);
   return sessionActor(await sessionInUse.firstMemoized(tx, { lookup_hash }), now);
 }
 
@@ -81,12 +85,13 @@ function isBootstrap(services: Services, bearer: string): boolean {
   return timingSafeEqual(Buffer.from(expected, "hex"), Buffer.from(sha256Hex(bearer), "hex"));
 }
 
-function resolveSecretKey(services: Services, bearer: string): MaybePromise<SecretKeyActor> {
+function resolveSecretKey(services: Services, bearer: string, mayHaveExpired: boolean): MaybePromise<SecretKeyActor> {
   const found = secretKeyByHash.firstMemoized(services.store.read, { lookup_hash: sha256Hex(bearer) });
   return thenMaybe(found, (row) => {
     const now = services.clock.now();
-    const actor = secretKeyActor(row, now);
+    const actor = secretKeyActor(row, now, mayHaveExpired);
     if (!row || !actor) throw fail("invalid_key");
+    if (actor.hasExpired) return actor;
     const { id, workspace_id } = actor;
     touch(services, id, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
     return actor;
@@ -95,12 +100,24 @@ function resolveSecretKey(services: Services, bearer: string): MaybePromise<Secr
 
 type FoundSecretKey = Awaited<ReturnType<typeof secretKeyByHash.first>>;
 
-function secretKeyActor(row: FoundSecretKey, now: number): SecretKeyActor | null {
-  if (!row || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= now)) return null;
+function secretKeyActor(row: FoundSecretKey, now: number, mayHaveExpired = false): SecretKeyActor | null {
+  if (!row || row.revoked_at !== null) return null;
+  const hasExpired = row.expires_at !== null && row.expires_at <= now;
+  if (hasExpired && !mayHaveExpired) return null;
   const { id, workspace_id, account_id, env, expires_at } = row;
   const owner_scope = row.owner_scope === 1;
   const restriction = parseRestriction(row);
-  return { kind: "secret_key", id, workspace_id, account_id, env, owner_scope, expires_at, restriction };
+  const actor = {
+    kind: "secret_key",
+    id,
+    workspace_id,
+    account_id,
+    env,
+    owner_scope,
+    expires_at,
+    restriction,
+  } as const;
+  return hasExpired ? { ...actor, hasExpired } : actor;
 }
 
 function parseRestriction({ permissions, project_ids }: NonNullable<FoundSecretKey>): Restriction | null {

@@ -7,6 +7,7 @@ import { sha256Hex } from "../../platform/crypto.ts";
 import { holderByHash } from "../../store/queries/holders.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { Actor, ApiKeyActor } from "../core/actor.ts";
+import { addressRuleOf, refusesAddress, tenantList } from "../core/address-rules.ts";
 import type { Services } from "../core/context.ts";
 
 const MINUTE_MS = 60_000;
@@ -28,33 +29,51 @@ export function throttleHolder(
   if (rotates) throttles.take(ROTATIONS, key, network);
 }
 
-/** Null unless the text is of an API key; `ending`: the key may be in any state, because ending one is never refused. */
-export function resolveHolder(services: Services, bearer: string, ending: boolean): MaybePromise<Actor> | null {
+/**
+ * What an endpoint decides about by itself. `ending`: the key may be in any state, because ending one is never refused.
+ * `retryable`: it may have expired, as by a rotation without overlap whose answer was lost.
+ */
+export type HolderUse = { ending: boolean; retryable: boolean };
+
+/** Null unless the text is of an API key. */
+export function resolveHolder(
+  services: Services,
+  bearer: string,
+  address: string,
+  use: HolderUse,
+): MaybePromise<Actor> | null {
   const parsed = parseCredential(bearer);
   if ((parsed?.kind ?? guessCredentialKind(bearer)) !== "api_key") return null;
   if (!parsed) throw fail("invalid_key");
-  return thenMaybe(holderActor(services, bearer, services.store.read), (actor) => {
+  return thenMaybe(holderActor(services, bearer, address, services.store.read), (actor) => {
     if (!actor) throw fail("invalid_key");
-    if (actor.refused !== null && !ending) throw fail(actor.refused);
+    const { refused } = actor;
+    if (refused !== null && !use.ending && !(use.retryable && refused === "expired_key")) throw fail(refused);
     return actor;
   });
 }
 
-export function holderActor({ clock }: Services, bearer: string, on: Reader): MaybePromise<ApiKeyActor | null> {
+export function holderActor(
+  { clock }: Services,
+  bearer: string,
+  address: string,
+  on: Reader,
+): MaybePromise<ApiKeyActor | null> {
   return thenMaybe(holderByHash.firstMemoized(on, { lookup_hash: sha256Hex(bearer) }), (row) => {
     if (!row) return null;
     const { id, workspace_id, account_id, project_id, tenant_id, env } = row;
-    const refused = refusalOf(row, clock.now());
-    return { kind: "api_key", id, workspace_id, account_id, project_id, tenant_id, env, refused };
+    const refused = refusalOf(row, clock.now(), address);
+    return { kind: "api_key", id, workspace_id, account_id, project_id, tenant_id, env, address, refused };
   });
 }
 
 type Found = NonNullable<Awaited<ReturnType<typeof holderByHash.first>>>;
 
 /** The order is that of a verifier. */
-function refusalOf({ revoked, expires_at, suspended_at, disabled_at }: Found, now: number): FailureName | null {
-  if (revoked) return "invalid_key";
-  if (expires_at !== null && expires_at <= now) return "expired_key";
-  if (suspended_at !== null) return "tenant_suspended";
-  return disabled_at === null ? null : "key_disabled";
+function refusalOf(row: Found, now: number, address: string): FailureName | null {
+  if (row.revoked) return "invalid_key";
+  if (row.expires_at !== null && row.expires_at <= now) return "expired_key";
+  if (row.suspended_at !== null) return "tenant_suspended";
+  if (row.disabled_at !== null) return "key_disabled";
+  return refusesAddress(addressRuleOf(row, tenantList(row)), address) ? "ip_not_allowed" : null;
 }

@@ -40,7 +40,7 @@ export type LoginAttempt = {
   succeeded(tx: Tx): Promise<void>;
 };
 
-export async function startLoginAttempt(
+async function startLoginAttempt(
   services: Services,
   email_key: string,
   from: RequestSource | undefined,

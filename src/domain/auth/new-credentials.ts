@@ -62,7 +62,7 @@ export async function retryOnHashCollision<T>(make: () => Promise<T>): Promise<T
   }
 }
 
-export class HashCollision extends Error {}
+class HashCollision extends Error {}
 
 /** For `onConflict`: a violated unique index on a hash makes `retryOnHashCollision` mint again. */
 export function onHashConflict(target: string): undefined {

@@ -27,7 +27,7 @@ import { viewSession, viewUserFields, type Membership } from "../core/views.ts";
 const HOUR_MS = 3_600_000;
 export const IDLE_MS = 12 * HOUR_MS;
 const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
-export const SESSIONS_MAX = 50;
+const SESSIONS_MAX = 50;
 
 export type LogIn = { email: string; password: string; workspace_id?: string | undefined };
 

@@ -41,8 +41,7 @@ export class Throttles {
   constructor(clock: Clock, enabled: boolean, ledger: Ledger = new Ledger(UNBOUNDED)) {
     this.#clock = clock;
     this.#enabled = enabled;
-    const isFilled = ({ used, throttle }: Window): boolean => used >= throttle.limit;
-    this.#bounded = new FairSet(ledger, (window) => this.#displaced(window), { isSpared: isFilled });
+    this.#bounded = new FairSet(ledger, (window) => this.#displaced(window));
   }
 
   /** Takes one unit; throws when the window has none left. */
@@ -61,14 +60,15 @@ export class Throttles {
     if (!this.#enabled || throttle.limit === 0) return undefined;
     const window = this.#window(throttle, subject, network);
     if (!window || window.used >= throttle.limit) return this.refusal(throttle, window);
-    window.used++;
+    if (++window.used >= throttle.limit) this.#bounded.hold(window); // it stays until it lapses
     return undefined;
   }
 
   /** Returns a unit, for a use that must not count. */
   refund(throttle: Throttle, subject: string): void {
     const window = this.#find(throttle, subject);
-    if (window && window.used > 0) window.used--;
+    if (!window || window.used === 0) return;
+    if (window.used-- >= throttle.limit) this.#bounded.unhold(window);
   }
 
   /** Resets every window whose subject begins with this key. */

@@ -28,6 +28,8 @@ export type SecretKeyActor = {
   /** True when an owner or the bootstrap token minted it: an admin must not become an owner by minting a key. */
   readonly owner_scope: boolean;
   readonly expires_at: number | null;
+  /** It has ended, and may only get the stored response to an earlier request of its own again. */
+  readonly hasExpired?: true;
   /** Null: everything that its role may. */
   readonly restriction: Restriction | null;
 };
@@ -72,6 +74,8 @@ export type ApiKeyActor = {
   readonly project_id: string;
   readonly tenant_id: string;
   readonly env: Env;
+  /** The client's, which the key's list of networks judges. */
+  readonly address: string;
   /** Why a verifier would refuse the key; null when it works. */
   readonly refused: FailureName | null;
 };

@@ -15,13 +15,16 @@ import type { CredentialCache } from "../auth/credential-cache.ts";
 import type { IdempotencyReplay } from "../limits/idempotency-replays.ts";
 import type { NodeRegistry } from "../policy/node-registry.ts";
 import type { Mailer } from "../mail/message.ts";
+import type { QuotaBank } from "../quotas/bank.ts";
 import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../usage/known-ids.ts";
+import type { MeterState } from "../metering/state.ts";
 import type { SeriesState } from "../usage/series-state.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
 import type { BackupState, SetupState, StatusCache, WorkerState } from "../health/state.ts";
+import type { OverviewCache } from "../workspaces/overview-cache.ts";
 import type { MutationCounts } from "../health/mutation-counts.ts";
 import type { Throttles } from "../auth/throttle.ts";
 import type { Vault } from "../vault/vault.ts";
@@ -60,12 +63,16 @@ export type Services = {
   /** The nodes that poll the feed, and what they have acknowledged. */
   readonly nodes: NodeRegistry;
   readonly counters: Counters;
+  /** Units of quotas that this process has taken. */
+  readonly quotas: QuotaBank;
   /** Idempotency claims of the vendor's API. */
   readonly claims: ClaimStore;
   /** Projects, tenants and keys already known to belong to a workspace, for ingest. */
   readonly knownIds: KnownIds;
   /** Usage series: who reads them, and what exceeded a cap. */
   readonly series: SeriesState;
+  /** The push of usage: its next attempt and last error. */
+  readonly meter: MeterState;
   /** Public keys of the secret scanner; null when none is configured. */
   readonly scannerKeys: ScannerKeys | null;
   /** Written by the scheduler. */
@@ -73,6 +80,7 @@ export type Services = {
   /** Absent in instances that make no backups. */
   backups?: () => Promise<BackupState>;
   readonly statusCache: StatusCache;
+  readonly overviews: OverviewCache;
   readonly setup: SetupState;
   /** Committed mutations by audit action, for /metrics. */
   readonly mutationCounts: MutationCounts;

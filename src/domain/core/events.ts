@@ -2,7 +2,7 @@
 // actions of people and operators go to the deployment's chain, which only the operator can read.
 import type { Json } from "../../kernel/audit/canonical.ts";
 
-export const workspaceActions = {
+const workspaceActions = {
   "workspace.created": "workspace",
   "workspace.updated": "workspace",
   "workspace_member.joined": "workspace_member",
@@ -20,6 +20,9 @@ export const workspaceActions = {
   "tenant.resumed": "tenant",
   "tenant.deleted": "tenant",
   "tenant.embed_tokens_revoked": "tenant",
+  "plan.created": "plan",
+  "plan.updated": "plan",
+  "plan.deleted": "plan",
   "api_key.created": "api_key",
   "api_key.updated": "api_key",
   "api_key.rotated": "api_key",
@@ -27,6 +30,8 @@ export const workspaceActions = {
   "api_key.enabled": "api_key",
   "api_key.revoked": "api_key",
   "api_key.quarantined": "api_key",
+  "quota_grant.created": "quota_grant",
+  "quota_grant.voided": "quota_grant",
   "secret_key.created": "secret_key",
   "secret_key.rotated": "secret_key",
   "secret_key.revoked": "secret_key",
@@ -61,7 +66,15 @@ export function isDeploymentAction(action: Action): action is DeploymentAction {
 }
 
 /** Target types whose payload a test principal may read; for all others it gets {}. */
-export const PRODUCT_STATE: ReadonlySet<string> = new Set(["workspace", "project", "tenant", "api_key", "secret_key"]);
+export const PRODUCT_STATE: ReadonlySet<string> = new Set([
+  "workspace",
+  "project",
+  "tenant",
+  "plan",
+  "api_key",
+  "quota_grant",
+  "secret_key",
+]);
 
 /** `{field: {old, new}}` for the fields that differ; null when none does. */
 export function changes<T extends Record<string, Json>>(before: T, after: T): Record<string, Json> | null {

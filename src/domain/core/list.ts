@@ -4,6 +4,9 @@ import type { Services } from "./context.ts";
 
 export type List<T> = { object: "list"; data: T[]; has_more?: true };
 
+/** `limit` is undefined for as many rows as an answer holds. */
+export type ListQuery = { after?: string | undefined; limit?: number | undefined };
+
 /** Rows per read, and per turn of the event loop. */
 export const PIECE_ROWS = 500;
 

@@ -1,7 +1,7 @@
 // The one write path of the control plane: `mutate` locks the audit heads, checks that the credential has not ended, runs the
 // callback, appends its audit rows, raises policy versions and commits. A callback returns at least one event, or
 // `unchanged(value)`, which rolls back.
-import type { Failure } from "../../kernel/errors.ts";
+import { fail, type Failure } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
@@ -51,6 +51,7 @@ export async function mutate<T>(
       await ctx.recheck?.(tx); // under the lock that also ends credentials (docs/design/0018-ended-credentials.md)
       const found = replay && (await findReplay(tx, replay, services.clock.now()));
       if (found) return { value: found.value as T, entries: [], unchanged: true };
+      if (ctx.actor.kind === "secret_key" && ctx.actor.hasExpired) throw fail("invalid_key");
       done = await work(tx);
       if (!done.events) return { value: done.value, entries: [], unchanged: true };
       if (replay) await storeReplay(tx, replay, done.value, services.clock.now());

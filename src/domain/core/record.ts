@@ -16,3 +16,18 @@ export function record<T>(
     work: async (tx) => ({ value: await work(tx), entries: [] }),
   });
 }
+
+/** Every other writer waits for a piece. */
+const PIECE_ROWS = 1_000;
+
+/** Deletes rows in a transaction for each piece: there may be too many for one. Returns their number. */
+export async function deleteInPieces(
+  services: { readonly store: Store },
+  piece: (tx: Tx, limit: number) => Promise<number>,
+): Promise<number> {
+  for (let total = 0; ; ) {
+    const deleted = await record(services, (tx) => piece(tx, PIECE_ROWS));
+    total += deleted;
+    if (deleted < PIECE_ROWS) return total;
+  }
+}

@@ -46,8 +46,11 @@ export class VersionGate<F extends string> {
 
 /** The one table of such features: a feature that narrows access adds its line. */
 export const versionGate = new VersionGate({
+  "address lists": "0.2.0",
   "deferred revocation": "0.2.0",
   "disabled keys": "0.2.0",
+  plans: "0.2.0",
+  quotas: "0.2.0",
   "restricted secret keys": "0.2.0",
   "suspended tenants": "0.2.0",
 });

@@ -2,11 +2,13 @@
 import { parseKeyPolicy } from "./key-policy.ts";
 import type { CatalogueScope } from "./scope-catalogue.ts";
 import type { Permission } from "./actor.ts";
+import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type {
   ApiKeyRow,
+  PlanRow,
   ProjectRow,
   Role,
   SecretKeyRow,
@@ -63,7 +65,38 @@ export function viewTenant(row: TenantRow) {
     updated_at: formatTimestamp(row.updated_at),
     suspended_at: time(row.suspended_at),
     suspended_reason: row.suspended_reason,
+    allowed_cidrs: JSON.parse(row.allowed_cidrs) as string[],
+    ip_mode: row.ip_mode,
+    ...(row.plan_id !== null && { plan_id: row.plan_id }),
+    ...(row.rate_limits !== null && { rate_limits: JSON.parse(row.rate_limits) as RateLimit[] }),
+    ...quotasOf(row),
   };
+}
+
+/** Numbers of records are not shown above it. */
+const COUNT_MAX = 10_000;
+
+export function viewPlan(row: PlanRow) {
+  return {
+    object: "plan" as const,
+    id: row.id,
+    name: row.name,
+    slug: row.slug,
+    rate_limits: row.rate_limits === null ? null : (JSON.parse(row.rate_limits) as RateLimit[]),
+    scopes: row.scopes === null ? null : (JSON.parse(row.scopes) as string[]),
+    max_keys: row.max_keys,
+    key_ttl_days: row.key_ttl_days,
+    quotas: JSON.parse(row.quotas ?? "[]") as Quota[],
+    meta: JSON.parse(row.meta) as Meta,
+    tenants: Math.min(row.tenant_count, COUNT_MAX),
+    created_at: formatTimestamp(row.created_at),
+    updated_at: formatTimestamp(row.updated_at),
+  };
+}
+
+/** The field is absent where nothing is set. */
+function quotasOf({ quotas }: { quotas: string | null }): { quotas?: Quota[] } {
+  return quotas === null ? {} : { quotas: JSON.parse(quotas) as Quota[] };
 }
 
 export function viewKey(row: ApiKeyRow) {
@@ -88,6 +121,9 @@ export function viewKey(row: ApiKeyRow) {
     last_used_at: time(row.last_used_at),
     disabled_at: time(row.disabled_at),
     disabled_reason: row.disabled_reason,
+    allowed_cidrs: row.allowed_cidrs === null ? null : (JSON.parse(row.allowed_cidrs) as string[]),
+    ip_mode: row.ip_mode,
+    ...quotasOf(row),
   };
 }
 
@@ -176,7 +212,9 @@ export function viewInvite(row: WorkspaceInviteRow) {
   };
 }
 
+export type Tenant = ReturnType<typeof viewTenant>;
 export type ApiKey = ReturnType<typeof viewKey>;
+export type Plan = ReturnType<typeof viewPlan>;
 export type SecretKey = ReturnType<typeof viewSecretKey>;
 export type WithKey<T> = T & { key: string; key_shown_once: true };
 export type Rotated<T> = WithKey<T> & { previous_key: T };

@@ -7,10 +7,14 @@ import { findEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { keyById, listKeys } from "../../store/queries/keys.ts";
 import type { EmbedActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { parseKeyPolicy, usualTtlDays } from "../core/key-policy.ts";
+import { usualTtlDays } from "../core/key-policy.ts";
 import type { CatalogueScope } from "../core/scope-catalogue.ts";
 import { ownsKey, requireGrantable } from "./rules.ts";
-import { createKey, revokeKey, rotateKey } from "../keys/keys.ts";
+import { rotateKey } from "../keys/key-rotation.ts";
+import { createKey, revokeKey } from "../keys/keys.ts";
+import { planOfKey } from "../plans/plans.ts";
+import { keyPolicyOf, splitScopes } from "../plans/resolution.ts";
+import { tenantBalances } from "../quotas/balances.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 import { usageOf } from "../usage/usage.ts";
@@ -32,15 +36,17 @@ export async function embedSession(ctx: Ctx<EmbedActor>) {
       liveTenant(read, actor.workspace_id, actor.tenant_id),
     ]),
   );
+  const plan = tenant.plan_id === null ? null : await planOfKey(read, actor);
+  const scopes = grantedScopes(actor, plan?.scopes ?? null);
   return {
     object: "embed_session" as const,
     project: { id: project.id, name: project.name, slug: project.slug },
     env: actor.env,
     test_mode: actor.env === "test",
     tenant: { id: tenant.id, external_id: tenant.external_id, name: tenant.name },
-    scopes: [...actor.scopes],
-    default_ttl_days: usualTtlDays(parseKeyPolicy(project.key_policy)),
-    scope_catalogue: grantedEntries(project.scope_catalogue, actor),
+    scopes,
+    default_ttl_days: usualTtlDays(keyPolicyOf(project, plan)),
+    scope_catalogue: grantedEntries(project.scope_catalogue, scopes),
     expires_at: formatTimestamp(actor.expires_at),
     expires_in: Math.max(0, Math.floor((actor.expires_at - services.clock.now()) / 1000)),
     suspended: tenant.suspended_at !== null,
@@ -48,9 +54,20 @@ export async function embedSession(ctx: Ctx<EmbedActor>) {
 }
 
 /** Words for the scopes that the token may put on a key. */
-function grantedEntries(stored: string, actor: EmbedActor): CatalogueScope[] {
+function grantedEntries(stored: string, scopes: readonly string[]): CatalogueScope[] {
   const entries = JSON.parse(stored) as CatalogueScope[];
-  return entries.filter(({ name }) => actor.scopes.includes(`key_scope:${name}`));
+  return entries.filter(({ name }) => scopes.includes(`key_scope:${name}`));
+}
+
+const KEY_SCOPE = "key_scope:";
+
+/** The scopes of the token, without those for keys that the tenant's plan does not allow. */
+function grantedScopes(actor: EmbedActor, ceiling: string | null): string[] {
+  const names = actor.scopes
+    .filter((scope) => scope.startsWith(KEY_SCOPE))
+    .map((scope) => scope.slice(KEY_SCOPE.length));
+  const dropped = new Set(splitScopes(names, ceiling).dropped.map((name) => `${KEY_SCOPE}${name}`));
+  return actor.scopes.filter((scope) => !dropped.has(scope));
 }
 
 export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revoked: boolean; limit: number }) {
@@ -84,8 +101,20 @@ export async function embedKeyUsage(ctx: Ctx<EmbedActor>, id: string, days: numb
   return usageOf(ctx, id, days);
 }
 
+/** The balances of the tenant, as far as they are for the customer's eyes. */
+export async function embedQuotas(ctx: Ctx<EmbedActor>) {
+  const { tenant_id, env } = ctx.actor;
+  const { object, data } = await orInvalidToken(() => tenantBalances(ctx, tenant_id, env));
+  const shown = data.map(({ object, id, amount, refill, resets_at, remaining, exceeded }) => {
+    return { object, id, amount, refill, resets_at, remaining, exceeded };
+  });
+  return { object, data: shown };
+}
+
 function withoutMeta<T extends ApiKey>(view: T): T {
-  return { ...view, meta: {} };
+  const shown = { ...view, meta: {} };
+  delete shown.quotas;
+  return shown;
 }
 
 /** A project or tenant deleted during the request makes the token invalid. */

@@ -9,7 +9,7 @@ import type { Actor, EmbedActor } from "../core/actor.ts";
 import { parseKeyPolicy } from "../core/key-policy.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
-export const EMBED_KEYS_MAX = 100;
+const EMBED_KEYS_MAX = 100;
 
 export type EmbedScope = "keys:read" | "keys:write";
 
@@ -43,8 +43,8 @@ async function requireHolderRotation(tx: Tx, { workspace_id, project_id }: ApiKe
 
 /** Caution: counts within the transaction, so the job must not share a batch. */
 export async function requireKeyQuota(tx: Tx, actor: EmbedActor, now: number): Promise<void> {
-  const { tenant_id, project_id, env } = actor;
-  const active = await activeKeysOf.all(tx, { tenant_id, project_id, env, now, max: EMBED_KEYS_MAX });
+  const { workspace_id, tenant_id, project_id, env } = actor;
+  const active = await activeKeysOf.all(tx, { workspace_id, tenant_id, project_id, env, now, max: EMBED_KEYS_MAX });
   if (active.length >= EMBED_KEYS_MAX) throw fail("embed_keys_cap");
 }
 

@@ -9,6 +9,7 @@ import { auditTotals, countLiveNodes, liveNodesOfUsers } from "../../store/queri
 import { journalState } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
 import { isSetupOpen } from "../workspaces/setup-tokens.ts";
+import { meterLagMs } from "../metering/status.ts";
 import { mailState } from "../mail/outbox.ts";
 import { backupState } from "./status.ts";
 
@@ -21,6 +22,7 @@ export async function collectMetrics(services: Services): Promise<Family[]> {
     ...cacheFamilies(services),
     ...services.shares.families(),
     ...workerFamilies(services),
+    ...quotaFamilies(services),
     ...seriesFamilies(services),
     counter("keyrack_log_lines_dropped", "Log lines dropped because their reader was slow.", services.log.dropped ?? 0),
     ...(await backupFamilies(services)),
@@ -110,11 +112,16 @@ function workerFamilies({ worker }: Services): Family[] {
       "Projects whose idle keys cannot be revoked, for want of telemetry or time.",
       worker.keyPoliciesBlocked ?? 0,
     ),
+    gauge(
+      "keyrack_search_backlog",
+      "Changes of keys that the search index lacked at its last run.",
+      worker.searchBacklog ?? 0,
+    ),
     gauge("keyrack_jobs_failing", "Jobs whose last run failed.", worker.failing.size),
   ];
 }
 
-function seriesFamilies({ series }: Services): Family[] {
+function seriesFamilies({ series, meter }: Services): Family[] {
   const samples = (label: string, counts: Readonly<Record<string, number>>): Sample[] =>
     Object.entries(counts).map(([name, value]) => ({ labels: { [label]: name }, value }));
   return [
@@ -127,6 +134,20 @@ function seriesFamilies({ series }: Services): Family[] {
       "keyrack_ingest_ignored",
       "Malformed optional fields of telemetry events, by field.",
       samples("field", series.ignored),
+    ),
+    counter("keyrack_meter_refused", "Events that the metering system refused and that were set aside.", meter.refused),
+  ];
+}
+
+function quotaFamilies({ quotas: { metrics } }: Services): Family[] {
+  const { denied, ...blocks } = metrics;
+  const results = Object.entries(blocks).map(([result, value]) => ({ labels: { result }, value }));
+  return [
+    counter("keyrack_quota_denied", "Requests that a quota refused.", denied),
+    counter(
+      "keyrack_quota_blocks",
+      "Blocks of quota units by result: taken, none left (empty), given back (returned), or failed.",
+      results,
     ),
   ];
 }
@@ -151,7 +172,7 @@ async function backupFamilies(services: Services): Promise<Family[]> {
 async function storedFamilies(services: Services): Promise<Family[]> {
   const { store, clock, settings } = services;
   const seenAfter = clock.now() - settings.node_live_ms;
-  const [mail, nodes, capable, audit, head, setupOpen, journal] = await Promise.all([
+  const [mail, nodes, capable, audit, head, setupOpen, journal, meterLag] = await Promise.all([
     mailState(services),
     countLiveNodes.first(store.read, { seenAfter }),
     liveNodesOfUsers.all(store.read, { seenAfter }),
@@ -159,6 +180,7 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),
     isSetupOpen(services),
     journalState.first(store.read, {}),
+    meterLagMs(services),
   ]);
   const lacking = capable.reduce(
     (sum, { caps, features, n }) => sum + (missingFrom(caps, features).length > 0 ? n : 0),
@@ -171,6 +193,7 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     gauge("keyrack_setup_open", "1 while the server has no owner and accepts setup links.", setupOpen ? 1 : 0),
     gauge("keyrack_series_lag_seconds", "Age of the oldest batch that usage series lack.", lagMs / 1_000),
     gauge("keyrack_series_journal_rows", "Journal rows that usage series lack.", journal?.rows ?? 0),
+    gauge("keyrack_meter_lag_seconds", "Since when the oldest hour that was not pushed is due.", meterLag / 1_000),
     gauge("keyrack_nodes_live", "Nodes seen recently.", nodes?.n ?? 0),
     gauge("keyrack_nodes_missing_caps", "Live nodes that lack a capability which their project uses.", lacking),
     gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),

@@ -40,4 +40,8 @@ export type WorkerState = {
   readonly failing: Set<string>;
   /** Projects whose idle keys the last run could not revoke. */
   keyPoliciesBlocked?: number;
+  /** Runs of the search index in a row that left the writer to others. */
+  searchSkips?: number;
+  /** Changes of keys that the search index lacked at its last run, about. */
+  searchBacklog?: number;
 };

@@ -3,6 +3,7 @@
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { VERSION } from "../../platform/version.ts";
 import type { Services } from "../core/context.ts";
+import { isMeterLate } from "../metering/status.ts";
 import { mailState } from "../mail/outbox.ts";
 import { NO_BACKUPS, type BackupState, type Health, type Status } from "./state.ts";
 
@@ -67,7 +68,8 @@ function redisHealth({ counters, settings }: Services): Health {
 async function workerHealth(services: Services): Promise<Health> {
   try {
     const { dead } = await mailState(services);
-    return dead > 0 || services.worker.failing.size > 0 ? "degraded" : "ok";
+    const isDegraded = dead > 0 || services.worker.failing.size > 0 || (await isMeterLate(services));
+    return isDegraded ? "degraded" : "ok";
   } catch {
     return "unknown";
   }

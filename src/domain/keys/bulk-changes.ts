@@ -12,19 +12,21 @@ import {
   type BulkKey,
   type BulkSelection,
 } from "../../store/queries/key-bulk.ts";
-import { insertKey, keyById, shortenKey } from "../../store/queries/keys.ts";
+import { insertMeteredKey, keyById, shortenKey } from "../../store/queries/keys.ts";
 import type { PageKey } from "../../store/queries/page.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import type { ApiKeyRow } from "../../store/schema/tables.ts";
+import type { ApiKeyRow, PlanRow, ProjectRow } from "../../store/schema/tables.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { keyPrefixesOf } from "../workspaces/key-prefixes.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
-import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import type { KeyPolicy } from "../core/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
+import { planOfKey } from "../plans/plans.ts";
+import { keyPolicyOf } from "../plans/resolution.ts";
 import { liveProject } from "../workspaces/projects.ts";
-import { keyRotated, rotatedRows } from "./keys.ts";
+import { keyRotated, rotatedRows } from "./key-rotation.ts";
 
 /** Bytes of keys that one commit copies: more would hold every other writer. */
 const ROTATED_BYTES = 1024 * 1024;
@@ -46,7 +48,6 @@ export type Page = {
   reason?: string | undefined;
   overlap_hours: number;
   selection: BulkSelection;
-  after: PageKey | null;
   keys: readonly BulkKey[];
   /** Where the walk continues. */
   next: PageKey | null;
@@ -81,11 +82,10 @@ export async function changePage<T>(ctx: Ctx<Vendor>, page: Page, answer: (chang
   });
 }
 
-function stillEligible(tx: Tx, { selection, after, keys }: Page): Promise<BulkKey[]> {
-  const last = keys.at(-1);
-  if (!last) return Promise.resolve([]);
+function stillEligible(tx: Tx, { selection, keys }: Page): Promise<BulkKey[]> {
+  if (keys.length === 0) return Promise.resolve([]);
   const ids = keys.map(({ id }) => id);
-  return eligibleKeys(tx, { ...selection, ids }, { after, upTo: last }, ids.length);
+  return eligibleKeys(tx, { ...selection, ids }, { after: null, upTo: null }, ids.length);
 }
 
 type Done = PageChange & { events: [Event, ...Event[]] };
@@ -169,18 +169,15 @@ async function rotatePage(
   const rows = withinBytes(found.filter((row) => row !== undefined));
   const versions = await bumpProjects(tx, rows);
   const versionOf = new Map(versions.map(({ project_id, version }) => [project_id, version]));
-  const policies = new Map<string, KeyPolicy>();
-  for (const { project_id } of versions)
-    policies.set(project_id, parseKeyPolicy((await liveProject(tx, workspace_id, project_id)).key_policy));
+  const policyOf = await policiesOf(tx, rows);
   const rotated = rows.map((row) => {
     const policy_version = versionOf.get(row.project_id) as number;
-    const policy = policies.get(row.project_id) as KeyPolicy;
     const credential = minted.get(row.id) as NewCredential;
-    const rows = rotatedRows(ctx, row, credential, { overlap_hours, policy_version, policy });
+    const rows = rotatedRows(ctx, row, credential, { overlap_hours, policy_version, policy: policyOf(row) });
     return { row, text: credential.text, ...rows };
   });
   await Promise.all(rotated.map(({ previous }) => shortenKey.run(tx, previous)));
-  await insertKey.insertMany(
+  await insertMeteredKey.insertMany(
     tx,
     rotated.map(({ successor }) => successor),
   );
@@ -192,6 +189,19 @@ async function rotatePage(
     return { ...viewBulkKey(row), successor_id: successor.id, key: text };
   });
   return { data, versions, next: rows.length < found.length ? (rows.at(-1) ?? null) : next, events };
+}
+
+/** The rules for the life of keys, of each project and tenant read once. */
+async function policiesOf(tx: Tx, rows: readonly ApiKeyRow[]): Promise<(row: ApiKeyRow) => KeyPolicy> {
+  const projects = new Map<string, ProjectRow>();
+  const plans = new Map<string, PlanRow | null>();
+  for (const row of rows) {
+    const { workspace_id, project_id, tenant_id } = row;
+    if (!projects.has(project_id)) projects.set(project_id, await liveProject(tx, workspace_id, project_id));
+    if (!plans.has(tenant_id)) plans.set(tenant_id, await planOfKey(tx, row));
+  }
+  return ({ project_id, tenant_id }) =>
+    keyPolicyOf(projects.get(project_id) as ProjectRow, plans.get(tenant_id) ?? null);
 }
 
 /** The first rows that fit; at least one. */

@@ -15,12 +15,13 @@ import {
 import type { PageKey } from "../../store/queries/page.ts";
 import { projectPolicies } from "../../store/queries/projects.ts";
 import type { Reader } from "../../store/engine/statement.ts";
-import { projectsOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { DAY_MS, parseKeyPolicy } from "../core/key-policy.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
+import { findReplay } from "../limits/idempotency-replays.ts";
 import { changePage, viewBulkKey, type ChangedKey, type PageChange } from "./bulk-changes.ts";
 
 export { BULK_ACTIONS, BULK_STATES } from "../../store/queries/key-bulk.ts";
@@ -74,8 +75,10 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   const { services, actor } = ctx;
   const { action, dry_run, limit, expect } = bulk;
   const env = visibleEnv(actor, bulk.filter.env);
+  const replayed = ctx.replay && (await findReplay(services.store.read, ctx.replay, services.clock.now()));
+  if (replayed) return replayed.value as BulkResult; // whatever matches by now
   if (action === "disable") await versionGate.assertKnownEverywhere(services, "disabled keys");
-  const pages = new ListCursor(actor, "bulk", { action, filter: JSON.stringify(bulk.filter) });
+  const pages = new ListCursor(ctx, "bulk", { action, filter: JSON.stringify(bulk.filter) });
   const run = bulk.cursor === undefined ? startRun(ctx, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
   const { read } = services.store;
   const selection = { ...selectionOf(ctx, bulk, run.before, env), lives: await livesOf(ctx, bulk) };
@@ -91,7 +94,7 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   const answer = ({ data, versions, next: last }: PageChange): BulkResult => {
     return { ...result, changed: data.length, data, next_cursor: cursorAt(last), versions };
   };
-  return changePage(ctx, { ...bulk, bulk_id, selection, after: run.after, keys, next }, answer);
+  return changePage(ctx, { ...bulk, bulk_id, selection, keys, next }, answer);
 }
 
 /**
@@ -126,6 +129,7 @@ function selectionOf({ services, actor }: Ctx<Vendor>, { action, filter }: Bulk,
     now: services.clock.now(),
     before,
     projects: projectsOf(actor),
+    confinedTo: confinedTo(actor),
     env,
     tenant_ids: typeof tenant_id === "string" ? [tenant_id] : tenant_id,
   };

@@ -10,6 +10,9 @@ import type { Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { viewKey } from "../core/views.ts";
+import { planOfKey } from "../plans/plans.ts";
+import { needsToServe } from "../policy/needs.ts";
+import { liveTenant } from "../workspaces/tenants.ts";
 import type { Revoked } from "./keys.ts";
 
 /** Disabling a disabled key changes nothing: the first reason stays. */
@@ -37,10 +40,13 @@ function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (env: strin
     const row = requireManageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");
     const { project_id } = row;
     if (row.revoked_at !== null) throw fail("revoked_not_editable");
+    const tenant = await liveTenant(tx, workspace_id, row.tenant_id);
+    const needs = needsToServe({ ...row, ...state }, tenant, await planOfKey(tx, row));
     if ((row.disabled_at === null) === (state.disabled_at === null))
-      return unchanged({ key: viewKey(row), project_id, version: row.policy_version });
+      return unchanged({ key: viewKey(row), project_id, version: row.policy_version, needs });
     const after = { ...row, ...state, policy_version: await tx.bump(project_id, { uses: CAP.disabled }) };
     await switchKey.run(tx, after);
-    return { value: { key: viewKey(after), project_id, version: after.policy_version }, events: [event(row.env)] };
+    const value = { key: viewKey(after), project_id, version: after.policy_version, needs };
+    return { value, events: [event(row.env)] };
   });
 }

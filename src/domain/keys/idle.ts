@@ -52,13 +52,15 @@ export function isIdle(key: KeyUse, idle_days: number, now: number): boolean {
   return mayBeIdle(key) && lastUseOf(key) < now - idle_days * DAY_MS;
 }
 
-/** True where something keeps the project's idle keys from being revoked. */
-export async function revokeIdle(services: Services, project: RuledProject, idle_days: number): Promise<boolean> {
+/** `waiting`: idle keys above what is revoked within a day. */
+export type IdleState = { isBlocked: boolean; waiting: number };
+
+export async function revokeIdle(services: Services, project: RuledProject, idle_days: number): Promise<IdleState> {
   const { read } = services.store;
   const now = services.clock.now();
   const { id: project_id, workspace_id } = project;
   const blocks = await blockedBy(read, project, parseKeyPolicy(project.key_policy), now);
-  if (ENVS.every((env) => blocks[env] !== null)) return true;
+  if (ENVS.every((env) => blocks[env] !== null)) return { isBlocked: true, waiting: 0 };
   let active = 0;
   const idle: KeyUse[] = [];
   for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
@@ -66,27 +68,35 @@ export async function revokeIdle(services: Services, project: RuledProject, idle
     const found = piece.filter((key) => blocks[key.env] === null && isIdle(key, idle_days, now));
     idle.push(...found.slice(0, KEYS_A_RUN - idle.length));
   }
-  const revoked = (await idleRevocationsSince.first(read, { project_id, since: now - DAY_MS }))?.keys ?? 0;
-  const allowed = Math.max(0, Math.max(DAILY_MIN, Math.floor(active * DAILY_PART)) - revoked);
-  const due = idle.toSorted((a, b) => lastUseOf(a) - lastUseOf(b)).slice(0, allowed);
-  for (let at = 0; at < due.length && !services.shutdown.signal.aborted; at += KEYS_A_COMMIT)
-    await revokeKeys(services, project, idle_days, due.slice(at, at + KEYS_A_COMMIT));
-  if (idle.length > due.length)
-    services.log.info("idle keys wait for the next day", { project_id, keys: idle.length - due.length });
-  return ENVS.some((env) => blocks[env] !== null);
+  idle.sort(byLastUse);
+  const limit = { idle_days, daily: Math.max(DAILY_MIN, Math.floor(active * DAILY_PART)) };
+  let waiting = 0;
+  for (let at = 0; at < idle.length && !services.shutdown.signal.aborted; at += KEYS_A_COMMIT) {
+    const some = idle.slice(at, at + KEYS_A_COMMIT);
+    waiting += waiting > 0 ? some.length : await revokeKeys(services, project, limit, some);
+  }
+  return { isBlocked: ENVS.some((env) => blocks[env] !== null), waiting };
 }
 
-/** Looks at each key and at the policy again: either may have changed since. */
-async function revokeKeys(services: Services, project: RuledProject, idle_days: number, due: readonly KeyUse[]) {
+function byLastUse(a: KeyUse, b: KeyUse): number {
+  return lastUseOf(a) - lastUseOf(b);
+}
+
+type Limit = { idle_days: number; daily: number };
+
+/** Looks at keys, policy and the day's revocations again: they may have changed since. Returns how many keys wait. */
+async function revokeKeys(services: Services, project: RuledProject, { idle_days, daily }: Limit, due: KeyUse[]) {
   const { id: project_id, workspace_id } = project;
   const ids = due.map(({ id }) => id);
-  await mutate({ services, actor: SYSTEM }, { workspace_id }, async (tx) => {
+  return mutate({ services, actor: SYSTEM }, { workspace_id }, async (tx) => {
     const now = services.clock.now();
     const policy: KeyPolicy = parseKeyPolicy((await liveProject(tx, workspace_id, project_id)).key_policy);
-    if (policy.idle_revoke_days !== idle_days) return unchanged(null);
-    const found = await keyUses(tx, { workspace_id, project_id, now, ids }, { after: null, upTo: null });
-    const [first, ...rest] = found.filter((key) => isIdle(key, idle_days, now));
-    if (!first) return unchanged(null);
+    if (policy.idle_revoke_days !== idle_days) return unchanged(0);
+    const revoked = (await idleRevocationsSince.first(tx, { project_id, since: now - DAY_MS }))?.keys ?? 0;
+    const found = await keyUses(tx, { workspace_id, project_id, now }, ids);
+    const idle = found.filter((key) => isIdle(key, idle_days, now)).toSorted(byLastUse);
+    const [first, ...rest] = idle.slice(0, Math.max(0, daily - revoked));
+    if (!first) return unchanged(idle.length);
     const reason = `unused for ${idle_days} days`;
     const keys = [first, ...rest];
     const change = { revoked_at: now, revoked_reason: reason, revoked_cause: "revoked" as const };
@@ -97,6 +107,6 @@ async function revokeKeys(services: Services, project: RuledProject, idle_days: 
     const eventOf = ({ id, env }: KeyUse): Event => {
       return { action: "api_key.revoked", target_id: id, payload: { env, reason, policy: "idle_revoke" } };
     };
-    return { value: null, events: [eventOf(first), ...rest.map(eventOf)] };
+    return { value: idle.length - keys.length, events: [eventOf(first), ...rest.map(eventOf)] };
   });
 }

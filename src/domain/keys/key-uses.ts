@@ -1,24 +1,29 @@
-// Walks the working keys of a project with what is known of their use, in pieces, so that a large workspace blocks no other
+// Walks the working keys of a project with what is known of their use, in pieces, so that a large project blocks no other
 // request.
-import { keyUses, type KeysOf, type KeyUse } from "../../store/queries/idle-keys.ts";
-import { rangeEnd } from "../../store/queries/key-bulk.ts";
-import type { PageKey } from "../../store/queries/page.ts";
+import { setImmediate as endOfTurn } from "node:timers/promises";
+import { keyBehind, keyUses, type KeysOf, type KeyUse } from "../../store/queries/idle-keys.ts";
 import type { Reader } from "../../store/engine/statement.ts";
-import { EXAMINED_MAX } from "./bulk.ts";
+
+const PIECE_KEYS = 500;
+/** Greater than every id. */
+const LAST_ID = "~";
 
 export async function* walkKeyUses(on: Reader, of: KeysOf): AsyncGenerator<KeyUse[]> {
-  for (let after: PageKey | null = null; ; ) {
-    const upTo: PageKey | null = (await rangeEnd(on, of, after, EXAMINED_MAX)) ?? null;
-    yield await keyUses(on, of, { after, upTo });
-    if (!upTo) return;
-    after = upTo;
-    await new Promise((resolve) => setImmediate(resolve));
+  for (let after = ""; ; ) {
+    const end = await keyBehind.first(on, { project_id: of.project_id, after, skipped: PIECE_KEYS - 1 });
+    yield await keyUses(on, of, { after, upTo: end?.id ?? LAST_ID });
+    if (!end) return;
+    after = end.id;
+    await endOfTurn();
   }
 }
 
-/** When it was last used; for an unused key, when its life or its being enabled began. */
-export function lastUseOf({ created_at, last_used_at, enabled_at }: KeyUse): number {
-  return Math.max(created_at, last_used_at ?? 0, enabled_at ?? 0);
+/**
+ * When it was last used; for an unused key, when its life or its being enabled began. A change of its tenant counts too: keys of
+ * one that was suspended for long and is resumed would be revoked at once.
+ */
+export function lastUseOf({ created_at, last_used_at, enabled_at, tenant_changed_at }: KeyUse): number {
+  return Math.max(created_at, last_used_at ?? 0, enabled_at ?? 0, tenant_changed_at);
 }
 
 /** Not a key whose disuse has another reason, or that ends anyway. */

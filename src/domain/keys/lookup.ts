@@ -1,6 +1,8 @@
 // Looks a pasted key up: its record, whether a verifier would admit it, and every reason why not. The text is not logged, not
 // stored and not repeated; a key of another workspace gets the response of one that was never issued.
 import { displayPrefix, guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
+import { missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { keyByHash } from "../../store/queries/keys.ts";
@@ -9,10 +11,15 @@ import { secretKeyByHash, secretKeyById } from "../../store/queries/secret-keys.
 import { anyTenantById } from "../../store/queries/tenants.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import { confinedTo, ownerOf, restrictionOf, type Vendor } from "../core/actor.ts";
+import { addressRuleOf, refusesAddress } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
 import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/views.ts";
+import { planOfKey } from "../plans/plans.ts";
+import { resolveLimits, splitScopes } from "../plans/resolution.ts";
+import { needsToServe, nodesHolding } from "../policy/needs.ts";
 import { countNodes } from "../policy/nodes.ts";
+import { keyBalances } from "../quotas/balances.ts";
 
 const MINUTE_MS = 60_000;
 const PER_CREDENTIAL = { name: "lookup", limit: 60, windowMs: MINUTE_MS };
@@ -34,9 +41,13 @@ const REASONS = {
   expired: ["expired_key", "It has expired."],
   tenant_suspended: ["tenant_suspended", "Its tenant is suspended."],
   disabled: ["key_disabled", "It is disabled."],
+  ip_not_allowed: ["ip_not_allowed", "It may not be used from this address."],
   missing_scopes: ["insufficient_scope", "It lacks a required scope."],
+  rate_limited: ["rate_limited", "It has used up a rate limit for now."],
+  quota_exceeded: ["quota_exceeded", "It has used up a quota."],
   quarantined: [null, "It was reported as leaked and works until it expires."],
   nodes_behind: [null, "Some live nodes do not have the newest version yet."],
+  nodes_withheld: [null, "Some live nodes refuse it, because they cannot enforce its restrictions."],
 } as const satisfies Record<string, readonly [code: string | null, message: string]>;
 type ReasonCode = keyof typeof REASONS;
 type Reason = { code: ReasonCode; message: string; since: string | null };
@@ -47,7 +58,12 @@ const reason = (code: ReasonCode, at: number | null = null): Reason => ({
   since: at === null ? null : formatTimestamp(at),
 });
 
-export type Lookup = { key: string; scopes?: string[] | undefined; project_id?: string | undefined };
+export type Lookup = {
+  key: string;
+  scopes?: string[] | undefined;
+  project_id?: string | undefined;
+  ip?: string | undefined;
+};
 
 export async function lookUpKey(ctx: Ctx<Vendor>, input: Lookup) {
   const { services, actor } = ctx;
@@ -99,7 +115,7 @@ async function readSecretKey({ services, actor }: Ctx<Vendor>, text: string): Pr
   return row ? viewSecretKey(row) : null;
 }
 
-async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id }: Lookup) {
+async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id, ip }: Lookup) {
   const { services, actor } = ctx;
   const { read } = services.store;
   const { workspace_id } = actor;
@@ -107,8 +123,16 @@ async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id
   const project = await anyProjectById.first(read, { workspace_id, id: key.project_id });
   const tenant = await anyTenantById.first(read, { workspace_id, id: key.tenant_id });
   const isLive = project?.deleted_at === null;
-  const nodes = isLive ? await countNodes(ctx, { project_id: key.project_id, env: key.env }) : null;
-  const held = new Set(JSON.parse(key.scopes) as string[]);
+  const plan = tenant?.plan_id ? await planOfKey(read, key) : null;
+  const needs = tenant ? needsToServe(key, tenant, plan) : NO_CAPS;
+  const nodes = isLive ? await countServing(ctx, key, needs) : null;
+  const rules = resolveLimits({
+    key: key.rate_limits,
+    tenant: tenant?.rate_limits ?? null,
+    plan: plan?.rate_limits ?? null,
+    project: project?.default_rate_limits ?? "[]",
+  }).rate_limits;
+  const held = new Set(splitScopes(JSON.parse(key.scopes) as string[], plan?.scopes ?? null).kept);
   const reasons: Reason[] = [];
   const add = (holds: boolean, code: ReasonCode, at: number | null = null): void =>
     void (holds && reasons.push(reason(code, at)));
@@ -120,9 +144,13 @@ async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id
   add(key.expires_at !== null && key.expires_at <= now, "expired", key.expires_at);
   add((tenant?.suspended_at ?? null) !== null, "tenant_suspended", tenant?.suspended_at ?? null);
   add(key.disabled_at !== null, "disabled", key.disabled_at);
+  add(ip !== undefined && tenant !== undefined && refusesAddress(addressRuleOf(key, tenant), ip), "ip_not_allowed");
   add(!scopes.every((scope) => held.has(scope)), "missing_scopes");
+  add(await isLimited(ctx, key, rules), "rate_limited");
+  add(await hasUsedUpQuota(ctx, key), "quota_exceeded");
   add(key.quarantined_at !== null && key.revoked_at === null, "quarantined", key.quarantined_at);
   add(nodes !== null && nodes.current < nodes.live, "nodes_behind");
+  add(nodes !== null && nodes.withheld > 0, "nodes_withheld");
   const code = reasons.map((each) => REASONS[each.code][0]).find((each) => each !== null) ?? null;
   return {
     project: project ? { id: project.id, name: project.name, slug: project.slug } : null,
@@ -132,4 +160,25 @@ async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id
     reasons,
     nodes,
   };
+}
+
+/** A peek: nothing is charged. */
+async function isLimited(ctx: Ctx<Vendor>, key: ApiKeyRow, limits: RateLimit[]): Promise<boolean> {
+  if (limits.length === 0) return false;
+  const { workspace_id, project_id, env, tenant_id, id: key_id } = key;
+  const { account_id } = ctx.actor;
+  const subject = { workspace_id, account_id, project_id, env, tenant_id, key_id };
+  return !(await ctx.services.counters.counter.check({ ...subject, cost: 0, limits })).allowed;
+}
+
+async function hasUsedUpQuota(ctx: Ctx<Vendor>, { id }: ApiKeyRow): Promise<boolean> {
+  const { data } = await keyBalances(ctx, id);
+  return data.some(({ overage, remaining }) => overage === "deny" && remaining === 0);
+}
+
+/** The live nodes of the key's project and environment; `withheld`: those that do not get it. */
+async function countServing(ctx: Ctx<Vendor>, { project_id, env }: ApiKeyRow, needs: number) {
+  const counted = await countNodes(ctx, { project_id, env });
+  const holding = await nodesHolding(ctx, { project_id, env });
+  return { ...counted, withheld: holding.filter(({ caps }) => missingFrom(caps, needs).length > 0).length };
 }

@@ -5,7 +5,7 @@ import type { KeyUse } from "../../store/queries/idle-keys.ts";
 import {
   claimDigest,
   digestOf,
-  insertNotice,
+  insertNotices,
   noticesOf,
   reapDigests,
   reapNotices,
@@ -26,14 +26,13 @@ import { lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
 const LINES_MAX = 50;
 /** More wait for the next day. */
 const KEYS_MAX = 5_000;
-const LOOKED_UP = 200;
 
 type Kind = KeyNoticeRow["kind"];
 type Due = { key: KeyUse; kind: Kind; due_at: number; thresholds: number[] };
 type Project = Pick<ProjectRow, "id" | "workspace_id" | "key_policy" | "idle_changed_at">;
 
-/** Of projects of one workspace. */
-export async function sendDigest(services: Services, projects: readonly Project[]): Promise<void> {
+/** Of projects of one workspace. `waiting`: idle keys above what is revoked within a day. */
+export async function sendDigest(services: Services, projects: readonly Project[], waiting: number): Promise<void> {
   const [first] = projects;
   const now = services.clock.now();
   const day = Math.floor(now / DAY_MS);
@@ -44,9 +43,11 @@ export async function sendDigest(services: Services, projects: readonly Project[
   const reported = unreported.toSorted((a, b) => a.due_at - b.due_at).slice(0, KEYS_MAX);
   await record(services, async (tx) => {
     if ((await claimDigest.run(tx, { workspace_id: first.workspace_id, day })) === 0) return; // another process did
-    for (const { key, kind, due_at, thresholds } of reported)
-      for (const threshold of thresholds) await insertNotice.run(tx, { key_id: key.id, kind, threshold, due_at });
-    await queueDigest(services, tx, first.workspace_id, reported);
+    const notices = reported.flatMap(({ key, kind, due_at, thresholds }) =>
+      thresholds.map((threshold) => ({ key_id: key.id, kind, threshold, due_at })),
+    );
+    await insertNotices(tx, notices);
+    await queueDigest(services, tx, first.workspace_id, { reported, waiting });
   });
   services.mail.wake();
 }
@@ -61,22 +62,11 @@ async function unreportedIn(services: Services, project: Project, now: number): 
   const unreported: Due[] = [];
   for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
     const due = piece.flatMap((key) => dueOf(key, project, policy, blocks, now));
-    for (let at = 0; at < due.length; at += LOOKED_UP) {
-      const some = due.slice(at, at + LOOKED_UP);
-      const reported = new Set(
-        (
-          await noticesOf(
-            read,
-            some.map(({ key }) => key.id),
-          )
-        ).map(nameOf),
-      );
-      unreported.push(
-        ...some.filter(({ key, thresholds, ...rest }) => {
-          return !reported.has(nameOf({ key_id: key.id, threshold: Math.min(...thresholds), ...rest }));
-        }),
-      );
-    }
+    const ids = due.map(({ key }) => key.id);
+    const reported = new Set((await noticesOf(read, ids)).map(nameOf));
+    const isReported = ({ key, thresholds, ...rest }: Due): boolean =>
+      reported.has(nameOf({ key_id: key.id, threshold: Math.min(...thresholds), ...rest }));
+    unreported.push(...due.filter((each) => !isReported(each)));
     if (unreported.length >= KEYS_MAX) break;
   }
   return unreported;
@@ -88,20 +78,35 @@ const nameOf = ({ key_id, kind, threshold, due_at }: KeyNoticeRow): string =>
 /** The thresholds that a key has crossed; those that were missed are reported as one. */
 function dueOf(key: KeyUse, project: Project, policy: KeyPolicy, blocks: BlockedBy | null, now: number): Due[] {
   if (key.quarantined_at !== null || key.successor_id !== null) return [];
-  const due: [Kind, number][] = key.expires_at === null ? [] : [["expiry", key.expires_at]];
+  const { notice_days } = policy;
+  const due: Due[] = [];
+  const add = (kind: Kind, due_at: number, days: number[]): void => {
+    const thresholds = days.filter((threshold) => due_at - now <= threshold * DAY_MS);
+    if (due_at > now && thresholds.length > 0) due.push({ key, kind, due_at, thresholds });
+  };
+  if (key.expires_at !== null) add("expiry", key.expires_at, notice_days);
   const block = blocks?.[key.env] ?? null;
   if (policy.idle_revoke_days !== null && mayBeIdle(key) && (block === null || block === "too_recent")) {
     const starts = (project.idle_changed_at ?? now) + leadDays(policy) * DAY_MS;
-    due.push(["idle", Math.max(lastUseOf(key) + policy.idle_revoke_days * DAY_MS, starts)]);
+    const used_at = lastUseOf(key);
+    const due_at = Math.max(used_at + policy.idle_revoke_days * DAY_MS, starts);
+    // Each use moves the date: a threshold that was already behind at the last one would be crossed every day.
+    add(
+      "idle",
+      due_at,
+      notice_days.filter((days) => due_at - used_at > days * DAY_MS),
+    );
   }
-  return due.flatMap(([kind, due_at]) => {
-    const thresholds = policy.notice_days.filter((days) => due_at - now <= days * DAY_MS);
-    return due_at > now && thresholds.length > 0 ? [{ key, kind, due_at, thresholds }] : [];
-  });
+  return due;
 }
 
 /** To owners and admins with a verified address, else to the billing address, else to the log. */
-async function queueDigest(services: Services, tx: Tx, workspace_id: string, reported: readonly Due[]): Promise<void> {
+async function queueDigest(
+  services: Services,
+  tx: Tx,
+  workspace_id: string,
+  { reported, waiting }: { reported: readonly Due[]; waiting: number },
+): Promise<void> {
   const workspace = await workspaceById.first(tx, { id: workspace_id });
   const members = await membersOf.all(tx, { workspace_id });
   const people = members.filter(({ role, email_verified_at }) => role !== "member" && email_verified_at !== null);
@@ -110,6 +115,7 @@ async function queueDigest(services: Services, tx: Tx, workspace_id: string, rep
   const counts = {
     expiring: reported.filter(({ kind }) => kind === "expiry").length,
     idle: reported.filter(({ kind }) => kind === "idle").length,
+    waiting,
   };
   if (addresses.length === 0)
     services.log.warn("keys are about to end, and there is no address", { workspace_id, ...counts });

@@ -26,14 +26,31 @@ export async function runKeyPolicies(services: Services): Promise<void> {
   await applyKeyPolicies(services);
 }
 
+/** A project that fails keeps no other from its turn. */
 export async function applyKeyPolicies(services: Services): Promise<void> {
   let blocked = 0;
   const projects = await policyProjects.all(services.store.read, {});
-  for (const project of projects) {
-    if (services.shutdown.signal.aborted) return;
-    const { idle_revoke_days } = parseKeyPolicy(project.key_policy);
-    if (idle_revoke_days !== null && (await revokeIdle(services, project, idle_revoke_days))) blocked++;
+  for (const own of Map.groupBy(projects, (project) => project.workspace_id).values()) {
+    let waiting = 0;
+    for (const project of own) {
+      if (services.shutdown.signal.aborted) return;
+      await attempt(services, project.id, async () => {
+        const { idle_revoke_days } = parseKeyPolicy(project.key_policy);
+        if (idle_revoke_days === null) return;
+        const state = await revokeIdle(services, project, idle_revoke_days);
+        if (state.isBlocked) blocked++;
+        waiting += state.waiting;
+      });
+    }
+    await attempt(services, own[0]?.id, () => sendDigest(services, own, waiting));
   }
-  for (const own of Map.groupBy(projects, (project) => project.workspace_id).values()) await sendDigest(services, own);
   services.worker.keyPoliciesBlocked = blocked;
+}
+
+async function attempt(services: Services, project_id: string | undefined, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    services.log.error("key policy failed", { project_id, error: String(error) });
+  }
 }

@@ -66,7 +66,8 @@ export async function reportKeyPolicy(ctx: Ctx<Vendor>, id: string, overrides: P
     idle = withMore(idle, unused);
     for (const { key } of [...over, ...unused]) tenants.add(key.tenant_id);
   }
-  const blocked_by = idle_revoke_days === null ? NO_BLOCKS : await blockedBy(read, project, policy, now);
+  const blocks = idle_revoke_days === null ? NO_BLOCKS : await blockedBy(read, project, policy, now);
+  const blocked_by = env === undefined ? blocks : { ...NO_BLOCKS, [env]: blocks[env] };
   return {
     object: "key_policy_report" as const,
     project_id: id,

@@ -21,11 +21,11 @@ import { quotaReached } from "../core/quota.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
-import { readList } from "../core/list.ts";
+import { readList, type ListQuery } from "../core/list.ts";
 import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
 
 /** Of each environment: test keys take none of live's. */
-export const SECRET_KEYS_MAX = 1_000;
+const SECRET_KEYS_MAX = 1_000;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
 const ROTATION_RESERVE = 100;
 
@@ -113,7 +113,7 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
   return created;
 }
 
-export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
+export async function listSecretKeys(ctx: Ctx<Vendor>, query: ListQuery) {
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   if (restrictionOf(ctx.actor)) return { object: "list" as const, data: [await showSecretKey(ctx, ctx.actor.id)] };
@@ -123,7 +123,7 @@ export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string |
   const env = confinedTo(ctx.actor);
   const rows = (limit: number, last: PageKey | null) =>
     listSecretKeyRows(read, { workspace_id, env, after: last ?? after, limit });
-  return readList(ctx.services, LIST_MAX, rows, viewSecretKey);
+  return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewSecretKey);
 }
 
 export async function showSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKey> {

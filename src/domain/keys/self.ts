@@ -1,13 +1,15 @@
 // What the holder of an API key may do with it. Responses say nothing about the vendor: no meta, tenant, project or node.
-import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { fail } from "../../kernel/errors.ts";
 import { selfById } from "../../store/queries/holders.ts";
 import type { ApiKeyActor } from "../core/actor.ts";
+import { addressRuleOf, tenantList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { viewKey } from "../core/views.ts";
 import { awaitRevocation } from "../policy/propagation.ts";
-import { revokeKey, rotateKey } from "./keys.ts";
+import { rotateKey } from "./key-rotation.ts";
+import { revokeKey } from "./keys.ts";
 import { parseKeyPolicy } from "../core/key-policy.ts";
+import { resolveLimits, splitScopes } from "../plans/resolution.ts";
 
 const DEFAULT_REASON = "revoked by its holder";
 
@@ -15,7 +17,13 @@ export async function showSelf({ services, actor }: Ctx<ApiKeyActor>) {
   const { id, workspace_id } = actor;
   const row = await selfById.first(services.store.read, { workspace_id, id, now: services.clock.now() });
   if (!row) throw fail("invalid_key");
-  const { display_prefix, env, name, scopes, rate_limits, ...key } = viewKey(row);
+  const { display_prefix, env, name, scopes, ...key } = viewKey(row);
+  const { rate_limits } = resolveLimits({
+    key: row.rate_limits,
+    tenant: row.tenant_rate_limits,
+    plan: row.plan_rate_limits,
+    project: row.default_rate_limits ?? "[]",
+  });
   const replaced = row.successor_id !== null;
   return {
     object: "self" as const,
@@ -23,9 +31,9 @@ export async function showSelf({ services, actor }: Ctx<ApiKeyActor>) {
     env,
     display_prefix,
     name,
-    scopes,
-    rate_limits: rate_limits ?? (JSON.parse(row.default_rate_limits ?? "[]") as RateLimit[]),
-    address_restricted: false,
+    scopes: splitScopes(scopes, row.plan_scopes).kept,
+    rate_limits,
+    address_restricted: addressRuleOf(row, tenantList(row))?.mode === "enforce",
     expires_at: key.expires_at,
     quarantined_at: key.quarantined_at,
     rotated_from: key.rotated_from,

@@ -3,7 +3,7 @@
 // (docs/design/0006-idempotency-fencing.md).
 import { fail } from "../../kernel/errors.ts";
 import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
@@ -43,11 +43,11 @@ function replayKey(replay: IdempotencyReplay): Buffer {
 
 /** The stored response for this key, if any. Rejects another request with the same key. */
 export async function findReplay(
-  tx: Tx,
+  on: Reader,
   replay: IdempotencyReplay,
   now: number,
 ): Promise<{ value: unknown } | undefined> {
-  const row = await replayByKey.first(tx, { key_hash: replay.key_hash, now });
+  const row = await replayByKey.first(on, { key_hash: replay.key_hash, now });
   if (!row) return undefined;
   if (row.fingerprint !== replay.fingerprint) throw fail("idempotency_mismatch");
   replay.replayed = true;

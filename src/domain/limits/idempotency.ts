@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto";
 import {
   BODY_BYTES_MAX,
   LOCK_MS,
+  RECORDS_MAX,
   TTL_MS_DEFAULT,
   type ClaimStore,
   type RecordOutcome,
@@ -19,16 +20,20 @@ import {
   reapRecords,
   releaseRecord,
 } from "../../store/queries/idempotency.ts";
+import { cellUpsert, nextExcess } from "../../store/queries/idempotency-cells.ts";
+import type { IdempotencyCellRow } from "../../store/schema/tables.ts";
+import { budgetRefusal } from "../auth/throttle.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 import type { Vault } from "../vault/vault.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
 const TOKEN_BYTES = 24;
 const RETRY_MS_MIN = 100;
-const REAP_ROWS = 1_000;
+/** Expired records give their places back this often. */
+const REAP_MS = 60_000;
 const TABLE = "idempotency_records";
 
 type Machine = Ctx<SecretKeyActor>;
@@ -49,11 +54,26 @@ export function databaseClaims(services: Pick<Services, "store" | "clock">): Cla
 }
 
 /** Deletes expired records in small transactions, so that claims do not wait behind a long one. */
-export async function reapIdempotency(services: Services): Promise<number> {
-  for (let total = 0; ; ) {
-    const deleted = await record(services, (tx) => reapRecords(tx, services.clock.now(), REAP_ROWS));
-    total += deleted;
-    if (deleted < REAP_ROWS) return total;
+export function reapIdempotency(services: Services): Promise<number> {
+  return deleteInPieces(services, (tx, limit) => reapRecords(tx, services.clock.now(), limit));
+}
+
+/**
+ * Corrects counts that processes of an earlier release have passed by, one cell at a time. Each is compared at one moment, off
+ * the main thread, and the difference subtracted, so claims continue.
+ */
+export async function recountIdempotency(services: Services): Promise<void> {
+  const { store, shutdown } = services;
+  let cell: Pick<IdempotencyCellRow, "workspace_id" | "env"> = { workspace_id: "", env: "live" };
+  while (!shutdown.signal.aborted) {
+    const [excess] = await store.readAside<IdempotencyCellRow>(nextExcess(store.read, cell));
+    if (!excess) return;
+    const { records, stored_bytes } = excess;
+    if (records !== 0 || stored_bytes !== 0)
+      await record(services, (tx) =>
+        tx.upsertAdditive(cellUpsert, [{ ...excess, records: -records, stored_bytes: -stored_bytes }]),
+      );
+    cell = excess;
   }
 }
 
@@ -69,6 +89,7 @@ export async function claim(ctx: Machine, input: NewClaim) {
   const lock_token = randomBytes(TOKEN_BYTES).toString("base64url");
   const { fingerprint, ttl_ms = TTL_MS_DEFAULT } = input;
   const claimed = await ctx.services.claims.claim(scope, { fingerprint, ttl_ms, token_hash: sha256Hex(lock_token) });
+  if (claimed.state === "full") throw refuseClaim(ctx.services, scope);
   const base = {
     object: "idempotency_claim" as const,
     state: claimed.state,
@@ -90,6 +111,13 @@ export async function claim(ctx: Machine, input: NewClaim) {
     : { headers: {}, body: null };
   const body = body_stored && stored.body ? stored.body.toString("base64") : null;
   return { ...base, response: { status, headers: stored.headers, body, body_stored } };
+}
+
+function refuseClaim({ shares, clock }: Services, { workspace_id, env }: ClaimScope) {
+  shares.of("idempotency").countRefusal(cellOwner(workspace_id, env));
+  const now = clock.now();
+  const throttle = { name: "idempotency", limit: RECORDS_MAX, windowMs: REAP_MS };
+  return budgetRefusal(throttle, { start: now - (now % REAP_MS), used: RECORDS_MAX }, now, "share_spent");
 }
 
 type Headers = Record<string, string>;

@@ -1,12 +1,14 @@
 // Rate-limit checks and leases. The counters need no database read; this file adds the live/test boundary, and saves
 // in-process counters with windows of a minute and more, so that a restart does not reset quotas.
-import type { CheckRequest, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
+import { thenMaybe } from "../../kernel/maybe-promise.ts";
+import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
+import { checkWithQuotas, leaseWithQuotas, type WithQuotas } from "../quotas/charging.ts";
 
 /** In one transaction. */
 const FLUSH_ROWS_MAX = 5_000;
@@ -17,13 +19,20 @@ const SHUTDOWN_WINDOWS_MS = [86_400_000, 3_600_000, 0];
 
 type Machine = Ctx<SecretKeyActor>;
 
+/** `owed`: units that a node admitted while it could not ask. */
+type QuotaInput = { quotas?: boolean; owed?: number };
+export type CheckInput = Omit<CheckRequest, "workspace_id" | "account_id"> & QuotaInput;
+export type LeaseInput = Omit<LeaseRequest, "workspace_id" | "account_id"> & QuotaInput;
+
 /** Returns without a promise when the counters are in process. bench: ratelimit/check */
-export function checkLimits({ services, actor }: Machine, input: Omit<CheckRequest, "workspace_id" | "account_id">) {
+export function checkLimits(ctx: Machine, input: CheckInput) {
+  const { services, actor } = ctx;
   requireEnvAccess(actor, input.env);
   requireProjectAccess(actor, input.project_id);
   const { project_id, env, key_id, tenant_id, cost, limits } = input; // a spread costs more than the check
   const { workspace_id, account_id } = actor;
   const subject = { workspace_id, account_id, project_id, env, key_id, tenant_id, cost, limits };
+  if (input.quotas) return thenMaybe(checkWithQuotas(ctx, subject, input.owed ?? 0), resultWithQuotas);
   const verdict = services.counters.counter.check(subject);
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
 }
@@ -35,20 +44,28 @@ function resultOf(verdict: Verdict): LimitsResult {
   return { object: "ratelimit_result", allowed, limited_policy, retry_after_seconds, store, policies };
 }
 
-export async function leaseLimits(
-  { services, actor }: Machine,
-  input: Omit<LeaseRequest, "workspace_id" | "account_id">,
-) {
+function resultWithQuotas(verdict: WithQuotas<Verdict>): WithQuotas<LimitsResult> {
+  return { ...resultOf(verdict), limited_quota: verdict.limited_quota, quotas: verdict.quotas };
+}
+
+export async function leaseLimits(ctx: Machine, { quotas = false, owed = 0, ...input }: LeaseInput) {
+  const { services, actor } = ctx;
   requireEnvAccess(actor, input.env);
   requireProjectAccess(actor, input.project_id);
   const { workspace_id, account_id } = actor;
-  const lease = await services.counters.counter.lease({ workspace_id, account_id, ...input });
+  const request = { workspace_id, account_id, ...input };
+  const lease: Lease & Partial<WithQuotas<Lease>> = await (quotas
+    ? leaseWithQuotas(ctx, request, owed)
+    : services.counters.counter.lease(request));
   return { object: "ratelimit_lease" as const, ...lease };
 }
 
+/** To quotas for longer than to rate limits; so more may come back to one than to the other. */
 export async function returnLease({ services, actor }: Machine, input: { lease_id: string; unused: number }) {
-  const returned = await services.counters.counter.returnLease(actor.workspace_id, input.lease_id, input.unused);
-  return { object: "ratelimit_return" as const, returned };
+  const { lease_id, unused } = input;
+  const toQuotas = await services.quotas.returnLease(actor.workspace_id, lease_id, unused);
+  const toRules = await services.counters.counter.returnLease(actor.workspace_id, lease_id, unused);
+  return { object: "ratelimit_return" as const, returned: Math.max(toQuotas, toRules) };
 }
 
 type Saving = Pick<Services, "store" | "counters">;

@@ -1,6 +1,6 @@
 // How much each environment of a workspace writes in a UTC day, about: when it has used up its share its writes are refused,
-// and when the disk is almost full those that wrote much are refused before all others. What ends a credential is never
-// refused here. The sums are in the database; between two flushes a process knows only its own part of them.
+// and when the disk is almost full those that wrote much are refused before all others, then everyone, so that there is room
+// for what ends a credential, which is never refused here. The sums are in the database; between two flushes a process knows only its own part of them.
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Settings } from "../../config/settings.ts";
@@ -19,6 +19,8 @@ const MIB = 1024 * 1024;
 const TEST_PART = 0.25;
 /** Of two days; who has written less is not refused while others are. */
 const MUCH_BYTES = 64 * MIB;
+/** With less than this on the disk, nothing more is stored. */
+const LAST_BYTES = 200 * MIB;
 
 type Options = {
   store: Store;
@@ -37,7 +39,7 @@ export class WrittenBytes {
   /** The sums of the day before. */
   #yesterday = new Map<string, number>();
   #day: number;
-  #isDiskLow = false;
+  #free = Number.POSITIVE_INFINITY;
 
   constructor(options: Options) {
     this.#options = options;
@@ -58,9 +60,10 @@ export class WrittenBytes {
 
   /** Throws unless the owner may write. */
   requireRoom(owner: Owner): void {
+    const { ledger, settings, clock } = this.#options;
+    if (this.#free < LAST_BYTES && settings.disk_reserve_mb > 0) throw fail("storage_full", { retryAfterSeconds: 60 });
     if (owner.kind !== "cell") return;
     this.#turnDay();
-    const { ledger, settings, clock } = this.#options;
     const used = ledger.usedBy(owner);
     const share = settings.writes_mb_per_day * MIB * (owner.displacedFirst ? TEST_PART : 1);
     if (settings.throttle && share > 0 && used >= share) {
@@ -68,7 +71,7 @@ export class WrittenBytes {
       const throttle = { name: "writes", limit: share / MIB, windowMs: DAY_MS };
       throw budgetRefusal(throttle, { start: this.#day * DAY_MS, used: throttle.limit }, clock.now(), "share_spent");
     }
-    if (this.#isDiskLow && used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES) {
+    if (this.#free < settings.disk_reserve_mb * MIB && used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES) {
       ledger.countRefusal(owner);
       throw fail("storage_full", { retryAfterSeconds: 60 });
     }
@@ -76,7 +79,7 @@ export class WrittenBytes {
 
   /** Adds what this process has written, and learns what all have. */
   async flush(): Promise<void> {
-    this.#isDiskLow = (await this.#freeBytes()) < this.#options.settings.disk_reserve_mb * MIB;
+    this.#free = await this.#freeBytes();
     const flushed = [...this.#pending.values()];
     this.#pending = new Map();
     if (flushed.length === 0) return;
@@ -102,6 +105,14 @@ export class WrittenBytes {
     return record(this.#options, (tx) => reapWrittenBytes.run(tx, { before: dayOf(this.#options.clock) - 2 }));
   }
 
+  /** Everyone starts over: the sums of a restored database are of another time. */
+  async reset(): Promise<void> {
+    await record(this.#options, (tx) => reapWrittenBytes.run(tx, { before: Number.MAX_SAFE_INTEGER }));
+    this.#pending.clear();
+    this.#yesterday.clear();
+    this.#releaseAll();
+  }
+
   #add(owner: Owner, bytes: number): void {
     if (owner.kind !== "cell") return;
     this.#turnDay();
@@ -115,14 +126,18 @@ export class WrittenBytes {
   #turnDay(): void {
     const day = dayOf(this.#options.clock);
     if (day === this.#day) return;
-    const { ledger } = this.#options;
     const isNext = day === this.#day + 1;
     this.#day = day;
     this.#yesterday = new Map();
-    for (const { owner, used } of ledger.owners()) {
+    for (const { owner, used } of this.#options.ledger.owners()) {
       if (isNext && used > 0) this.#yesterday.set(owner.id, used);
-      ledger.release(owner, used);
     }
+    this.#releaseAll();
+  }
+
+  #releaseAll(): void {
+    const { ledger } = this.#options;
+    for (const { owner, used } of ledger.owners()) ledger.release(owner, used);
   }
 }
 

@@ -104,14 +104,16 @@ const DIGEST_WORDS = { expiry: "expires", idle: "is revoked because it is not us
 export function keyDigestMail(
   services: Services,
   workspace: string,
-  { expiring, idle, lines }: { expiring: number; idle: number; lines: readonly DigestLine[] },
+  { expiring, idle, waiting, lines }: { expiring: number; idle: number; waiting: number; lines: readonly DigestLine[] },
 ): MailMessage {
   const listed = lines.map(({ display_prefix, tenant, at, kind }) => {
     return `${at}  ${display_prefix}…  ${unlinked(tenant)}: ${DIGEST_WORDS[kind]}`;
   });
   const more = expiring + idle - lines.length;
+  const later = `Idle keys that are revoked later, because only some are within a day: ${waiting}.`;
   return message("key_digest", "Keys are about to end", [
     `Keys that expire soon: ${expiring}. Keys that are revoked soon because they are not used: ${idle}.`,
+    ...(waiting > 0 ? [later] : []),
     workspaceLine(workspace),
     [...listed, ...(more > 0 ? [`and ${more} more`] : [])].join("\n"),
     `Rotate the keys that are still needed:\n${services.publicUrl}/`,

@@ -2,11 +2,12 @@
 import type { Ctx } from "../core/context.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { tenantRules } from "../../store/queries/plans.ts";
 import { changesSince, snapshotChunk, versionChangedAt, type Change, type Chunk } from "../../store/queries/policy.ts";
 import type { PolicySelection } from "../../store/queries/policy-params.ts";
 import { writeCursor, type Cursor } from "./cursor.ts";
 import type { Head } from "./head.ts";
-import { tagOf, variantOf, type Filter } from "./filter.ts";
+import { cutTagOf, tagOf, variantOf, type Filter } from "./filter.ts";
 import type { Page } from "./page-cache.ts";
 
 const HOUR_MS = 3_600_000;
@@ -16,10 +17,12 @@ export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;
 /** Keys or changes per read: neither memory nor a turn of the event loop holds a whole page of them. */
 export const CHUNK_KEYS = 500;
 
-function selectionOf(head: Head, filter: Filter): PolicySelection {
+async function selectionOf({ services }: Ctx, head: Head, filter: Filter): Promise<PolicySelection> {
   const { env, tenants } = filter;
   const { workspace_id, project_id, default_rate_limits: defaults } = head;
-  return { workspace_id, project_id, env, tenants, defaults, caps: variantOf(head, filter) };
+  // Read before the keys: rules that come later raise the version beyond the page's.
+  const rules = (await tenantRules.first(services.store.read, { workspace_id })) !== undefined;
+  return { workspace_id, project_id, env, tenants, defaults, tenantRules: rules, caps: variantOf(head, filter) };
 }
 
 /** The JSON up to the list, without the closing brace. */
@@ -53,13 +56,13 @@ export async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: nu
   if (!next || next.changed_at < clock.now() - DELTA_AGE_MAX_MS) return NO_DELTA;
   const changes = await changesWithin(ctx, head, filter, since, limit);
   if (!changes) return NO_DELTA;
-  const isCut = changes.version < head.version && limit < ctx.services.settings.snapshot_max_keys;
-  const whole = isCut ? null : changes.changes.length;
+  const byCaller = changes.isCut && limit < ctx.services.settings.snapshot_max_keys;
+  const whole = byCaller ? null : changes.changes.length;
   const staleAt = next.changed_at + DELTA_AGE_MAX_MS + 1;
   return deltaPage(ctx, head, filter, { since, ...changes }, { staleAt, last: null, whole });
 }
 
-type Changes = { version: number; changes: Change[] };
+type Changes = { version: number; changes: Change[]; isCut: boolean };
 
 /** Up to `limit` changes within the size of an answer, whole versions only; null when a single version exceeds it. */
 async function changesWithin(
@@ -72,21 +75,21 @@ async function changesWithin(
   const { store, settings } = ctx.services;
   // Not only up to the head: a key that has changed again since the head was read would be left out with its earlier change,
   // and a node would hold this version without it. The next delta repeats what is later than the head.
-  const selection = { ...selectionOf(head, filter), upTo: Number.MAX_SAFE_INTEGER };
+  const selection = { ...(await selectionOf(ctx, head, filter)), upTo: Number.MAX_SAFE_INTEGER };
   const changes: Change[] = [];
   for (let version = since, bytesLeft = settings.answer_max_bytes; ; ) {
     const size = Math.min(CHUNK_KEYS, limit - changes.length);
     const read = await changesSince(store.read, { ...selection, since: version, limit: size + 1 });
     const fit = countWithin(read.slice(0, size), bytesLeft);
     const first = read[fit];
-    if (!first) return { version: head.version, changes: [...changes, ...read] };
+    if (!first) return { version: head.version, changes: [...changes, ...read], isCut: false };
     // Cut between versions: a partial version must never look complete.
     const whole = read.filter(({ policy_version }) => policy_version < first.policy_version);
     changes.push(...whole);
     const last = changes.at(-1);
     if (!last) return changesOf(ctx, selection, since, Math.min(first.policy_version, head.version));
     if (fit < size || whole.length === 0 || changes.length >= limit)
-      return { version: Math.min(last.policy_version, head.version), changes };
+      return { version: Math.min(last.policy_version, head.version), changes, isCut: true };
     version = last.policy_version;
     bytesLeft -= bytesOf(whole);
     await new Promise((resolve) => setImmediate(resolve));
@@ -103,7 +106,7 @@ async function changesOf(
   const ceiling = settings.snapshot_max_keys;
   const changes = await changesSince(store.read, { ...selection, since, upTo: version, limit: ceiling + 1 });
   const fits = changes.length <= ceiling && bytesOf(changes) <= settings.answer_max_bytes;
-  return fits ? { version, changes } : null;
+  return fits ? { version, changes, isCut: true } : null;
 }
 
 function bytesOf(changes: readonly Change[]): number {
@@ -121,12 +124,13 @@ function deltaPage(
   ctx: Ctx,
   head: Head,
   filter: Filter,
-  { since, version, changes }: Changes & { since: number },
+  { since, version, changes, isCut }: Changes & { since: number },
   end: PageEnd,
 ): Page {
   const entries = changes.map(({ entry }) => entry).join(",");
   const text = `${jsonHead(ctx, head, filter, "policy_delta", { since, version })},"changes":[${entries}]}`;
-  return pageOf(tagOf("delta", head, filter, version), [Buffer.from(text)], end);
+  const tag = isCut ? cutTagOf(head, filter, version) : tagOf("delta", head, filter, version);
+  return pageOf(tag, [Buffer.from(text)], end);
 }
 
 export async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start: Cursor, limit: number): Promise<Page> {
@@ -152,7 +156,7 @@ const COMMA = Buffer.from(",");
 /** Ends at the limit, or where the next key would exceed the size of an answer. */
 async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, limit: number): Promise<Keys> {
   const { store, clock, settings } = ctx.services;
-  const selection = { ...selectionOf(head, filter), expiredBefore: clock.now() - KEEP_EXPIRED_MS };
+  const selection = { ...(await selectionOf(ctx, head, filter)), expiredBefore: clock.now() - KEEP_EXPIRED_MS };
   const keys: Keys = { ...NO_KEYS, chunks: [], last: after };
   let bytesLeft = settings.answer_max_bytes;
   let left = limit;

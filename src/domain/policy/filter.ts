@@ -56,3 +56,8 @@ export function segmentOf(head: Head, filter: Filter): string {
 export function tagOf(kind: "snap" | "delta", head: Head, filter: Filter, version: number): string {
   return `${kind}:${head.project_id}:${segmentOf(head, filter)}:${version}`;
 }
+
+/** The tag of a delta that ends before the newest change: keys that have changed again since are in a later one. */
+export function cutTagOf(head: Head, filter: Filter, version: number): string {
+  return `delta:${head.project_id}:${segmentOf(head, filter)}+cut:${version}`;
+}

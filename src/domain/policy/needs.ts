@@ -4,19 +4,38 @@ import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { CAP, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import { liveNodes } from "../../store/queries/nodes.ts";
+import { addressRuleOf, type StoredList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
+import { meterOf } from "../quotas/stored.ts";
 import { withWarnings, type Warned } from "../core/warnings.ts";
 
 /** Capabilities without which a key is withheld. `disabled` is none: without it, a disabled key is removed. */
-export const NEEDED = CAP.cidr | CAP.formats;
+export const NEEDED = CAP.cidr | CAP.formats | CAP.quotas;
 
-export function needsOf({ display_prefix }: { display_prefix: string }): number {
+/** Of keys with this prefix. */
+export function needsOfPrefix(display_prefix: string): number {
   return display_prefix.startsWith(`${OWN_PREFIX}_`) ? NO_CAPS : CAP.formats;
 }
 
+/** A quota that only reports goes uncounted on nodes that do not charge it. */
+export function needsOfQuotas(stored: string | null | undefined): number {
+  return meterOf(stored) === "deny" ? CAP.quotas : NO_CAPS;
+}
+
+/** Of keys with this list, or else with their tenant's. */
+export function needsOfList(key: StoredList, tenant: StoredList): number {
+  return addressRuleOf(key, tenant)?.mode === "enforce" ? CAP.cidr : NO_CAPS;
+}
+
+/** With quotas, as they are stored. */
+type Metered = { quotas: string | null };
+type Served = StoredList & Metered & { display_prefix: string; revoked_at: unknown; disabled_at: unknown };
+
 /** What nodes need to get a key as it is now: nothing where it is removed from them. */
-export function needsToServe(key: { display_prefix: string; revoked_at: unknown; disabled_at: unknown }): number {
-  return key.revoked_at === null && key.disabled_at === null ? needsOf(key) : NO_CAPS;
+export function needsToServe(key: Served, tenant: StoredList & Metered, plan: Metered | null): number {
+  if (key.revoked_at !== null || key.disabled_at !== null) return NO_CAPS;
+  const metered = needsOfQuotas(key.quotas) | needsOfQuotas(tenant.quotas ?? plan?.quotas);
+  return needsOfPrefix(key.display_prefix) | needsOfList(key, tenant) | metered;
 }
 
 /** The live nodes of a project that hold keys of an environment, or of either where it is null. */
@@ -28,18 +47,34 @@ export async function nodesHolding(
   return rows.filter(({ env_scope }) => env === null || env_scope === "all" || env_scope === env);
 }
 
-type Needing = { project_id: string; env: Env | null; needs: number; path: string };
+/** The fields that cause a need. */
+const PATHS = [
+  [CAP.cidr, "allowed_cidrs"],
+  [CAP.formats, "key_prefix"],
+  [CAP.quotas, "quotas"],
+] as const;
+
+type Holder = { project_id: string; env: Env | null };
 
 /** Adds `warnings` to a response where live nodes do not get what it is about. */
-export async function withNodeWarnings<T extends object>(
+export function withNodeWarnings<T extends Holder>(ctx: Ctx, shown: Warned<T>, needs: number): Promise<Warned<T>> {
+  return warnOfNodes(ctx, shown, [shown], needs);
+}
+
+/** The same for what several projects have. */
+export async function warnOfNodes<T extends object>(
   ctx: Ctx,
   shown: Warned<T>,
-  needing: Needing,
+  holders: readonly Holder[],
+  needs: number,
 ): Promise<Warned<T>> {
-  if (needing.needs === NO_CAPS) return shown;
-  const nodes = await nodesHolding(ctx, needing);
-  const lacking = nodes.filter(({ caps }) => missingFrom(caps, needing.needs).length > 0).length;
-  if (lacking === 0) return shown;
-  const message = `${lacking} of ${nodes.length} live nodes cannot enforce this and do not get the keys: update their library`;
-  return withWarnings(shown, [...(shown.warnings ?? []), { path: needing.path, message }]);
+  if (needs === NO_CAPS) return shown;
+  const nodes: PolicyNodeRow[] = [];
+  for (const holder of holders) nodes.push(...(await nodesHolding(ctx, holder)));
+  const warnings = PATHS.flatMap(([need, path]) => {
+    const lacking = nodes.filter(({ caps }) => missingFrom(caps, needs & need).length > 0).length;
+    const message = `${lacking} of ${nodes.length} live nodes cannot enforce this and do not get the keys: update their library`;
+    return lacking === 0 ? [] : [{ path, message }];
+  });
+  return withWarnings(shown, [...(shown.warnings ?? []), ...warnings]);
 }

@@ -1,8 +1,8 @@
 // The fleet: the nodes that poll the policy feed, how far each of them is behind, and which are late or silent.
 import type { Env } from "../../kernel/credentials.ts";
-import { listCaps, maskOf, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import { CAP, listCaps, maskOf, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { countChosenKeys, fleetOf, type FleetRow } from "../../store/queries/nodes.ts";
+import { countNeedingKeys, fleetOf, unregisteredOf, type FleetRow } from "../../store/queries/nodes.ts";
 import type { EnvScope } from "../../store/schema/tables.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
@@ -12,7 +12,7 @@ import { NEEDED } from "./needs.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 /** Counts stop here, and a list over all projects ends here. */
-export const FLEET_MAX = 10_000;
+const FLEET_MAX = 10_000;
 const PROJECT_NODES_MAX = 1_000;
 
 export const NODE_STATES = ["live", "late", "silent"] as const;
@@ -42,28 +42,35 @@ async function countWithheld({ services, actor }: Ctx<Vendor>, project_id: strin
   const lacks = ({ caps, features }: FleetRow): number => features & NEEDED & ~maskOf(caps.split(","));
   if (!rows.some((row) => lacks(row) !== NO_CAPS)) return () => 0;
   const { workspace_id } = actor;
-  const counts = await countChosenKeys.all(services.store.read, {
+  const counts = await countNeedingKeys.all(services.store.read, {
     workspace_id,
     project_id,
     now: services.clock.now(),
   });
-  return (row: FleetRow): number =>
-    lacks(row) === NO_CAPS
-      ? 0
-      : counts.reduce((sum, { env, n }) => sum + (row.env_scope === "all" || row.env_scope === env ? n : 0), 0);
+  const keys = counts.map(({ env, chosen, confined, metered, n }) => {
+    const prefix = chosen === 1 ? CAP.formats : NO_CAPS;
+    const needs = prefix | (confined === 1 ? CAP.cidr : NO_CAPS) | (metered === 1 ? CAP.quotas : NO_CAPS);
+    return { env, needs, n };
+  });
+  return (row: FleetRow): number => {
+    const isWithheld = ({ env, needs }: (typeof keys)[number]): boolean =>
+      (needs & lacks(row)) !== NO_CAPS && (row.env_scope === "all" || row.env_scope === env);
+    return keys.filter(isWithheld).reduce((sum, { n }) => sum + n, 0);
+  };
 }
 
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */
 export async function listFleet(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: FleetQuery) {
   const rows = await readFleet(ctx, filters);
   const all = rows.toSorted(byPosition).map((row) => ({ ...viewNode(ctx, row), ...viewLag(ctx, row) }));
-  const pages = new ListCursor(ctx.actor, "nodes", filters);
+  const pages = new ListCursor(ctx, "nodes", filters);
   const after = cursor === undefined ? [] : pages.read(cursor, ["string", "string", "string"]);
   const wanted = all.filter((node) => isIn(node, filters.state) && isAfter(positionOf(node), after));
   const data = wanted.slice(0, limit);
   const last = wanted.length > limit ? data.at(-1) : undefined;
   const next_cursor = last ? pages.write(positionOf(last)) : null;
-  return { object: "list" as const, data, next_cursor, counts: countStates(all) };
+  const counts = { ...countStates(all), unregistered: await countUnregistered(ctx, filters) };
+  return { object: "list" as const, data, next_cursor, counts };
 }
 
 /**
@@ -90,6 +97,18 @@ async function readFleet(
     confined ? scope === confined : !env || scope === "all" || scope === env;
   const rows = [...(confined === "test" ? [] : await read(false)), ...(env === "live" ? [] : await read(true))];
   return rows.filter((row) => covers(row.env_scope));
+}
+
+/** Nodes that poll without a row. A node of both environments is noted as one of live keys. */
+async function countUnregistered(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery, "project_id" | "env">) {
+  const { services, actor } = ctx;
+  const seenAfter = services.clock.now() - services.settings.node_live_ms;
+  const noted = await unregisteredOf.all(services.store.read, { workspace_id: actor.workspace_id, seenAfter });
+  const [projects, confined] = [projectsOf(actor), confinedTo(actor)];
+  return noted
+    .filter((row) => (project_id ? row.project_id === project_id : !projects || projects.includes(row.project_id)))
+    .filter(({ scope }) => (confined ? scope === confined : scope === "live" || env !== "live"))
+    .reduce((sum, { nodes }) => sum + nodes, 0);
 }
 
 /** Live nodes, and how many of them have the newest version. */

@@ -8,7 +8,7 @@ import { orCredentialEnds } from "./credential-end.ts";
 import type { Head } from "./head.ts";
 import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
-import { filterOf, segmentOf, tagOf, type Filter, type FilterQuery } from "./filter.ts";
+import { cutTagOf, filterOf, segmentOf, tagOf, type Filter, type FilterQuery } from "./filter.ts";
 import type { Page, Wanted } from "./page-cache.ts";
 import type { PollingNode } from "./node-registry.ts";
 import type { OnDisconnect } from "../core/subscription.ts";
@@ -72,7 +72,7 @@ function deltaAt(
   hasTag: HasTag,
   onEnd: OnDisconnect,
 ): FeedResponse | Promise<FeedResponse> {
-  if (query.node) acknowledge(ctx, head, filter, query, query.node);
+  if (query.node) acknowledge(ctx, head, filter, query, query.node, hasTag);
   const waits = query.wait_ms > 0 && query.leaving === "false";
   if (query.since === head.version && !waits) return { tag: tagOf("delta", head, filter, head.version), page: null };
   return awaitDelta(ctx, head, filter, query, hasTag, onEnd);
@@ -102,10 +102,12 @@ function acknowledge(
   filter: Filter,
   { since, leaving }: DeltaQuery,
   node_id: string,
+  hasTag: HasTag,
 ): void {
   const { nodes } = ctx.services;
   const node = nodeOf(ctx, filter, node_id);
   if (leaving === "true") nodes.leave(head, node);
+  else if (since < head.version && hasTag(cutTagOf(head, filter, since))) nodes.seen(head, node);
   else if (since <= head.version) nodes.acknowledge(head, node, since);
 }
 

@@ -1,7 +1,7 @@
 // Propagation: which nodes have acknowledged a policy version, such as the one of a revocation.
 import type { Env } from "../../kernel/credentials.ts";
 import { failField } from "../../kernel/errors.ts";
-import { listCaps, missingFrom, NO_CAPS, type Capability } from "../../kernel/policy/capabilities.ts";
+import { listCaps, missingFrom, type Capability } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { unregisteredNodes } from "../../store/queries/nodes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
@@ -12,7 +12,7 @@ import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { orCredentialEnds } from "./credential-end.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
-import { NEEDED, needsToServe, nodesHolding } from "./needs.ts";
+import { nodesHolding } from "./needs.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 /** How often to read acknowledgements that other processes may have written. */
@@ -75,24 +75,26 @@ export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Wait
 }
 
 /** Waits for a revocation that has been committed; the caller's disconnect does not matter. */
-export function awaitRevocation(ctx: Ctx, { project_id, version, key }: Revoked): Promise<Propagation> {
+export function awaitRevocation(ctx: Ctx, { project_id, version, key, needs }: Revoked): Promise<Propagation> {
   const { revoke_wait_ms: waitMs } = ctx.services.settings;
   return awaitPropagation(
     ctx,
-    { project_id, version, env: key.env, needs: needsToServe(key) },
+    { project_id, version, env: key.env, needs },
     { waitMs, onDisconnect: NEVER_DISCONNECTS },
   );
 }
 
-/** Waits until the nodes of several projects have what is committed by now; `removes`: that they no longer admit some keys. */
-export async function awaitProjects(ctx: Ctx, ids: readonly string[], removes: boolean) {
+const byId = (a: { id: string }, b: { id: string }): number => (a.id < b.id ? -1 : 1);
+
+/** Waits until the nodes of several projects have what is committed by now. `needed`: capabilities that it may need. */
+export async function awaitProjects(ctx: Ctx, ids: readonly string[], needed: number) {
   const { store, settings, clock } = ctx.services;
   const start = clock.now();
   const waiting = { waitMs: settings.revoke_wait_ms, onDisconnect: NEVER_DISCONNECTS };
   const heads = await headsByIds(store.read, ids);
   const projects = await Promise.all(
-    heads.map(async ({ id: project_id, policy_version: version, features }) => {
-      const awaited = { project_id, version, env: null, needs: removes ? NO_CAPS : features & NEEDED };
+    heads.toSorted(byId).map(async ({ id: project_id, policy_version: version, features }) => {
+      const awaited = { project_id, version, env: null, needs: features & needed };
       return { project_id, ...(await awaitPropagation(ctx, awaited, waiting)) };
     }),
   );

@@ -21,9 +21,13 @@ export type WireEvent = {
   denial_reason?: string | null;
   request_id: string;
   sample_rate?: number;
+  would_deny?: unknown;
+  network?: unknown;
+  user_agent?: unknown;
 };
 
 export type Batch = {
+  node_id: string;
   events: WireEvent[];
   sample_rate: number;
   events_dropped: number;
@@ -106,7 +110,7 @@ export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | 
   else if (events.length > eventsMax) add("events", events, `must have at most ${eventsMax} entries`);
   if (!isCount(events_dropped)) add("events_dropped", events_dropped, "must be a whole number from 0");
   if (!isSampleRate(sample_rate)) add("sample_rate", sample_rate, "must be from 0.0001 to 1");
-  const batch = { events, sample_rate, events_dropped, key_first_daily } as Batch;
+  const batch = { node_id, events, sample_rate, events_dropped, key_first_daily } as Batch;
   return { batch: Array.isArray(events) && events.length <= eventsMax ? batch : null, problems: problems.list };
 }
 
@@ -198,7 +202,7 @@ let dayText = "";
 let dayStart = 0;
 
 /** Fast path for `YYYY-MM-DDTHH:MM:SS.sssZ`: the date is parsed once per day, the time by hand. bench: ingest/batch */
-export function parseEventTime(text: string): number | null {
+function parseEventTime(text: string): number | null {
   if (text.length === 24 && text.charCodeAt(23) === 90 && dayText !== "" && text.startsWith(dayText)) {
     const ms = parseTimeOfDay(text);
     if (ms >= 0) return dayStart + ms;

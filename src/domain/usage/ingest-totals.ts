@@ -2,10 +2,18 @@
 // 1/sample_rate, so that a fleet that samples is not under-reported.
 import type { Detail } from "../../kernel/errors.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
-import type { TelemetryDayRow, UsageDayRow, UsageTenantMonthRow } from "../../store/schema/tables.ts";
+import type {
+  KeyLastUseRow,
+  KeyNetworkRow,
+  TelemetryDayRow,
+  UsageDayRow,
+  UsageTenantMonthRow,
+} from "../../store/schema/tables.ts";
 import { DETAILS_MAX, matchesTenant, type Batch, type CheckedEvents, type WireEvent } from "./ingest-events.ts";
+import { isFromOutside, NetworkSums } from "./key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
-import { SeriesBatch, type IgnoredField, type SeriesEvent } from "./series-batch.ts";
+import { LastUses } from "./last-use.ts";
+import { SeriesBatch, type SeriesEvent } from "./series-batch.ts";
 import { Yields } from "./yields.ts";
 
 export const DAY_MS = 86_400_000;
@@ -21,13 +29,19 @@ export type IngestTotals = {
   months: UsageTenantMonthRow[];
   /** Days on which keys of a project were reported. */
   reported: TelemetryDayRow[];
+  /** Requests from outside the networks of keys. */
+  networks: KeyNetworkRow[];
   /** The newest accepted event of each key. */
   lastUsed: Map<KeyOwner, number>;
-  /** Rows of the journal, and malformed optional fields; null where series are off. */
-  series: { rows: Promise<string[]>; ignored: Record<IgnoredField, number> } | null;
+  /** The newest event of each key that named its client. */
+  lastUses: KeyLastUseRow[];
+  /** Rows of the journal; null where series are off. */
+  journal: Promise<string[]> | null;
+  /** Malformed optional fields. */
+  ignored: Readonly<Record<string, number>>;
 };
 
-type SumOptions = { now: number; series: boolean };
+type SumOptions = { now: number; series: boolean; lastUsedDetail: boolean };
 
 export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
@@ -72,15 +86,18 @@ export function sumEvents(
   workspace_id: string,
   batch: Batch,
   checked: CheckedEvents,
-  { now, series: hasSeries }: SumOptions,
+  { now, series: hasSeries, lastUsedDetail }: SumOptions,
 ): IngestTotals {
-  const { events, sample_rate } = batch;
+  const { events, sample_rate, node_id } = batch;
   const { times, keys } = checked;
   const seen = new Set<string>();
   const byDay = new Map<number, Map<KeyOwner, DaySum>>();
   const months: Months = new Map();
   const series = hasSeries ? new SeriesBatch() : null;
+  const networks = new NetworkSums();
+  const lastUses = new LastUses();
   let [accepted, day, today] = [0, -1, new Map<KeyOwner, DaySum>()];
+  let isSampled = sample_rate < 1;
   for (let i = 0; i < events.length; i++) {
     const event = events[i] as WireEvent;
     const sent = times[i] as number;
@@ -88,6 +105,7 @@ export function sumEvents(
     accepted++;
     const at = sent > now + AHEAD_MS ? now : sent;
     const weight = 1 / (event.sample_rate ?? sample_rate);
+    if (weight > 1) isSampled = true;
     const admitted = (event.denial_reason ?? null) === null && (event.tenant_id ?? null) !== null;
     const key = keys[i];
     series?.add(event as unknown as SeriesEvent, key, at, weight);
@@ -100,14 +118,20 @@ export function sumEvents(
       let sum = today.get(key);
       if (!sum) today.set(key, (sum = emptyDay(workspace_id, key.id, day)));
       addToDay(sum, at, weight, admitted, event.status >= 400);
+      if (isFromOutside(event)) networks.add(workspace_id, key, event, at, weight);
+      if (lastUsedDetail && (event.network !== undefined || event.user_agent !== undefined))
+        lastUses.add(event, key, at, { workspace_id, node_id });
     } else if (admitted) {
       const { env, tenant_id, project_id } = event as WireEvent & { tenant_id: string };
-      addToMonth(months, { workspace_id, env, tenant_id, project_id }, { requests: weight, first: at, last: at });
+      const sum = { month: monthOf(at), requests: weight, first: at, last: at };
+      addToMonth(months, { workspace_id, env, tenant_id, project_id }, sum);
     }
   }
-  const sampled = sample_rate < 1 && !batch.key_first_daily ? 1 : 0;
-  const encoded = series && { rows: journalOf(series), ignored: series.ignored };
-  return { accepted, series: encoded, ...collect(byDay, months, sampled) };
+  const sampled = isSampled && !batch.key_first_daily ? 1 : 0;
+  const journal = series && journalOf(series);
+  const ignored = { ...series?.ignored, ...lastUses.ignored };
+  const named = { networks: networks.rows, lastUses: lastUses.rows };
+  return { accepted, journal, ignored, ...named, ...collect(byDay, months, sampled) };
 }
 
 /** At once, because the sums take more memory than their text; but in turns, because a batch may have tens of thousands. */
@@ -143,9 +167,8 @@ type Months = Map<string, UsageTenantMonthRow[]>;
 function addToMonth(
   months: Months,
   owner: MonthOwner,
-  { requests, first, last }: { requests: number; first: number; last: number },
+  { month, requests, first, last }: { month: number; requests: number; first: number; last: number },
 ): void {
-  const month = monthOf(last);
   const { env, tenant_id, project_id } = owner;
   const rows = months.get(tenant_id) ?? [];
   if (rows.length === 0) months.set(tenant_id, rows);
@@ -164,18 +187,28 @@ function collect(byDay: Map<number, Map<KeyOwner, DaySum>>, months: Months, samp
   const days: UsageDayRow[] = [];
   const reported = new Map<string, TelemetryDayRow>();
   const lastUsed = new Map<KeyOwner, number>();
-  for (const sums of byDay.values()) {
+  let project: TelemetryDayRow | undefined;
+  for (const [day, sums] of byDay) {
+    const month = monthOf(day * DAY_MS);
     for (const [key, sum] of sums) {
       days.push(sum);
-      const name = `${key.project_id} ${key.env} ${sum.day}`;
-      const last_at = Math.max(sum.used, reported.get(name)?.last_at ?? 0);
-      reported.set(name, { project_id: key.project_id, env: key.env, day: sum.day, last_at, sampled });
+      // The project of the last key is usually that of the next one.
+      if (project?.project_id !== key.project_id || project.env !== key.env || project.day !== day)
+        project = reportedDay(reported, { project_id: key.project_id, env: key.env, day, last_at: 0, sampled });
+      project.last_at = Math.max(sum.used, project.last_at);
       lastUsed.set(key, Math.max(lastUsed.get(key) ?? 0, sum.used));
       if (sum.admitted === 0) continue;
       const { env, tenant_id, project_id } = key;
       const owner = { workspace_id: sum.workspace_id, env, tenant_id, project_id };
-      addToMonth(months, owner, { requests: sum.admitted, first: sum.first, last: sum.last });
+      addToMonth(months, owner, { month, requests: sum.admitted, first: sum.first, last: sum.last });
     }
   }
   return { days, months: [...months.values()].flat(), lastUsed, reported: [...reported.values()] };
+}
+
+function reportedDay(reported: Map<string, TelemetryDayRow>, row: TelemetryDayRow): TelemetryDayRow {
+  const name = `${row.project_id} ${row.env} ${row.day}`;
+  const found = reported.get(name);
+  if (!found) reported.set(name, row);
+  return found ?? row;
 }

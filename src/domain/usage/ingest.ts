@@ -1,5 +1,5 @@
-// Telemetry ingest, in a fixed order: reject an exhausted budget before reading the body; read, parse and charge the batch
-// (an invalid batch is charged too); validate it; check the ownership of its ids; add it to the usage totals.
+// Telemetry ingest, in a fixed order: reject an exhausted budget before reading the body; read and parse the batch; validate it
+// and check the ownership of its ids; charge it and add it to the usage totals, in one transaction. An invalid batch is charged too.
 import { isAscii, isUtf8 } from "node:buffer";
 import { hash, subtle } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
@@ -8,12 +8,15 @@ import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from 
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
+import { lastUseUpsert } from "../../store/queries/last-uses.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKey } from "../../store/queries/usage.ts";
 import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { sumEvents, checkOwnership, checkProjects, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
+import { saveNetworks } from "./key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
+import { moveUses } from "../search/changes.ts";
 import { record } from "../core/record.ts";
 
 const MINUTE_MS = 60_000;
@@ -29,27 +32,35 @@ export type Receipt = { object: "ingest_receipt"; accepted: number; events_dropp
 export type Ingested = { receipt: Receipt; headers: Record<string, string> };
 
 export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise<Ingested> {
-  const { services, actor } = ctx;
-  await rejectExhausted(services, actor);
-  const { charged, sum } = begin(ctx, await read().catch((error: unknown) => chargeComplex(ctx, error)));
-  const headers = budgetHeaders(services, actor, await charged);
-  return { receipt: await saveTotals(ctx, await sum()), headers };
+  await rejectExhausted(ctx.services, ctx.actor);
+  const { cost, sum, rest } = begin(ctx, await read().catch((error: unknown) => chargeComplex(ctx, error)));
+  if (sum) return save(ctx, sum, (tx) => chargeIn(tx, ctx, cost));
+  const budget = await charge(ctx, cost);
+  return save(ctx, await rest(), () => budget);
 }
 
-/**
- * Checks and sums the batch synchronously while its charge is being committed, so that the parsed events are garbage before
- * the first await. Its result is reported only after the charge. bench: ingest/batch
- */
-function begin(ctx: Machine, bytes: Buffer): { charged: Promise<Budget>; sum: () => MaybePromise<BatchSum> } {
+/** `sum`, unless the batch is invalid or has ids that must be looked up: then it is charged first, and `rest` does that. */
+type Begun = { cost: number } & ({ sum: BatchSum; rest?: never } | { sum?: never; rest: () => MaybePromise<BatchSum> });
+
+/** Checks and sums the batch synchronously, so that the parsed events are garbage before the next await. bench: ingest/batch */
+function begin(ctx: Machine, bytes: Buffer): Begun {
   const value = parse(bytes);
-  const charged = charge(ctx.services, ctx.actor, costOf(value, eventsMax(ctx)));
-  const summed = capture(() => sumBatch(ctx, value, bytes));
-  return { charged, sum: () => summed()() };
+  const cost = costOf(value, eventsMax(ctx));
+  try {
+    return { cost, ...sumBatch(ctx, value, bytes) };
+  } catch (error) {
+    return {
+      cost,
+      rest: () => {
+        throw error;
+      },
+    };
+  }
 }
 
 type BatchSum = { body_hash: MaybePromise<string>; events_dropped: number; totals: IngestTotals };
 
-function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): () => MaybePromise<BatchSum> {
+function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): { sum: BatchSum } | { rest: () => Promise<BatchSum> } {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   // Keep this reference until the end: the cache may be cleared meanwhile.
@@ -64,18 +75,18 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): () => MaybePromi
     const totals = sumEvents(workspace_id, batch, checked, {
       now: services.clock.now(),
       series: services.settings.series,
+      lastUsedDetail: services.settings.last_used_detail,
     });
     return { body_hash, events_dropped: batch.events_dropped, totals };
   };
   const { missing } = checked;
-  if (missing.keys.size + missing.projects.size + missing.tenants.size > 0) {
-    return async () => {
+  if (missing.keys.size + missing.projects.size + missing.tenants.size === 0) return { sum: sum() };
+  return {
+    rest: async () => {
       await services.knownIds.resolve(services.store.read, workspace_id, known, missing);
       return sum();
-    };
-  }
-  const result = sum();
-  return () => result;
+    },
+  };
 }
 
 /** A large batch is hashed on another thread while it is checked and its charge is committed. bench: ingest/batch */
@@ -88,26 +99,14 @@ function hashOf(bytes: Buffer): MaybePromise<string> {
   return digest;
 }
 
-/** Runs `work` now; the returned function returns its result or throws its error. */
-function capture<T>(work: () => T): () => T {
-  try {
-    const value = work();
-    return () => value;
-  } catch (error) {
-    return () => {
-      throw error;
-    };
-  }
-}
-
 function eventsMax({ services, actor }: Machine): number {
   return Math.min(EVENTS_MAX, maxOf(services, actor));
 }
 
 /** A batch that was too complex to be parsed costs 1. */
-async function chargeComplex({ services, actor }: Machine, error: unknown): Promise<never> {
+async function chargeComplex(ctx: Machine, error: unknown): Promise<never> {
   const isComplex = error instanceof Failure && error.failure === "body_too_complex";
-  if (isComplex) await charge(services, actor, 1).catch(() => {}); // it is refused either way
+  if (isComplex) await charge(ctx, 1).catch(() => {}); // it is refused either way
   throw error;
 }
 
@@ -166,22 +165,32 @@ function minuteOf(services: Services): number {
   return Math.floor(services.clock.now() / MINUTE_MS);
 }
 
-/** In its own transaction, so that a batch rejected later is charged too. */
-async function charge(services: Services, actor: SecretKeyActor, cost: number): Promise<Budget> {
+/** In a transaction of its own, for a batch that may be refused. */
+async function charge(ctx: Machine, cost: number): Promise<Budget> {
+  const charged = await record(ctx.services, (tx) => chargeIn(tx, ctx, cost), {
+    batch: true,
+    owner: ownerOf(ctx.actor),
+  });
+  return requireCharged(ctx, charged);
+}
+
+/** What is used of the budget, with whether it sufficed. */
+type Charged = Budget & { exceeded?: boolean };
+
+async function chargeIn(tx: Tx, { services, actor }: Machine, cost: number): Promise<Charged> {
   const { workspace_id, env } = actor;
   const max = services.settings.ingest_events_per_minute;
   const costs = env === "test" ? { cost: 0, test_cost: cost } : { cost, test_cost: 0 };
   const bounds = { max, test_max: Math.ceil(max * TEST_PART) };
-  const { row, current } = await record(
-    services,
-    async (tx) => {
-      const charged = await chargeBudget.first(tx, { workspace_id, minute: minuteOf(services), ...costs, ...bounds });
-      return { row: charged, current: charged ? undefined : await budgetRow.first(tx, { workspace_id }) };
-    },
-    { batch: true, owner: ownerOf(actor) },
-  );
-  if (!row) throw overBudget(services, actor, current ?? { used: max, test_used: 0 });
-  return row;
+  const charged = await chargeBudget.first(tx, { workspace_id, minute: minuteOf(services), ...costs, ...bounds });
+  if (charged) return charged;
+  const current = await budgetRow.first(tx, { workspace_id });
+  return { used: current?.used ?? max, test_used: current?.test_used ?? 0, exceeded: true };
+}
+
+function requireCharged({ services, actor }: Machine, charged: Charged): Budget {
+  if (charged.exceeded) throw overBudget(services, actor, charged);
+  return charged;
 }
 
 function overBudget(services: Services, actor: SecretKeyActor, budget: Budget): Failure {
@@ -205,31 +214,41 @@ function budgetHeaders(services: Services, actor: SecretKeyActor, budget: Budget
 
 // The totals.
 
-async function saveTotals({ services, actor }: Machine, { events_dropped, totals, ...sum }: BatchSum) {
+async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => MaybePromise<Charged>): Promise<Ingested> {
+  const { services, actor } = ctx;
   const { workspace_id } = actor;
+  const { totals } = sum;
   const body_hash = await sum.body_hash;
-  const journal = (await totals.series?.rows) ?? [];
-  const { accepted } = totals;
+  const journal = (await totals.journal) ?? [];
   const now = services.clock.now();
+  const receipt = { accepted: totals.accepted, events_dropped: sum.events_dropped };
   const touched = [...totals.lastUsed].filter(([key, at]) => at - (key.last_used_at ?? 0) >= TOUCH_EVERY_MS);
-  const earlier = await record(
+  const { charged, earlier } = await record(
     services,
     async (tx: Tx) => {
-      const row = { workspace_id, body_hash, accepted, events_dropped, created_at: now, since: now - DAY_MS };
-      if (!(await insertBatch.first(tx, row))) return batchReceipt.first(tx, { workspace_id, body_hash });
+      const charged = await charge(tx);
+      if (charged.exceeded) return { charged };
+      const row = { workspace_id, body_hash, ...receipt, created_at: now, since: now - DAY_MS };
+      if (!(await insertBatch.first(tx, row)))
+        return { charged, earlier: await batchReceipt.first(tx, { workspace_id, body_hash }) };
       await tx.upsertAdditive(usageDayUpsert, totals.days);
       await tx.upsertAdditive(tenantMonthUpsert, totals.months);
       await tx.upsertAdditive(telemetryDayUpsert, totals.reported);
+      await tx.upsertAdditive(lastUseUpsert, totals.lastUses);
+      await saveNetworks(tx, totals.networks);
       for (const data of journal)
         await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data });
       for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });
-      return undefined;
+      await moveUses(tx, workspace_id, touched);
+      return { charged };
     },
     { batch: true, owner: ownerOf(actor) },
   );
-  if (!earlier) for (const [key, at] of touched) key.last_used_at = at;
-  if (!earlier && totals.series) services.series.countIgnored(totals.series.ignored);
-  return receiptOf(earlier ?? { accepted, events_dropped });
+  const headers = budgetHeaders(services, actor, requireCharged(ctx, charged));
+  if (earlier) return { receipt: receiptOf(earlier), headers };
+  for (const [key, at] of touched) key.last_used_at = at;
+  services.series.countIgnored(totals.ignored);
+  return { receipt: receiptOf(receipt), headers };
 }
 
 function receiptOf({ accepted, events_dropped }: { accepted: number; events_dropped: number }): Receipt {

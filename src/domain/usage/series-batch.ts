@@ -3,6 +3,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { binOf } from "../../kernel/usage/latency.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
+import { JournalWriter, shardCount, shardOf } from "./series-journal.ts";
 
 export const MINUTE_MS = 60_000;
 const COST_MAX = 1000;
@@ -10,8 +11,7 @@ const TAGS_MAX = 4;
 const TAG_NAME = /^[a-z][a-z0-9_]{0,31}$/;
 const TAG_VALUE = /^[\x20-\x7e]{1,64}$/;
 const OUTCOME = /^[a-z][a-z0-9_]{0,63}$/;
-/** Sums in one row of the journal. Each becomes three to six rows of the rollups. */
-const ROW_SUMS_MAX = 250;
+const ALLOWED = "allowed";
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"]);
 
 /** The fields of an event that the series need. A malformed optional one is ignored: it never refuses a batch. */
@@ -34,35 +34,23 @@ type Cell = { requests: number; errors: number; units: number };
 /** `bins`: a bin and its count, one after the other. Most cells have few. */
 type TimedCell = Cell & { readonly bins: number[] };
 type TagCell = TimedCell & { readonly name: string; readonly value: string };
-type RouteCell = TimedCell & { readonly route: string | null; tags: Map<string, TagCell> | null };
+type RouteCell = TimedCell & {
+  readonly method: string;
+  readonly route: string | null;
+  tags: Map<string, TagCell> | null;
+};
 type Routes = Map<string | null, Map<string, RouteCell>>;
 type Place = {
   readonly project_id: string;
   readonly env: Env;
   readonly owners: Map<KeyOwner | string, OwnerCell>;
   readonly routes: Routes;
+  /** That of the last event: comparing a route takes less time than hashing it. */
+  lastRoute: RouteCell | undefined;
 };
 type OwnerCell = Cell & { readonly place: Place; readonly tenant_id: string | null; readonly key_id: string | null };
 /** The events of one minute with one outcome. */
 type Slice = { readonly minute: number; readonly outcome: string; readonly places: Place[] };
-
-/**
- * The data of a journal row. Texts are indexes into `texts`; -1 stands for none. Flat lists, because they are parsed fast:
- * `owners` has tenant, key, requests, errors and units of one after the other.
- */
-export type JournalData = { texts: string[]; slices: JournalSlice[] };
-export type JournalSlice = { minute: number; outcome: number; places: JournalPlace[] };
-export type JournalPlace = {
-  project: number;
-  env: number;
-  owners: number[];
-  /** Each: route, requests, errors, units, then bins and their counts. */
-  routes: number[][];
-  /** Each: route, name, value, requests, errors, units, then bins and their counts. */
-  tags: number[][];
-};
-/** Numbers of one owner. */
-export const OWNER_FIELDS = 5;
 
 export class SeriesBatch {
   readonly ignored: Record<IgnoredField, number> = { cost: 0, tags: 0 };
@@ -76,21 +64,26 @@ export class SeriesBatch {
     const errors = event.status >= 400 ? weight : 0;
     const units = allowed ? weight * (event.cost === undefined ? 1 : this.#cost(event.cost)) : 0;
     addTo(owner, weight, errors, units);
-    const route = routeCell(owner.place.routes, event);
+    const route = routeCell(owner.place, event);
     const bin = binOf(event.duration_ms);
-    addTimed(route, bin, { requests: weight, errors, units });
+    addTo(route, weight, errors, units);
+    addToBin(route, bin, weight);
     if (event.tags === undefined) return;
     for (const [name, value] of this.#tags(event.tags)) {
       const tag = tagCell((route.tags ??= new Map()), name, value);
-      addTimed(tag, bin, { requests: weight, errors, units });
+      addTo(tag, weight, errors, units);
+      addToBin(tag, bin, weight);
     }
   }
 
   /** The data of the batch's rows. Each sum is in one of them. */
   *encode(): Generator<string> {
-    const row = new JournalWriter();
-    for (const slice of this.#slices.values()) for (const place of slice.places) yield* encodePlace(row, slice, place);
-    if (!row.isEmpty) yield row.take();
+    const slices = [...this.#slices.values()];
+    const owners = slices.flatMap(({ places }) => places).reduce((sum, place) => sum + place.owners.size, 0);
+    const count = shardCount(owners);
+    const shards = Array.from({ length: count }, (_, i) => new JournalWriter(i / count));
+    for (const slice of slices) for (const place of slice.places) yield* encodePlace(shards, slice, place);
+    for (const row of shards) if (!row.isEmpty) yield row.take();
   }
 
   #slice(minute: number, outcome: string): Slice {
@@ -123,12 +116,14 @@ export class SeriesBatch {
 
 /** An event may omit the tenant of its key: then no tenant is charged, as in the monthly figures. */
 function ownerCell({ places }: Slice, event: SeriesEvent, key: KeyOwner | undefined): OwnerCell {
-  const { project_id, env, tenant_id = null } = event;
+  const { tenant_id = null } = event;
+  // A key's own ids are interned, so they are compared without looking at their characters.
+  const { project_id, env } = key ?? event;
   // The place of the last event is usually that of the next one.
   let place = places.at(-1);
   if (place?.project_id !== project_id || place.env !== env) {
     place = places.find((each) => each.project_id === project_id && each.env === env);
-    if (!place) places.push((place = { project_id, env, owners: new Map(), routes: new Map() }));
+    if (!place) places.push((place = newPlace(project_id, env)));
   }
   const id = key && tenant_id !== null ? key : `${tenant_id} ${key?.id}`;
   let owner = place.owners.get(id);
@@ -139,27 +134,34 @@ function ownerCell({ places }: Slice, event: SeriesEvent, key: KeyOwner | undefi
   return owner;
 }
 
-/** Yields the row whenever it is full. */
-function* encodePlace(row: JournalWriter, slice: Slice, place: Place): Generator<string> {
+function newPlace(project_id: string, env: Env): Place {
+  return { project_id, env, owners: new Map(), routes: new Map(), lastRoute: undefined };
+}
+
+/** Yields a row whenever it is full. Routes and tags are in those of the first shard. */
+function* encodePlace(shards: readonly JournalWriter[], slice: Slice, place: Place): Generator<string> {
   for (const { tenant_id, key_id, requests, errors, units } of place.owners.values()) {
+    const row = shards[shardOf(key_id, shards.length)] as JournalWriter;
     if (row.isFull) yield row.take();
     row.add(slice, place).owners.push(row.text(tenant_id), row.text(key_id), requests, errors, units);
   }
+  const row = shards[0] as JournalWriter;
   for (const methods of place.routes.values())
     for (const cell of methods.values()) {
       if (row.isFull) yield row.take();
-      row.add(slice, place).routes.push([row.text(cell.route), ...timed(cell)]);
+      const route = routeText(cell);
+      row.add(slice, place).routes.push([row.text(route), ...timed(cell)]);
       for (const tag of cell.tags?.values() ?? []) {
         if (row.isFull) yield row.take();
         const { tags } = row.add(slice, place);
-        tags.push([row.text(cell.route), row.text(tag.name), row.text(tag.value), ...timed(tag)]);
+        tags.push([row.text(route), row.text(tag.name), row.text(tag.value), ...timed(tag)]);
       }
     }
 }
 
 function outcomeOf(reason: string | null | undefined): string {
-  if ((reason ?? null) === null) return "allowed";
-  return OUTCOME.test(reason as string) ? (reason as string) : "other";
+  if ((reason ?? null) === null) return ALLOWED;
+  return OUTCOME.test(reason as string) && reason !== ALLOWED ? (reason as string) : "other";
 }
 
 function isTagValue(value: unknown): boolean {
@@ -172,9 +174,7 @@ function addTo(cell: Cell, requests: number, errors: number, units: number): voi
   cell.units += units;
 }
 
-function addTimed(cell: TimedCell, bin: number, { requests, errors, units }: Cell): void {
-  addTo(cell, requests, errors, units);
-  const { bins } = cell;
+function addToBin({ bins }: TimedCell, bin: number, requests: number): void {
   for (let i = 0; i < bins.length; i += 2)
     if (bins[i] === bin) {
       bins[i + 1] = (bins[i + 1] as number) + requests;
@@ -183,15 +183,19 @@ function addTimed(cell: TimedCell, bin: number, { requests, errors, units }: Cel
   bins.push(bin, requests);
 }
 
-function routeCell(routes: Routes, { method, route }: SeriesEvent): RouteCell {
+function routeCell(place: Place, { method, route }: SeriesEvent): RouteCell {
+  const { routes, lastRoute } = place;
+  if (lastRoute?.route === route && lastRoute.method === method) return lastRoute;
   let methods = routes.get(route);
   if (!methods) routes.set(route, (methods = new Map()));
   let cell = methods.get(method);
-  if (!cell) {
-    const text = route === null ? null : `${METHODS.has(method) ? method : "OTHER"} ${route}`;
-    methods.set(method, (cell = { route: text, tags: null, ...emptyTimed() }));
-  }
+  if (!cell) methods.set(method, (cell = { method, route, tags: null, ...emptyTimed() }));
+  place.lastRoute = cell;
   return cell;
+}
+
+function routeText({ method, route }: RouteCell): string | null {
+  return route === null ? null : `${METHODS.has(method) ? method : "OTHER"} ${route}`;
 }
 
 function tagCell(tags: Map<string, TagCell>, name: string, value: string): TagCell {
@@ -207,50 +211,4 @@ function emptyTimed(): TimedCell {
 
 function timed({ requests, errors, units, bins }: TimedCell): number[] {
   return [requests, errors, units, ...bins];
-}
-
-/** One row of the journal after the other. */
-class JournalWriter {
-  #slices: JournalSlice[] = [];
-  #texts: string[] = [];
-  #indexes = new Map<string, number>();
-  #sums = 0;
-  #last: { place: Place; encoded: JournalPlace } | undefined;
-
-  get isEmpty(): boolean {
-    return this.#sums === 0;
-  }
-
-  get isFull(): boolean {
-    return this.#sums >= ROW_SUMS_MAX;
-  }
-
-  /** Where the next sum goes. */
-  add({ minute, outcome }: Slice, place: Place): JournalPlace {
-    this.#sums++;
-    if (this.#last?.place === place) return this.#last.encoded;
-    const [project, env] = [this.text(place.project_id), this.text(place.env)];
-    const encoded: JournalPlace = { project, env, owners: [], routes: [], tags: [] };
-    this.#slices.push({ minute, outcome: this.text(outcome), places: [encoded] });
-    this.#last = { place, encoded };
-    return encoded;
-  }
-
-  text(text: string | null): number {
-    if (text === null) return -1;
-    let index = this.#indexes.get(text);
-    if (index === undefined) this.#indexes.set(text, (index = this.#texts.push(text) - 1));
-    return index;
-  }
-
-  /** The row's data. What is added next belongs to another row. */
-  take(): string {
-    const data: JournalData = { texts: this.#texts, slices: this.#slices };
-    this.#slices = [];
-    this.#texts = [];
-    this.#indexes = new Map();
-    this.#sums = 0;
-    this.#last = undefined;
-    return JSON.stringify(data);
-  }
 }

@@ -1,5 +1,6 @@
 // The buckets of a series: minutes, hours, UTC days, or the days of a time zone, which have 23, 24 or 25 hours.
 import { failField } from "../../kernel/errors.ts";
+import { isTimeZone } from "../../kernel/time-zones.ts";
 
 export const BUCKETS = ["minute", "hour", "day"] as const;
 export type Bucket = (typeof BUCKETS)[number];
@@ -24,13 +25,8 @@ export function calendarOf(bucket: Bucket, timeZone: string): Calendar {
 }
 
 export function requireTimeZone(name: string): void {
-  try {
-    // An offset such as +02:00 is no name.
-    if (/^[A-Za-z]/.test(name) && formatterOf(name)) return;
-  } catch {
-    // Unknown to the runtime.
-  }
-  throw failField("invalid_query", "time_zone", "must be an IANA time zone such as Europe/Berlin");
+  if (!isTimeZone(name))
+    throw failField("invalid_query", "time_zone", "must be an IANA time zone such as Europe/Berlin");
 }
 
 function formatterOf(timeZone: string): Intl.DateTimeFormat {

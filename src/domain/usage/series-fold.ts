@@ -11,16 +11,21 @@ import {
   journalSizes,
   lastGroupId,
   lockRollups,
+  nextJournalWorkspace,
   writeRollups,
   type RollupKey,
 } from "../../store/queries/series.ts";
+import { markHour } from "../../store/queries/metering.ts";
 import type { UsageGroup, UsageJournalRow, UsageRollupRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { Caps } from "./series-caps.ts";
 import { groupKey, HOUR_MINUTES, JournalSums, OTHER, type Part } from "./series-groups.ts";
+import type { JournalData } from "./series-journal.ts";
 import { Yields } from "./yields.ts";
 
+/** Workspaces and rows of one turn. */
+const WORKSPACES_MAX = 32;
 const JOURNAL_ROWS_MAX = 200;
 /** Of the journal, read at once unless a single row has more. */
 const JOURNAL_BYTES_MAX = 1024 * 1024;
@@ -36,15 +41,19 @@ class JournalMoved extends Error {}
 /** Scheduled job. Ends when the journal is empty. */
 export async function foldJournal(services: Services): Promise<void> {
   const yields = new Yields();
-  for (;;) {
-    const rows = await nextRows(services);
-    if (rows.length === 0) return;
+  for (let after = ""; ; ) {
+    const turn = await nextTurn(services, after);
+    if (turn.rows.length === 0 && after === "") return;
+    after = turn.last;
+    const rows = await decodeRows(turn.rows, yields);
     for (let done = 0; done < rows.length; ) {
       if (services.shutdown.signal.aborted) return;
       const sums = new JournalSums();
       const ids: string[] = [];
       while (done < rows.length && sums.rollups < ROLLUPS_MAX) {
-        const { id, workspace_id, data } = rows[done++] as UsageJournalRow;
+        // A shard that is begun in one transaction and ended in the next one has its rollups written twice.
+        if (sums.rollups > ROLLUPS_MAX / 2 && compareShards(rows[done - 1], rows[done]) !== 0) break;
+        const { id, workspace_id, data } = rows[done++] as DecodedRow;
         sums.add(workspace_id, data);
         ids.push(id);
         await yields.ifDue();
@@ -59,16 +68,50 @@ export async function foldJournal(services: Services): Promise<void> {
   }
 }
 
-/** The oldest rows of the journal: their sizes first, because together they may not fit into memory. */
-async function nextRows({ store }: Services): Promise<UsageJournalRow[]> {
-  const sizes = await journalSizes.all(store.read, { limit: JOURNAL_ROWS_MAX });
-  let [count, bytes] = [0, 0];
-  for (const each of sizes) {
-    bytes += each.bytes;
-    if (count > 0 && bytes > JOURNAL_BYTES_MAX) break;
-    count++;
+type Turn = { rows: UsageJournalRow[]; last: string };
+
+/** Rows of the workspaces behind `after`, a share of each: one that reports much does not delay the others. */
+async function nextTurn({ store: { read } }: Services, after: string): Promise<Turn> {
+  const workspaces: string[] = [];
+  for (let id: string | undefined = after; id !== undefined && workspaces.length < WORKSPACES_MAX; ) {
+    id = (await nextJournalWorkspace.first(read, { after: id }))?.id;
+    if (id !== undefined) workspaces.push(id);
   }
-  return count === 0 ? [] : journalRows.all(store.read, { last: sizes[count - 1]?.id ?? "", limit: count });
+  const share = Math.ceil(JOURNAL_ROWS_MAX / Math.max(1, workspaces.length));
+  const turn: Turn = { rows: [], last: "" };
+  let bytes = 0;
+  for (const workspace_id of workspaces) {
+    // Sizes first, because together the rows may not fit into memory.
+    const sizes = await journalSizes.all(read, { workspace_id, limit: share });
+    let count = 0;
+    for (const each of sizes) {
+      if (turn.rows.length + count > 0 && bytes + each.bytes > JOURNAL_BYTES_MAX) break;
+      bytes += each.bytes;
+      count++;
+    }
+    if (count === 0 && sizes.length > 0) break;
+    turn.rows.push(...(await journalRows.all(read, { workspace_id, limit: count })));
+    turn.last = workspace_id;
+  }
+  return turn;
+}
+
+type DecodedRow = Omit<UsageJournalRow, "data"> & { data: JournalData };
+
+/** By workspace and shard: neighbours change the same rollups. bench: ingest/series */
+async function decodeRows(rows: readonly UsageJournalRow[], yields: Yields): Promise<DecodedRow[]> {
+  const decoded: DecodedRow[] = [];
+  for (const row of rows) {
+    decoded.push({ ...row, data: JSON.parse(row.data) as JournalData });
+    await yields.ifDue();
+  }
+  return decoded.toSorted(compareShards);
+}
+
+function compareShards(a: DecodedRow | undefined, b: DecodedRow | undefined): number {
+  if (!a || !b) return 0;
+  if (a.workspace_id !== b.workspace_id) return a.workspace_id < b.workspace_id ? -1 : 1;
+  return (a.data.shard ?? 0) - (b.data.shard ?? 0);
 }
 
 type Fold = { ids: string[]; sums: JournalSums; yields: Yields };
@@ -93,6 +136,18 @@ async function fold(services: Services, tx: Tx, { ids, sums, yields }: Fold): Pr
   await rollups.moveKeys(caps);
   await caps.save();
   await rollups.write();
+  await markHours(tx, parts, services.clock.now());
+}
+
+/** The push looks at hours in which live tenants had requests. */
+async function markHours(tx: Tx, parts: readonly Part[], now: number): Promise<void> {
+  const hours = new Map<string, { hour: number; workspace_id: string }>();
+  for (const { hour, group } of parts) {
+    const { kind, env, tenant, workspace_id } = group;
+    if (kind === "tenant" && env === "live" && tenant !== "")
+      hours.set(`${hour} ${workspace_id}`, { hour, workspace_id });
+  }
+  for (const each of hours.values()) await markHour.run(tx, { ...each, now });
 }
 
 type Pending = RollupKey & { outcome: string; slots: Slots };

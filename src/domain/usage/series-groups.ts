@@ -2,7 +2,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { addSums, decodeBins, type Sums } from "../../kernel/usage/sums.ts";
 import type { UsageGroup } from "../../store/schema/tables.ts";
-import { OWNER_FIELDS, type JournalData, type JournalPlace } from "./series-batch.ts";
+import { OWNER_FIELDS, type JournalData, type JournalPlace } from "./series-journal.ts";
 
 export const HOUR_MINUTES = 60;
 /** Rows of the rollups that one outcome of a part changes, at most: minutes, hour and day. */
@@ -49,8 +49,7 @@ export class JournalSums {
     return this.#rollups;
   }
 
-  add(workspace_id: string, text: string): void {
-    const { texts, slices } = JSON.parse(text) as JournalData;
+  add(workspace_id: string, { texts, slices }: JournalData): void {
     const numbers = texts.map((each) => this.#numberOf(each));
     for (const { minute, outcome, places } of slices)
       for (const place of places) {

@@ -1,7 +1,8 @@
 // Deletes usage series that have expired: minutes, hours and days each after their own time.
+import { reapMeteredHours, reapUsageHours } from "../../store/queries/metering.ts";
 import { dropEmptyGroup, groupIdsAfter, lockRollups, reapRollups, reapSeenNames } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 import { BUCKET_MS } from "./series-buckets.ts";
 import { GRAIN } from "./series-fold.ts";
 import { DAYS_KEPT } from "./usage.ts";
@@ -34,5 +35,7 @@ export async function reapSeries(services: Services): Promise<void> {
     });
     after = groups.at(-1)?.id ?? after;
   }
+  await deleteInPieces(services, (tx, limit) => reapMeteredHours.run(tx, { before: before[GRAIN.hour], limit }));
+  await record(services, (tx) => reapUsageHours.run(tx, { before: before[GRAIN.hour] }));
   await record(services, (tx) => reapSeenNames.run(tx, { before: now - SEEN_KEPT_MS }));
 }

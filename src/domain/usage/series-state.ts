@@ -14,7 +14,7 @@ type Waiting = { workspace_id: string; start: () => void };
 export class SeriesState {
   readonly overflow: Record<OverflowKind, number> = { outcome: 0, route: 0, tag: 0, key: 0 };
   /** Malformed optional fields of events. */
-  readonly ignored: Record<string, number> = { cost: 0, tags: 0 };
+  readonly ignored: Record<string, number> = { cost: 0, tags: 0, network: 0, user_agent: 0 };
   keysMax = KEYS_MAX;
   readonly #running = new Map<string, number>();
   readonly #waiting: Waiting[] = [];

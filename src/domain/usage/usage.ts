@@ -10,7 +10,7 @@ import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
 import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces } from "../core/record.ts";
 import { listOf, type List } from "../core/list.ts";
 
 /** UTC days that are kept, of keys and of series. */
@@ -90,5 +90,6 @@ function viewTenantMonth(row: UsageTenantMonthRow) {
 
 /** Days are kept for 400 days, months forever. */
 export function reapUsage(services: Services): Promise<number> {
-  return record(services, (tx) => reapDays.run(tx, { before: dayOf(services.clock.now()) - DAYS_KEPT }));
+  const before = dayOf(services.clock.now()) - DAYS_KEPT;
+  return deleteInPieces(services, (tx, limit) => reapDays.run(tx, { before, limit }));
 }

@@ -1,6 +1,7 @@
 // Revokes the keys of a deleted project or tenant. A few keys are revoked in the transaction of the deletion. Many would hold
 // every other writer for its length: then that transaction only counts them and stores that they are revoked, which every
 // reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new snapshot.
+import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import {
   countWorkingKeys,
   dropCascade,
@@ -9,6 +10,7 @@ import {
   projectsWithKeysOf,
   revokeWorkingKeys,
   sizesOfWorkingKeys,
+  touchKeysOf,
   type KeyScope,
   type Revocation,
 } from "../../store/queries/cascades.ts";
@@ -70,13 +72,29 @@ async function scopesOf(
 }
 
 /** Whether so few keys that one commit may change them all. */
-export async function fitsOnePiece(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<boolean> {
+async function fitsOnePiece(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<boolean> {
   const sizes: number[] = [];
   for (const scope of scopes) {
     sizes.push(...(await sizesOfWorkingKeys(tx, scope, now, PIECE_KEYS + 1)));
     if (sizes.length > PIECE_KEYS) return false;
   }
   return sizes.reduce((sum, bytes) => sum + bytes, 0) <= PIECE_BYTES;
+}
+
+type TenantKeys = { workspace_id: string; tenant_id: string; projects: readonly string[] };
+
+/**
+ * Brings a change of a tenant to the nodes of its keys, whose rows stay as they are. Few keys are changes of the version; for
+ * many, nodes take a new snapshot.
+ */
+export async function raiseVersions(tx: Tx, keys: TenantKeys, now: number, uses = NO_CAPS): Promise<void> {
+  const { projects, ...tenant } = keys;
+  const scopes = projects.map((project_id) => ({ ...tenant, project_id }));
+  const forgetDeltas = !(await fitsOnePiece(tx, scopes, now));
+  for (const scope of scopes) {
+    const version = await tx.bump(scope.project_id, { forgetDeltas, uses });
+    if (!forgetDeltas) await touchKeysOf(tx, scope, version, now);
+  }
 }
 
 /** Scheduled job: marks what deletions have left, oldest deletion first, so that each key keeps its first reason. */

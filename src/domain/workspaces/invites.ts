@@ -31,11 +31,11 @@ import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
 import { countInviteMail } from "../mail/quotas.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
-import { readList } from "../core/list.ts";
+import { readList, type ListQuery } from "../core/list.ts";
 import { viewInvite } from "../core/views.ts";
 
 const INVITE_MS = 7 * 24 * 3_600_000;
-export const PENDING_INVITES_MAX = 500;
+const PENDING_INVITES_MAX = 500;
 
 export type NewInvite = { email: string; role: Role };
 
@@ -91,14 +91,14 @@ async function checkInvitable(tx: Tx, { workspace_id, email_key, created_at: now
   if ((pending?.n ?? 0) >= PENDING_INVITES_MAX) throw fail("quota_reached");
 }
 
-export async function listInvites(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
+export async function listInvites(ctx: Ctx<Vendor>, query: ListQuery) {
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
     ? positionAfter(ctx.actor, await inviteById.first(read, { workspace_id, id: query.after }))
     : null;
   const rows = (limit: number, last: PageKey | null) => listInviteRows(read, workspace_id, last ?? after, limit);
-  return readList(ctx.services, LIST_MAX, rows, viewInvite);
+  return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewInvite);
 }
 
 export function revokeInvite(ctx: Ctx<Vendor>, id: string) {

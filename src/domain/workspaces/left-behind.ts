@@ -29,7 +29,7 @@ export async function listLeftBehind(on: Reader, person: Person) {
   return viewLeftBehind(await leftBehind(on, person, SHOWN_MAX + 1));
 }
 
-export function viewLeftBehind({ keys, invites }: Left) {
+function viewLeftBehind({ keys, invites }: Left) {
   return {
     secret_keys: keys.slice(0, SHOWN_MAX).map((key) => ({
       id: key.id,

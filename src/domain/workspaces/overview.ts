@@ -1,4 +1,4 @@
-// The figures of a workspace's first page. Counts look at no more than ten thousand records.
+// The figures of a workspace's first page. Counts stop at ten thousand.
 import type { Env } from "../../kernel/credentials.ts";
 import { GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -9,24 +9,35 @@ import { workspaceById } from "../../store/queries/workspaces.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
-import { countKeys } from "../keys/search.ts";
+import { countActiveKeys } from "../search/key-counts.ts";
+import { countKeys } from "../search/keys.ts";
 import { countNodes } from "../policy/nodes.ts";
+import type { Overview } from "./overview-cache.ts";
 
 const COUNT_MAX = 10_000;
 
+export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined): Promise<Overview> {
+  const { services, actor } = ctx;
+  const env = requested ?? confinedTo(actor) ?? "live";
+  requireEnvAccess(actor, env);
+  // What a restricted key sees is its own, and not kept.
+  const seesAll = projectsOf(actor) === null && confinedTo(actor) === null;
+  const compute = (): Promise<Overview> => computeOverview(ctx, env);
+  return seesAll ? services.overviews.get(actor.workspace_id, env, compute) : compute();
+}
+
 /** The numbers of keys that `GET /v1/keys?state=…` lists. */
-export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined) {
+async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   const { read } = services.store;
-  const env = requested ?? confinedTo(actor) ?? "live";
-  requireEnvAccess(actor, env);
   const now = services.clock.now();
   const projects = projectsOf(actor);
-  const count = (state: "active" | "expiring" | "quarantined") => countKeys(ctx, env, state, COUNT_MAX);
+  const count = (state: "expiring" | "idle" | "quarantined") => countKeys(ctx, env, state, COUNT_MAX);
   const keys = {
-    active: await count("active"),
+    active: await countActiveKeys(ctx, env, COUNT_MAX),
     expiring: await count("expiring"),
+    idle: await count("idle"),
     quarantined: await count("quarantined"),
   };
   const workspace = await workspaceById.first(read, { id: workspace_id });
@@ -34,7 +45,7 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
   const first = await firstAllowedAt(read, { workspace_id, env, projects });
   const head = await headOf.first(read, { workspace_id });
   return {
-    object: "overview" as const,
+    object: "overview",
     env,
     generated_at: formatTimestamp(now),
     keys,

@@ -21,7 +21,7 @@ import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { quotaReached } from "../core/quota.ts";
-import { readList } from "../core/list.ts";
+import { readList, type ListQuery } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../core/scope-catalogue.ts";
 import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
@@ -89,14 +89,14 @@ export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   });
 }
 
-export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
+export async function listProjects(ctx: Ctx<Vendor>, query: ListQuery) {
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const named = query.after ? await projectPageKey.first(read, { workspace_id, id: query.after }) : undefined;
   const after = query.after ? positionAfter(ctx.actor, named && { ...named, project_id: named.id }) : null;
   const ids = projectsOf(ctx.actor);
   const rows = (limit: number, last: PageKey | null) => listProjectRows(read, workspace_id, last ?? after, limit, ids);
-  return readList(ctx.services, LIST_MAX, rows, viewProject);
+  return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewProject);
 }
 
 export async function showProject(ctx: Ctx<Vendor>, id: string) {

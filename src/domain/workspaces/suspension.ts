@@ -1,8 +1,7 @@
 // Suspending a tenant, which can be undone: none of its keys works until it is resumed, in every project and both environments,
-// those included that are minted meanwhile. The keys' rows do not change, so a large tenant costs no more than a small one:
-// nodes then take a new snapshot instead of a change per key.
+// those included that are minted meanwhile.
 import { CAP } from "../../kernel/policy/capabilities.ts";
-import { countWorkingKeys, projectsWithKeysOf, touchKeysOf, type KeyScope } from "../../store/queries/cascades.ts";
+import { countWorkingKeys, projectsWithKeysOf, type KeyScope } from "../../store/queries/cascades.ts";
 import { switchTenant } from "../../store/queries/tenants.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Vendor } from "../core/actor.ts";
@@ -11,7 +10,7 @@ import type { Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { viewTenant } from "../core/views.ts";
-import { fitsOnePiece } from "./cascades.ts";
+import { raiseVersions } from "./cascades.ts";
 import { liveTenant } from "./tenants.ts";
 
 /** `projects`: those whose nodes learn of it. */
@@ -47,7 +46,7 @@ function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (keys: numb
       return unchanged({ tenant: viewTenant(row), affected_keys, projects });
     const after = { ...row, ...state, updated_at: now };
     await switchTenant.run(tx, after);
-    await raiseVersions(tx, scopes, now);
+    await raiseVersions(tx, { workspace_id, tenant_id: id, projects }, now, CAP.disabled);
     return { value: { tenant: viewTenant(after), affected_keys, projects }, events: [event(affected_keys)] };
   });
 }
@@ -56,13 +55,4 @@ async function countAll(tx: Tx, scopes: readonly KeyScope[], now: number): Promi
   let sum = 0;
   for (const scope of scopes) sum += await countWorkingKeys(tx, scope, now);
   return sum;
-}
-
-/** Few keys are changes of the version; for many, nodes take a new snapshot. */
-async function raiseVersions(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<void> {
-  const forgetDeltas = !(await fitsOnePiece(tx, scopes, now));
-  for (const scope of scopes) {
-    const version = await tx.bump(scope.project_id, { forgetDeltas, uses: CAP.disabled });
-    if (!forgetDeltas) await touchKeysOf(tx, scope, version, now);
-  }
 }

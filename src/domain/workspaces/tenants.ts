@@ -1,5 +1,9 @@
 // Tenants: the customer organisations of the vendor.
+import { isDeepStrictEqual } from "node:util";
 import { fail, failField } from "../../kernel/errors.ts";
+import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
@@ -11,6 +15,7 @@ import {
   tenantPageKey,
   updateTenant,
 } from "../../store/queries/tenants.ts";
+import { countTenants } from "../../store/queries/plans.ts";
 import {
   releaseTenantSlot,
   releaseTestTenantSlot,
@@ -18,14 +23,21 @@ import {
   reserveTestTenantSlot,
 } from "../../store/queries/workspaces.ts";
 import { chargedEnvOf, type Vendor } from "../core/actor.ts";
+import { addressRuleOf, editedList, storedCidrs, type ListInput } from "../core/address-rules.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { quotaReached } from "../core/quota.ts";
-import { readList } from "../core/list.ts";
-import { viewTenant, type Meta } from "../core/views.ts";
-import { mayDefer, revokeKeysOf } from "./cascades.ts";
+import { versionGate } from "../core/version-gate.ts";
+import { readList, type ListQuery } from "../core/list.ts";
+import { indexTenant, reindexTenant } from "../search/changes.ts";
+import { viewTenant, type Meta, type Tenant } from "../core/views.ts";
+import { livePlan } from "../plans/plans.ts";
+import { needsOfList, needsOfQuotas } from "../policy/needs.ts";
+import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
+import { meterCaps, meterOf, storedQuotas, type GivenQuotas } from "../quotas/stored.ts";
+import { mayDefer, raiseVersions, revokeKeysOf } from "./cascades.ts";
 
 /** By the environment of the credentials that create tenants: those of test must not use up the places of live. */
 const SLOTS = {
@@ -40,7 +52,15 @@ export async function liveTenant(on: Reader, workspace_id: string, id: string): 
   return row;
 }
 
-export type NewTenant = { external_id: string; name?: string | undefined; meta?: Meta | undefined };
+/** Rules of the tenant's keys, as far as these have none of their own. Null: none of its own. */
+type TenantRules = {
+  plan_id?: string | null | undefined;
+  rate_limits?: RateLimit[] | null | undefined;
+  allowed_cidrs?: string[] | undefined;
+  ip_mode?: ListInput["ip_mode"];
+  quotas?: GivenQuotas;
+};
+export type NewTenant = TenantRules & { external_id: string; name?: string | undefined; meta?: Meta | undefined };
 
 export function newTenantRow({ services, actor }: Ctx<Vendor>, input: NewTenant): TenantRow {
   const now = services.clock.now();
@@ -57,22 +77,52 @@ export function newTenantRow({ services, actor }: Ctx<Vendor>, input: NewTenant)
     deleted_at: null,
     suspended_at: null,
     suspended_reason: null,
+    plan_id: input.plan_id ?? null,
+    rate_limits: input.rate_limits ? JSON.stringify(input.rate_limits) : null,
+    allowed_cidrs: storedCidrs(input.allowed_cidrs ?? []),
+    ip_mode: input.ip_mode ?? "enforce",
+    quotas: storedQuotas(input.quotas ?? null),
   };
 }
 
-export function tenantCreated({ id, external_id, name }: TenantRow): Event {
-  return { action: "tenant.created", target_id: id, payload: { external_id, name } };
+export function tenantCreated(row: TenantRow): Event {
+  const { external_id, name, plan_id, rate_limits, quotas } = viewTenant(row);
+  const rules = { ...(plan_id && { plan_id }), ...(rate_limits && { rate_limits }), ...(quotas && { quotas }) };
+  return { action: "tenant.created", target_id: row.id, payload: { external_id, name, ...rules } };
 }
 
-export function createTenant(ctx: Ctx<Vendor>, input: NewTenant) {
+export async function createTenant(ctx: Ctx<Vendor>, input: NewTenant): Promise<Tenant> {
   const { workspace_id } = ctx.actor;
+  const known = requireRulesKnown(ctx, input);
+  if (known) await known;
   const row = newTenantRow(ctx, input);
   const onConflict = () => failField("external_id_taken", "external_id", "is already in use");
   return mutate(ctx, { workspace_id, onConflict, batch: true }, async (tx) => {
+    if (row.plan_id !== null) await enterPlan(tx, row, row.plan_id);
     await reserveSlot(ctx, tx, row);
     await insertTenant.run(tx, row);
+    await indexTenant(tx, row);
     return { value: viewTenant(row), events: [tenantCreated(row)] };
   });
+}
+
+/** A process of an earlier release would not limit the keys of such a tenant. Null: nothing to wait for. */
+function requireRulesKnown({ services }: Ctx, rules: TenantRules): Promise<unknown> | null {
+  const checks = [
+    ...(rules.plan_id || rules.rate_limits ? [versionGate.assertKnownEverywhere(services, "plans")] : []),
+    ...(rules.allowed_cidrs?.length ? [versionGate.assertKnownEverywhere(services, "address lists")] : []),
+    ...(rules.quotas?.length ? [requireQuotasKnown(services, rules.quotas)] : []),
+  ];
+  return checks.length === 0 ? null : Promise.all(checks);
+}
+
+async function enterPlan(tx: Tx, { workspace_id }: TenantRow, plan_id: string): Promise<void> {
+  await livePlan(tx, workspace_id, plan_id);
+  await countTenants.run(tx, { workspace_id, id: plan_id, more: 1 });
+}
+
+async function leavePlan(tx: Tx, { workspace_id, plan_id: id }: TenantRow): Promise<void> {
+  if (id !== null) await countTenants.run(tx, { workspace_id, id, more: -1 });
 }
 
 export async function reserveSlot(ctx: Ctx, tx: Tx, { workspace_id, created_env }: TenantRow): Promise<void> {
@@ -80,39 +130,88 @@ export async function reserveSlot(ctx: Ctx, tx: Tx, { workspace_id, created_env 
   if ((await reserve.run(tx, { id: workspace_id, max })) === 0) throw quotaReached(ctx);
 }
 
-export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
+/** `ids`: the only ones to list. */
+export async function listTenants(ctx: Ctx<Vendor>, query: ListQuery & { ids?: readonly string[] | undefined }) {
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
     ? positionAfter(ctx.actor, await tenantPageKey.first(read, { workspace_id, id: query.after }))
     : null;
-  const rows = (limit: number, last: PageKey | null) => listTenantRows(read, workspace_id, last ?? after, limit);
-  return readList(ctx.services, LIST_MAX, rows, viewTenant);
+  const rows = (limit: number, last: PageKey | null) =>
+    listTenantRows(read, workspace_id, last ?? after, limit, query.ids ?? null);
+  return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewTenant);
 }
 
 export async function showTenant(ctx: Ctx<Vendor>, id: string) {
   return viewTenant(await liveTenant(ctx.services.store.read, ctx.actor.workspace_id, id));
 }
 
-export type TenantEdit = { name?: string | null | undefined; meta?: Meta | undefined };
+export type TenantEdit = TenantRules & { name?: string | null | undefined; meta?: Meta | undefined };
 
-export function editTenant(ctx: Ctx<Vendor>, id: string, edit: TenantEdit) {
+/** `projects`: those whose nodes learn of it. `needs`: without which nodes do not get the tenant's keys. */
+export type TenantChange = { tenant: Tenant; projects: string[]; needs: number };
+
+const REACHING_KEYS = ["plan_id", "rate_limits", "allowed_cidrs", "ip_mode", "quotas"] as const;
+
+export async function editTenant(ctx: Ctx<Vendor>, id: string, edit: TenantEdit): Promise<TenantChange> {
+  await requireRulesKnown(ctx, edit);
+  const change = await storeEdit(ctx, id, edit);
+  if (edit.plan_id !== undefined || edit.quotas !== undefined) ctx.services.quotas.definitions.changed();
+  return change;
+}
+
+function storeEdit(ctx: Ctx<Vendor>, id: string, edit: TenantEdit): Promise<TenantChange> {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveTenant(tx, workspace_id, id);
-    const after: TenantRow = {
-      ...row,
-      name: edit.name === undefined ? row.name : edit.name,
-      meta: edit.meta ? JSON.stringify(edit.meta) : row.meta,
-      updated_at: ctx.services.clock.now(),
-    };
-    const nameChange = changes({ name: row.name }, { name: after.name });
+    const now = ctx.services.clock.now();
+    const after = applyEdit(row, edit, now);
+    const differing = changes(auditable(row), auditable(after));
     const metaChanged = row.meta !== after.meta;
-    if (!nameChange && !metaChanged) return unchanged(viewTenant(row));
+    const reachesKeys = REACHING_KEYS.some((name) => edit[name] !== undefined);
+    const tenant = { workspace_id, tenant_id: id };
+    const projects = reachesKeys ? await projectsWithKeysOf(tx, { ...tenant, deleted: false }) : [];
+    const [before, then] = [await quotasOf(tx, row), await quotasOf(tx, after)];
+    const needs = needsOfList(after, after) | needsOfQuotas(then);
+    if (!differing && !metaChanged) return unchanged({ tenant: viewTenant(row), projects, needs });
+    if (after.plan_id !== row.plan_id) {
+      if (after.plan_id !== null) await enterPlan(tx, row, after.plan_id);
+      await leavePlan(tx, row);
+    }
     await updateTenant.run(tx, after);
-    const payload = { ...nameChange, ...(metaChanged && { meta: { changed: true } }) };
-    return { value: viewTenant(after), events: [{ action: "tenant.updated", target_id: id, payload }] };
+    await reindexTenant(tx, row, after);
+    const changesList = !isDeepStrictEqual(addressRuleOf(row, row), addressRuleOf(after, after));
+    const isOther = changesList || meterOf(before) !== meterOf(then);
+    if (isOther || (differing && ("plan_id" in differing || "rate_limits" in differing)))
+      await raiseVersions(tx, { ...tenant, projects }, now, (changesList ? CAP.cidr : NO_CAPS) | meterCaps(then));
+    const payload = { ...differing, ...(metaChanged && { meta: { changed: true } }) };
+    const value = { tenant: viewTenant(after), projects, needs };
+    return { value, events: [{ action: "tenant.updated", target_id: id, payload }] };
   });
+}
+
+/** Its own, or those of its plan. */
+async function quotasOf(tx: Tx, { workspace_id, plan_id, quotas }: TenantRow): Promise<string | null> {
+  return quotas ?? (plan_id === null ? null : (await livePlan(tx, workspace_id, plan_id)).quotas);
+}
+
+function applyEdit(row: TenantRow, edit: TenantEdit, now: number): TenantRow {
+  const { rate_limits: limits } = edit;
+  return {
+    ...row,
+    name: edit.name === undefined ? row.name : edit.name,
+    meta: edit.meta ? JSON.stringify(edit.meta) : row.meta,
+    plan_id: edit.plan_id === undefined ? row.plan_id : edit.plan_id,
+    rate_limits: limits === undefined ? row.rate_limits : limits && JSON.stringify(limits),
+    ...editedList(row, edit),
+    quotas: edit.quotas === undefined ? row.quotas : storedQuotas(edit.quotas),
+    updated_at: now,
+  };
+}
+
+function auditable(row: TenantRow) {
+  const { name, plan_id = null, rate_limits = null, allowed_cidrs, ip_mode, quotas = null } = viewTenant(row);
+  return { name, plan_id, rate_limits, allowed_cidrs, ip_mode, quotas };
 }
 
 /** Invalidates all embed tokens of the tenant issued so far, from their next request on. */
@@ -134,12 +233,13 @@ export async function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   const deferrable = await mayDefer(ctx.services);
   return mutate(ctx, { workspace_id }, async (tx) => {
-    const { created_env } = await liveTenant(tx, workspace_id, id);
+    const row = await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
     const deletion = { id, workspace_id, cause: "tenant_deleted", now, mayDefer: deferrable } as const;
     const revoked_keys = await revokeKeysOf(tx, deletion);
     await markTenantDeleted.run(tx, { workspace_id, id, now });
-    await SLOTS[created_env].release.run(tx, { id: workspace_id });
+    await leavePlan(tx, row);
+    await SLOTS[row.created_env].release.run(tx, { id: workspace_id });
     return {
       value: { object: "tenant" as const, id, deleted: true as const, revoked_keys },
       events: [{ action: "tenant.deleted", target_id: id, payload: { revoked_keys } }],

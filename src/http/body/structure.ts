@@ -1,7 +1,7 @@
 // Measures JSON before it is parsed: parsing deep or wide JSON blocks the event loop for seconds, and costs far more memory
 // than its text. Only what precedes the first syntax error needs to be right, as parsing stops there.
 
-export const DEPTH_MAX = 32;
+const DEPTH_MAX = 32;
 
 const OPENING = 1;
 const CLOSING = 2;
@@ -15,6 +15,13 @@ for (const byte of Buffer.from("[{")) KINDS[byte] = OPENING;
 for (const byte of Buffer.from("]}")) KINDS[byte] = CLOSING;
 for (const byte of Buffer.from(",:")) KINDS[byte] = SEPARATOR;
 KINDS[QUOTE] = QUOTE;
+
+/** Whether one of the four bytes of `word` is a quote or a backslash: whether `word` xor four of them has a zero byte. */
+function hasStringEnd(word: number): boolean {
+  const quotes = word ^ 0x22222222;
+  const backslashes = word ^ 0x5c5c5c5c;
+  return ((((quotes - 0x01010101) & ~quotes) | ((backslashes - 0x01010101) & ~backslashes)) & 0x80808080) !== 0;
+}
 
 export class JsonStructure {
   /** How many structural characters may still come. */
@@ -34,16 +41,20 @@ export class JsonStructure {
     let depth = this.#depth;
     let inString = this.#inString;
     let at = this.#escaped ? 1 : 0;
-    while (at < bytes.length) {
-      let byte = bytes[at++] as number;
+    const { length } = bytes;
+    const words = new DataView(bytes.buffer, bytes.byteOffset, length);
+    while (at < length) {
       if (inString) {
+        // Most of a batch is in strings: four bytes at a time take half of one by one. bench: ingest/batch
+        while (at + 4 <= length && !hasStringEnd(words.getInt32(at, true))) at += 4;
+        let byte = bytes[at++] as number;
         // A loop, because a search for the quote would start again behind each escaped one.
-        while (byte !== QUOTE && byte !== BACKSLASH && at < bytes.length) byte = bytes[at++] as number;
+        while (byte !== QUOTE && byte !== BACKSLASH && at < length) byte = bytes[at++] as number;
         if (byte === QUOTE) inString = false;
         else if (byte === BACKSLASH) at++;
         continue;
       }
-      const kind = KINDS[byte];
+      const kind = KINDS[bytes[at++] as number];
       if (kind === 0) continue;
       if (kind === QUOTE) inString = true;
       else if (--left < 0) return false;
@@ -53,7 +64,7 @@ export class JsonStructure {
     this.#left = left;
     this.#depth = depth;
     this.#inString = inString;
-    this.#escaped = at > bytes.length;
+    this.#escaped = at > length;
     return true;
   }
 }

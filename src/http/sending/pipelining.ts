@@ -1,16 +1,23 @@
 // One request of a connection runs at a time; those that its client has sent meanwhile wait, and beyond a few of them the
 // socket is not read. Owners take turns with what is ready to run.
-// Caution: a socket is read in pieces of 64 KiB, and every request of a piece is parsed before the reading stops.
+// Caution: a socket is read in pieces of 64 KiB, which hold up to 2,000 requests, and node parses every request of a piece
+// before the reading stops. So a connection is closed where too many wait, and the remainder of its piece is not parsed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ownerOf, type Actor } from "../../domain/core/actor.ts";
+import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { networkOwner, type Owner } from "../../fairness/owners.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import { isProbe } from "../overload-guard.ts";
+import { stopParsing } from "./stop-parsing.ts";
 
 /** Requests of one connection that may wait while its socket is read. */
 const WAITING_MAX = 16;
+/** Requests of one connection that may wait at all; beyond that it is closed. */
+const PIPELINED_MAX = 100;
+/** What reading a connection is charged to its owner: about 25 requests are parsed in that time. */
+const READ_MS = 0.5;
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -19,19 +26,25 @@ export type PipeliningOptions = {
   /** Counts the requests that wait behind another of their connection. */
   ledger: Ledger;
   addressOf: (request: Pick<IncomingMessage, "socket" | "headers">) => string;
-  /** Answers a request that may not wait. */
+  /** The owner of the request's credential where that was valid a moment ago, on any connection. */
+  knownOwner: (req: IncomingMessage) => Owner | undefined;
+  /** Answers a request that may not wait, or no longer; closes the connection where `res.shouldKeepAlive` is false. */
   refuse: (res: ServerResponse) => void;
 };
 
-type Waiting = { readonly req: IncomingMessage; readonly res: ServerResponse; readonly owner: Owner };
+type Waiting = { readonly req: IncomingMessage; readonly res: ServerResponse; readonly line: Line };
 
 const LINE = Symbol("line");
 type LineSocket = Socket & { [LINE]?: Line };
 
 export function inTurn(options: PipeliningOptions, next: Listener): Listener {
+  const waiting = new FairSet<Waiting>(options.ledger, (displaced) => {
+    displaced.line.drop(displaced);
+    options.refuse(displaced.res);
+  });
   return (req, res) => {
     const socket = req.socket as LineSocket;
-    socket[LINE] ??= new Line(socket, options, next);
+    socket[LINE] ??= new Line(socket, options, waiting, next);
     socket[LINE].accept(req, res);
   };
 }
@@ -49,15 +62,22 @@ class Line {
   readonly #socket: Socket;
   readonly #options: PipeliningOptions;
   readonly #next: Listener;
+  /** Of all connections. */
+  readonly #allWaiting: FairSet<Waiting>;
   readonly #waiting: Waiting[] = [];
   #authorization: string | undefined;
+  /** Whose turns the last request has used. */
+  #lastOwner: Owner | undefined;
+  #bytesRead = -1;
   #isRunning = false;
   #isHeld = false;
   #isWatched = false;
+  #isClosing = false;
 
-  constructor(socket: Socket, options: PipeliningOptions, next: Listener) {
+  constructor(socket: Socket, options: PipeliningOptions, allWaiting: FairSet<Waiting>, next: Listener) {
     this.#socket = socket;
     this.#options = options;
+    this.#allWaiting = allWaiting;
     this.#next = next;
   }
 
@@ -71,10 +91,19 @@ class Line {
     const { authorization } = req.headers;
     if (authorization !== this.#authorization) {
       this.#authorization = authorization;
-      this.owner = undefined;
+      this.owner = authorization === undefined ? undefined : this.#options.knownOwner(req);
     }
-    if (authorization === undefined && isProbe(req)) return this.#start(req, res);
-    this.#options.turns.run(this.#ownerFor(req), () => this.#start(req, res));
+    if (authorization === undefined && isProbe(req) && this.#arrivedAlone()) return this.#start(req, res);
+    this.#lastOwner = this.#ownerFor(req);
+    this.#options.turns.run(this.#lastOwner, () => this.#start(req, res));
+  }
+
+  /** Monitors do not pipeline: only the first of several probes that arrive together is served at once. */
+  #arrivedAlone(): boolean {
+    const { bytesRead } = this.#socket;
+    if (bytesRead === this.#bytesRead) return false;
+    this.#bytesRead = bytesRead;
+    return true;
   }
 
   #ownerFor(req: IncomingMessage): Owner {
@@ -84,38 +113,74 @@ class Line {
   #start(req: IncomingMessage, res: ServerResponse): void {
     if (this.#socket.destroyed) return; // and nothing behind it will run
     this.#next(req, res);
-    if (res.writableEnded && this.#waiting.length === 0) this.#isRunning = false;
+    if (res.writableEnded && this.#waiting.length === 0) this.#rest();
     else res.once("finish", () => this.#runNext());
   }
 
   #runNext(): void {
     const next = this.#waiting.shift();
-    if (!next) {
-      this.#isRunning = false;
-      return;
-    }
-    this.#options.ledger.release(next.owner);
-    if (this.#isHeld && this.#waiting.length <= WAITING_MAX) {
-      this.#isHeld = false;
-      this.#socket.resume();
-    }
+    if (!next) return this.#rest();
+    this.#allWaiting.delete(next);
+    if (this.#waiting.length <= WAITING_MAX) this.#resume();
     this.#run(next.req, next.res);
   }
 
+  /**
+   * Everything is answered. A client that pipelines sends its next requests now, and those of a flood on many connections
+   * would all be parsed before anything else runs: a connection of an owner that has to wait is read in its turn.
+   */
+  #rest(): void {
+    this.#isRunning = false;
+    if (!this.#isWatched) return;
+    const owner = this.owner ?? this.#lastOwner;
+    const { turns } = this.#options;
+    if (!owner || this.#isClosing || !turns.mustWait(owner)) return this.#resume();
+    this.#hold();
+    turns.run(owner, () => {
+      turns.charge(owner, READ_MS);
+      this.#resume();
+    });
+  }
+
+  #hold(): void {
+    this.#isHeld = true;
+    this.#socket.pause();
+  }
+
+  #resume(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    this.#socket.resume();
+  }
+
+  /** Another owner's request takes its place. */
+  drop(waiting: Waiting): void {
+    const at = this.#waiting.indexOf(waiting);
+    if (at >= 0) this.#waiting.splice(at, 1);
+  }
+
   #wait(req: IncomingMessage, res: ServerResponse): void {
-    const { ledger, refuse } = this.#options;
-    const owner = this.#ownerFor(req);
-    if (!ledger.hasRoom(owner)) {
-      ledger.countRefusal(owner);
-      return refuse(res);
-    }
+    if (this.#isClosing) return;
     if (!this.#isWatched) this.#watch();
-    ledger.take(owner);
-    this.#waiting.push({ req, res, owner });
-    if (this.#waiting.length > WAITING_MAX) {
-      this.#isHeld = true;
-      this.#socket.pause();
-    }
+    const waiting = { req, res, line: this };
+    const owner = this.#ownerFor(req);
+    if (this.#waiting.length >= PIPELINED_MAX) this.#options.ledger.countRefusal(owner);
+    else if (this.#allWaiting.add(owner, waiting)) return this.#enter(waiting);
+    this.#close(res);
+  }
+
+  #enter(waiting: Waiting): void {
+    this.#waiting.push(waiting);
+    if (this.#waiting.length > WAITING_MAX) this.#hold();
+  }
+
+  /** Refuses a request, and drops what follows it: refusing those one by one would cost more than serving them. */
+  #close(res: ServerResponse): void {
+    this.#isClosing = true;
+    stopParsing(this.#socket);
+    this.#resume(); // to see a disconnect
+    res.shouldKeepAlive = false;
+    this.#options.refuse(res);
   }
 
   #watch(): void {
@@ -123,7 +188,7 @@ class Line {
     // Node resumes the socket after each request that it has parsed.
     this.#socket.on("resume", () => this.#isHeld && this.#socket.pause());
     this.#socket.once("close", () => {
-      for (const { owner } of this.#waiting.splice(0)) this.#options.ledger.release(owner);
+      for (const waiting of this.#waiting.splice(0)) this.#allWaiting.delete(waiting);
     });
   }
 }

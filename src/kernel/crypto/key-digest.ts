@@ -8,7 +8,7 @@ import { OWN_PREFIX } from "../key-prefixes.ts";
 import { CRC_TABLE } from "./crc32.ts";
 import { BLOCK as W, compressBlock, resetDigest } from "./sha256-block.ts";
 
-export const KEY_LENGTH = 48;
+const KEY_LENGTH = 48;
 const CRC_CHARS = 8;
 /** Body and CRC. */
 const SECRET_CHARS = 32 + CRC_CHARS;

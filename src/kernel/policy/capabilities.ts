@@ -2,11 +2,14 @@
 // would be ignored by a library of an earlier release. A node therefore announces what it enforces (`caps`), and the server
 // withholds a key from every node that cannot enforce all of it. A set of capabilities is a bit mask; the bits are stored.
 
-/** cidr: address lists. disabled: refuses disabled keys as such. formats: key prefixes other than `kr`. In sorted order. */
-export const CAPABILITIES = ["cidr", "disabled", "formats"] as const;
+/**
+ * cidr: address lists. disabled: refuses disabled keys as such. formats: key prefixes other than `kr`. quotas: charges the
+ * quotas of metered keys. In sorted order.
+ */
+export const CAPABILITIES = ["cidr", "disabled", "formats", "quotas"] as const;
 export type Capability = (typeof CAPABILITIES)[number];
 
-export const CAP = { cidr: 1, disabled: 2, formats: 4 } as const satisfies Record<Capability, number>;
+export const CAP = { cidr: 1, disabled: 2, formats: 4, quotas: 8 } as const satisfies Record<Capability, number>;
 export const NO_CAPS = 0;
 
 const TOKEN = /^[a-z][a-z0-9_]{0,31}$/;

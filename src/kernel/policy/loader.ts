@@ -7,7 +7,8 @@ import { KeyFormats, OWN_FORMATS } from "../crypto/key-digest.ts";
 import { PREFIX_FORM } from "../key-prefixes.ts";
 import { EXPIRY, KEY_ID, KeyTable, PROFILE, ROW, TENANT } from "./key-table.ts";
 import { RULE_ID, type RateLimit } from "../ratelimit/rule.ts";
-import { type Disabled, Policy, profileKey } from "./policy.ts";
+import { CIDRS_MAX, cidrProblems, IP_MODES, type IpMode } from "../network/cidr.ts";
+import { Policy, profileKey, type Restrictions } from "./policy.ts";
 import { ProfileCache } from "./profile-cache.ts";
 import { parseTimestamp } from "../timestamps.ts";
 import { digestToWords, uuidToWords } from "../crypto/word-codec.ts";
@@ -140,7 +141,7 @@ function checkChange(change: unknown, env: Env | null): void {
   if (raw["change"] !== "upsert") throw new PolicyError("A change has an unknown kind.");
   readScopes(raw["scopes"]);
   readRules(raw["rate_limits"]);
-  readDisabled(raw["disabled"]);
+  readRestrictions(raw);
 }
 
 function applyChange(policy: Policy, change: Json): void {
@@ -237,14 +238,23 @@ function twoDigits(text: string, at: number): number {
 
 function acquireProfile(policy: Policy, raw: Json): number {
   const rules = readRules(raw["rate_limits"]);
-  const key = profileKey(raw["env"] === "test", readScopes(raw["scopes"]), rules, readDisabled(raw["disabled"]));
+  const key = profileKey(raw["env"] === "test", readScopes(raw["scopes"]), rules, readRestrictions(raw));
   return policy.profiles.acquire(key);
 }
 
-function readDisabled(raw: unknown): Disabled {
-  if (raw === undefined) return null;
-  if (raw !== "key" && raw !== "tenant") throw new PolicyError("A key is disabled in an unknown way.");
-  return raw;
+/** Null where the key has none, as most keys. */
+function readRestrictions({ disabled, metered, allowed_cidrs: cidrs, ip_mode }: Json): Restrictions | null {
+  if (disabled === undefined && metered === undefined && cidrs === undefined) return null;
+  if (metered !== undefined && metered !== true) throw new PolicyError("A key is metered in an unknown way.");
+  if (disabled !== undefined && disabled !== "key" && disabled !== "tenant")
+    throw new PolicyError("A key is disabled in an unknown way.");
+  const restrictions: Restrictions = { ...(disabled && { disabled }), ...(metered && { metered }) };
+  if (cidrs === undefined) return restrictions;
+  const isList = Array.isArray(cidrs) && cidrs.length > 0 && cidrs.length <= CIDRS_MAX;
+  if (!isList || !cidrs.every((cidr) => typeof cidr === "string") || cidrProblems(cidrs).length > 0)
+    throw new PolicyError("A list of networks is malformed.");
+  if (!IP_MODES.includes(ip_mode as IpMode)) throw new PolicyError("A list of networks has an unknown mode.");
+  return { ...restrictions, cidrs: cidrs.join(","), ...(ip_mode === "report" && { report: true }) };
 }
 
 function readScopes(raw: unknown): string[] {

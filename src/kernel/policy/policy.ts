@@ -7,6 +7,8 @@ import { DIGEST } from "../crypto/sha256-block.ts";
 import { Interner } from "./interner.ts";
 import type { Env } from "../credentials.ts";
 import { EXPIRY, KeyTable, PROFILE } from "./key-table.ts";
+import { AddressList } from "../network/address-list.ts";
+import type { IpMode } from "../network/cidr.ts";
 import type { RateLimit } from "../ratelimit/rule.ts";
 import { TenantTable } from "./tenant-table.ts";
 
@@ -22,6 +24,11 @@ export type KeyEntry = {
   rate_limits: RateLimit[];
   /** The key, or its tenant, is disabled. */
   disabled?: "key" | "tenant";
+  /** The networks that it may be used from, with `ip_mode`; absent: any. */
+  allowed_cidrs?: string[];
+  ip_mode?: IpMode;
+  /** A quota applies to it. */
+  metered?: true;
 };
 
 export type PolicyHead = {
@@ -83,7 +90,16 @@ function internalize(text: string): string {
 }
 
 export const NO_SCOPES = new ScopeSet([]);
-const NO_PROFILE: Profile = Object.freeze({ test: false, scopes: NO_SCOPES, rules: Object.freeze([]), disabled: null });
+const NO_RULES: readonly RateLimit[] = Object.freeze([]);
+const NO_PROFILE: Profile = Object.freeze({
+  test: false,
+  scopes: NO_SCOPES,
+  rules: NO_RULES,
+  disabled: null,
+  addresses: null,
+  isEnforced: false,
+  metered: false,
+});
 
 export class Policy {
   readonly workspaceId: string;
@@ -113,37 +129,75 @@ export type Profile = {
   readonly scopes: ScopeSet;
   readonly rules: readonly RateLimit[];
   readonly disabled: Disabled;
+  /** Where the key may be used from; null: anywhere. */
+  readonly addresses: AddressList | null;
+  /** Whether other addresses are refused, and not only reported. */
+  readonly isEnforced: boolean;
+  /** Whether a quota applies, so that requests must be charged to it. */
+  readonly metered: boolean;
 };
 export type Disabled = "key" | "tenant" | null;
+
+/** What a key is refused for. Each is absent where it does not apply. `cidrs` are joined by commas. */
+export type Restrictions = { disabled?: "key" | "tenant"; metered?: true; cidrs?: string; report?: true };
+const RESTRICTIONS = ["disabled", "metered", "cidrs", "report"];
 
 /** The string under which a profile is interned: every field, in a fixed order. Restrictions are last, if there are any. */
 export function profileKey(
   test: boolean,
   scopes: readonly string[],
   rules: readonly RateLimit[],
-  disabled: Disabled,
+  restrictions: Restrictions | null,
 ): string {
   const rows = rules.map((rule) => [rule.id, rule.limit, rule.window_ms, rule.algorithm, rule.scope]);
-  return JSON.stringify(disabled ? [test, scopes, rows, { disabled }] : [test, scopes, rows]);
+  return JSON.stringify(restrictions ? [test, scopes, rows, restrictions] : [test, scopes, rows]);
 }
 
 type RuleRow = [string, number, number, RateLimit["algorithm"], RateLimit["scope"]];
 
+/** Throws for a restriction that is not known: a cache file may come from a later library. */
 function parseProfile(key: string): Profile {
-  const [test, scopes, rows, { disabled } = { disabled: null }] = JSON.parse(key) as [
-    boolean,
-    string[],
-    RuleRow[],
-    { disabled: Disabled }?,
-  ];
+  const [test, scopes, rows, restrictions = {}] = JSON.parse(key) as [boolean, string[], RuleRow[], Restrictions?];
+  for (const name of Object.keys(restrictions))
+    if (!RESTRICTIONS.includes(name)) throw new TypeError("A profile has an unknown restriction.");
+  const { disabled = null, metered = false, cidrs, report } = restrictions;
+  const addresses = cidrs === undefined ? null : new AddressList(cidrs.split(","));
+  const granted = grants(scopes, rows);
+  const isEnforced = report !== true;
+  return Object.freeze({
+    test,
+    scopes: granted.scopes,
+    rules: granted.rules,
+    disabled,
+    metered,
+    addresses,
+    isEnforced,
+  });
+}
+
+type Grants = Pick<Profile, "scopes" | "rules">;
+const GRANTS_MAX = 1000;
+const knownGrants = new Map<string, Grants>();
+
+/** Scopes and rules, shared by profiles that differ in their restrictions. bench: verify/address-list-memory */
+function grants(scopes: readonly string[], rows: readonly RuleRow[]): Grants {
+  const key = JSON.stringify([scopes, rows]);
+  const known = knownGrants.get(key);
+  if (known) return known;
   const rules = rows.map(([id, limit, window_ms, algorithm, scope]) =>
     Object.freeze({ id, limit, window_ms, algorithm, scope }),
   );
-  return Object.freeze({ test, scopes: new ScopeSet(scopes), rules: Object.freeze(rules), disabled });
+  const made = {
+    scopes: scopes.length === 0 ? NO_SCOPES : new ScopeSet(scopes),
+    rules: rules.length === 0 ? NO_RULES : Object.freeze(rules),
+  };
+  if (knownGrants.size >= GRANTS_MAX) knownGrants.clear();
+  knownGrants.set(key, made);
+  return made;
 }
 
 /** Of a key that the policy has, but does not admit. */
-export type Refusal = "expired" | "tenant_suspended" | "key_disabled" | "insufficient_scope";
+export type Refusal = "expired" | "tenant_suspended" | "key_disabled" | "ip_not_allowed" | "insufficient_scope";
 export type Outcome = "valid" | "malformed" | "other_env" | "no_policy" | "unknown" | Refusal;
 
 /** Output of `decide` beside the outcome. */
@@ -155,16 +209,22 @@ export class Decision {
   expiry = Number.POSITIVE_INFINITY;
   profile: Profile = NO_PROFILE;
   missing: readonly string[] = [];
+  /** The key has a list of networks, and the client's address is in none of them or not known. */
+  outside = false;
+  /** The client's address; only where `outside`. */
+  address: string | null = null;
 
   get env(): Env {
     return this.test ? "test" : "live";
   }
 }
 
+/** The client's address, or how to find it: only a key with a list of networks needs it. */
+export type AddressSource = string | null | (() => string | null);
+
 /**
  * Judges the key in `text` from `offset` to its end, for an environment (null = either). `formats` are the policy's, or what
- * is known of them without a policy. Reads the clock only for a key
- * that expires: it costs as much as the lookup.
+ * is known of them without a policy. Reads the clock only for a key that expires: it costs as much as the lookup.
  */
 export function decide(
   into: Decision,
@@ -175,7 +235,9 @@ export function decide(
   offset: number,
   required: readonly string[],
   now: () => number,
+  address: AddressSource = null,
 ): Outcome {
+  into.outside = false;
   const kind = digestApiKey(text, offset, formats);
   if (kind === NOT_A_KEY) return "malformed";
   const test = kind === TEST_KEY;
@@ -193,9 +255,17 @@ export function decide(
   into.profile = profile;
   if (into.expiry !== Number.POSITIVE_INFINITY && !(now() < into.expiry)) return "expired";
   if (profile.disabled !== null) return profile.disabled === "tenant" ? "tenant_suspended" : "key_disabled";
+  if (profile.addresses !== null && !mayUse(into, profile, address)) return "ip_not_allowed";
   for (let i = 0; i < required.length; i++)
     if (!profile.scopes.has(required[i] as string)) return denyForScopes(into, required);
   return "valid";
+}
+
+function mayUse(into: Decision, { addresses, isEnforced }: Profile, address: AddressSource): boolean {
+  const from: unknown = typeof address === "function" ? address() : address;
+  into.address = typeof from === "string" ? from : null;
+  into.outside = into.address === null || addresses?.includes(into.address) !== true;
+  return !into.outside || !isEnforced;
 }
 
 function denyForScopes(into: Decision, required: readonly string[]): Outcome {

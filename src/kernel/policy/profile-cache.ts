@@ -31,9 +31,18 @@ function sameProfile(kept: Json, raw: Json): boolean {
   const scopes = kept["scopes"] as unknown[];
   const others = raw["scopes"];
   if (!Array.isArray(others) || others.length !== scopes.length || kept["env"] !== raw["env"]) return false;
-  if (kept["disabled"] !== raw["disabled"]) return false;
+  if (kept["metered"] !== raw["metered"]) return false;
+  if (kept["disabled"] !== raw["disabled"] || kept["ip_mode"] !== raw["ip_mode"]) return false;
+  if (kept["allowed_cidrs"] !== raw["allowed_cidrs"] && !sameTexts(kept["allowed_cidrs"], raw["allowed_cidrs"]))
+    return false;
   for (let i = 0; i < scopes.length; i++) if (scopes[i] !== others[i]) return false;
   return sameRules(kept["rate_limits"] as Json[], raw["rate_limits"]);
+}
+
+function sameTexts(kept: unknown, raw: unknown): boolean {
+  if (!Array.isArray(kept) || !Array.isArray(raw) || raw.length !== kept.length) return false;
+  for (let i = 0; i < kept.length; i++) if (kept[i] !== raw[i]) return false;
+  return true;
 }
 
 function sameRules(kept: Json[], raw: unknown): boolean {

@@ -6,7 +6,7 @@ const RATIO = 1.2;
 const MIN_MS = 0.01;
 const PER_LOG = 1 / Math.log(RATIO);
 /** Of 10 minutes. */
-export const BIN_MAX = Math.ceil(Math.log(600_000 / MIN_MS) * PER_LOG);
+const BIN_MAX = Math.ceil(Math.log(600_000 / MIN_MS) * PER_LOG);
 
 export function binOf(durationMs: number): number {
   if (durationMs <= MIN_MS) return 0;

@@ -51,7 +51,7 @@ export function decodeSlots(text: string): Slots {
   return slots;
 }
 
-export function encodeBins(bins: Bins): number[] {
+function encodeBins(bins: Bins): number[] {
   return [...bins].toSorted(([a], [b]) => a - b).flat();
 }
 

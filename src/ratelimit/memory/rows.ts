@@ -15,12 +15,12 @@ const META = 3;
 export const RULE = 4;
 /** The next row with the same hash; in a free place, the next free one. */
 export const CHAIN = 5;
-export const SUBJECT = 6;
+const SUBJECT = 6;
 export const PREV = 10;
 export const NEXT = 11;
 const SECOND = 12;
 const CELL = 13;
-export const STRIDE = 40;
+const STRIDE = 40;
 const FIRST_CELLS = STRIDE - CELL;
 // Places are allocated in chunks: doubling one array could copy a quarter of a gigabyte within one request.
 const CHUNK_BITS = 10;

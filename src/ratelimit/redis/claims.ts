@@ -7,6 +7,7 @@ import { Cluster, type Redis } from "ioredis";
 import { fail } from "../../kernel/errors.ts";
 import {
   LOCK_MS,
+  RECORDS_MAX,
   STORED_BYTES_MAX,
   type Claim,
   type ClaimResult,
@@ -34,6 +35,7 @@ export type RedisClaimsOptions = {
   /** Tests only: a clock instead of Redis'. */
   now?: () => number;
   storedBytesMax?: number;
+  recordsMax?: number;
 };
 
 export class RedisClaims implements ClaimStore {
@@ -90,11 +92,12 @@ export class RedisClaims implements ClaimStore {
   }
 
   async claim(scope: ClaimScope, { fingerprint, token_hash, ttl_ms }: Claim): Promise<ClaimResult> {
-    const args = [fingerprint, token_hash, LOCK_MS, Math.max(ttl_ms, LOCK_MS)];
+    const max = this.#options.recordsMax ?? RECORDS_MAX;
+    const args = [fingerprint, token_hash, LOCK_MS, Math.max(ttl_ms, LOCK_MS), max];
     const [state, ...rest] = await this.#run(CLAIM, scope, args);
     if (state === "execute") return { state, stolen: rest[0] === "1" };
     if (state === "in_progress") return { state, lease_left_ms: Number(rest[0]) };
-    if (state === "mismatch") return { state };
+    if (state === "mismatch" || state === "full") return { state };
     if (state !== "replay") throw fail("unavailable", { retryAfterSeconds: 1 });
     const [status, stored, sealed = ""] = rest;
     return {
@@ -144,12 +147,10 @@ export class RedisClaims implements ClaimStore {
     }
   }
 
-  /**
-   * The record, the workspace's stored bytes, and the expiry of each stored response. One hash tag: one cluster node.
-   */
+  /** The record, and of its cell the stored bytes and the expiry of each record. One hash tag: one cluster node. */
   #keys({ workspace_id, env, scope_hash }: ClaimScope): string[] {
     const tag = `${this.#options.prefix ?? "keyrack"}:{${digest(workspace_id)}}:idempotency`;
-    return [`${tag}:${digest(`${env}/${scope_hash}`)}`, `${tag}-bytes`, `${tag}-ends`];
+    return [`${tag}:${digest(`${env}/${scope_hash}`)}`, `${tag}-bytes-${env}`, `${tag}-records-${env}`];
   }
 }
 

@@ -6,11 +6,12 @@ import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, internalsOf } from "../internals.ts";
 import { type PreparedEvent, materializeResponse } from "./h3-response.ts";
+import type { SocketLike } from "./peer.ts";
 import { beginOnWeb, runClaimed, toIncomingRequest, toResponse } from "./web-response.ts";
 
 /** The members of h3's event that are used, so that its types are not required. */
 export type EventLike = PreparedEvent & {
-  req: Request;
+  req: Request & { runtime?: { node?: { req?: { socket?: SocketLike } } } };
   url: URL;
   context: { keyrack?: Context | null; matchedRoute?: { route?: string | undefined } | undefined };
 };
@@ -20,7 +21,8 @@ const NOT_FOUND = Symbol.for("h3.notFound");
 export function protect<Event extends EventLike = EventLike>(keyrack: Keyrack, options?: ProtectOptions<Event>) {
   const guard = internalsOf(keyrack).guard<Event>(options);
   return async (event: Event, next: () => unknown): Promise<unknown> => {
-    const admitted = await guard.admit(event, toIncomingRequest(event.req, event.url.pathname));
+    const socket = event.req.runtime?.node?.req?.socket;
+    const admitted = await guard.admit(event, toIncomingRequest(event.req, event.url.pathname, socket));
     const done = (status: number) => admitted.done(status, event.context.matchedRoute?.route ?? null);
     if (admitted.denial) {
       done(admitted.denial.status);

@@ -6,6 +6,7 @@ import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, internalsOf } from "../internals.ts";
+import type { SocketLike } from "./peer.ts";
 import { beginOnWeb, toIncomingRequest, toResponse, runClaimed } from "./web-response.ts";
 
 declare module "hono" {
@@ -24,6 +25,8 @@ export type HonoLike = {
     matchedRoutes?: { path: string }[];
   };
   res: Response;
+  /** On node, its server passes the request here. */
+  env?: unknown;
   header(name: string, value: string): void;
   set(name: "keyrack", value: Context | null): void;
   get(name: "keyrack"): Context | null;
@@ -32,7 +35,8 @@ export type HonoLike = {
 export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, options?: ProtectOptions<C>) {
   const guard = internalsOf(keyrack).guard<C>(options);
   return async (c: C, next: () => Promise<void>): Promise<Response | undefined> => {
-    const admitted = await guard.admit(c, toIncomingRequest(c.req.raw, c.req.path));
+    const { incoming } = (c.env ?? {}) as { incoming?: { socket?: SocketLike } };
+    const admitted = await guard.admit(c, toIncomingRequest(c.req.raw, c.req.path, incoming?.socket));
     if (admitted.denial) {
       admitted.done(admitted.denial.status, routeOf(c));
       return toResponse(admitted.denial);

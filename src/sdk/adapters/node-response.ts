@@ -9,6 +9,7 @@ import { denialResponse } from "../denials.ts";
 import type { IncomingRequest } from "../guard.ts";
 import type { BeginResult, IdempotentRequest, PlainResponse, IdempotentRoute } from "../idempotency/idempotency.ts";
 import { REQUEST_BODY_MAX, BodyRecorder } from "../idempotency/replay.ts";
+import { peerOf } from "./peer.ts";
 
 /** A request with the properties that frameworks and body parsers add. */
 export type NodeRequest = IncomingMessage & {
@@ -25,13 +26,20 @@ export function splitUrl(req: NodeRequest): { path: string; query: string } {
 }
 
 export function toIncomingRequest(req: NodeRequest): IncomingRequest {
-  const { authorization, "x-api-key": apiKey } = req.headers;
+  const { authorization, "x-api-key": apiKey, "x-forwarded-for": forwardedFor } = req.headers;
   return {
     method: req.method ?? "GET",
     path: splitUrl(req).path,
     authorization,
-    apiKey: Array.isArray(apiKey) ? apiKey.join(",") : apiKey,
+    apiKey: joinHeader(apiKey),
+    peer: peerOf(req.socket),
+    forwardedFor: joinHeader(forwardedFor),
+    userAgent: req.headers["user-agent"],
   };
+}
+
+function joinHeader(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header.join(",") : header;
 }
 
 /** Does nothing if the response has already started: setting a header would throw. */

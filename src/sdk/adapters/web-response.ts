@@ -8,12 +8,22 @@ import type { IncomingRequest } from "../guard.ts";
 import { denialResponse } from "../denials.ts";
 import type { BeginResult, PlainResponse, IdempotentRoute } from "../idempotency/idempotency.ts";
 import { REQUEST_BODY_MAX, BodyRecorder } from "../idempotency/replay.ts";
+import { peerOf, type SocketLike } from "./peer.ts";
 
 const BODYLESS = new Set([204, 205, 304]);
 
-export function toIncomingRequest(request: Request, path: string): IncomingRequest {
+/** `socket`: of the connection, where the framework runs on node. */
+export function toIncomingRequest(request: Request, path: string, socket?: SocketLike | null): IncomingRequest {
   const { headers, method } = request;
-  return { method, path, authorization: headers.get("authorization"), apiKey: headers.get("x-api-key") };
+  return {
+    method,
+    path,
+    authorization: headers.get("authorization"),
+    apiKey: headers.get("x-api-key"),
+    peer: peerOf(socket),
+    forwardedFor: headers.get("x-forwarded-for"),
+    userAgent: headers.get("user-agent"),
+  };
 }
 
 export function toResponse({ status, headers, body }: PlainResponse): Response {

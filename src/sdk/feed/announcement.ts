@@ -5,7 +5,7 @@
 import type { Log, Ports } from "../runtime.ts";
 
 /** Sorted and joined by commas. Caution: add a capability only when the library enforces it completely. */
-const ENFORCED = "disabled,formats";
+const ENFORCED = "cidr,disabled,formats,quotas";
 const RETRY_MS = 300_000;
 
 export class Announcement {

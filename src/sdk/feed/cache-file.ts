@@ -1,10 +1,11 @@
 // The last good policy in a file, so that a vendor can restart while the control plane is unreachable. In bytes:
 //
-//   "keyrack-policy-2 " hmac (64 hex) LF | one line of JSON (`Header`) LF | tenant ids | rows
+//   "keyrack-policy-3 " hmac (64 hex) LF | one line of JSON (`Header`) LF | tenant ids | rows
 //
 // The HMAC under the secret key covers the first word and everything after its line, so a torn, edited or foreign file is
-// rejected. Libraries before 0.2 wrote "keyrack-policy-1", whose HMAC leaves out the first word. They must not read this
-// format: they would ignore a profile's restrictions. Their files are read as a policy fetched without capabilities.
+// rejected. Earlier libraries wrote "keyrack-policy-1", whose HMAC leaves out the first word, and "keyrack-policy-2". They
+// must not read this format: they would ignore restrictions of a profile that they do not know. Their files are read here, as
+// policies fetched with the capabilities that they name.
 // Written to a temporary file (0600) and renamed; changes are coalesced to at most one write per second.
 
 import { KeyTable, PROFILE, ROW, TENANT } from "../../kernel/policy/key-table.ts";
@@ -15,8 +16,9 @@ import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
 import { builtinModule, type Log, type Ports, randomHex } from "../runtime.ts";
 
-const MAGIC = "keyrack-policy-2";
-const EARLIER_MAGIC = "keyrack-policy-1";
+const MAGIC = "keyrack-policy-3";
+const EARLIER_MAGIC = "keyrack-policy-2";
+const FIRST_MAGIC = "keyrack-policy-1";
 const FIRST_LINE_BYTES = MAGIC.length + 1 + 64 + 1;
 const WRITE_GAP_MS = 1000;
 const REFRESH_MAX_MS = 600_000;
@@ -146,8 +148,9 @@ function decode(bytes: Uint8Array, settings: Settings): { policy: Policy; fetche
   const decoder = new TextDecoder();
   const [magic, mac] = decoder.decode(bytes.subarray(0, FIRST_LINE_BYTES)).trimEnd().split(" ");
   const signed = bytes.subarray(FIRST_LINE_BYTES);
-  const authenticated = magic === EARLIER_MAGIC ? [signed] : [MAGIC, signed];
-  if ((magic !== MAGIC && magic !== EARLIER_MAGIC) || mac !== hmacHexParts(settings.secretKey, authenticated)) {
+  const isKnown = magic === MAGIC || magic === EARLIER_MAGIC || magic === FIRST_MAGIC;
+  const authenticated = magic === undefined || magic === FIRST_MAGIC ? [signed] : [magic, signed];
+  if (!isKnown || mac !== hmacHexParts(settings.secretKey, authenticated)) {
     throw new Error("it is damaged or was written with another secret key");
   }
   const end = signed.indexOf(10) + 1;

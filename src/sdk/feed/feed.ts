@@ -102,7 +102,7 @@ export class Feed {
     try {
       const policy = this.#malformed < 2 ? this.#state.policy : null;
       const caps = this.#announcement.current();
-      const pause = policy?.caps === caps ? await this.#poll(policy) : await this.#snapshot(caps);
+      const pause = policy?.caps === caps ? await this.#poll(policy) : await this.#snapshot(caps, policy);
       this.#failures = 0;
       this.#malformed = 0;
       return pause;
@@ -111,9 +111,27 @@ export class Feed {
     }
   }
 
-  async #snapshot(caps: string): Promise<number> {
-    await this.#load(await this.#get("snapshot", { max_keys: String(this.#pageKeys) }, caps, PAGE_TIMEOUT_MS));
+  /** `policy` is what this node holds, fetched with other capabilities. */
+  async #snapshot(caps: string, policy: Policy | null): Promise<number> {
+    const query = { max_keys: String(this.#pageKeys) };
+    if (policy?.caps === "") return this.#announce({ ...query, caps }, policy);
+    await this.#load(await this.#get("snapshot", query, caps, PAGE_TIMEOUT_MS));
     return 0;
+  }
+
+  /** Announces capabilities again. While the server refuses them, what it gave without them stays exact. */
+  async #announce(query: { max_keys: string; caps: string }, policy: Policy): Promise<number> {
+    const reply = await this.#call("snapshot", query, PAGE_TIMEOUT_MS, null).catch((error: unknown) => {
+      if (isRefusal(error)) return null;
+      throw error;
+    });
+    if (reply) {
+      await this.#load({ ...reply, caps: query.caps });
+      return 0;
+    }
+    const pause = await this.#poll(policy);
+    this.#announcement.refused();
+    return pause;
   }
 
   /** Loads the remaining pages of a snapshot. It takes effect only when complete. */
@@ -226,7 +244,7 @@ export class Feed {
     try {
       return { ...(await this.#call(kind, caps ? { ...query, caps } : query, timeoutMs, etag)), caps };
     } catch (error) {
-      if (caps === "" || !(error instanceof CallError) || error.status !== 400) throw error;
+      if (caps === "" || !isRefusal(error)) throw error;
     }
     const reply = await this.#call(kind, query, timeoutMs, etag);
     this.#announcement.refused();
@@ -260,4 +278,8 @@ export class Feed {
       };
     });
   }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof CallError && error.status === 400;
 }

@@ -145,7 +145,7 @@ function validateOptions(options: IdempotentOptions): IdempotentOptions {
 }
 
 /** The key without quotes; null when malformed. */
-export function parseIdempotencyKey(header: string): string | null {
+function parseIdempotencyKey(header: string): string | null {
   const quoted = QUOTED.exec(header)?.[1];
   if (quoted !== undefined) return quoted.replace(/\\(["\\])/g, "$1");
   return BARE.test(header) ? header : null;

@@ -2,13 +2,15 @@
 // (draft-ietf-httpapi-ratelimit-headers-11). When the counters do not respond within 250 ms the request is admitted as
 // degraded, in both fail modes: a limit protects a service and must not be what takes it down.
 
-import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import type { Client } from "../client.ts";
+import { RULE_ID, type RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { CallError, type Client } from "../client.ts";
 import type { Context, RateLimitState } from "../context.ts";
 import type { Settings } from "../options.ts";
 import type { Log } from "../runtime.ts";
+import { OwedUnits } from "./owed.ts";
 
 export const LIMITS_TIMEOUT_MS = 250;
+const SETTLED_AT_ONCE = 100;
 
 /** The result of charging a request, or null when the counters could not be reached. */
 export type ChargeResult = {
@@ -16,31 +18,69 @@ export type ChargeResult = {
   states: readonly RateLimitState[];
   /** Null when waiting does not help, and when allowed. */
   retryAfterSeconds: number | null;
+  /** The quota that refuses, and when it is refilled. */
+  quota?: { id: string; resetsAt: string | null };
 } | null;
 
-export type Limiter = { charge(context: Context, rules: readonly RateLimit[], cost?: number): Promise<ChargeResult> };
+export type Limiter = {
+  /** `isMetered`: quotas of the key and its tenant are charged too. */
+  charge(
+    context: Context,
+    rules: readonly RateLimit[],
+    cost?: number,
+    isMetered?: boolean,
+  ): Promise<ChargeResult | "unavailable">;
+};
 
 export class CheckLimiter implements Limiter {
   readonly #client: Client;
   readonly #settings: Settings;
   readonly #log: Log;
+  readonly #now: () => number;
+  readonly #owed = new OwedUnits();
+  /** The last call had no response in time. It may have been charged, so what is owed waits: sent again and again it would grow. */
+  #isSlow = false;
 
-  constructor(client: Client, settings: Settings, log: Log) {
+  constructor(client: Client, settings: Settings, log: Log, now: () => number) {
     this.#client = client;
     this.#settings = settings;
     this.#log = log;
+    this.#now = now;
   }
 
-  async charge(context: Context, rules: readonly RateLimit[], cost = 1): Promise<ChargeResult> {
+  async charge(context: Context, rules: readonly RateLimit[], cost = 1, isMetered = false) {
+    const owed = isMetered && !this.#isSlow ? this.#owed.take(context) : 0;
+    const result = await this.#check(context, rules, cost, isMetered, owed);
+    if (result !== null || !isMetered) return result;
+    this.#owed.add(context, owed);
+    if (this.#settings.quotaFailMode === "closed") return "unavailable" as const;
+    this.#owed.add(context, cost);
+    return null;
+  }
+
+  /** Charges what is owed. What cannot be charged now is given up. */
+  async close(): Promise<void> {
+    const contexts = this.#owed.contexts();
+    for (let at = 0; at < contexts.length; at += SETTLED_AT_ONCE) {
+      const some = contexts.slice(at, at + SETTLED_AT_ONCE);
+      const results = await Promise.all(some.map((one) => this.#check(one, [], 0, true, this.#owed.take(one))));
+      if (results.every((result) => result === null)) return;
+    }
+  }
+
+  async #check(context: Context, limits: readonly RateLimit[], cost: number, isMetered: boolean, owed: number) {
+    const quotas = isMetered ? { quotas: true, ...(owed > 0 && { owed }) } : {};
     try {
       const { json } = await this.#client.call({
         method: "POST",
         path: "/v1/ratelimit/check",
-        body: JSON.stringify({ ...subjectOf(this.#settings, context), cost, limits: rules }),
+        body: JSON.stringify({ ...subjectOf(this.#settings, context), cost, limits, ...quotas }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
-      return parseResult(json, rules);
+      this.#isSlow = false;
+      return parseResult(json, limits, isMetered, this.#now());
     } catch (error) {
+      this.#isSlow = error instanceof CallError && error.fault === "timeout";
       const why = error instanceof Error ? error.message : "unknown";
       this.#log("debug", "rate limits cannot be checked", { why });
       return null;
@@ -52,11 +92,30 @@ export function subjectOf(settings: Settings, context: Context) {
   return { project_id: settings.projectId, env: context.env, key_id: context.keyId, tenant_id: context.tenantId };
 }
 
-function parseResult(json: unknown, rules: readonly RateLimit[]): ChargeResult {
-  const { allowed, retry_after_seconds: retry, policies } = (json ?? {}) as Record<string, unknown>;
-  const states = parseStates(policies, rules);
-  if (typeof allowed !== "boolean" || !states) return null;
-  return { allowed, states, retryAfterSeconds: isCount(retry) ? retry : null };
+function parseResult(json: unknown, rules: readonly RateLimit[], isMetered: boolean, now: number): ChargeResult {
+  const { allowed, retry_after_seconds, policies, limited_quota: id, quotas } = (json ?? {}) as Record<string, unknown>;
+  const ofRules = parseStates(policies, rules);
+  const ofQuotas = isMetered ? parseQuotas(quotas) : [];
+  if (typeof allowed !== "boolean" || !ofRules || !ofQuotas) return null;
+  const retryAfterSeconds = isCount(retry_after_seconds) ? retry_after_seconds : null;
+  const result = { allowed, states: [...ofRules, ...ofQuotas], retryAfterSeconds };
+  if (typeof id !== "string") return result;
+  const resetMs = ofQuotas.find((state) => state.id === id)?.resetMs ?? 0;
+  return { ...result, quota: { id, resetsAt: resetMs > 0 ? new Date(now + resetMs).toISOString() : null } };
+}
+
+/** Quotas as states, without a window; one that is never refilled has no reset either. */
+function parseQuotas(quotas: unknown): RateLimitState[] | null {
+  if (!Array.isArray(quotas)) return null;
+  const states: RateLimitState[] = [];
+  for (const quota of quotas) {
+    const { id, amount, remaining, reset_ms } = (quota ?? {}) as Record<string, unknown>;
+    const resetMs = reset_ms ?? 0;
+    if (typeof id !== "string" || !RULE_ID.test(id) || !isCount(amount) || !isCount(remaining) || !isCount(resetMs))
+      return null;
+    states.push({ id, limit: amount, windowMs: 0, remaining, resetMs });
+  }
+  return states;
 }
 
 /** The counters' states in the order of `rules`; null when they do not match the rules. */
@@ -79,8 +138,11 @@ export function isCount(value: unknown): value is number {
 export function rateLimitHeaders(states: readonly RateLimitState[]): Record<string, string> {
   if (states.length === 0) return {};
   const seconds = (ms: number) => Math.ceil(ms / 1000);
-  return {
-    "ratelimit-policy": states.map(({ id, limit, windowMs }) => `"${id}";q=${limit};w=${seconds(windowMs)}`).join(", "),
-    ratelimit: states.map(({ id, remaining, resetMs }) => `"${id}";r=${remaining};t=${seconds(resetMs)}`).join(", "),
-  };
+  const policies = states.map(({ id, limit, windowMs }) => {
+    return `"${id}";q=${limit}${windowMs > 0 ? `;w=${seconds(windowMs)}` : ""}`;
+  });
+  const left = states.map(({ id, windowMs, remaining, resetMs }) => {
+    return `"${id}";r=${remaining}${windowMs > 0 || resetMs > 0 ? `;t=${seconds(resetMs)}` : ""}`;
+  });
+  return { "ratelimit-policy": policies.join(", "), ratelimit: left.join(", ") };
 }

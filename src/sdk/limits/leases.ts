@@ -56,8 +56,9 @@ export class LeaseLimiter implements Limiter {
     this.#fallback = fallback;
   }
 
-  async charge(context: Context, rules: readonly RateLimit[], cost = 1): Promise<ChargeResult> {
-    if (cost === 0) return this.#fallback.charge(context, rules, cost);
+  async charge(context: Context, rules: readonly RateLimit[], cost = 1, isMetered = false) {
+    // Each request of a metered key is checked, so that its quotas are exact.
+    if (cost === 0 || isMetered) return this.#fallback.charge(context, rules, cost, isMetered);
     const slot = this.#slotOf(`${context.env}:${context.keyId}`, rules);
     for (let tries = 0; tries < TRIES && this.#ports.elapsed() >= this.#unsupportedUntil; tries++) {
       const spent = this.#spend(slot, cost);

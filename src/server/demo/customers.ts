@@ -1,6 +1,8 @@
 // The customers of the demonstration and their keys, in every state that a key can have.
-import { createKey, revokeKey, rotateKey } from "../../domain/keys/keys.ts";
+import { rotateKey } from "../../domain/keys/key-rotation.ts";
+import { createKey, revokeKey } from "../../domain/keys/keys.ts";
 import { disableKey } from "../../domain/keys/disabling.ts";
+import { createPlan } from "../../domain/plans/plans.ts";
 import { createTenant } from "../../domain/workspaces/tenants.ts";
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
@@ -18,12 +20,27 @@ export type Customer = { id: string; external_id: string };
 export type DemoKey = { id: string; key: string; project_id: string; tenant_id: string; env: Env };
 type Vendor = Ctx<SecretKeyActor>;
 
-export async function makeCustomers(ctx: Vendor, from: number, count: number): Promise<Customer[]> {
+/** The ids of three plans. None bounds what the keys of the demonstration have. */
+export async function makePlans(ctx: Vendor): Promise<string[]> {
+  const perMinute = (limit: number) => {
+    return [{ id: "minute", limit, window_ms: 60_000, algorithm: "sliding" as const, scope: "tenant" as const }];
+  };
+  const all = [
+    await createPlan(ctx, { name: "Free", slug: "free", rate_limits: perMinute(60), max_keys: 100_000 }),
+    await createPlan(ctx, { name: "Team", slug: "team", rate_limits: perMinute(600) }),
+    await createPlan(ctx, { name: "Business", slug: "business", scopes: [...new Set(SCOPES.flat())] }),
+  ];
+  return all.map(({ id }) => id);
+}
+
+type Wanted = { from: number; count: number; plans: readonly string[] };
+
+export async function makeCustomers(ctx: Vendor, { from, count, plans }: Wanted): Promise<Customer[]> {
   return inPieces(count, (i) => {
     const n = from + i;
     const name = `${FIRST[n % 10]}${SECOND[Math.floor(n / 10) % 10]}${n < 100 ? "" : ` ${Math.floor(n / 100) + 1}`}`;
     const external_id = `cus-${String(n + 1).padStart(5, "0")}`;
-    return createTenant(ctx, { external_id, name, meta: { plan: ["free", "team", "business"][n % 3] ?? "free" } });
+    return createTenant(ctx, { external_id, name, plan_id: plans[n % plans.length], meta: { region: "eu" } });
   });
 }
 

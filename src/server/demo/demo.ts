@@ -6,7 +6,7 @@ import { reportLeaks } from "../../domain/keys/leaks.ts";
 import { createSecretKey } from "../../domain/keys/secret-keys.ts";
 import { createProject } from "../../domain/workspaces/projects.ts";
 import type { DemoClock } from "./clock.ts";
-import { changeKeys, makeCustomers, makeKeys, type Customer, type DemoKey } from "./customers.ts";
+import { changeKeys, makeCustomers, makeKeys, makePlans, type Customer, type DemoKey } from "./customers.ts";
 import { addSilentNode, keepNodes } from "./nodes.ts";
 import { ADMIN, DEMO_PASSWORD, invite, makeOwner, MEMBER, OWNER } from "./people.ts";
 import { reportDay } from "./traffic.ts";
@@ -29,7 +29,13 @@ export type Demo = {
   project_id: string;
 };
 
-export async function seedDemo(services: Services, clock: DemoClock, size: DemoSize): Promise<Demo> {
+/** `onDay` receives the number of days that are done. */
+export async function seedDemo(
+  services: Services,
+  clock: DemoClock,
+  size: DemoSize,
+  onDay: (days: number) => void = () => {},
+): Promise<Demo> {
   const { owner, project_id } = await makeOwner(services);
   await invite(owner, ADMIN, "admin");
   await invite(owner, MEMBER, "member");
@@ -50,7 +56,7 @@ export async function seedDemo(services: Services, clock: DemoClock, size: DemoS
   const billing = await createProject(ctx, { name: "Billing API", slug: "billing-api" });
   const maps = await createProject(ctx, { name: "Maps API", slug: "maps-api" });
   const projects = [project_id, billing.id, maps.id];
-  await liveThrough(ctx, clock, size, projects);
+  await liveThrough(ctx, clock, size, projects, onDay);
   await addSilentNode(services, workspace_id, project_id);
   clock.goTo(0);
   await keepNodes(services, workspace_id, project_id);
@@ -60,20 +66,28 @@ export async function seedDemo(services: Services, clock: DemoClock, size: DemoS
 }
 
 /** A thirtieth of the customers and keys comes each day; the traffic of a day is reported at its end. */
-async function liveThrough(ctx: Ctx<SecretKeyActor>, clock: DemoClock, size: DemoSize, projects: string[]) {
+async function liveThrough(
+  ctx: Ctx<SecretKeyActor>,
+  clock: DemoClock,
+  size: DemoSize,
+  projects: string[],
+  onDay: (days: number) => void,
+) {
   const customers: Customer[] = [];
+  const plans = await makePlans(ctx);
   const keys: DemoKey[] = [];
   for (let day = DEMO_DAYS - 1; day >= 0; day--) {
     clock.goTo(day === 0 ? MINUTES_AGO_10 : day);
     const share = (DEMO_DAYS - day) / DEMO_DAYS;
     const missing = Math.ceil(size.tenants * share) - customers.length;
-    customers.push(...(await makeCustomers(ctx, customers.length, missing)));
+    customers.push(...(await makeCustomers(ctx, { from: customers.length, count: missing, plans })));
     const [from, count] = [keys.length, Math.ceil(size.keys * share) - keys.length];
     const made = await makeKeys(ctx, { from, count, projects, customers });
     keys.push(...made);
     const used = keys.filter((_, n) => n % USED_EVERY === 0).slice(0, USED_MAX);
     await reportDay(ctx, used, "orders-1");
     await changeKeys(ctx, made, from);
+    onDay(DEMO_DAYS - day);
   }
   const leaked = keys.findLast(({ env }, n) => env === "live" && n % 20 === 1);
   if (leaked) {

@@ -26,5 +26,6 @@ export async function keepNodes(services: Services, workspace_id: string, projec
     nodes.acknowledge(head, node("orders-3"), Math.max(0, head.version - BEHIND));
   };
   await report();
+  await nodes.flushed();
   setInterval(() => void report().catch(() => {}), AGAIN_MS).unref();
 }

@@ -1,4 +1,5 @@
 // The people of the demonstration: an owner, an admin and a member, each made the way a person would be.
+import { randomBytes } from "node:crypto";
 import { ANONYMOUS, type AnonymousActor, type SessionActor, type WorkspaceSession } from "../../domain/core/actor.ts";
 import type { Ctx, Services } from "../../domain/core/context.ts";
 import { consumeReset } from "../../domain/auth/password-resets.ts";
@@ -8,8 +9,8 @@ import { createUser } from "../../domain/workspaces/operators.ts";
 import { completeSetup } from "../../domain/workspaces/setup.ts";
 import { issueSetupLink } from "../../domain/workspaces/setup-tokens.ts";
 
-/** The same for everyone: the instance is thrown away. */
-export const DEMO_PASSWORD = "show and tell 2026";
+/** The same for all of them, and another in each process: the instance may be reachable by others. */
+export const DEMO_PASSWORD = randomBytes(12).toString("base64url");
 
 export const OWNER = "owner@demo.example";
 export const ADMIN = "admin@demo.example";

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Reply } from "./protocol.ts";
 
-export class OperatorRefused extends Error {
+class OperatorRefused extends Error {
   readonly exitCode: number;
   constructor(message: string, exitCode: number) {
     super(message);

@@ -15,7 +15,7 @@ export function chunkRows(rows: number): { from: number; to: number }[] {
   return chunks;
 }
 
-type Cells = Record<string, string | number>;
+type Cells = Record<string, string | number | null>;
 
 /**
  * Returns a function that runs `insert … values (…), (…)` for any number of rows. Values are bound by position, row
@@ -38,8 +38,8 @@ export function bulkInsert<R extends Cells>(
   };
   return async (on: Runner, rows: readonly R[]): Promise<void> => {
     for (const { from, to } of chunkRows(rows.length)) {
-      const values: (string | number)[] = [];
-      for (let i = from; i < to; i++) for (const name of names) values.push((rows[i] as R)[name] as string | number);
+      const values: Cells[string][] = [];
+      for (let i = from; i < to; i++) for (const name of names) values.push((rows[i] as R)[name] as Cells[string]);
       await on.run({ sql: sqlOf(on.dialect, to - from), values });
     }
   };

@@ -4,13 +4,20 @@ import { SummedRows } from "./additive-upsert.ts";
 import type { Driver } from "./driver.ts";
 import type { PolicyVersions, Undo } from "./policy-versions.ts";
 import { QueryMemo } from "./query-memo.ts";
-import type { AdditiveUpsert, BumpOptions, Query, Row, Tx } from "./tx.ts";
+import type { AdditiveUpsert, BumpOptions, Query, Row, Tally, Tx } from "./tx.ts";
 
 /** State that the jobs of one batch share. None of them writes what another reads. bench: vendor/mint, ingest/batch */
 export class Batch {
   readonly memo = new QueryMemo();
+  readonly #tallies = new Map<string, Promise<Tally>>();
   readonly #inserts = new Map<string, Row[]>();
   readonly #upserts = new Map<unknown, SummedRows<unknown>>();
+
+  tally(name: string, read: () => Promise<number>): Promise<Tally> {
+    let tally = this.#tallies.get(name);
+    if (!tally) this.#tallies.set(name, (tally = readTally(read)));
+    return tally;
+  }
 
   insertDeferred({ sql, values }: Query): void {
     const rows = this.#inserts.get(sql);
@@ -33,6 +40,8 @@ export class Batch {
     this.#upserts.clear();
   }
 }
+
+const readTally = async (read: () => Promise<number>): Promise<Tally> => ({ n: await read() });
 
 /** About what a row costs beside its texts. */
 const ROW_BYTES = 200;
@@ -111,6 +120,11 @@ export class JobTransaction {
     this.bytes += ROW_BYTES * rows.length;
     if (this.#batch) this.#batch.upsertAdditive(upsert, rows);
     else await new SummedRows(upsert).add(rows).write(this.branded);
+  }
+
+  tally(name: string, read: () => Promise<number>): Promise<Tally> {
+    if (this.#closed) return rejectClosed();
+    return this.#batch ? this.#batch.tally(name, read) : readTally(read);
   }
 
   bump(project_id: string, options: BumpOptions = {}): Promise<number> {

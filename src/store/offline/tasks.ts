@@ -1,9 +1,10 @@
-// The tasks of the worker threads: verifying an audit chain, reading usage series, copying a SQLite file, checking a whole
+// The tasks of the worker threads: verifying an audit chain, reading usage series and long lists, copying a SQLite file, checking a whole
 // database.
 import { fsyncFile } from "../../platform/fsync.ts";
 import { checkIntegrity, listChains } from "./audit-chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
 import { expectedCheckpoints, readContents, type Contents } from "./contents.ts";
+import type { Query } from "../engine/tx.ts";
 import type { DatabaseTarget } from "../target.ts";
 import type { Step } from "../progress.ts";
 import { readSeries, type SeriesQuery } from "./series.ts";
@@ -23,6 +24,7 @@ export type Task =
   | { op: "verify"; target: DatabaseTarget; workspace_id: string; options: SliceOptions; maxMs: number }
   | { op: "series"; target: DatabaseTarget; query: SeriesQuery }
   | { op: "export"; target: DatabaseTarget; query: ExportQuery }
+  | { op: "read"; target: DatabaseTarget; query: Query }
   | { op: "copy"; file: string; to: string }
   | { op: "inspect"; target: DatabaseTarget }
   | { op: "quick"; file: string };
@@ -45,6 +47,11 @@ async function withSource<T>(target: DatabaseTarget, read: (source: Source) => P
 
 function verify({ target, workspace_id, options, maxMs }: Task & { op: "verify" }): Promise<ChainSlice> {
   return withSource(target, (source) => verifySlice(source, workspace_id, options, maxMs));
+}
+
+/** A compiled statement has no other values. */
+function readRows(source: Source, { sql, values }: Query): Promise<unknown[]> {
+  return source.all(sql, values as readonly (string | number)[]);
 }
 
 /** A consistent copy without deleted content. VACUUM INTO does not sync, so this does. */
@@ -90,6 +97,7 @@ export async function runTask(task: Task, onProgress: (step: Step) => void): Pro
   if (task.op === "verify") return verify(task);
   if (task.op === "series") return withSource(task.target, (source) => readSeries(source, task.query));
   if (task.op === "export") return withSource(task.target, (source) => exportBucket(source, task.query));
+  if (task.op === "read") return withSource(task.target, (source) => readRows(source, task.query));
   if (task.op === "quick") return quickCheck(task.file);
   if (task.op === "copy") return copy(task.file, task.to);
   return withSource(task.target, (source) => inspect(source, onProgress));

@@ -79,7 +79,8 @@ export async function exportBucket(source: Source, query: ExportQuery): Promise<
     );
   const slugs = await names({ table: "projects", column: "slug" }, ({ project_id }) => project_id);
   const tenants = await names({ table: "tenants", column: "external_id" }, ({ tenant }) => tenant);
-  const rows = lines.map((line) => rowOf(query, line, slugs, tenants));
+  const plans = await names({ table: "tenants", column: "plan_id" }, ({ tenant }) => tenant);
+  const rows = lines.map((line) => rowOf(query, line, { slugs, tenants, plans }));
   return rows.map(query.format === "csv" ? csvLine : jsonLine).join("");
 }
 
@@ -106,11 +107,13 @@ async function readLines(source: Source, query: ExportQuery): Promise<Line[]> {
   return [...lines].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
 }
 
+/** By the ids of projects and tenants. The plan is today's. */
+type Names = Record<"slugs" | "tenants" | "plans", ReadonlyMap<string, string | null>>;
+
 function rowOf(
   { workspace_id, by, bucket, range, now }: ExportQuery,
   { group, key_id, ...sums }: Line,
-  slugs: ReadonlyMap<string, string>,
-  tenants: ReadonlyMap<string, string>,
+  { slugs, tenants, plans }: Names,
 ): UsageRow {
   const { project_id, env, tenant } = group;
   const [start = 0, end = 0] = range.edges;
@@ -125,7 +128,7 @@ function rowOf(
     env,
     tenant_id: tenant,
     external_id: tenants.get(tenant) ?? null,
-    plan_id: null,
+    plan_id: plans.get(tenant) ?? null,
     key_id,
     requests: allowed + denied,
     allowed,

@@ -66,7 +66,7 @@ export async function toolVersion(tool: Tool): Promise<string> {
 }
 
 /** An older pg_dump silently omits what it does not know. */
-export function assertNotOlder(tool: Tool, version: string, server: number): void {
+function assertNotOlder(tool: Tool, version: string, server: number): void {
   const major = Math.trunc(Number(version));
   if (major < server)
     throw new ToolRefused(

@@ -4,6 +4,7 @@ import { timingSafeEqual } from "node:crypto";
 import { sql } from "kysely";
 import {
   LOCK_MS,
+  RECORDS_MAX,
   STORED_BYTES_MAX,
   type Claim,
   type ClaimResult,
@@ -13,13 +14,15 @@ import {
   type ClaimScope,
 } from "../../kernel/idempotency.ts";
 import { statement, type Tx } from "../engine/statement.ts";
+import type { Tally } from "../engine/tx.ts";
+import { cellUpsert, tallyCell } from "./idempotency-cells.ts";
 
 type AtScope = ClaimScope & { now: number };
+type Times = { lease_until: number; expires_at: number };
 
 const ATTEMPTS_MAX = 5;
 
-/** Claims a record that is free, expired or whose lease lapsed. Returns no row if another claim holds it. */
-const takeRecord = statement<AtScope & Claim & { lease_until: number; expires_at: number }>()((db, p) =>
+const insertRecord = statement<ClaimScope & Claim & Times>()((db, p) =>
   db
     .insertInto("idempotency_records")
     .values({
@@ -35,61 +38,89 @@ const takeRecord = statement<AtScope & Claim & { lease_until: number; expires_at
       body_stored: 0,
       stored_bytes: 0,
     })
-    .onConflict((oc) =>
-      oc
-        .columns(["workspace_id", "env", "scope_hash"])
-        .doUpdateSet((eb) => ({
-          fingerprint: eb.ref("excluded.fingerprint"),
-          token_hash: eb.ref("excluded.token_hash"),
-          stolen: sql<number>`case when idempotency_records.expires_at > ${p.now} then 1 else 0 end`,
-          ttl_ms: eb.ref("excluded.ttl_ms"),
-          lease_until: eb.ref("excluded.lease_until"),
-          expires_at: eb.ref("excluded.expires_at"),
-          completed_at: null,
-          status: null,
-          body_stored: 0,
-          sealed_response: null,
-        }))
-        .where((eb) =>
-          eb.or([
-            eb("idempotency_records.expires_at", "<=", p.now),
-            eb.and([
-              eb("idempotency_records.completed_at", "is", null),
-              eb("idempotency_records.lease_until", "<=", p.now),
-              eb("idempotency_records.fingerprint", "=", eb.ref("excluded.fingerprint")),
-            ]),
-          ]),
-        ),
+    .onConflict((oc) => oc.columns(["workspace_id", "env", "scope_hash"]).doNothing()),
+);
+
+/** Claims a record that is expired or whose lease lapsed. Returns no row if another claim holds it. */
+const reclaimRecord = statement<AtScope & Claim & Times>()((db, p) =>
+  db
+    .updateTable("idempotency_records")
+    .set({
+      fingerprint: p.fingerprint,
+      token_hash: p.token_hash,
+      stolen: sql<number>`case when expires_at > ${p.now} then 1 else 0 end`,
+      ttl_ms: p.ttl_ms,
+      lease_until: p.lease_until,
+      expires_at: p.expires_at,
+      completed_at: null,
+      status: null,
+      body_stored: 0,
+      sealed_response: null,
+    })
+    .where("workspace_id", "=", p.workspace_id)
+    .where("env", "=", p.env)
+    .where("scope_hash", "=", p.scope_hash)
+    .where((eb) =>
+      eb.or([
+        eb("expires_at", "<=", p.now),
+        eb.and([eb("completed_at", "is", null), eb("lease_until", "<=", p.now), eb("fingerprint", "=", p.fingerprint)]),
+      ]),
     )
     .returning("stolen"),
 );
 
-const recordAt = statement<AtScope>()((db, p) =>
+/** Also one that has expired and is not deleted yet. */
+const recordAt = statement<ClaimScope>()((db, p) =>
   db
     .selectFrom("idempotency_records")
     .selectAll()
     .where("workspace_id", "=", p.workspace_id)
     .where("env", "=", p.env)
-    .where("scope_hash", "=", p.scope_hash)
-    .where("expires_at", ">", p.now),
+    .where("scope_hash", "=", p.scope_hash),
 );
 
-export async function claimRecord(tx: Tx, scope: ClaimScope, claim: Claim, now: number): Promise<ClaimResult> {
+export async function claimRecord(
+  tx: Tx,
+  scope: ClaimScope,
+  claim: Claim,
+  now: number,
+  recordsMax = RECORDS_MAX,
+): Promise<ClaimResult> {
   const times = { now, lease_until: now + LOCK_MS, expires_at: now + Math.max(claim.ttl_ms, LOCK_MS) };
-  for (let attempt = 1; ; attempt++) {
-    const taken = await takeRecord.first(tx, { ...scope, ...claim, ...times });
-    if (taken) return { state: "execute", stolen: taken.stolen === 1 };
-    const row = await recordAt.first(tx, { ...scope, now });
-    if (!row) {
-      // Released between the two statements: try again.
-      if (attempt === ATTEMPTS_MAX) throw new Error("an idempotency record changed during every attempt to claim it");
-      continue;
+  const values = { ...scope, ...claim, ...times };
+  const records = await tallyCell(tx, scope, "records");
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const hasRoom = records.n < recordsMax;
+    if (hasRoom && (await insertCounted(tx, values, records))) return { state: "execute", stolen: false };
+    const row = await recordAt.first(tx, scope);
+    if (!row && !hasRoom) return { state: "full" };
+    if (!row) continue; // released between the two statements
+    if (row.expires_at > now) {
+      if (row.fingerprint !== claim.fingerprint) return { state: "mismatch" };
+      const { status, sealed_response } = row;
+      if (row.completed_at !== null)
+        return { state: "replay", status: status ?? 0, body_stored: row.body_stored === 1, sealed: sealed_response };
+      if (row.lease_until > now) return { state: "in_progress", lease_left_ms: row.lease_until - now };
     }
-    if (row.fingerprint !== claim.fingerprint) return { state: "mismatch" };
-    if (row.completed_at === null) return { state: "in_progress", lease_left_ms: row.lease_until - now };
-    const { status, sealed_response } = row;
-    return { state: "replay", status: status ?? 0, body_stored: row.body_stored === 1, sealed: sealed_response };
+    const taken = await reclaimRecord.first(tx, values);
+    if (taken) return { state: "execute", stolen: taken.stolen === 1 };
   }
+  throw new Error("an idempotency record changed during every attempt to claim it");
+}
+
+/** Takes the place in the tally first: on PostgreSQL the jobs of a batch run concurrently. */
+async function insertCounted(tx: Tx, values: ClaimScope & Claim & Times, records: Tally): Promise<boolean> {
+  records.n++;
+  if ((await insertRecord.run(tx, values)) > 0) {
+    await count(tx, values, { records: 1, stored_bytes: 0 });
+    return true;
+  }
+  records.n--;
+  return false;
+}
+
+function count(tx: Tx, { workspace_id, env }: ClaimScope, more: { records: number; stored_bytes: number }) {
+  return tx.upsertAdditive(cellUpsert, [{ workspace_id, env, ...more }]);
 }
 
 type Fenced = AtScope & { token_hash: string };
@@ -100,30 +131,11 @@ async function explainNoChange(
   fence: Fenced,
 ): Promise<{ outcome: RecordOutcome; mine: boolean; body_stored: boolean }> {
   const row = await recordAt.first(tx, fence);
-  if (!row) return { outcome: "not_found", mine: false, body_stored: false };
+  if (!row || row.expires_at <= fence.now) return { outcome: "not_found", mine: false, body_stored: false };
   const mine = timingSafeEqual(Buffer.from(row.token_hash), Buffer.from(fence.token_hash));
   const outcome = row.completed_at === null ? "lock_lost" : "completed";
   return { outcome, mine, body_stored: row.body_stored === 1 };
 }
-
-const reserveBytes = statement<{ workspace_id: string; bytes: number; max: number }>()((db, p) =>
-  db
-    .insertInto("idempotency_quotas")
-    .values({ workspace_id: p.workspace_id, stored_bytes: p.bytes })
-    .onConflict((oc) =>
-      oc
-        .column("workspace_id")
-        .doUpdateSet({ stored_bytes: sql<number>`idempotency_quotas.stored_bytes + ${p.bytes}` })
-        .where(sql<boolean>`idempotency_quotas.stored_bytes + ${p.bytes} <= ${p.max}`),
-    ),
-);
-
-const releaseBytes = statement<{ workspace_id: string; bytes: number }>()((db, p) =>
-  db
-    .updateTable("idempotency_quotas")
-    .set({ stored_bytes: sql<number>`stored_bytes - ${p.bytes}` })
-    .where("workspace_id", "=", p.workspace_id),
-);
 
 const completeRow = statement<
   Fenced & { status: number; ttl_ms: number | null; body_stored: number; bytes: number; sealed: Uint8Array | null }
@@ -147,20 +159,10 @@ const completeRow = statement<
     .where("expires_at", ">", p.now),
 );
 
-/** Reserves quota for the response: with its body, else without, else only the status is stored. */
-async function reserveResponse(
-  tx: Tx,
-  workspace_id: string,
-  { sealed_full: whole, sealed_without_body: bare }: Completion,
-  max: number,
-) {
-  for (const sealed of [whole, bare]) {
-    const bytes = sealed?.length ?? 0;
-    if (sealed && bytes <= max && (await reserveBytes.run(tx, { workspace_id, bytes, max })) > 0) {
-      return { sealed, bytes, body_stored: sealed === whole };
-    }
-  }
-  return { sealed: null, bytes: 0, body_stored: false };
+/** What there is room for: the response with its body, else without, else only its status. */
+function fitting({ sealed_full: whole, sealed_without_body: bare }: Completion, room: number) {
+  const sealed = [whole, bare].find((each) => each !== null && each.length <= room) ?? null;
+  return { sealed, bytes: sealed?.length ?? 0, body_stored: sealed !== null && sealed === whole };
 }
 
 export async function completeRecord(
@@ -170,13 +172,17 @@ export async function completeRecord(
   now: number,
   storedBytesMax = STORED_BYTES_MAX,
 ): Promise<CompletionResult> {
-  const { workspace_id } = scope;
   const { token_hash, status, ttl_ms } = completion;
   const fence = { ...scope, token_hash, now };
-  const { sealed, bytes, body_stored } = await reserveResponse(tx, workspace_id, completion, storedBytesMax);
+  const stored = await tallyCell(tx, scope, "stored_bytes");
+  const { sealed, bytes, body_stored } = fitting(completion, storedBytesMax - stored.n);
+  stored.n += bytes;
   const values = { ...fence, status, ttl_ms, body_stored: body_stored ? 1 : 0, bytes, sealed };
-  if ((await completeRow.run(tx, values)) > 0) return { outcome: "ok", body_stored };
-  if (bytes > 0) await releaseBytes.run(tx, { workspace_id, bytes });
+  if ((await completeRow.run(tx, values)) > 0) {
+    if (bytes > 0) await count(tx, scope, { records: 0, stored_bytes: bytes });
+    return { outcome: "ok", body_stored };
+  }
+  stored.n -= bytes;
   const found = await explainNoChange(tx, fence);
   if (found.outcome === "completed" && found.mine) return { outcome: "ok", body_stored: found.body_stored };
   return { outcome: found.outcome, body_stored: false };
@@ -202,8 +208,7 @@ export async function releaseRecord(
 ): Promise<RecordOutcome> {
   const deleted = await deleteRow.first(tx, { ...scope, token_hash, now });
   if (!deleted) return (await explainNoChange(tx, { ...scope, token_hash, now })).outcome;
-  const { workspace_id } = scope;
-  if (deleted.stored_bytes > 0) await releaseBytes.run(tx, { workspace_id, bytes: deleted.stored_bytes });
+  await count(tx, scope, { records: -1, stored_bytes: -deleted.stored_bytes });
   return "ok";
 }
 
@@ -250,15 +255,13 @@ const deleteExpired = statement<{ now: number; limit: number }>()((db, p) =>
       ),
     )
     .where("expires_at", "<=", p.now)
-    .returning(["workspace_id", "stored_bytes"]),
+    .returning(["workspace_id", "env", "stored_bytes"]),
 );
 
-/** Deletes up to `limit` expired records and releases their quota. Returns their number. */
+/** Deletes up to `limit` expired records and gives their places back. Returns their number. */
 export async function reapRecords(tx: Tx, now: number, limit: number): Promise<number> {
   const deleted = await deleteExpired.all(tx, { now, limit });
-  for (const [workspace_id, rows] of Map.groupBy(deleted, (row) => row.workspace_id)) {
-    const bytes = rows.reduce((sum, row) => sum + row.stored_bytes, 0);
-    if (bytes > 0) await releaseBytes.run(tx, { workspace_id, bytes });
-  }
+  const places = deleted.map((row) => ({ ...row, records: -1, stored_bytes: -row.stored_bytes }));
+  await tx.upsertAdditive(cellUpsert, places);
   return deleted.length;
 }

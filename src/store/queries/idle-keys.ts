@@ -6,7 +6,7 @@ import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { ApiKeyRow, TelemetryDayRow } from "../schema/tables.ts";
-import { inRange, isIn, type Range } from "./key-bulk.ts";
+import { isIn, notLookedUp } from "./key-bulk.ts";
 import { notRevoked } from "./keys.ts";
 
 export type KeyUse = Pick<
@@ -27,22 +27,37 @@ export type KeyUse = Pick<
   successor_id: string | null;
   /** Since when its tenant is suspended. */
   suspended_at: number | null;
+  /** When its tenant was last changed, as by its resumption. */
+  tenant_changed_at: number;
 };
 
-export type KeysOf = {
-  workspace_id: string;
-  project_id: string;
-  env?: Env | undefined;
-  now: number;
-  ids?: readonly string[] | undefined;
-};
+export type KeysOf = { workspace_id: string; project_id: string; env?: Env | undefined; now: number };
 
-/** Keys of a project that are neither revoked nor expired nor disabled, in a range of the workspace's keys. */
-export function keyUses(on: Reader, of: KeysOf, range: Range): Promise<KeyUse[]> {
+/** Ids between two others, the second included, or named ones. */
+export type KeyIds = { after: string; upTo: string } | readonly string[];
+
+/** The unrevoked key of a project behind `skipped` others, in the order of ids. */
+export const keyBehind = statement<{ project_id: string; after: string; skipped: number }>()((db, p) =>
+  db
+    .selectFrom("api_keys")
+    .select("id")
+    .where("project_id", "=", p.project_id)
+    .where("revoked_at", "is", null)
+    .where("id", ">", p.after)
+    .orderBy("id")
+    .limit(1)
+    .offset(p.skipped),
+);
+
+/** Keys of a project that are neither revoked nor expired nor disabled. */
+export function keyUses(on: Reader, of: KeysOf, ids: KeyIds): Promise<KeyUse[]> {
   return on.all<KeyUse>(
     compileQuery(on, (db, dialect) => {
-      let query = inRange(db, dialect, of, range)
-        .select(["id", "project_id", "tenant_id", "env", "display_prefix", "name", "created_at", "expires_at"])
+      const query = db
+        .selectFrom("api_keys")
+        .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
+        .select(["api_keys.id", "project_id", "tenant_id", "env", "display_prefix", "api_keys.name"])
+        .select(["api_keys.created_at", "expires_at", "suspended_at", "tenants.updated_at as tenant_changed_at"])
         .select(["last_used_at", "enabled_at", "quarantined_at"])
         .select((eb) => [
           eb
@@ -53,19 +68,20 @@ export function keyUses(on: Reader, of: KeysOf, range: Range): Promise<KeyUse[]>
             .where((own) => own.or([own("successor.expires_at", "is", null), own("successor.expires_at", ">", of.now)]))
             .limit(eb.lit(1))
             .as("successor_id"),
-          eb
-            .selectFrom("tenants")
-            .select("tenants.suspended_at")
-            .whereRef("tenants.id", "=", "api_keys.tenant_id")
-            .as("suspended_at"),
         ])
-        .where("project_id", "=", of.project_id)
+        .where(notLookedUp("api_keys.workspace_id"), "=", of.workspace_id)
         .where(notRevoked)
         .where("disabled_at", "is", null)
         .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", of.now)]));
-      if (of.env) query = query.where("env", "=", of.env);
-      if (of.ids) query = query.where(isIn("id", of.ids, dialect));
-      return query;
+      const wanted = of.env ? query.where("env", "=", of.env) : query;
+      if (!("upTo" in ids))
+        return wanted
+          .where(notLookedUp("api_keys.project_id"), "=", of.project_id)
+          .where(isIn("api_keys.id", ids, dialect));
+      return wanted
+        .where("project_id", "=", of.project_id)
+        .where("api_keys.id", ">", ids.after)
+        .where("api_keys.id", "<=", ids.upTo);
     }),
   );
 }

@@ -83,7 +83,14 @@ export const reapBatches = statement<{ before: number }>()((db, p) =>
   db.deleteFrom("ingest_batches").where("created_at", "<=", p.before),
 );
 
-export type KeyOwner = { id: string; project_id: string; tenant_id: string; env: Env; last_used_at: number | null };
+export type KeyOwner = {
+  id: string;
+  project_id: string;
+  tenant_id: string;
+  env: Env;
+  created_at: number;
+  last_used_at: number | null;
+};
 
 /** Pads the list to the next power of two with its last id: few lengths, few prepared statements. bench: ingest/batch */
 function padToPowerOfTwo(ids: readonly string[]): string[] {
@@ -107,7 +114,7 @@ export function findKeyOwners(on: Reader, workspace_id: string, ids: readonly st
       compileQuery(on, (db) =>
         db
           .selectFrom("api_keys")
-          .select(["id", "project_id", "tenant_id", "env", "last_used_at"])
+          .select(["id", "project_id", "tenant_id", "env", "created_at", "last_used_at"])
           .where("workspace_id", "=", workspace_id)
           .where("id", "in", some),
       ),

@@ -28,6 +28,8 @@ export type BulkSelection = {
   project_id?: string | undefined;
   tenant_ids?: readonly string[] | undefined;
   env?: Env | undefined;
+  /** The only environment that the caller reaches: the walk passes no key of the other, or its cursor would name one. */
+  confinedTo?: Env | null | undefined;
   scope?: string | undefined;
   prefix?: string | undefined;
   state?: BulkState | undefined;
@@ -49,18 +51,27 @@ export type BulkKey = Pick<
 
 type Keys = ExpressionBuilder<Tables, "api_keys">;
 
+type Column = `${"api_keys" | "key_notices" | "key_last_uses"}.${string}`;
+
+/**
+ * A column that is compared but not looked up: the database must not walk all keys of a workspace or project where named keys,
+ * or a range of another index, are fewer. It often would, for want of statistics.
+ */
+export function notLookedUp(column: Column): Expression<string> {
+  return sql<string>`coalesce(${sql.ref(column)}, '')`;
+}
+
 /** A list as one parameter: the text of the statement must not depend on its length. */
 export function isIn(
-  column: "id" | "project_id" | "tenant_id",
+  column: Column | Expression<string>,
   list: readonly string[],
   dialect: Dialect,
 ): Expression<SqlBool> {
   const json = JSON.stringify(list);
-  const elements =
-    dialect === "sqlite"
-      ? sql`select value from json_each(${json})`
-      : sql`select jsonb_array_elements_text(${json}::jsonb)`;
-  return sql<SqlBool>`${sql.ref(`api_keys.${column}`)} in (${elements})`;
+  const compared = typeof column === "string" ? sql.ref(column) : column;
+  return dialect === "sqlite"
+    ? sql<SqlBool>`${compared} in (select value from json_each(${json}))`
+    : sql<SqlBool>`${compared} = any(array(select jsonb_array_elements_text(${json}::jsonb)))`;
 }
 
 const holdsScope = (scope: string, dialect: Dialect): Expression<SqlBool> =>
@@ -81,25 +92,25 @@ function outlives({ max, earliest }: NonNullable<BulkSelection["lives"]>, dialec
 }
 
 /** The keys that a walk passes. */
-export type Walked = Pick<BulkSelection, "workspace_id" | "ids" | "tenant_ids" | "created_before" | "created_after">;
+export type Walked = Pick<
+  BulkSelection,
+  "workspace_id" | "ids" | "tenant_ids" | "created_before" | "created_after" | "confinedTo"
+>;
 
-/** What an index narrows: the order of creation, within the workspace or one tenant. */
-export function inRange(db: Builder, dialect: Dialect, walked: Walked, { after, upTo }: Range) {
-  const { workspace_id, ids, tenant_ids = [], created_before, created_after } = walked;
+/** What an index narrows: the order of creation, within the workspace, its unrevoked keys of one environment, or one tenant. */
+export function inRange(db: Builder, walked: Walked, { after, upTo }: Range) {
+  const { workspace_id, ids, tenant_ids = [], created_before, created_after, confinedTo } = walked;
   const [tenant_id, ...others] = tenant_ids;
-  // SQLite would walk the workspace for named keys; an expression keeps it from using that index.
-  const workspace =
-    ids && dialect === "sqlite" ? sql<string>`+api_keys.workspace_id` : sql.ref<string>("api_keys.workspace_id");
-  let query = db.selectFrom("api_keys").where(workspace, "=", workspace_id);
-  if (tenant_id !== undefined && others.length === 0) query = query.where("tenant_id", "=", tenant_id);
+  const column = (name: Column): Expression<string> => (ids ? notLookedUp(name) : sql.ref<string>(name));
+  let query = db.selectFrom("api_keys").where(column("api_keys.workspace_id"), "=", workspace_id);
+  if (confinedTo) query = query.where("env", "=", confinedTo).where("revoked_at", "is", null);
+  else if (tenant_id !== undefined && others.length === 0)
+    query = query.where(column("api_keys.tenant_id"), "=", tenant_id);
   if (created_before !== undefined) query = query.where("created_at", "<", created_before);
   if (created_after !== undefined) query = query.where("created_at", ">", created_after);
-  const compared =
-    (operator: ">" | "<=", { created_at, id }: PageKey) =>
-    (eb: Keys) =>
-      eb(eb.refTuple("created_at", "id"), operator, eb.tuple(created_at, id));
-  if (after) query = query.where(compared(">", after));
-  if (upTo) query = query.where(compared("<=", upTo));
+  const position = ids ? sql`(api_keys.created_at + 0, api_keys.id)` : sql`(api_keys.created_at, api_keys.id)`;
+  if (after) query = query.where(sql<SqlBool>`${position} > (${after.created_at}, ${after.id})`);
+  if (upTo) query = query.where(sql<SqlBool>`${position} <= (${upTo.created_at}, ${upTo.id})`);
   return query;
 }
 
@@ -122,11 +133,13 @@ function hasNoSuccessor(now: number) {
 function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range: Range) {
   const { action, now, projects, ids, project_id, tenant_ids, env, scope, prefix, state, unused_since } = selection;
   const { lives = { max: [], earliest: now } } = selection;
-  let query = inRange(db, dialect, selection, range).where(notRevoked).where("id", "<", selection.before);
-  if (projects) query = query.where(isIn("project_id", projects, dialect));
-  if (ids) query = query.where(isIn("id", ids, dialect));
-  if (project_id) query = query.where("project_id", "=", project_id);
-  if (tenant_ids && tenant_ids.length > 1) query = query.where(isIn("tenant_id", tenant_ids, dialect));
+  let query = inRange(db, selection, range).where(notRevoked).where("id", "<", selection.before);
+  const [project, tenant] = [notLookedUp("api_keys.project_id"), notLookedUp("api_keys.tenant_id")];
+  if (projects) query = query.where(isIn(project, projects, dialect));
+  if (ids) query = query.where(isIn("api_keys.id", ids, dialect));
+  if (project_id) query = query.where(project, "=", project_id);
+  if (tenant_ids && (tenant_ids.length > 1 || selection.confinedTo))
+    query = query.where(isIn(tenant, tenant_ids, dialect));
   if (env) query = query.where("env", "=", env);
   if (scope !== undefined) query = query.where(holdsScope(scope, dialect));
   if (prefix !== undefined)
@@ -145,8 +158,8 @@ function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range
 /** The position of the last of `rows` keys after a position; undefined where there are fewer. */
 export function rangeEnd(on: Reader, walked: Walked, after: PageKey | null, rows: number) {
   return on.first<PageKey>(
-    compileQuery(on, (db, dialect) =>
-      inRange(db, dialect, walked, { after, upTo: null })
+    compileQuery(on, (db) =>
+      inRange(db, walked, { after, upTo: null })
         .select(["created_at", "id"])
         .orderBy("created_at")
         .orderBy("id")
@@ -190,9 +203,9 @@ export function changeKeys(
       db
         .updateTable("api_keys")
         .set(change)
-        .where("workspace_id", "=", workspace_id)
-        .where("project_id", "=", project_id)
-        .where(isIn("id", ids, dialect)),
+        .where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
+        .where(notLookedUp("api_keys.project_id"), "=", project_id)
+        .where(isIn("api_keys.id", ids, dialect)),
     ),
   );
 }
@@ -209,9 +222,9 @@ export function capExpiries(tx: Tx, { workspace_id, project_id, ids }: KeysOfPro
       db
         .updateTable("api_keys")
         .set({ expires_at: sql<number>`case when ${end} > ${floor} then ${end} else ${floor} end`, policy_version })
-        .where("workspace_id", "=", workspace_id)
-        .where("project_id", "=", project_id)
-        .where(isIn("id", ids, dialect)),
+        .where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
+        .where(notLookedUp("api_keys.project_id"), "=", project_id)
+        .where(isIn("api_keys.id", ids, dialect)),
     ),
   );
 }

@@ -1,6 +1,8 @@
 // Notices of keys that are about to end: what was reported, and when a workspace got its digest.
+import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { KeyNoticeRow } from "../schema/tables.ts";
+import { isIn } from "./key-bulk.ts";
 
 /** Says that the workspace got its digest; changes nothing where it did. */
 export const claimDigest = statement<{ workspace_id: string; day: number }>()((db, p) =>
@@ -14,17 +16,22 @@ export const digestOf = statement<{ workspace_id: string; day: number }>()((db, 
   db.selectFrom("key_digests").select("day").where("workspace_id", "=", p.workspace_id).where("day", "=", p.day),
 );
 
-export const insertNotice = statement<KeyNoticeRow>()((db, p) =>
+export const insertNotices = bulkInsert<KeyNoticeRow>(["key_id", "kind", "threshold", "due_at"], (db, rows) =>
   db
     .insertInto("key_notices")
-    .values({ key_id: p.key_id, kind: p.kind, threshold: p.threshold, due_at: p.due_at })
+    .values(rows)
     .onConflict((oc) => oc.columns(["key_id", "kind", "threshold", "due_at"]).doNothing()),
 );
 
 export function noticesOf(on: Reader, key_ids: readonly string[]): Promise<KeyNoticeRow[]> {
   if (key_ids.length === 0) return Promise.resolve([]);
   return on.all<KeyNoticeRow>(
-    compileQuery(on, (db) => db.selectFrom("key_notices").selectAll().where("key_id", "in", key_ids)),
+    compileQuery(on, (db, dialect) =>
+      db
+        .selectFrom("key_notices")
+        .selectAll()
+        .where(isIn("key_notices.key_id", key_ids, dialect)),
+    ),
   );
 }
 

@@ -3,15 +3,16 @@
 // costs the same, and the caller continues behind the last row examined.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, statement, type Builder, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement, type Builder, type Query, type Reader } from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { notRevoked, selectKeys } from "./keys.ts";
+import type { WalkPosition } from "./page.ts";
 
-export const KEY_STATES = ["active", "expiring", "expired", "quarantined", "disabled", "revoked"] as const;
+export const KEY_STATES = ["active", "expiring", "expired", "quarantined", "disabled", "revoked", "idle"] as const;
 export type KeyState = (typeof KEY_STATES)[number];
 
-/** `unrevoked` and `all` are the keys of a search without a state. */
-export type KeySet = KeyState | "unrevoked" | "all";
+/** `unrevoked` and `all` are the keys of a search without a state, `dated` those with an expiry. */
+export type KeySet = KeyState | "unrevoked" | "dated" | "all";
 
 export type KeyScope = {
   workspace_id: string;
@@ -23,17 +24,19 @@ export type KeyScope = {
 };
 
 /** Where a row is in its order. */
-export type WalkPosition = { at: number; id: string };
-
 export type KeyWalk = KeyScope & {
   set: KeySet;
   now: number;
   /** For `expiring`, the latest expiry. */
   until: number;
+  /** Only keys that were not used since. */
+  usedBefore?: number | null | undefined;
   /** Whether a deletion is in progress, so that revoked keys may be among rows that do not say so yet. */
   isDeleting: boolean;
   /** Walk the tenant's keys of both environments, which is shorter: for actors that may see both. */
   byTenant: boolean;
+  /** Walk only the environment's keys of the tenant: for actors that may not see the other's. */
+  isConfined?: boolean;
   limit: number;
   after: WalkPosition | null;
 };
@@ -44,6 +47,9 @@ export type Walked = WalkPosition & { belongs: 0 | 1 };
 /** What a search compares. */
 export type WalkedTexts = Walked & {
   tenant_id: string;
+  created_at: number;
+  last_used_at: number | null;
+  scopes: string;
   name: string | null;
   display_prefix: string;
   external_id: string | null;
@@ -53,7 +59,7 @@ export type WalkedTexts = Walked & {
 type Column = "created_at" | "expires_at" | "quarantined_at" | "disabled_at";
 
 function orderOf(set: KeySet): { column: Column; direction: "asc" | "desc" } {
-  if (set === "expiring") return { column: "expires_at", direction: "asc" };
+  if (set === "expiring" || set === "dated") return { column: "expires_at", direction: "asc" };
   if (set === "expired") return { column: "expires_at", direction: "desc" };
   if (set === "quarantined" || set === "disabled") return { column: `${set}_at`, direction: "desc" };
   return { column: "created_at", direction: "desc" };
@@ -62,6 +68,7 @@ function orderOf(set: KeySet): { column: Column; direction: "asc" | "desc" } {
 /** The first position of the walk. A forged one outside of the set's range begins at its edge. */
 function startOf({ set, now, after }: KeyWalk): WalkPosition {
   if (set === "expiring") return after && after.at > now ? after : { at: now + 1, id: "" };
+  if (set === "dated") return after ?? { at: 0, id: "" };
   const edge = { at: set === "expired" ? now + 1 : Number.MAX_SAFE_INTEGER, id: "" };
   return after && after.at < edge.at ? after : edge;
 }
@@ -81,8 +88,16 @@ function ranges(db: Builder, walk: KeyWalk) {
       .limit(walk.limit);
     return walk.set === "expiring" ? query.where("expires_at", "<=", walk.until) : query;
   };
-  if (walk.byTenant && walk.tenant_id && column === "created_at")
-    return [range().where("tenant_id", "=", walk.tenant_id)];
+  if (walk.byTenant && walk.tenant_id && column === "created_at") {
+    // Of another workspace's tenant no key may be passed, or the position would name it.
+    const own = db
+      .selectFrom("tenants")
+      .select("tenants.id")
+      .where("tenants.id", "=", walk.tenant_id)
+      .where("tenants.workspace_id", "=", walk.workspace_id);
+    const keys = range().where("tenant_id", "=", own);
+    return [walk.env && walk.isConfined ? keys.where("env", "=", walk.env) : keys];
+  }
   const envs: Env[] = walk.env ? [walk.env] : ["live", "test"];
   const revoked =
     walk.set === "all" || (walk.set === "revoked" && walk.isDeleting) ? [false, true] : [walk.set === "revoked"];
@@ -107,7 +122,13 @@ function belongs(eb: Keys, walk: KeyWalk): Expression<SqlBool> {
   if (walk.env) all.push(eb("api_keys.env", "=", walk.env));
   if (walk.set === "revoked") all.push(eb.not(notRevoked(eb)));
   else if (walk.set !== "all") all.push(notRevoked(eb));
-  if (walk.set === "active" || walk.set === "expiring") all.push(works(eb, walk.now));
+  if (walk.set === "active" || walk.set === "expiring" || walk.set === "idle") all.push(works(eb, walk.now));
+  if (walk.set === "expiring") all.push(eb("api_keys.expires_at", "<=", walk.until));
+  if (walk.set === "expired") all.push(eb("api_keys.expires_at", "<=", walk.now));
+  if (walk.set === "quarantined" || walk.set === "disabled") all.push(eb(`api_keys.${walk.set}_at`, "is not", null));
+  const { usedBefore = null } = walk;
+  if (usedBefore !== null)
+    all.push(eb(eb.fn.coalesce("api_keys.last_used_at", "api_keys.created_at"), "<", usedBefore));
   return eb.and(all);
 }
 
@@ -125,6 +146,20 @@ function works(eb: Keys, now: number): Expression<SqlBool> {
   ]);
 }
 
+function isIn(eb: Keys, walk: KeyWalk) {
+  return sql<0 | 1>`case when ${belongs(eb, walk)} then 1 else 0 end`;
+}
+
+const KEY_TEXTS = [
+  "api_keys.tenant_id",
+  "api_keys.created_at",
+  "api_keys.last_used_at",
+  "api_keys.scopes",
+  "api_keys.name",
+  "api_keys.display_prefix",
+] as const;
+const TENANT_TEXTS = ["tenants.external_id", "tenants.name as tenant_name"] as const;
+
 function walkQuery(db: Builder, walk: KeyWalk) {
   const { direction } = orderOf(walk.set);
   const parts = ranges(db, walk).map((range) => db.selectFrom(range.as("part")).select(["part.id", "part.at"]));
@@ -133,7 +168,7 @@ function walkQuery(db: Builder, walk: KeyWalk) {
     .selectFrom(walked.orderBy("at", direction).orderBy("id", direction).limit(walk.limit).as("walked"))
     .innerJoin("api_keys", "api_keys.id", "walked.id")
     .select(["walked.id", "walked.at"])
-    .select((eb) => sql<0 | 1>`case when ${belongs(eb as unknown as Keys, walk)} then 1 else 0 end`.as("belongs"))
+    .select((eb) => isIn(eb as unknown as Keys, walk).as("belongs"))
     .orderBy("walked.at", direction)
     .orderBy("walked.id", direction);
 }
@@ -148,10 +183,43 @@ export function walkTexts(on: Reader, walk: KeyWalk): Promise<WalkedTexts[]> {
     compileQuery(on, (db) =>
       walkQuery(db, walk)
         .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
-        .select(["api_keys.tenant_id", "api_keys.name", "api_keys.display_prefix"])
-        .select(["tenants.external_id", "tenants.name as tenant_name"]),
+        .select(KEY_TEXTS)
+        .select(TENANT_TEXTS),
     ),
   );
+}
+
+/** The same for keys that another index has found. */
+export function keyTexts(
+  on: Reader,
+  walk: Omit<KeyWalk, "limit" | "after">,
+  ids: readonly string[],
+): Promise<WalkedTexts[]> {
+  if (ids.length === 0) return Promise.resolve([]);
+  return on.all<WalkedTexts>(
+    compileQuery(on, (db) =>
+      db
+        .selectFrom("api_keys")
+        .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
+        .select(["api_keys.id", "api_keys.created_at as at"])
+        .select((eb) => isIn(eb as unknown as Keys, { ...walk, limit: 0, after: null }).as("belongs"))
+        .select(KEY_TEXTS)
+        .select(TENANT_TEXTS)
+        .where("api_keys.id", "in", ids),
+    ),
+  );
+}
+
+/** Counts the keys of a set, up to `max`. Reads until it has found as many, so it may take long. */
+export function countInSet(on: Reader, walk: Omit<KeyWalk, "limit" | "after">, max: number): Query {
+  const whole = { ...walk, limit: max, after: null };
+  return compileQuery(on, (db) => {
+    const parts = ranges(db, whole).map((range) =>
+      db.selectFrom(range.where((eb) => belongs(eb, whole)).as("part")).select("part.id"),
+    );
+    const found = parts.reduce((all, part) => all.unionAll(part)).limit(max);
+    return db.selectFrom(found.as("walked")).select((eb) => eb.fn.countAll<number>().as("n"));
+  });
 }
 
 /** Whether the keys of a project or tenant of this workspace are being revoked. */

@@ -61,3 +61,18 @@ export const reapLoginNetworks = statement<{ before: number }>()((db, p) =>
 export const reapLoginFailures = statement<{ before: number; max: number }>()((db, p) =>
   db.deleteFrom("login_failures").where("failed_at", "<", p.before).where("consecutive", "<", p.max),
 );
+
+/** Keeps the newest rows: anyone can cause them. Those that have disabled log-in stay, as above. */
+export const trimLoginFailures = statement<{ keep: number; max: number }>()((db, p) =>
+  db
+    .deleteFrom("login_failures")
+    .where("consecutive", "<", p.max)
+    .where("failed_at", "<=", (eb) =>
+      eb
+        .selectFrom("login_failures as all")
+        .select("all.failed_at")
+        .orderBy("all.failed_at", "desc")
+        .limit(1)
+        .offset(p.keep),
+    ),
+);

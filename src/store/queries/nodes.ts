@@ -92,18 +92,38 @@ export function fleetOf(
 
 type Counted = { workspace_id: string; project_id: string; now: number };
 
-/** Keys by environment that work and have another prefix than ours, which nodes may not be able to read. */
-export const countChosenKeys = statement<Counted>()((db, p) =>
+/** Whether nodes need to know other prefixes than ours. */
+const IS_CHOSEN = sql<SqlBool>`substr(display_prefix, 1, 3) <> 'kr_'`;
+/** Whether nodes need to enforce a list of networks. */
+const IS_CONFINED = sql<SqlBool>`case when api_keys.allowed_cidrs is null
+  then exists (select 1 from tenants t where t.id = api_keys.tenant_id and t.allowed_cidrs <> '[]' and t.ip_mode = 'enforce')
+  else api_keys.allowed_cidrs <> '[]' and api_keys.ip_mode = 'enforce' end`;
+const CHOSEN = sql<number>`case when ${IS_CHOSEN} then 1 else 0 end`;
+/** Whether nodes need to charge quotas, of the key, its tenant or its plan. */
+const IS_METERED = sql<SqlBool>`(coalesce(api_keys.quotas, '[]') like '%"overage":"deny"%'
+  or exists (select 1 from tenants t left join plans p on p.id = t.plan_id
+    where t.id = api_keys.tenant_id and coalesce(t.quotas, p.quotas) like '%"overage":"deny"%'))`;
+const METERED = sql<number>`case when ${IS_METERED} then 1 else 0 end`;
+const CONFINED = sql<number>`case when ${IS_CONFINED} then 1 else 0 end`;
+
+/** Keys that work and that not every node gets, by environment and by what nodes need to get them. */
+export const countNeedingKeys = statement<Counted>()((db, p) =>
   db
     .selectFrom("api_keys")
-    .select((eb) => ["env", eb.fn.countAll<number>().as("n")])
+    .select((eb) => [
+      "env",
+      CHOSEN.as("chosen"),
+      CONFINED.as("confined"),
+      METERED.as("metered"),
+      eb.fn.countAll<number>().as("n"),
+    ])
     .where("workspace_id", "=", p.workspace_id)
     .where("project_id", "=", p.project_id)
     .where(notRevoked)
     .where("disabled_at", "is", null)
     .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
-    .where(sql<SqlBool>`substr(display_prefix, 1, 3) <> 'kr_'`)
-    .groupBy("env"),
+    .where((eb) => eb.or([IS_CHOSEN, IS_CONFINED, IS_METERED]))
+    .groupBy(["env", CHOSEN, CONFINED, METERED]),
 );
 
 /** Two environment scopes that are counted together. */
@@ -147,6 +167,17 @@ export const unregisteredNodes = statement<{ project_id: string; seenAfter: numb
     .selectAll()
     .where("project_id", "=", p.project_id)
     .where("last_seen_at", ">", p.seenAfter),
+);
+
+/** Of all projects of a workspace. */
+export const unregisteredOf = statement<{ workspace_id: string; seenAfter: number }>()((db, p) =>
+  db
+    .selectFrom("projects as p")
+    .innerJoin("unregistered_nodes as u", "u.project_id", "p.id")
+    .select(["u.project_id", "u.scope", "u.nodes"])
+    .where("p.workspace_id", "=", p.workspace_id)
+    .where("p.deleted_at", "is", null)
+    .where("u.last_seen_at", ">", p.seenAfter),
 );
 
 export const reapNodes = statement<{ seenBefore: number }>()((db, p) =>

@@ -5,7 +5,18 @@ import type { Tables } from "../schema/tables.ts";
 
 export type PageKey = { created_at: number; id: string };
 
-type Listed = "projects" | "tenants" | "api_keys" | "secret_keys" | "workspace_invites" | "users" | "outbox";
+/** A position in the order of an index: the value that it is ordered by, and the record's id. */
+export type WalkPosition = { at: number; id: string };
+
+type Listed =
+  | "projects"
+  | "tenants"
+  | "api_keys"
+  | "secret_keys"
+  | "workspace_invites"
+  | "users"
+  | "outbox"
+  | "quota_grants";
 
 /** Use as `where(pageAfter(after))` on a table with created_at and id. One row comparison, so that a page begins in the index. */
 export function pageAfter<T extends Listed & keyof Tables>({ created_at, id }: PageKey) {

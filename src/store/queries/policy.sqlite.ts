@@ -1,43 +1,59 @@
 // The policy feed's JSON, built by SQLite (bench: feed/snapshot). Not portable, so policy.postgres.ts is its counterpart; a
 // contract test compares their output byte for byte.
 import type { Query } from "../engine/statement.ts";
-import { fieldsFor, REASON, servedTo, withSuspended, type ChangesParams, type ChunkParams } from "./policy-params.ts";
+import {
+  fieldsFor,
+  keysWith,
+  rateLimits,
+  REASON,
+  scopesWithin,
+  servedTo,
+  withTenants,
+  type ChangesParams,
+  type ChunkParams,
+  type PolicySelection,
+} from "./policy-params.ts";
 
 // Most keys never expire, so null comes first.
-const EXPIRES_AT = `case when expires_at is null then 'null' else '"'
-  || strftime('%Y-%m-%dT%H:%M:%S', expires_at / 1000, 'unixepoch') || printf('.%03dZ"', expires_at % 1000) end`;
+const EXPIRES_AT = `case when k.expires_at is null then 'null' else '"'
+  || strftime('%Y-%m-%dT%H:%M:%S', k.expires_at / 1000, 'unixepoch') || printf('.%03dZ"', k.expires_at % 1000) end`;
 
 // Arguments of concat(), which copies each text once; every || copies the text so far.
-const IDENTITY = `id, '","tenant_id":"', tenant_id, '","env":"', env,
-  '","lookup_hash":"', lookup_hash, '","display_prefix":"', display_prefix`;
+const IDENTITY = `k.id, '","tenant_id":"', k.tenant_id, '","env":"', k.env,
+  '","lookup_hash":"', k.lookup_hash, '","display_prefix":"', k.display_prefix`;
+
+const SCOPES_CUT = "scopes_within(k.scopes, p.scopes)";
 
 /** An entry after its identity, for nodes with these capabilities. */
-function rulesFor(caps: number): string {
-  const rules = `'","scopes":', scopes, ',"expires_at":', ${EXPIRES_AT}, ',"rate_limits":', coalesce(rate_limits, ?)`;
-  return [rules, ...fieldsFor(caps), "'}'"].join(", ");
+function rulesFor(selection: PolicySelection): string {
+  const { tenantRules } = selection;
+  const rules = `'","scopes":', ${scopesWithin(tenantRules, SCOPES_CUT)}, ',"expires_at":', ${EXPIRES_AT},
+    ',"rate_limits":', ${rateLimits(tenantRules, "?")}`;
+  return [rules, ...fieldsFor(selection), "'}'"].join(", ");
 }
 
 // SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression.
 const LIMIT = "limit (? + 0)";
 
 function tenantsIn(tenants: readonly string[]): string {
-  return tenants.length === 0 ? "" : `and tenant_id in (${tenants.map(() => "?").join(", ")})`;
+  return tenants.length === 0 ? "" : `and k.tenant_id in (${tenants.map(() => "?").join(", ")})`;
 }
 
 /** Up to `limit` entries after the id `after`, joined by commas. The last id is read from them: `max(id)` is slower. */
 export function chunkQuery(params: ChunkParams): Query {
-  const { workspace_id, project_id, env, tenants, after, limit, expiredBefore, defaults, caps } = params;
-  const sql = `${withSuspended("?")} select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, min(expires_at) as first_expiry
+  const { workspace_id, project_id, env, tenants, after, limit, expiredBefore, defaults, tenantRules } = params;
+  const sql = `${withTenants(["?", "?"])} select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
-      select expires_at, concat('{"key_id":"', ${IDENTITY}, ${rulesFor(caps)}) as entry
-      from api_keys
-      where project_id = ? and id > ? and ${servedTo(caps)} and (expires_at is null or expires_at >= ?)
-        and tenant_id not in (select id from cascades)
-        ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
-      order by id
+      select k.expires_at, concat('{"key_id":"', ${IDENTITY}, ${rulesFor(params)}) as entry
+      from ${keysWith(tenantRules)}
+      where k.project_id = ? and k.id > ? and ${servedTo(params)} and (k.expires_at is null or k.expires_at >= ?)
+        and k.tenant_id not in (select id from cascades)
+        ${env === null ? "" : "and k.env = ?"} ${tenantsIn(tenants)}
+      order by k.id
       ${LIMIT}
     )`;
   const values = [
+    workspace_id,
     workspace_id,
     defaults,
     project_id,
@@ -52,16 +68,17 @@ export function chunkQuery(params: ChunkParams): Query {
 
 /** Changes in (since, upTo], oldest first. */
 export function changesQuery(params: ChangesParams): Query {
-  const { workspace_id, project_id, env, tenants, since, upTo, limit, defaults, caps } = params;
-  const sql = `${withSuspended("?")} select policy_version, case
-      when ${servedTo(caps)} then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${rulesFor(caps)})
+  const { workspace_id, project_id, env, tenants, since, upTo, limit, defaults, tenantRules } = params;
+  const sql = `${withTenants(["?", "?"])} select k.policy_version, case
+      when ${servedTo(params)} then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${rulesFor(params)})
       else concat('{"change":"remove","key_id":"', ${IDENTITY}, '","reason":"', ${REASON}, '"}')
     end as entry
-    from api_keys
-    where project_id = ? and policy_version > ? and policy_version <= ?
-      ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
-    order by policy_version, id
+    from ${keysWith(tenantRules)}
+    where k.project_id = ? and k.policy_version > ? and k.policy_version <= ?
+      ${env === null ? "" : "and k.env = ?"} ${tenantsIn(tenants)}
+    order by k.policy_version, k.id
     ${LIMIT}`;
-  const values = [workspace_id, defaults, project_id, since, upTo, ...(env === null ? [] : [env]), ...tenants, limit];
+  const ofEnv = env === null ? [] : [env];
+  const values = [workspace_id, workspace_id, defaults, project_id, since, upTo, ...ofEnv, ...tenants, limit];
   return { sql, values };
 }

@@ -67,13 +67,30 @@ export type StoppedKey = { id: string; kind: "api_keys" | "secret_keys" };
 /** A key or a tenant that was stopped for a while. */
 export type Paused = { id: string; kind: "api_keys" | "tenants" };
 
+/** A key or a tenant whose keys may be used from some networks only. */
+export type Confined = Paused & { allowed_cidrs: string; ip_mode: string };
+
+/** A balance of a quota; `spent` in the period that began at `period_start`. */
+export type MovedBalance = {
+  subject_id: string;
+  env: string;
+  quota_id: string;
+  calendar: string;
+  period_start: number;
+  spent: number;
+};
+
 /** What happened in the replaced database after the backup. */
 export type ReplacedState = {
   disabled: Paused[];
   suspended: Paused[];
+  /** All that are confined: when a list changed is not stored. */
+  confined: Confined[];
   revoked: StoppedKey[];
   /** Reported as leaked and not revoked. */
   quarantined: StoppedKey[];
+  /** Balances of quotas that were used. */
+  balances: MovedBalance[];
   versions: { id: string; policy_version: number }[];
 };
 
@@ -87,8 +104,13 @@ export async function readReplacedState(source: Source, since: number): Promise<
   return {
     disabled: await pausedSince(source, "api_keys", "revoked_at is null and disabled_at", since),
     suspended: await pausedSince(source, "tenants", "deleted_at is null and suspended_at", since),
+    confined: [
+      ...(await confinedOf(source, "api_keys", "revoked_at")),
+      ...(await confinedOf(source, "tenants", "deleted_at")),
+    ],
     revoked: await stopped("revoked_at"),
     quarantined: await stopped("revoked_at is null and quarantined_at"),
+    balances: await balancesSince(source, since),
     versions: await source.all<{ id: string; policy_version: number }>("select id, policy_version from projects", []),
   };
 }
@@ -99,6 +121,57 @@ async function pausedSince(source: Source, kind: Paused["kind"], condition: stri
     .all<{ id: string }>(`select id from ${kind} where ${condition} >= $1`, [since])
     .catch(() => []);
   return rows.map(({ id }) => ({ id, kind }));
+}
+
+/** None in a database of a release that cannot do this. */
+function balancesSince(source: Source, since: number): Promise<MovedBalance[]> {
+  const query = `select subject_id, env, quota_id, calendar, period_start, taken as spent from quota_balances
+    where used_at >= $1`;
+  return source.all<MovedBalance>(query, [since]).catch(() => []);
+}
+
+/** Those of which the restored database has fewer units spent, or an earlier period. */
+export async function findMovedBalances(source: Source, balances: readonly MovedBalance[]): Promise<MovedBalance[]> {
+  const moved: MovedBalance[] = [];
+  for (const one of balances) {
+    const { subject_id, env, quota_id, calendar, period_start, spent } = one;
+    const same = `select subject_id from quota_balances where subject_id = $1 and env = $2 and quota_id = $3
+      and calendar = $4 and period_start = $5 and taken >= $6`;
+    const values = [subject_id, env, quota_id, calendar, period_start, spent];
+    const kept = await source.all<{ subject_id: string }>(same, values).catch(() => []); // of an earlier release
+    if (kept.length === 0 && spent > 0) moved.push(one);
+  }
+  return moved;
+}
+
+/** None in a database of a release that cannot do this. */
+async function confinedOf(source: Source, kind: Paused["kind"], ended: string): Promise<Confined[]> {
+  const rows = await source
+    .all<Omit<Confined, "kind">>(
+      `select id, allowed_cidrs, ip_mode from ${kind} where allowed_cidrs <> '[]' and ip_mode = 'enforce' and ${ended} is null`,
+      [],
+    )
+    .catch(() => []);
+  return rows.map((row) => ({ ...row, kind }));
+}
+
+/** Those whose list the restored database does not have, and which of them it contains. */
+export async function findWidened(
+  source: Source,
+  confined: readonly Confined[],
+): Promise<{ narrowed: number; widened: Confined[] }> {
+  const widened: Confined[] = [];
+  let narrowed = 0;
+  for (const one of confined) {
+    const { id, kind, allowed_cidrs, ip_mode } = one;
+    const [row] = await source.all<{ id: string }>(`select id from ${kind} where id = $1`, [id]);
+    const same = `select id from ${kind} where id = $1 and allowed_cidrs = $2 and ip_mode = $3`;
+    const kept = await source.all<{ id: string }>(same, [id, allowed_cidrs, ip_mode]).catch(() => []); // of an earlier release
+    if (kept.length > 0) continue;
+    narrowed++;
+    if (row) widened.push(one);
+  }
+  return { narrowed, widened };
 }
 
 /** Those that the restored database has, but not as paused. */

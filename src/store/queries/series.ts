@@ -1,8 +1,9 @@
 // Usage series: the journal of counted batches, and the rollups that it is added to. Rollups are read, added to and written
 // back, so a writer takes the lock first: for a moment there can be two processes that write.
 import { sql } from "kysely";
-import { bulkInsert, chunkRows } from "../engine/bulk-insert.ts";
-import { statement, type Dialect, type Reader, type Tx, type Value } from "../engine/statement.ts";
+import { bulkInsert } from "../engine/bulk-insert.ts";
+import { findRows } from "../engine/find-rows.ts";
+import { statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { UsageGroup, UsageGroupRow, UsageJournalRow, UsageRollupRow, UsageSeenRow } from "../schema/tables.ts";
 
 export const insertJournal = statement<UsageJournalRow>()((db, p) =>
@@ -11,18 +12,29 @@ export const insertJournal = statement<UsageJournalRow>()((db, p) =>
     .values({ id: p.id, workspace_id: p.workspace_id, created_at: p.created_at, data: p.data }),
 );
 
-/** Oldest first. */
-export const journalSizes = statement<{ limit: number }>()((db, p) =>
+/** The first workspace behind an id that has rows in the journal. */
+export const nextJournalWorkspace = statement<{ after: string }>()((db, p) =>
+  db
+    .selectFrom("usage_journal")
+    .select("workspace_id as id")
+    .where("workspace_id", ">", p.after)
+    .orderBy("workspace_id")
+    .limit(1),
+);
+
+/** Of a workspace, oldest first. */
+export const journalSizes = statement<{ workspace_id: string; limit: number }>()((db, p) =>
   db
     .selectFrom("usage_journal")
     .select(["id", sql<number>`octet_length(data)`.as("bytes")])
+    .where("workspace_id", "=", p.workspace_id)
     .orderBy("id")
     .limit(p.limit),
 );
 
-/** Oldest first, up to and including `last`. */
-export const journalRows = statement<{ last: string; limit: number }>()((db, p) =>
-  db.selectFrom("usage_journal").selectAll().where("id", "<=", p.last).orderBy("id").limit(p.limit),
+/** Of a workspace, oldest first. */
+export const journalRows = statement<{ workspace_id: string; limit: number }>()((db, p) =>
+  db.selectFrom("usage_journal").selectAll().where("workspace_id", "=", p.workspace_id).orderBy("id").limit(p.limit),
 );
 
 export const deleteJournalRow = statement<{ id: string }>()((db, p) =>
@@ -72,27 +84,6 @@ export const reapSeenNames = statement<{ before: number }>()((db, p) =>
 );
 
 const GROUP = ["workspace_id", "kind", "project_id", "env", "tenant", "name"] as const satisfies (keyof UsageGroup)[];
-
-/** `(a, b) in (values (…), …)`, in a few sizes so that few statements are prepared. PostgreSQL needs the types. */
-function rowsIn(columns: readonly string[], type: "text" | "bigint", size: number, dialect: Dialect): string {
-  let n = 0;
-  const param = (): string => (dialect === "sqlite" ? "?" : `$${++n}::${type}`);
-  const tuples = Array.from({ length: size }, () => `(${columns.map(param).join(", ")})`);
-  return `(${columns.join(", ")}) in (values ${tuples.join(", ")})`;
-}
-
-async function findRows<R>(
-  on: Reader,
-  select: string,
-  { columns, type, keys }: { columns: readonly string[]; type: "text" | "bigint"; keys: readonly Value[][] },
-): Promise<R[]> {
-  const found: R[] = [];
-  for (const { from, to } of chunkRows(keys.length)) {
-    const text = `${select} where ${rowsIn(columns, type, to - from, on.dialect)}`;
-    found.push(...(await on.all<R>({ sql: text, values: keys.slice(from, to).flat() })));
-  }
-  return found;
-}
 
 export function findGroups(on: Reader, groups: readonly UsageGroup[]): Promise<UsageGroupRow[]> {
   const keys = groups.map((group) => GROUP.map((column) => group[column]));

@@ -1,5 +1,6 @@
 // Sessions of people. Authenticated by hash only. Every lookup joins the membership, so a removed member's session still
 // resolves to the person but to no workspace.
+import { sql } from "kysely";
 import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SessionRow } from "../schema/tables.ts";
 
@@ -119,4 +120,27 @@ export const reapSessions = statement<{ before: number }>()((db, p) =>
   db
     .deleteFrom("sessions")
     .where((eb) => eb.or([eb("absolute_expires_at", "<", p.before), eb("expires_at", "<", p.before)])),
+);
+
+/** Of the sessions that have ended, keeps the newest of each person. */
+export const reapEndedSessions = statement<{ now: number; keep: number }>()((db, p) =>
+  db.deleteFrom("sessions").where("id", "in", (eb) =>
+    eb
+      .selectFrom((inner) =>
+        inner
+          .selectFrom("sessions")
+          .select("id")
+          .select(sql<number>`row_number() over (partition by user_id order by created_at desc, id desc)`.as("place"))
+          .where((at) =>
+            at.or([
+              at("revoked_at", "is not", null),
+              at("expires_at", "<=", p.now),
+              at("absolute_expires_at", "<=", p.now),
+            ]),
+          )
+          .as("ended"),
+      )
+      .select("ended.id")
+      .where("ended.place", ">", p.keep),
+  ),
 );

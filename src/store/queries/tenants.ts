@@ -20,6 +20,11 @@ export const insertTenant = statement<TenantRow>()((db, p) =>
         "deleted_at",
         "suspended_at",
         "suspended_reason",
+        "plan_id",
+        "rate_limits",
+        "allowed_cidrs",
+        "ip_mode",
+        "quotas",
       ]),
     ),
 );
@@ -43,11 +48,23 @@ export const tenantPageKey = statement<{ workspace_id: string; id: string }>()((
 );
 
 export const updateTenant = statement<
-  Pick<TenantRow, "workspace_id" | "id" | "name" | "meta" | "embed_epoch" | "updated_at">
+  Omit<TenantRow, "external_id" | "created_env" | "created_at" | "deleted_at" | "suspended_at" | "suspended_reason">
 >()((db, p) =>
   db
     .updateTable("tenants")
-    .set(columns(p, ["name", "meta", "embed_epoch", "updated_at"]))
+    .set(
+      columns(p, [
+        "name",
+        "meta",
+        "embed_epoch",
+        "updated_at",
+        "plan_id",
+        "rate_limits",
+        "allowed_cidrs",
+        "ip_mode",
+        "quotas",
+      ]),
+    )
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id),
 );
@@ -75,8 +92,9 @@ export function listTenants(
   workspace_id: string,
   after: PageKey | null,
   limit: number,
+  ids: readonly string[] | null = null,
 ): Promise<TenantRow[]> {
-  return listLive<TenantRow>(on, "tenants", workspace_id, after, limit);
+  return listLive<TenantRow>(on, "tenants", workspace_id, after, limit, ids);
 }
 
 /** A deleted one too. */

@@ -116,8 +116,21 @@ export function tenantMonths(
   );
 }
 
-export const reapDays = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("usage_days").where("day", "<", p.before),
+export const reapDays = statement<{ before: number; limit: number }>()((db, p) =>
+  db
+    .deleteFrom("usage_days")
+    .where((eb) =>
+      eb(
+        eb.refTuple("key_id", "day"),
+        "in",
+        eb
+          .selectFrom("usage_days as old")
+          .select(["old.key_id", "old.day"])
+          .where("old.day", "<", p.before)
+          .limit(p.limit)
+          .$asTuple("key_id", "day"),
+      ),
+    ),
 );
 
 type FirstAllowed = { workspace_id: string; env: Env; projects: readonly string[] | null };

@@ -1,4 +1,4 @@
-// Row types of the machine plane: idempotency, ingest, usage, saved rate counters.
+// Row types of the machine plane: idempotency, ingest, saved rate counters.
 import type { Env } from "../../kernel/credentials.ts";
 
 export type IdempotencyRecordRow = {
@@ -18,7 +18,10 @@ export type IdempotencyRecordRow = {
   sealed_response: Uint8Array | null;
 };
 
+/** Written by processes of an earlier release. */
 export type IdempotencyQuotaRow = { workspace_id: string; stored_bytes: number };
+
+export type IdempotencyCellRow = { workspace_id: string; env: Env; records: number; stored_bytes: number };
 
 /** `used` is without the events of test credentials. */
 export type IngestBudgetRow = { workspace_id: string; minute: number; used: number; test_used: number };
@@ -40,54 +43,46 @@ export type TelemetryDayRow = { project_id: string; env: Env; day: number; last_
 export type KeyNoticeRow = { key_id: string; kind: "expiry" | "idle"; threshold: number; due_at: number };
 export type KeyDigestRow = { workspace_id: string; day: number };
 
-/** Idle keys that one commit revoked. */
-export type IdleRevocationRow = { project_id: string; revoked_at: number; keys: number };
+export type EnvScope = Env | "all";
 
-export type UsageDayRow = { workspace_id: string; key_id: string; day: number; requests: number; errors: number };
-
-export type UsageTenantMonthRow = {
-  workspace_id: string;
-  month: number;
-  env: Env;
-  tenant_id: string;
+export type PolicyNodeRow = {
   project_id: string;
+  node_id: string;
+  env_scope: EnvScope;
+  version: number;
+  last_seen_at: number;
+  /** The known capabilities that it announces, sorted and joined by commas. */
+  caps: string;
+  /** 1 when its secret key is unrestricted. */
+  full_power: number;
+};
+
+/** Nodes that poll but are not registered, by the environment whose keys they hold. */
+export type UnregisteredNodesRow = { project_id: string; scope: Env; nodes: number; last_seen_at: number };
+
+/** Requests from outside a key's networks on a UTC day. `network`: a /24 or /48, `other` above a cap, `unknown`. */
+export type KeyNetworkRow = {
+  key_id: string;
+  day: number;
+  network: string;
+  outcome: "refused" | "would_refuse";
+  workspace_id: string;
   requests: number;
   first_seen_at: number;
   last_seen_at: number;
 };
 
-/** The sums of one batch, as JSON, until they are added to the rollups. */
-export type UsageJournalRow = { id: string; workspace_id: string; created_at: number; data: string };
-
-/**
- * What a series counts. `kind` is project, tenant, key, route or tag:<name>; `name` the key, the route or "=" and the tag's
- * value; `tenant` the tenant, or for a tag the route. Empty: without one. `*`: everything above a cap.
- */
-export type UsageGroupRow = {
-  id: number;
+/** The newest use of a key that named its client. `network`: a /24 or /48. */
+export type KeyLastUseRow = {
+  key_id: string;
   workspace_id: string;
-  kind: string;
-  project_id: string;
-  env: Env;
-  tenant: string;
-  name: string;
-};
-/** A group without the number that the rollups know it by. */
-export type UsageGroup = Omit<UsageGroupRow, "id">;
-
-/** `grain` 1: the minutes of an hour, 2: an hour, 3: a UTC day; `start` in hours or days since 1970. */
-export type UsageRollupRow = {
-  group_id: number;
-  grain: number;
-  start: number;
-  outcome: string;
-  requests: number;
-  errors: number;
-  units: number;
-  detail: string;
+  at: number;
+  network: string | null;
+  user_agent: string | null;
+  node_id: string;
 };
 
-/** The names that count against a cap, as JSON. */
-export type UsageSeenRow = { workspace_id: string; scope: string; start: number; names: string };
+/** Idle keys that one commit revoked. */
+export type IdleRevocationRow = { project_id: string; revoked_at: number; keys: number };
 
 export type RateCounterRow = { key: string; lapses_at: number; windows: string };

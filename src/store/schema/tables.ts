@@ -1,24 +1,25 @@
 // Row types. Columns are named like API fields where they mean the same. Booleans are 0 or 1, times are integer
 // milliseconds, JSON columns are text: both dialects return the same values.
 import type { Env } from "../../kernel/credentials.ts";
+import type { IpMode } from "../../kernel/network/cidr.ts";
 import type {
+  IdempotencyCellRow,
   IdempotencyQuotaRow,
   IdempotencyRecordRow,
+  IdleRevocationRow,
   IngestBatchRow,
   IngestBudgetRow,
-  IdleRevocationRow,
   KeyDigestRow,
+  KeyLastUseRow,
+  KeyNetworkRow,
+  PolicyNodeRow,
   KeyNoticeRow,
   RateCounterRow,
   TelemetryDayRow,
-  UsageDayRow,
-  UsageGroupRow,
-  UsageJournalRow,
-  UsageRollupRow,
-  UsageSeenRow,
-  UsageTenantMonthRow,
+  UnregisteredNodesRow,
   WrittenBytesRow,
 } from "./tables-machine.ts";
+import type { UsageTables } from "./tables-usage.ts";
 import type {
   LoginFailureRow,
   LoginNetworkRow,
@@ -31,9 +32,14 @@ import type {
   UserRow,
   WorkspaceInviteRow,
 } from "./tables-people.ts";
+import type { QuotaTables } from "./tables-quotas.ts";
+import type { PlanRow, TenantRow } from "./tables-tenants.ts";
 
 export type * from "./tables-machine.ts";
+export type * from "./tables-usage.ts";
 export type * from "./tables-people.ts";
+export type * from "./tables-quotas.ts";
+export type * from "./tables-tenants.ts";
 
 export type DeploymentTable = { name: string; value: string };
 
@@ -78,22 +84,6 @@ export type ProjectRow = {
 
 export type KeyPrefixRow = { prefix: string; workspace_id: string; claimed_at: number };
 
-export type TenantRow = {
-  id: string;
-  workspace_id: string;
-  external_id: string;
-  name: string | null;
-  meta: string;
-  embed_epoch: number;
-  /** Of the credential that created it: whose quota it counts in. */
-  created_env: Env;
-  created_at: number;
-  updated_at: number;
-  deleted_at: number | null;
-  suspended_at: number | null;
-  suspended_reason: string | null;
-};
-
 export type RevokedCause = "revoked" | "tenant_deleted" | "project_deleted";
 
 export type ApiKeyRow = {
@@ -123,6 +113,13 @@ export type ApiKeyRow = {
   disabled_reason: string | null;
   /** When it was last enabled. */
   enabled_at: number | null;
+  /** A JSON list of networks; null: the tenant's, with its mode. */
+  allowed_cidrs: string | null;
+  ip_mode: IpMode;
+  /** JSON; null: none of its own. */
+  quotas: string | null;
+  /** The first key of the rotations that led to this one; null: itself. */
+  lineage_id: string | null;
 };
 
 /** A deleted project or tenant whose keys are still being marked as revoked. */
@@ -160,23 +157,6 @@ export type SecretKeyRow = {
 };
 
 export type PolicyVersionRow = { project_id: string; version: number; changed_at: number };
-
-export type EnvScope = Env | "all";
-
-export type PolicyNodeRow = {
-  project_id: string;
-  node_id: string;
-  env_scope: EnvScope;
-  version: number;
-  last_seen_at: number;
-  /** The known capabilities that it announces, sorted and joined by commas. */
-  caps: string;
-  /** 1 when its secret key is unrestricted. */
-  full_power: number;
-};
-
-/** Nodes that poll but are not registered, by the environment whose keys they hold. */
-export type UnregisteredNodesRow = { project_id: string; scope: Env; nodes: number; last_seen_at: number };
 
 export type ActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system" | "api_key";
 
@@ -248,14 +228,23 @@ export type IdempotencyReplayRow = {
 /** A leaked test credential, and when its owners were notified. */
 export type LeakNoticeRow = { credential_id: string; workspace_id: string; noticed_at: number };
 
-export type Tables = {
+/** A word, name, scope or day that a key or tenant is found by. `newest` is -created_at. */
+export type SearchTermRow = { workspace_id: string; kind: string; term: string; newest: number; id: string };
+
+/** Of a project or workspace: the last record that is indexed. */
+export type SearchProgressRow = { id: string; version: number; last_id: string };
+
+export type OtherTables = {
   deployment: DeploymentTable;
   workspaces: WorkspaceRow;
   projects: ProjectRow;
   key_prefixes: KeyPrefixRow;
   tenants: TenantRow;
+  plans: PlanRow;
   api_keys: ApiKeyRow;
   cascades: CascadeRow;
+  search_terms: SearchTermRow;
+  search_progress: SearchProgressRow;
   secret_keys: SecretKeyRow;
   policy_versions: PolicyVersionRow;
   policy_nodes: PolicyNodeRow;
@@ -280,6 +269,7 @@ export type Tables = {
   mail_counts: MailCountRow;
   idempotency_records: IdempotencyRecordRow;
   idempotency_quotas: IdempotencyQuotaRow;
+  idempotency_cells: IdempotencyCellRow;
   ingest_budgets: IngestBudgetRow;
   written_bytes: WrittenBytesRow;
   ingest_batches: IngestBatchRow;
@@ -287,11 +277,9 @@ export type Tables = {
   idle_revocations: IdleRevocationRow;
   key_notices: KeyNoticeRow;
   key_digests: KeyDigestRow;
-  usage_days: UsageDayRow;
-  usage_tenant_months: UsageTenantMonthRow;
-  usage_journal: UsageJournalRow;
-  usage_groups: UsageGroupRow;
-  usage_rollups: UsageRollupRow;
-  usage_seen: UsageSeenRow;
+  key_networks: KeyNetworkRow;
+  key_last_uses: KeyLastUseRow;
   rate_counters: RateCounterRow;
 };
+
+export type Tables = OtherTables & QuotaTables & UsageTables;

@@ -17,6 +17,8 @@ const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // fixes the WAL-reset corruption bug
 const CHECKPOINT_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_COMMITS = 200;
+/** A checkpoint that readers kept from restarting the -wal is repeated: they leave only short gaps. */
+const RETRY_MS = 25;
 /** A -wal is made smaller only when there was no commit for this long: under load that would delay writes. */
 const TRUNCATE_IDLE_MS = 5_000;
 const COPY_PAGES = 100;
@@ -128,6 +130,8 @@ export class SqliteDriver implements Driver {
   /** When the last commit was, of performance.now(). */
   #committedAt = 0;
   #walAtCheckpoint = 0;
+  /** When the last checkpoint could not restart the -wal, of performance.now(). */
+  #busyAt: number | undefined;
 
   constructor(file: string, fatal: (error: unknown) => void = () => {}) {
     this.#file = file;
@@ -183,9 +187,13 @@ export class SqliteDriver implements Driver {
     const bytes = this.walBytes();
     const grown = bytes - this.#walAtCheckpoint;
     const truncate = idle && bytes > CHECKPOINT_BYTES && now - this.#committedAt >= TRUNCATE_IDLE_MS;
-    if (!truncate && grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
+    const retry = this.#busyAt !== undefined && now - this.#busyAt >= RETRY_MS;
+    if (!truncate && !retry && grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
     try {
-      await this.reader.withoutSnapshot(() => (truncate ? this.#walSync.truncate() : this.#walSync.checkpoint()));
+      const { busy } = await this.reader.withoutSnapshot(() =>
+        truncate ? this.#walSync.truncate() : this.#walSync.checkpoint(),
+      );
+      this.#busyAt = busy === 0 ? undefined : performance.now();
     } catch (error) {
       // Disk full: the pages stay durable in the -wal, and the next checkpoint tries again.
       if (this.classifyError(error) !== "full") throw error;

@@ -1,25 +1,63 @@
-// WAL sync worker, main-thread side: sends sync and checkpoint requests to the worker.
+// WAL sync worker, main-thread side: sends sync and checkpoint requests to the worker. An open database has a thread to
+// itself. When it is closed the thread is kept for a while for the next one: starting a thread takes about 50 ms of CPU.
 // bench: vendor/mint
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 
+type Op = "open" | "sync" | "checkpoint" | "truncate" | "close";
+export type WalRequest = { id: number; op: Op; file?: string | undefined };
 type Reply = { id: number; value?: unknown; error?: string; code?: string };
 type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => void };
 
 export type CheckpointResult = { busy: number; log: number; checkpointed: number };
+
+const KEPT_MAX = 2;
+const KEPT_MS = 30_000;
+
+/** Threads without a database, each with the timer that ends it. */
+const idle = new Map<Worker, NodeJS.Timeout>();
+
+function startThread(): Worker {
+  const source = workerSource("store/sqlite/wal-sync.worker.ts");
+  const worker = new Worker(source.code, { eval: source.eval, workerData: source.data });
+  worker.on("error", () => {}); // without a database there is no caller to reject; it exits
+  worker.on("exit", () => idle.delete(worker));
+  return worker;
+}
+
+function takeThread(): Worker {
+  const [worker] = idle.keys();
+  if (!worker) return startThread();
+  clearTimeout(idle.get(worker));
+  idle.delete(worker);
+  worker.ref();
+  return worker;
+}
+
+async function keepThread(worker: Worker): Promise<void> {
+  if (idle.size >= KEPT_MAX) return void (await worker.terminate());
+  const end = (): void => {
+    idle.delete(worker);
+    void worker.terminate();
+  };
+  worker.unref();
+  idle.set(worker, setTimeout(end, KEPT_MS).unref());
+}
 
 export class WalSync {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Waiting>();
   #next = 1;
   #ended: Error | undefined;
+  readonly #onMessage = (reply: Reply): void => this.#settle(reply);
+  readonly #onError = (error: unknown): void => this.#fail(error instanceof Error ? error : new Error(String(error)));
+  readonly #onExit = (): void => this.#fail(new Error("the WAL sync worker ended"));
 
   constructor(file: string) {
-    const source = workerSource("store/sqlite/wal-sync.worker.ts");
-    this.#worker = new Worker(source.code, { eval: source.eval, workerData: { file, ...source.data } });
-    this.#worker.on("message", (reply: Reply) => this.#settle(reply));
-    this.#worker.on("error", (error) => this.#fail(error instanceof Error ? error : new Error(String(error))));
-    this.#worker.on("exit", () => this.#fail(new Error("the WAL sync worker ended")));
+    this.#worker = takeThread();
+    this.#worker.on("message", this.#onMessage).on("error", this.#onError).on("exit", this.#onExit);
+    // A database that cannot be opened fails every request, now and later.
+    this.#send("open", file).catch((error: Error) => this.#fail(error));
   }
 
   sync(): Promise<void> {
@@ -36,15 +74,16 @@ export class WalSync {
 
   async close(): Promise<void> {
     await this.#send("close");
-    await this.#worker.terminate();
+    this.#worker.off("message", this.#onMessage).off("error", this.#onError).off("exit", this.#onExit);
+    await keepThread(this.#worker);
   }
 
-  #send(op: string): Promise<unknown> {
+  #send(op: Op, file?: string): Promise<unknown> {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      this.#worker.postMessage({ id, op }, []);
+      this.#worker.postMessage({ id, op, file } satisfies WalRequest, []);
     });
   }
 

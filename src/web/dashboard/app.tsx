@@ -1,29 +1,42 @@
-// Chooses the page for the address, and sees to it that the session and the workspace are the right ones first.
-import { useEffect, useState } from "preact/hooks";
-import { problemMessage, toProblem } from "./api/problems.ts";
+// Chooses the page for the address. The log-in pages are in this script; every other page is in the second one, so that the
+// log-in page loads little. The second is requested as soon as the first page is shown, before an upgrade could remove it.
+import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
 import { useRead } from "./api/query.ts";
-import { lock, membership, session, workspaceId } from "./api/session.ts";
-import { openWorkspace, refreshMe } from "./api/sign-in.ts";
-import { Account } from "./account/account.tsx";
+import { lock, session } from "./api/session.ts";
 import { Card } from "./enter/card.tsx";
 import { Forgot } from "./enter/forgot.tsx";
-import { MissingToken } from "./enter/invalid-link.tsx";
-import { Invite } from "./enter/invite.tsx";
 import { LogIn } from "./enter/log-in.tsx";
-import { Reset } from "./enter/reset.tsx";
-import { Setup, SetupHint } from "./enter/setup.tsx";
 import { SignUp } from "./enter/sign-up.tsx";
-import { Verify } from "./enter/verify.tsx";
-import { Workspaces } from "./enter/workspaces.tsx";
-import { knownPages } from "./here.ts";
-import { PAGES } from "./pages.tsx";
-import { Page } from "./parts/page.tsx";
-import { go, place, type EnterPage, type Place } from "./routes.ts";
-import { Frame } from "./shell/frame.tsx";
-import { LoginAgain } from "./shell/login-again.tsx";
-import { MovedDialog } from "./shell/moved.tsx";
+import type * as Pages from "./second-script.tsx";
+import { Button } from "./parts/button.tsx";
+import { go, place, type EnterPage } from "./routes.ts";
 
-for (const { page } of PAGES) knownPages.add(page);
+const pages = signal<typeof Pages | "failed" | null>(null);
+
+export function loadSecondScript(): void {
+  import("./second-script.tsx").then(
+    (loaded) => void (pages.value = loaded),
+    () => void (pages.value = "failed"),
+  );
+}
+
+/** A page of the second script. */
+function Later({ show }: { show: (loaded: typeof Pages) => ComponentChildren }) {
+  if (pages.value === null) return null;
+  if (pages.value !== "failed") return <>{show(pages.value)}</>;
+  return (
+    <Card title="This page could not be loaded">
+      <p>The server was not reached, or it has a newer version of this page.</p>
+      <div class="buttons">
+        <Button kind="primary" onClick={() => location.reload()}>
+          Reload
+        </Button>
+      </div>
+    </Card>
+  );
+}
 
 function NotFound() {
   return (
@@ -49,72 +62,16 @@ function Start() {
 function SignedOutStart() {
   const { data, problem } = useRead("GET /v1/setup", {}).answer.value;
   if (!data && !problem) return null;
-  return data?.open ? <SetupHint /> : <LogIn />;
+  return data?.open ? <Later show={({ SetupHint }) => <SetupHint />} /> : <LogIn />;
 }
-
-function WorkspacePage({ at }: { at: Place & { kind: "workspace" } }) {
-  const target = PAGES.find(({ page }) => page === at.page);
-  const record = at.id !== null && target?.ShowRecord ? { Show: target.ShowRecord, id: at.id } : null;
-  const exists = target && (at.id === null || record);
-  return (
-    <Frame items={PAGES} hasEnv={target?.hasEnv ?? false}>
-      {!exists && <Page title="This page does not exist" lead="Choose one from the navigation." />}
-      {exists && !record && <target.Show key={`${at.page} ${at.env}`} />}
-      {record && <record.Show key={`${record.id} ${at.env}`} id={record.id} />}
-    </Frame>
-  );
-}
-
-/** Switches the session to the workspace in the address, then shows the page. */
-function Inside({ at }: { at: Place & { kind: "workspace" } }) {
-  const [refused, setRefused] = useState("");
-  const wanted = session.value?.memberships.find(({ slug }) => slug === at.slug);
-  useEffect(() => {
-    setRefused("");
-    const open = async (): Promise<void> => {
-      if (!wanted) await refreshMe();
-      const found = session.value?.memberships.find(({ slug }) => slug === at.slug);
-      if (found) await openWorkspace(found.workspace_id);
-      else setRefused("You are not a member of this workspace.");
-    };
-    open().catch((error: unknown) => setRefused(problemMessage(toProblem(error))));
-  }, [at.slug, wanted?.workspace_id]);
-  if (refused !== "") return <Workspaces note={refused} />;
-  const isOpen = wanted !== undefined && workspaceId.value === wanted.workspace_id && membership.value !== null;
-  return isOpen ? <WorkspacePage at={at} /> : null;
-}
-
-const TOKEN_PAGES = { verify: Verify, reset: Reset, invite: Invite } as const;
-const OPEN_PAGES = { login: LogIn, signup: SignUp, forgot: Forgot } as const;
 
 function Enter({ page, token }: { page: EnterPage; token: string }) {
-  if (page === "verify" || page === "reset" || page === "invite") {
-    const Show = TOKEN_PAGES[page];
-    return token === "" ? <MissingToken /> : <Show key={token} token={token} />;
-  }
-  // Also after it has made a session: it then shows the new keys.
-  if (page === "setup") return <Setup key={token} token={token} />;
-  if (page === "login" && session.value) return <Start />;
-  if (page === "login" || page === "signup" || page === "forgot") {
-    const Show = OPEN_PAGES[page];
-    return <Show />;
-  }
-  if (!session.value) return <LogIn />;
-  return page === "workspaces" ? <Workspaces /> : <AccountPage />;
-}
-
-/** Belongs to no workspace; the navigation leads back to the one that was open. */
-function AccountPage() {
-  const { memberships = [], workspaceId: active = null } = session.value ?? {};
-  const last = memberships.find(({ workspace_id }) => workspace_id === (workspaceId.value ?? active));
-  useEffect(() => {
-    if (last && workspaceId.value === null) void openWorkspace(last.workspace_id).catch(() => {});
-  }, [last?.workspace_id]);
-  return (
-    <Frame items={last ? PAGES : []} hasEnv={false}>
-      <Account />
-    </Frame>
-  );
+  if (page === "login") return session.value ? <Start /> : <LogIn />;
+  if (page === "signup") return <SignUp />;
+  if (page === "forgot") return <Forgot />;
+  const needsSession = page === "workspaces" || page === "account";
+  if (needsSession && !session.value) return <LogIn />;
+  return <Later show={({ EnterLater }) => <EnterLater page={page} token={token} />} />;
 }
 
 function Current() {
@@ -122,7 +79,7 @@ function Current() {
   if (at.kind === "unknown") return <NotFound />;
   if (at.kind === "enter") return <Enter key={at.page} page={at.page} token={at.token} />;
   if (!session.value) return at.kind === "start" ? <SignedOutStart /> : <LogIn />;
-  return at.kind === "start" ? <Start /> : <Inside at={at} />;
+  return at.kind === "start" ? <Start /> : <Later show={({ Inside }) => <Inside at={at} />} />;
 }
 
 export function App() {
@@ -131,8 +88,16 @@ export function App() {
       <div hidden={lock.value === "idle"}>
         <Current />
       </div>
-      <LoginAgain />
-      <MovedDialog />
+      {session.value && (
+        <Later
+          show={({ LoginAgain, MovedDialog }) => (
+            <>
+              <LoginAgain />
+              <MovedDialog />
+            </>
+          )}
+        />
+      )}
     </>
   );
 }

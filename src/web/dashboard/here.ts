@@ -32,9 +32,6 @@ export function hrefTo(page: string, options: LinkOptions = {}): string {
 /** Where this server is reached, for code to copy. */
 export const serverUrl = (): string => location.origin + location.pathname.replace(/\/+$/, "");
 
-/** Names of the pages that exist, so that others link to them only then. */
-export const knownPages = new Set<string>();
-
 /** A filter, tab or cursor in the address; empty if it is not there. */
 export const param = (name: string): string => place.value.query.get(name) ?? "";
 

@@ -11,6 +11,8 @@ import { Keys } from "./keys/keys.tsx";
 import { LeaksPage } from "./leaks/leaks.tsx";
 import { Members } from "./members/members.tsx";
 import type { IconName } from "./parts/icon.tsx";
+import { PlanPage } from "./plans/plan.tsx";
+import { Plans } from "./plans/plans.tsx";
 import { PortalPage } from "./portal/portal.tsx";
 import { ProjectPage } from "./projects/project.tsx";
 import { Projects } from "./projects/projects.tsx";
@@ -36,6 +38,7 @@ export const PAGES: readonly WorkspacePage[] = [
   { page: "keys", title: "Keys", icon: "key", hasEnv: true, Show: Keys, ShowRecord: KeyPage },
   { page: "tenants", title: "Tenants", icon: "tenant", hasEnv: true, Show: Tenants, ShowRecord: TenantPage },
   { page: "projects", title: "Projects", icon: "project", hasEnv: true, Show: Projects, ShowRecord: ProjectPage },
+  { page: "plans", title: "Plans", icon: "plan", hasEnv: false, Show: Plans, ShowRecord: PlanPage },
   { page: "usage", title: "Usage", icon: "usage", hasEnv: true, Show: UsagePage },
   { page: "fleet", title: "Fleet", icon: "fleet", hasEnv: true, Show: FleetPage },
   { page: "leaks", title: "Leaks", icon: "leak", hasEnv: true, Show: LeaksPage },

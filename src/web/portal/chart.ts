@@ -1,4 +1,5 @@
 // A bar chart of requests and errors per day. Errors are hatched, not only red, and a table has the same figures.
+import { roundUp } from "../shared/chart.ts";
 import { h, s } from "../shared/dom.ts";
 import type { Messages } from "./messages.ts";
 import type { Day } from "./types.ts";
@@ -7,12 +8,6 @@ const HEIGHT = 132;
 const LEFT = 44;
 const TOP = 8;
 const FLOOR = HEIGHT - 22;
-
-/** Rounds up to 1, 2 or 5 × 10^n, for readable axis labels. */
-function roundUp(value: number): number {
-  const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
-  return ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10) * power;
-}
 
 function hatch(): SVGPatternElement {
   return s(
@@ -25,7 +20,7 @@ function hatch(): SVGPatternElement {
 
 /** Drawn for a width in pixels, so that text and hatching are not distorted. */
 export function drawChart(days: readonly Day[], width: number, messages: Messages, label: string): SVGSVGElement {
-  const max = roundUp(Math.max(...days.map(({ requests }) => requests), 4));
+  const max = roundUp(Math.max(...days.map(({ requests }) => requests)));
   const y = (value: number): number => FLOOR - (value / max) * (FLOOR - TOP);
   const step = (width - LEFT) / days.length;
   const bar = Math.max(1, Math.min(step - (step > 6 ? 3 : 1), 22));

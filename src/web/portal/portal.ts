@@ -6,8 +6,9 @@ import { createDialog, isShowingKey, preventClosing, revokeDialog, rotateDialog 
 import type { DialogContext } from "./dialogs.ts";
 import { keyRow, nameOf, type Action } from "./keys.ts";
 import { Messages, type Strings } from "./messages.ts";
+import { fetchQuotas, quotaMeters } from "./quotas.ts";
 import { styles } from "./styles.ts";
-import { canCreate, type Key, type Keys, type Session, type Token } from "./types.ts";
+import { canCreate, type Key, type Keys, type Quota, type Session, type Token } from "./types.ts";
 import { UsagePanel } from "./usage.ts";
 import { banners, createButton, emptyState, errorAlert, explain, header, loading, revokedFilter } from "./view.ts";
 
@@ -36,6 +37,7 @@ export class KeyrackPortal extends HTMLElement {
   #session: Session | null = null;
   #keys: Key[] | null = null;
   #hasMore = false;
+  #quotas: readonly Quota[] = [];
   #showRevoked = false;
   #error: ApiError | null = null;
   #usage: UsagePanel | null = null;
@@ -124,9 +126,11 @@ export class KeyrackPortal extends HTMLElement {
     this.#render();
     try {
       const session = await this.#api.get<Session>("session");
-      const list = session.scopes.includes("keys:read") ? await this.#fetchKeys() : null;
+      const canRead = session.scopes.includes("keys:read");
+      const [list, quotas] = canRead ? await Promise.all([this.#fetchKeys(), fetchQuotas(this.#api)]) : [null, []];
       if (load !== this.#loads || !this.isConnected) return;
       this.#session = session;
+      this.#quotas = quotas;
       this.#setKeys(list);
     } catch (error) {
       if (load !== this.#loads || !this.isConnected) return;
@@ -240,7 +244,7 @@ export class KeyrackPortal extends HTMLElement {
     if (canWrite && this.#keys?.length !== 0) tools.push(this.#createButton("create"));
     const parts = [header(messages, session, tools)];
     if (error) parts.push(errorAlert(messages, error, () => void this.reload()));
-    if (session) parts.push(...banners(messages, session));
+    if (session) parts.push(...banners(messages, session), ...quotaMeters(this.#quotas, messages));
     if (session && this.#keys) parts.push(...this.#rows(session, this.#keys));
     else if (session) parts.push(emptyState(messages.t("writeOnly")));
     else if (!error) parts.push(loading(messages));

@@ -31,6 +31,13 @@ export type Key = {
 
 export type NewKey = Key & { key: string };
 export type Keys = { data: Key[]; has_more?: true };
+export type Quota = {
+  id: string;
+  amount: number;
+  remaining: number;
+  exceeded: boolean;
+  resets_at: string | null;
+};
 export type Day = { day: string; requests: number; errors: number };
 
 /** What `getToken` returns: the token's text, or Keyrack's whole response, which also has the time of renewal. */

@@ -1,9 +1,12 @@
 // The geometry of a stacked bar chart: a scale, its ticks, and one path for each series.
 
-/** Rounds up to 1, 2 or 5 × 10^n, for readable axis labels. */
+const STEPS = [1, 2, 3, 4, 5, 6, 8, 10];
+
+/** Rounds up to the end of an axis, an even number, so that half of it is a whole one. At least 4. */
 export function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
-  return ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10) * power;
+  const ends = STEPS.map((step) => step * power).filter((end) => end % 2 === 0);
+  return ends.find((end) => end >= Math.max(value, 4)) ?? 10 * power;
 }
 
 export type Area = { width: number; height: number; left: number; top: number; bottom: number };
@@ -24,7 +27,7 @@ const round = (value: number): number => Math.round(value * 10) / 10;
 export function layoutChart(series: readonly (readonly number[])[], area: Area): Chart {
   const count = Math.max(1, ...series.map((values) => values.length));
   const totals = Array.from({ length: count }, (_, i) => series.reduce((sum, values) => sum + (values[i] ?? 0), 0));
-  const max = roundUp(Math.max(4, ...totals));
+  const max = roundUp(Math.max(...totals));
   const floor = area.height - area.bottom;
   const y = (value: number): number => floor - (value / max) * (floor - area.top);
   const step = (area.width - area.left) / count;

@@ -41,13 +41,6 @@ export function icon(size: number, className: string, ...paths: string[]): SVGSV
   return s("svg", props, ...strokes);
 }
 
-let lastId = 0;
-
-/** A unique id, to tie labels and descriptions to a control. */
-export function uniqueId(name: string): string {
-  return `${name}-${++lastId}`;
-}
-
 /**
  * Re-assigns properties that the page set before the element's class was defined: as own properties they would shadow
  * the class's accessors.

@@ -1,16 +1,22 @@
 // Numbers, times and durations as people read them. Numbers and dates follow the browser's locale; words are English.
-const numbers = new Intl.NumberFormat();
-const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
-const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 1 });
-const dates = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-const localTimes = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-const clockTimes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+type Format = (value: number) => string;
 
-export const formatNumber = (value: number): string => numbers.format(value);
-export const formatCompact = (value: number): string => compact.format(value);
-export const formatPercent = (share: number): string => percent.format(share);
-export const formatDate = (ms: number): string => dates.format(ms);
-export const formatClock = (ms: number): string => clockTimes.format(ms);
+/** Formatters take milliseconds to make, so each is made when it is first used. */
+function lazily(make: () => { format: Format }): Format {
+  let made: { format: Format } | undefined;
+  return (value) => (made ??= make()).format(value);
+}
+
+const numbers = (options: Intl.NumberFormatOptions): Format => lazily(() => new Intl.NumberFormat(undefined, options));
+const times = (options: Intl.DateTimeFormatOptions): Format =>
+  lazily(() => new Intl.DateTimeFormat(undefined, options));
+
+export const formatNumber: Format = numbers({});
+export const formatCompact: Format = numbers({ notation: "compact", maximumFractionDigits: 1 });
+export const formatPercent: Format = numbers({ style: "percent", maximumFractionDigits: 1 });
+export const formatDate: Format = times({ dateStyle: "medium" });
+export const formatClock: Format = times({ hour: "2-digit", minute: "2-digit" });
+const formatLocal: Format = times({ dateStyle: "medium", timeStyle: "medium" });
 
 /** "1 key", "3 keys". */
 export const plural = (count: number, one: string, many = `${one}s`): string =>
@@ -18,7 +24,7 @@ export const plural = (count: number, one: string, many = `${one}s`): string =>
 
 /** Local time, and UTC for comparison with logs. */
 export function formatAbsolute(ms: number): string {
-  return `${localTimes.format(ms)} (${new Date(ms).toISOString().replace(".000", "")})`;
+  return `${formatLocal(ms)} (${new Date(ms).toISOString().replace(".000", "")})`;
 }
 
 const UNITS: readonly [ms: number, name: string][] = [

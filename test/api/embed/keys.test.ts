@@ -166,7 +166,7 @@ for (const back of backends) {
 
     it("allows at most 100 active keys per tenant, project and environment, also concurrently", async () => {
       const e = await embed(r);
-      for (let i = 0; i < 97; i++) await e.workspace.mint();
+      await Promise.all(Array.from({ length: 97 }, () => e.workspace.mint()));
       const replies = await Promise.all(Array.from({ length: 8 }, () => e.call("POST /v1/embed/keys", {})));
       expect(replies.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
         201,
@@ -276,7 +276,7 @@ for (const back of backends) {
     expect((await two.call(null, "OPTIONS /v1/embed/keys", undefined, { headers })).status).toBe(403);
   });
 
-  it(`a tenant on ${back} gets 120 requests and 30 writes a minute`, async () => {
+  it.runIf(back === "sqlite")("a tenant gets 120 requests and 30 writes a minute", async () => {
     await using r = await testInstance(back, { flags: { throttle: "on" } });
     const e = await embed(r);
     r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);

@@ -191,6 +191,28 @@ for (const back of backends) {
         { action: "api_key.rotated", actor_id: key.id, payload: { successor_id: rotated.body.id, by: "holder" } },
       ]);
     });
+
+    it("gives the answer of a rotation that ended the key at once again, and to no other request", async () => {
+      const w = await r.workspace();
+      await allowRotation(w);
+      const { key } = await w.mint();
+      const rotate = (idempotencyKey?: string) =>
+        r.call(
+          key,
+          "POST /v1/self/rotate",
+          { overlap_hours: 0 },
+          {
+            headers: idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey },
+          },
+        );
+      const rotated = await rotate("one");
+      expect(rotated.status).toBe(200);
+      const again = await rotate("one");
+      expect([again.status, again.body]).toEqual([200, rotated.body]);
+      for (const other of ["two", undefined]) expectRefusal(await rotate(other), 401, "expired_key");
+      await r.call(key, "POST /v1/self/revoke", {});
+      expectRefusal(await rotate("one"), 401, "invalid_key");
+    });
   });
 }
 

@@ -13,7 +13,7 @@ const RULE = { id: "minute", limit: 5, window_ms: 60_000, algorithm: "fixed", sc
 
 for (const back of backends) {
   describe(`the history of the policy feed on ${back}`, () => {
-    const { now, snapshot, delta, version, ids, revoke } = policyFeed(back);
+    const { now, snapshot, delta, version, ids, revoke, nodes } = policyFeed(back);
     let r: TestInstance;
     let w: Workspace;
     beforeEach(() => {
@@ -81,6 +81,23 @@ for (const back of backends) {
       await w.call("sk_owner", `DELETE /v1/tenants/${next}`); // five in one version: above the ceiling of four
       const big = await delta(many, "&max_keys=1");
       expect([big.body.object, big.body.version, ids(big)]).toEqual(["policy_snapshot", many + 1, []]);
+    });
+
+    it("takes no acknowledgement from a node that holds a version in part", async () => {
+      const [twice, once] = [await w.mint(), await w.mint()];
+      const at = await version();
+      await w.call("sk_owner", `POST /v1/keys/${twice.id}/disable`, {});
+      await w.call("sk_owner", `PATCH /v1/keys/${once.id}`, { name: "once", scopes: ["read"] });
+      await revoke(twice.id);
+      const acknowledged = async (): Promise<unknown> => (await nodes())[0]?.version;
+      const first = await delta(at, "&node=n&max_keys=1");
+      expect([first.body.version, ids(first)]).toEqual([at + 2, [once.id]]); // without the key that was disabled before
+      const sent = { "if-none-match": first.headers.get("etag") ?? "" };
+      const last = await delta(at + 2, "&node=n&max_keys=1", sent);
+      expect(ids(last)).toEqual([twice.id]);
+      expect(await acknowledged()).toBe(at);
+      await delta(at + 3, "&node=n", { "if-none-match": last.headers.get("etag") ?? "" });
+      expect(await acknowledged()).toBe(at + 3);
     });
 
     it("omits revoked keys and keys expired for over a day, also from a cached page", async () => {

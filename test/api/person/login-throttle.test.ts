@@ -26,6 +26,8 @@ const at = (network: number): Record<string, string> => ({
 
 for (const back of backends) {
   describe(`throttles on ${back}`, () => {
+    /** For what is counted in memory. */
+    const onOne = back === "sqlite";
     let r: TestInstance;
     const open = (): Promise<TestInstance> =>
       testInstance(back, { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
@@ -39,6 +41,14 @@ for (const back of backends) {
       on.call(null, "POST /v1/auth/sessions", { email, password }, { headers: at(network) });
     const failTimes = async (times: number, email: string, network: (n: number) => number): Promise<void> => {
       for (let n = 0; n < times; n++) expect((await tryLogin(email, network(n))).status).toBe(401);
+    };
+    /** Each from a network of its own, twenty in a quarter of an hour. */
+    const failHundredTimes = async (email: string): Promise<void> => {
+      for (let n = 0; n < 100; n += 20) {
+        r.clock.advance(15 * MINUTE);
+        const replies = await Promise.all(Array.from({ length: 20 }, (_, i) => tryLogin(email, 100 + n + i)));
+        expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([401]));
+      }
     };
 
     it("allows ten failures per address and network, known or unknown alike, then 429 until the window ends", async () => {
@@ -64,7 +74,7 @@ for (const back of backends) {
       expect((await tryLogin(known, 1, PASSWORD)).status).toBe(201);
     });
 
-    it("allows sixty successful log-ins per address and network, because each costs a hash", async () => {
+    it.runIf(onOne)("allows sixty successful log-ins per address and network, because each costs a hash", async () => {
       const email = await account(r);
       for (let n = 0; n < 60; n++) expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       const refused = await tryLogin(email, 1, PASSWORD);
@@ -97,7 +107,7 @@ for (const back of backends) {
       expectRefusal(await tryLogin(email, 1, PASSWORD), 429, "rate_limited");
     });
 
-    it("allows a hundred failures per network", async () => {
+    it.runIf(onOne)("allows a hundred failures per network", async () => {
       const email = await account(r);
       for (let n = 0; n < 100; n++) expect((await tryLogin(freshEmail(), 7)).status).toBe(401);
       expectRefusal(await tryLogin(email, 7, PASSWORD), 429, "rate_limited");
@@ -107,10 +117,7 @@ for (const back of backends) {
     it("disables log-in after a hundred consecutive failures until a reset, except from networks of earlier log-ins", async () => {
       const email = await account(r);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
-      for (let n = 0; n < 100; n++) {
-        if (n % 20 === 0) r.clock.advance(15 * MINUTE);
-        expect((await tryLogin(email, 100 + n)).status).toBe(401);
-      }
+      await failHundredTimes(email);
       r.clock.advance(24 * HOUR);
       const refused = await tryLogin(email, 300, PASSWORD);
       expectRefusal(refused, 429, "rate_limited");
@@ -126,10 +133,7 @@ for (const back of backends) {
 
     it("disables an address without an account in the same way", async () => {
       const email = freshEmail();
-      for (let n = 0; n < 100; n++) {
-        if (n % 20 === 0) r.clock.advance(15 * MINUTE);
-        expect((await tryLogin(email, 100 + n)).status).toBe(401);
-      }
+      await failHundredTimes(email);
       r.clock.advance(24 * HOUR);
       const refused = await tryLogin(email, 300);
       expectRefusal(refused, 429, "rate_limited");
@@ -145,7 +149,7 @@ for (const back of backends) {
       expectRefusal(await tryLogin(p.email, 1, PASSWORD), 429, "rate_limited");
     });
 
-    it("allows sixty sign-ups per hour and network, rejected before the body is read", async () => {
+    it.runIf(onOne)("allows sixty sign-ups per hour and network, rejected before the body is read", async () => {
       const signUp = (network: number, body: unknown = {}) =>
         r.call(null, "POST /v1/auth/users", body, { headers: at(network) });
       for (let n = 0; n < 60; n++) expect((await signUp(1)).status).toBe(400);
@@ -196,12 +200,12 @@ for (const back of backends) {
       for (const text of ["planted", good, "10.0.77"]) expect(JSON.stringify(rows)).not.toContain(text);
     });
   });
-
-  it(`throttles nothing on ${back} when switched off`, async () => {
-    await using r = await testInstance(back, { flags: { throttle: "off" } });
-    const email = await account(r);
-    for (let n = 0; n < 110; n++)
-      expect((await r.call(null, "POST /v1/auth/sessions", { email, password: "wrong" })).status).toBe(401);
-    await logIn(r, email);
-  });
 }
+
+it("throttles nothing when switched off", async () => {
+  await using r = await testInstance("sqlite", { flags: { throttle: "off" } });
+  const email = await account(r);
+  for (let n = 0; n < 110; n++)
+    expect((await r.call(null, "POST /v1/auth/sessions", { email, password: "wrong" })).status).toBe(401);
+  await logIn(r, email);
+});

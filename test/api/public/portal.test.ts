@@ -16,7 +16,7 @@ describe("GET /embed/portal.js", () => {
     for (const path of ["/embed/portal.js", "/embed/portal.js?v=1&v=2"]) {
       const reply = await r.call(null, `GET ${path}`, undefined, { headers: { origin: "https://any.example" } });
       expect(reply.status).toBe(200);
-      expect(reply.text).toBe(readFileSync(FILE, "utf8"));
+      expect(reply.text === readFileSync(FILE, "utf8")).toBe(true);
       expect(Object.fromEntries(reply.headers)).toMatchObject({
         "content-type": "text/javascript; charset=utf-8",
         "cache-control": "public, max-age=300",
@@ -40,8 +40,11 @@ describe("GET /embed/portal.js", () => {
 
   it("parses no markup, touches no storage and holds no inline style", () => {
     const text = readFileSync(FILE, "utf8");
-    expect(text).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/);
-    expect(text).not.toMatch(/localStorage|sessionStorage|indexedDB|\.cookie\b/);
-    expect(text).not.toMatch(/setAttribute\("style"|createElement\("style"/);
+    for (const unsafe of [
+      /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/,
+      /localStorage|sessionStorage|indexedDB|\.cookie\b/,
+      /setAttribute\("style"|createElement\("style"/,
+    ])
+      expect(unsafe.exec(text)?.[0]).toBeUndefined();
   });
 });

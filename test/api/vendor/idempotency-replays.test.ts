@@ -45,6 +45,25 @@ for (const back of backends) {
       expect(await w.actions()).toEqual(["api_key.created", "api_key.rotated", "api_key.revoked"]);
     });
 
+    it("gives a secret key that ended by its own rotation the response again, and nothing else", async () => {
+      const w = await r.workspace();
+      const want = { env: "live", permissions: ["manage"] };
+      const { id, key } = (await w.call("sk_owner", "POST /v1/secret_keys", want)).body;
+      const rotate = (options?: ReturnType<typeof keyed>) =>
+        r.call(key, `POST /v1/secret_keys/${id}/rotate`, { overlap_hours: 0 }, options);
+      const first = await rotate(keyed("self"));
+      const again = await rotate(keyed("self"));
+      expect({ status: again.status, body: again.body }).toEqual({ status: 200, body: first.body });
+      expectRefusal(await rotate(keyed("other")), 401, "invalid_key");
+      expectRefusal(await rotate(), 401, "invalid_key");
+      expectRefusal(await r.call(key, `POST /v1/secret_keys/${id}/revoke`, {}, keyed("end")), 401, "invalid_key");
+      const tenant = { external_id: "x" };
+      expectRefusal(await r.call(key, "POST /v1/tenants", tenant, keyed("tenant")), 401, "invalid_key");
+      await w.call("sk_owner", `POST /v1/secret_keys/${id}/revoke`, {});
+      expectRefusal(await rotate(keyed("self")), 401, "invalid_key");
+      expect(await w.actions()).toEqual(["secret_key.created", "secret_key.rotated", "secret_key.revoked"]);
+    });
+
     it("rejects another payload or another route under the same key", async () => {
       const w = await r.workspace();
       await w.call("sk_owner", "POST /v1/tenants", { external_id: "a" }, keyed("k"));

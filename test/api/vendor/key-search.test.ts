@@ -74,7 +74,7 @@ for (const back of backends) {
       expect(body).toMatchObject({
         object: "overview",
         env: "live",
-        keys: { active: 5, expiring: 3, quarantined: 1 },
+        keys: { active: 5, expiring: 3, idle: 0, quarantined: 1 },
         tenants: 1,
         projects: 1,
         nodes: { live: 0, current: 0 },
@@ -113,8 +113,52 @@ for (const back of backends) {
       expectRefusal(whole, 400, "invalid_request");
       expect(whole.body.error.message).toBe("Send a whole key to POST /v1/keys/lookup.");
       expect(r.logs.some((line) => line.includes(key.key))).toBe(false);
+      const foreign = "the+acme_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX5d807697+of+a+customer";
+      expectRefusal(await w.call("sk_owner", `GET /v1/keys?q=${foreign}`), 400, "invalid_request");
       const other = await r.workspace();
       expect(await names(other, "q=build")).toEqual([]);
+    });
+
+    it("finds a key at once in a workspace with new keys in many projects", async () => {
+      const w = await r.workspace();
+      for (let n = 0; n < 25; n++) {
+        const project = await w.call("sk_owner", "POST /v1/projects", { name: "P", slug: `p-${n}` });
+        await w.mint({ project_id: project.body.id, name: `spread ${n}` });
+      }
+      expect(await names(w, "q=spread")).toHaveLength(25);
+    });
+
+    it("says of a pasted key that it has used up a limit or a quota, charging nothing, and which nodes lack it", async () => {
+      const w = await r.workspace();
+      const look = async (key: string) => {
+        const { body } = await w.call("sk_owner", "POST /v1/keys/lookup", { key });
+        return { ...body, reasons: (body.reasons as { code: string }[]).map(({ code }) => code) };
+      };
+      const limits = [{ id: "all", limit: 1, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
+      const quotas = [{ id: "calls", amount: 2, refill: "none" }];
+      const { id: key_id, key } = await w.mint({ rate_limits: limits, quotas });
+      const free = { live: 0, current: 0, withheld: 0 };
+      for (let i = 0; i < 3; i++)
+        expect(await look(key)).toMatchObject({ admitted: true, code: null, reasons: [], nodes: free });
+      const { project_id } = w;
+      const charge = { project_id, env: "live", key_id, limits, quotas: true, cost: 1 };
+      expect((await w.call("sk_owner", "POST /v1/ratelimit/check", charge)).body.allowed).toBe(true);
+      expect(await look(key)).toMatchObject({ admitted: false, code: "rate_limited", reasons: ["rate_limited"] });
+      r.clock.advance(2 * 60_000);
+      expect((await w.call("sk_owner", "POST /v1/ratelimit/check", charge)).body.allowed).toBe(true);
+      expect((await look(key)).reasons).toEqual(["rate_limited", "quota_exceeded"]);
+      r.clock.advance(2 * 60_000);
+      const old = `GET /v1/policy/delta?project_id=${project_id}&since=0&node=old`;
+      expect((await w.call("sk_owner", old)).status).toBe(200);
+      // The node is registered after its answer.
+      await expect
+        .poll(() => look(key))
+        .toMatchObject({
+          admitted: false,
+          code: "quota_exceeded",
+          reasons: ["quota_exceeded", "nodes_behind", "nodes_withheld"],
+          nodes: { live: 1, withheld: 1 },
+        });
     });
 
     it("says of a pasted key what it is and every reason why it is refused", async () => {

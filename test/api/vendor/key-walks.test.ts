@@ -8,7 +8,10 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
-import { wordsOf } from "../../../src/domain/keys/words.ts";
+import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
+import { countKeys } from "../../../src/domain/search/keys.ts";
+import { wordsOf } from "../../../src/domain/core/words.ts";
+import { countDisabled, countExpired, countSuspended, unrevokedAfter } from "../../../src/store/queries/key-counts.ts";
 import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts";
 
 const DAY = 86_400_000;
@@ -68,7 +71,7 @@ for (const back of backends) {
         expect(await names(w, "state=expiring")).toEqual([]);
         expect(new Set(await names(w, "state=revoked&limit=1"))).toEqual(new Set(["revoked", "gone"]));
         const { body } = await w.call("sk_owner", "GET /v1/overview");
-        expect(body.keys).toEqual({ active: 1, expiring: 0, quarantined: 0 });
+        expect(body.keys).toEqual({ active: 1, expiring: 0, idle: 0, quarantined: 0 });
       } finally {
         await r.sql(`delete from cascades where id = '${deleted}'`);
       }
@@ -78,6 +81,7 @@ for (const back of backends) {
       const w = await r.workspace();
       const first = await w.mint({ name: "First" });
       await w.mint({ name: "Tested", env: "test" });
+      expect(await names(w, "q=first")).toEqual(["First"]); // what is inserted below is not indexed
       const row = (n: number): string => {
         const id = `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
         const text = `'${id}', '${w.id}', '${w.project_id}', '${String(first.tenant_id)}', 'live', '${w.id}${n}', 'kr_live_aaaaaa', '[]', '{}'`;
@@ -89,7 +93,7 @@ for (const back of backends) {
           `insert into api_keys (id, workspace_id, project_id, tenant_id, env, lookup_hash, display_prefix, scopes, meta, expires_at, created_at, policy_version) values ${rows}`,
         );
       }
-      for (const query of ["state=active&env=live", "q=first", `state=active&tenant_id=${String(first.tenant_id)}`]) {
+      for (const query of ["state=active&env=live", `state=active&tenant_id=${String(first.tenant_id)}`]) {
         const page = await w.call("sk_owner", `GET /v1/keys?${query}`);
         expect([page.body.data.length, typeof page.body.next_cursor], query).toEqual([0, "string"]);
         expect(await names(w, query), query).toContain("First");
@@ -99,28 +103,65 @@ for (const back of backends) {
         expect([page.body.data.length, page.body.next_cursor], query).toEqual([1, null]);
       }
       expect((await w.call("sk_owner", "GET /v1/overview")).body.keys.active).toBe(1);
+      const stranger = await r.workspace();
+      const foreign = await stranger.call("sk_owner", `GET /v1/keys?state=active&tenant_id=${String(first.tenant_id)}`);
+      expect(foreign.body).toEqual({ object: "list", data: [], next_cursor: null });
+      const bulk = { action: "revoke", filter: { scope: "none" }, dry_run: true };
+      const tested = (await w.call("sk_test", "POST /v1/bulk/keys", bulk)).body;
+      expect([tested.data, tested.next_cursor]).toEqual([[], null]);
+      // The first rows of the index are all expired: what is behind them counts too.
+      const actor = { kind: "secret_key", workspace_id: w.id, env: "live" } as unknown as SecretKeyActor;
+      const count = (max: number) => countKeys({ services: r.app.services, actor }, "live", "active", max);
+      expect([await count(500), await count(20_000)]).toEqual([1, 1]);
     });
 
-    it("refuses forged positions of a cursor", async () => {
+    it("counts active keys behind any number of others, by index ranges", async () => {
+      const w = await r.workspace();
+      const [suspended, other] = await Promise.all(
+        ["suspended", "other"].map(async (external_id) =>
+          String((await w.call("sk_owner", "POST /v1/tenants", { external_id })).body.id),
+        ),
+      );
+      for (const tenant_id of [other, other, w.tenant_id, suspended]) await w.mint({ tenant_id });
+      await w.mint({ env: "test" });
+      // Newer ones, more than a count reads where that is quick: expired, disabled, of a suspended tenant, some two of it.
+      const newer = back === "sqlite" ? 10_500 : 1_500;
+      const now = r.clock.now();
+      const row = (n: number): string => {
+        const id = `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+        const state = n % 3 === 0 ? `${now - 1}, null` : n % 3 === 1 ? `null, ${now}` : "null, null";
+        const both = n % 7 === 0 ? `${now - 1}, ${now}` : state;
+        const tenant = n % 3 === 2 || n % 5 === 0 ? suspended : other;
+        const text = `'${w.id.slice(0, 8)}${id.slice(8)}', '${w.id}', '${w.project_id}', '${tenant}', 'live', '${w.id}${n}'`;
+        return `(${text}, 'kr_live_aaaaaa', '[]', '{}', ${both}, ${now + 1 + n}, 1)`;
+      };
+      for (let n = 0; n < newer; n += 500) {
+        const rows = Array.from({ length: 500 }, (_, i) => row(n + i)).join(",");
+        await r.sql(
+          `insert into api_keys (id, workspace_id, project_id, tenant_id, env, lookup_hash, display_prefix, scopes, meta, expires_at, disabled_at, created_at, policy_version) values ${rows}`,
+        );
+      }
+      await w.call("sk_owner", `POST /v1/tenants/${suspended}/suspend`, {});
+      expect((await w.call("sk_owner", "GET /v1/overview")).body.keys.active).toBe(3);
+      expect((await w.call("sk_test", "GET /v1/overview")).body.keys.active).toBe(1);
+      const cell = { workspace_id: w.id, env: "live", now, max: 10, created_at: now, id: "" } as const;
+      for (const count of [unrevokedAfter, countExpired, countDisabled, countSuspended]) {
+        const plan = await plansOf(r.target, (on) => count.all(on, cell));
+        expect(/SCAN (api_keys|tenants)|Seq Scan|TEMP B-TREE/.test(plan) ? plan : null).toBeNull();
+        if (back === "sqlite") expect(plan).toMatch(/INDEX api_keys_(unrevoked_env|expiry_env|disabled_env|tenant)/);
+      }
+    });
+
+    it("refuses a cursor of which a byte was changed", async () => {
       const w = await r.workspace();
       for (let n = 0; n < 2; n++) await w.mint();
       const { body } = await w.call("sk_owner", "GET /v1/keys?state=active&limit=1");
-      const [binding, at, id] = JSON.parse(Buffer.from(body.next_cursor, "base64url").toString()) as [
-        string,
-        number,
-        string,
-      ];
-      const forge = (position: string): string =>
-        Buffer.from(`[${JSON.stringify(binding)},${position}]`).toString("base64url");
-      for (const position of [
-        `1.5,"${id}"`,
-        `1e999,"${id}"`,
-        `${at},"\\u0000"`,
-        `${at},"\\ud800"`,
-        `"${at}","${id}"`,
-      ]) {
-        const answer = await w.call("sk_owner", `GET /v1/keys?state=active&cursor=${forge(position)}`);
-        expect([answer.status, answer.body.error?.details[0].path], position).toEqual([400, "cursor"]);
+      const cursor = Buffer.from(body.next_cursor as string, "base64url");
+      for (const at of [0, cursor.length >> 1, cursor.length - 1]) {
+        const forged = cursor.map((byte, i) => (i === at ? byte ^ 1 : byte));
+        const text = Buffer.from(forged).toString("base64url");
+        const answer = await w.call("sk_owner", `GET /v1/keys?state=active&cursor=${text}`);
+        expect([answer.status, answer.body.error?.details[0].path], String(at)).toEqual([400, "cursor"]);
       }
     });
 
@@ -131,7 +172,13 @@ for (const back of backends) {
           const walk = { ...scope, set, env, isDeleting: true, byTenant: false };
           const plan = await plansOf(r.target, (on) => walkTexts(on, walk));
           expect(/SCAN (api_keys|tenants)|Seq Scan/.test(plan) ? plan : null, set).toBeNull();
-          const index = { expiring: "expiry", expired: "expiry", active: "unrevoked", all: "unrevoked" }[set as string];
+          const index = {
+            expiring: "expiry",
+            expired: "expiry",
+            active: "unrevoked",
+            idle: "unrevoked",
+            all: "unrevoked",
+          }[set as string];
           // PostgreSQL chooses by the number of rows, and there are few.
           if (back === "sqlite") expect(plan, set).toContain(`api_keys_${index ?? set}_env`);
         }

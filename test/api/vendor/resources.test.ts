@@ -237,6 +237,7 @@ for (const back of backends) {
 
     it("updates last_used_at at most once a minute, outside the request", async () => {
       const used = async () => (await w.call("sk_admin", `GET /v1/secret_keys/${w.keyIds.sk_owner}`)).body.last_used_at;
+      await w.call("sk_owner", "GET /v1/workspace");
       const first = await expectEventually(used);
       r.clock.advance(30_000);
       await w.call("sk_owner", "GET /v1/workspace");

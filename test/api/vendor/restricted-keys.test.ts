@@ -22,7 +22,7 @@ function neededFor(method: string, path: string): Permission | "itself" | "unres
   if (/^\/v1\/secret_keys\/\{id\}\/(rotate|revoke)$/.test(path)) return "itself";
   if (/^\/v1\/(members|invites)/.test(path)) return "unrestricted";
   if (method === "GET" || path === "/v1/keys/lookup") return "read";
-  if (/^\/v1\/(keys|tenants|bulk)(\/|$)/.test(path)) return "manage";
+  if (/^\/v1\/(keys|tenants|bulk|quota_grants)(\/|$)/.test(path)) return "manage";
   return "unrestricted";
 }
 

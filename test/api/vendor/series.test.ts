@@ -113,6 +113,7 @@ for (const back of backends) {
         event({ tenant_id: null }),
         event({ key_id: null }),
         event({ denial_reason: "expired", status: 401 }),
+        event({ denial_reason: "allowed", status: 401 }), // a denial all the same
         event({ key_id: null, tenant_id: null }),
       ]);
       for (let sent = 0; sent < 2; sent++) await w.call("sk_owner", "POST /v1/ingest/batch", batch);
@@ -125,9 +126,13 @@ for (const back of backends) {
       const [month] = (await w.call("sk_owner", "GET /v1/usage/tenants")).body.data;
       const allowed = await series(`bucket=day&tenant_id=${w.tenant_id}&outcome=allowed&from=2026-10-01T00:00:00Z`);
       expect(allowed.total.total.requests).toBe(month.request_count);
-      expect(await byGroup(`bucket=day&group_by=tenant`)).toEqual({ [w.tenant_id]: 7, null: 2 });
-      expect(await byGroup(`bucket=day&group_by=key`)).toEqual({ [key.id]: 7, null: 2 });
-      expect(await byGroup(`bucket=day&group_by=outcome&key_id=${key.id}`)).toEqual({ allowed: 6, expired: 1 });
+      expect(await byGroup(`bucket=day&group_by=tenant`)).toEqual({ [w.tenant_id]: 8, null: 2 });
+      expect(await byGroup(`bucket=day&group_by=key`)).toEqual({ [key.id]: 8, null: 2 });
+      expect(await byGroup(`bucket=day&group_by=outcome&key_id=${key.id}`)).toEqual({
+        allowed: 6,
+        expired: 1,
+        other: 1,
+      });
     });
 
     it("says which batches it has, and has each in every projection at once", async () => {

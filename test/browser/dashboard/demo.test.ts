@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { hasBrowser, launchBrowser } from "../../../harness/browser/browser.ts";
+import { hasBrowser, sharedBrowser } from "../../../harness/browser/browser.ts";
 import { expectAccessible, guest } from "../../../harness/browser/pages.ts";
 import { button, fillLogin } from "../../../harness/browser/suite.ts";
 import { startLocalInstance, type LocalInstance } from "../../../harness/instances/local-instance.ts";
@@ -21,6 +21,7 @@ const PAGES = [
   "Keys",
   "Tenants",
   "Projects",
+  "Plans",
   "Usage",
   "Fleet",
   "Leaks",
@@ -68,9 +69,8 @@ describe("the demonstration", () => {
   describe.runIf(hasBrowser)("in a browser", () => {
     let browser: Browser;
     beforeAll(async () => {
-      browser = await launchBrowser();
+      browser = await sharedBrowser();
     });
-    afterAll(() => browser.close());
 
     it("fills every page, each accessible and within its window", async () => {
       for (const [n, look] of LOOKS.entries()) {
@@ -83,8 +83,7 @@ describe("the demonstration", () => {
         for (const title of PAGES.filter((_, i) => i % LOOKS.length === n)) {
           await g.page.goto(`${instance.app.url}/#/w/demo/live/${title.toLowerCase()}`);
           await g.at(title);
-          await g.page.waitForLoadState("networkidle");
-          await g.page.locator(".skeleton").first().waitFor({ state: "detached" });
+          await g.page.locator(".skeleton, main [aria-busy=true]").first().waitFor({ state: "detached" });
           await expectAccessible(g.page);
         }
         await g.expectClean();

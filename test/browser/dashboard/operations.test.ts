@@ -71,7 +71,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.getByRole("link", { name: "Instance" }).click();
     await g.at("Instance");
     await page.getByText("Written to files, not delivered").waitFor();
-    await page.getByText("Never run").waitFor();
+    await page.getByText("Scheduled backups are off.").waitFor();
     await expectAccessible(page);
     await g.expectClean();
   });
@@ -90,7 +90,12 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await g.show("home");
     await g.show("leaks");
     const row = page.getByRole("table", { name: "Leaked keys" }).getByRole("row").nth(1);
-    await row.getByText(location).waitFor();
+    const link = row.getByRole("link", { name: "git.example.com", exact: true });
+    expect([await link.getAttribute("href"), await link.getAttribute("rel")]).toEqual([
+      location,
+      "noopener noreferrer",
+    ]);
+    await row.getByText("/config.js").waitFor();
     await row.getByText(/^in (1 hour|\d+ minutes)$/).waitFor();
     await expectAccessible(page);
     await button(page, "Revoke CI").click();

@@ -49,7 +49,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await page.getByText("Origin added.").waitFor();
     await expectAccessible(page);
     await button(page, "Remove https://app.example.com").click();
-    await page.getByText("None yet: the portal works nowhere.").waitFor();
+    await page.getByText("None yet. The portal opens nowhere until you add one.").waitFor();
     await g.expectClean();
   });
 
@@ -74,7 +74,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await reportTraffic(t);
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "home" });
     const { page } = g;
-    await page.getByRole("img", { name: /^4 requests, 25% with errors, last 24 hours$/ }).waitFor();
+    await page.getByRole("img", { name: /^4 requests, 25% denied, last 24 hours$/ }).waitFor();
     await expectAccessible(page);
     await g.show("usage");
     await page.getByRole("img", { name: /^4 requests/ }).waitFor();

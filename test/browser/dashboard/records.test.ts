@@ -53,6 +53,27 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await g.expectClean();
   });
 
+  it("shows the balances of quotas on the pages of a tenant and of a key", async () => {
+    const t = await team(suite.instance);
+    const call = async (route: string, body: object) => (await suite.instance.call(t.owner.session, route, body)).body;
+    const project = await call("POST /v1/projects", { name: "API", slug: "api" });
+    const quotas = [{ id: "calls", amount: 1000, refill: "none" }];
+    const tenant = await call("POST /v1/tenants", { external_id: "one", quotas });
+    const want = { project_id: project.id, tenant_id: tenant.id, env: "live", quotas: [{ ...quotas[0], id: "own" }] };
+    const key = await call("POST /v1/keys", want);
+    await call(`POST /v1/tenants/${tenant.id}/quotas/calls/grants`, { units: 5 });
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: `tenants/${tenant.id}` });
+    const { page } = g;
+    await page.getByText("1,005 of 1,000 left, 5 of them granted").waitFor();
+    expect(await page.getByRole("meter", { name: "calls" }).getAttribute("value")).toBe("1005");
+    await expectAccessible(page);
+    await page.goto(page.url().replace(`tenants/${tenant.id}`, `keys/${key.id}`));
+    await page.getByText("1,000 of 1,000 left").waitFor();
+    expect(await page.getByRole("meter").count()).toBe(2);
+    await expectAccessible(page);
+    await g.expectClean();
+  });
+
   it("shows hostile names of tenants as text, and deletes a tenant after its external id is typed", async () => {
     const t = await team(suite.instance);
     const phone = { viewport: { width: 390, height: 780 }, colorScheme: "dark" as const };
@@ -86,6 +107,107 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await confirm.getByLabel("Type cus_1 to confirm").fill("cus_1");
     await confirm.getByRole("button", { name: "Delete tenant" }).click();
     await page.getByText("Tenant deleted. 0 keys revoked.").waitFor();
+    await g.expectClean();
+  });
+
+  it("creates a plan, puts a tenant on it, shows where a key's limits come from, and deletes it when unused", async () => {
+    const t = await team(suite.instance);
+    const call = (route: string, body?: object) => suite.instance.call(t.owner.session, route, body);
+    const project = await call("POST /v1/projects", { name: "Orders", slug: "orders" });
+    const tenant = await call("POST /v1/tenants", { external_id: "cus_1" });
+    const want = { project_id: project.body.id, tenant_id: tenant.body.id, env: "live", scopes: ["a", "b"] };
+    const key = await call("POST /v1/keys", want);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "plans" });
+    const { page } = g;
+    await g.at("Plans");
+    await page.getByRole("heading", { name: "No plans yet" }).waitFor();
+    await button(page, "Create plan").click();
+    const create = dialog(page, "Create plan");
+    await create.getByLabel("Name").fill("Pro");
+    await create.getByLabel(/^Rate limits/).selectOption("Own rules");
+    await create.getByLabel("Rules").fill("100 / minute");
+    await create.getByLabel(/^Scopes/).selectOption("Only some");
+    await create.getByLabel(/^Allowed scopes/).fill("a");
+    await create.getByLabel(/^Active keys at most/).fill("many");
+    await create.getByRole("button", { name: "Create plan" }).click();
+    await create.getByText("Active keys at most must be a number, or empty.").waitFor();
+    await create.getByLabel(/^Active keys at most/).fill("5");
+    await expectAccessible(page);
+    await create.getByRole("button", { name: "Create plan" }).click();
+    await g.at("Pro");
+    await page.getByText("100 / minute").waitFor();
+    const { body } = await call("GET /v1/plans");
+    expect(body.data[0]).toMatchObject({ slug: "pro", scopes: ["a"], max_keys: 5, key_ttl_days: null });
+    await expectAccessible(page);
+
+    await g.show(`tenants/${tenant.body.id}`);
+    await button(page, "Edit").click();
+    await dialog(page, "Edit tenant").getByLabel(/^Plan/).selectOption("Pro");
+    await button(page, "Save").click();
+    await page.getByRole("link", { name: "Pro", exact: true }).waitFor();
+    await g.show(`keys/${key.body.id}`);
+    await page.getByText("Not in the plan").waitFor();
+    const facts = await page.locator("dl.facts").allInnerTexts();
+    expect(facts.join(" ").replace(/\s+/g, " ")).toMatch(/100 \/ minute rule-1 Source Plan Plan Pro Not in the plan b/);
+
+    await g.show(`plans/${body.data[0].id}`);
+    await button(page, "Delete plan").click({ force: true });
+    expect(await page.getByRole("dialog").count()).toBe(0); // a tenant uses it
+    await call(`PATCH /v1/tenants/${tenant.body.id}`, { plan_id: null });
+    await page.reload();
+    await button(page, "Delete plan").click();
+    await dialog(page, "Delete plan").getByRole("button", { name: "Delete plan" }).click();
+    await page.getByRole("heading", { name: "No plans yet" }).waitFor();
+    await g.expectClean();
+  });
+
+  it("confines a tenant and one of its keys to networks, and names the field of a mistake", async () => {
+    const t = await team(suite.instance);
+    const call = (route: string, body?: unknown) => suite.instance.call(t.owner.session, route, body);
+    const project = await call("POST /v1/projects", { name: "Orders", slug: "orders" });
+    const tenant = await call("POST /v1/tenants", { external_id: "one" });
+    const key = await call("POST /v1/keys", { project_id: project.body.id, tenant_id: tenant.body.id, env: "test" });
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: `tenants/${tenant.body.id}` });
+    const { page } = g;
+    await button(page, "Edit").click();
+    const edit = dialog(page, "Edit tenant");
+    await edit.getByLabel("Used from").selectOption("These networks only");
+    await edit.getByLabel("Networks").fill("10.1.2.3/8");
+    await button(page, "Save").click();
+    await edit.getByText("Networks has bits set beyond its mask").first().waitFor();
+    await edit.getByLabel("Networks").fill("10.0.0.0/8\n2001:DB8::/32");
+    await button(page, "Save").click();
+    await dialog(page, "Tenant saved").getByText("No verifier is connected.").waitFor();
+    await expectAccessible(page);
+    await button(page, "Done").click();
+    await page.getByText("2001:db8::/32").waitFor();
+    await button(page, "Suspend").click();
+    await button(page, "Suspend tenant").click();
+    await dialog(page, "Tenant suspended").waitFor();
+    await button(page, "Done").click();
+    await button(page, "Resume").click();
+    await button(page, "Resume tenant").click();
+    await dialog(page, "Tenant resumed").waitFor();
+    await button(page, "Done").click();
+
+    await g.show(`keys/${key.body.id}`);
+    await page.getByText("Where the tenant allows it").waitFor();
+    await button(page, "Edit").click();
+    await dialog(page, "Edit key")
+      .getByLabel("Used from")
+      .selectOption("Any address, and report others than these networks");
+    await dialog(page, "Edit key").getByLabel("Networks").fill("192.0.2.0/24");
+    await button(page, "Save").click();
+    await dialog(page, "Key saved").getByText("No verifier is connected.").waitFor();
+    await button(page, "Done").click();
+    await page.getByText("others are admitted and reported").waitFor();
+    await button(page, "Edit").click();
+    await dialog(page, "Edit key").getByLabel(/^Name/).fill("Renamed");
+    await button(page, "Save").click();
+    await g.at("Renamed");
+    expect(await page.getByRole("dialog").count()).toBe(0); // nodes do not know names
+    const { body } = await call(`GET /v1/keys/${key.body.id}`);
+    expect([body.allowed_cidrs, body.ip_mode]).toEqual([["192.0.2.0/24"], "report"]);
     await g.expectClean();
   });
 

@@ -57,7 +57,7 @@ describe.runIf(hasBrowser)("setting up a server", () => {
         await g.at("First key");
         await button(page, "Revoke").click();
         await button(page, "Revoke key").click();
-        await page.getByText("1 of 1 nodes").waitFor();
+        await page.getByText("1 of 1 node has the change.").waitFor();
         await page
           .getByRole("list", { name: "Nodes" })
           .getByText(/Acknowledged after/)

@@ -10,6 +10,9 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
 
   it("jumps by palette and shortcuts, and never sends a pasted credential", async () => {
     const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const made = await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    const key = made.body.key as string;
     await using g = await signedIn(suite.browser, suite.instance, at, { page: "home" });
     const { page } = g;
     await g.at("Home");
@@ -19,11 +22,22 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     const palette = page.getByRole("dialog", { name: "Command palette" });
     await palette.waitFor();
     await page.keyboard.type(at.key);
-    await palette.getByText(/^This is a secret key \(krsk_live_\w{6}…\)\. It was not sent anywhere\.$/).waitFor();
+    await palette.getByText(/^This is a secret key \(krsk_live_[\w-]{6}…\)\. It was not sent anywhere\.$/).waitFor();
     await expectAccessible(page);
     await field(page, "Search or jump to").fill(`${at.key.slice(0, -1)}x`);
     await palette.getByText("This key is mistyped").waitFor();
     expect(sent.filter((text) => text.includes(at.key.slice(12, 30)))).toEqual([]);
+    // An API key is looked up, once, in the body of a request.
+    await field(page, "Search or jump to").fill(key);
+    await palette.getByRole("option", { name: /^CI admitted/ }).waitFor();
+    await field(page, "Search or jump to").fill("");
+    await field(page, "Search or jump to").fill(`authorization: Bearer ${key}`);
+    await palette.getByRole("option", { name: /^CI admitted/ }).waitFor();
+    const lookups = sent.filter((text) => text.includes(key));
+    expect(lookups).toEqual([`${suite.instance.url}/v1/keys/lookup${JSON.stringify({ key })}`]);
+    await field(page, "Search or jump to").fill("glob");
+    await palette.getByRole("option", { name: /^Globex globex Tenants/ }).waitFor();
+    await palette.getByRole("option", { name: /^CI .* Keys/ }).waitFor();
     await field(page, "Search or jump to").fill("sett");
     await page.keyboard.press("Enter");
     await g.at("Settings");

@@ -64,6 +64,7 @@ describe.runIf(hasBrowser)("the pages behind links", () => {
     const email = await account(suite.instance, freshEmail("ned"), PASSWORD, false);
     await using g = await guest(suite.browser);
     await g.open(await linkTo(suite.instance, email));
+    await button(g.page, "Verify email address").waitFor();
     await g.page.context().setOffline(true);
     await button(g.page, "Verify email address").click();
     await g.page.getByText("Cannot reach the server.").waitFor();

@@ -38,6 +38,16 @@ describe("throttles", () => {
     expect([admitted("guessed", SENDER), admitted("new", SENDER)]).toEqual([1, 1]);
   });
 
+  it("give up no filled window, however many of a sender's oldest are filled", () => {
+    const { ledger, throttles, admitted } = throttlesOf(300);
+    for (let i = 0; i < 150; i++) expect(admitted(`guessed-${i}`, SENDER, 3)).toBe(3);
+    for (let i = 0; i < 150; i++) admitted(`made-up-${i}`, SENDER);
+    for (let i = 0; i < 10; i++) expect(admitted(`other-${i}`, OTHER)).toBe(1);
+    for (let i = 0; i < 150; i++) expect(admitted(`guessed-${i}`, SENDER)).toBe(0);
+    throttles.refund(LOGIN, "guessed-0"); // no longer filled: it counts, and may be given up
+    expect([admitted("guessed-0", SENDER, 2), ledger.used]).toEqual([1, 300]);
+  });
+
   it("make room with windows that have lapsed", () => {
     const { clock, ledger, admitted } = throttlesOf(100);
     for (let i = 0; i < 100; i++) admitted(`a-${i}`, SENDER);

@@ -8,6 +8,8 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
+import { expectNoScan } from "../../../harness/databases/plans.ts";
+import { keyBehind, keyUses } from "../../../src/store/queries/idle-keys.ts";
 import { applyKeyPolicies, runKeyPolicies } from "../../../src/domain/keys/policy-job.ts";
 
 const HOUR = 3_600_000;
@@ -27,7 +29,12 @@ for (const back of backends) {
       w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
     let requests = 0;
     /** A node reports one request with each of these keys, now. */
-    const report = async (w: Workspace, keys: readonly string[], more: Json = { key_first_daily: true }) => {
+    const report = async (
+      w: Workspace,
+      keys: readonly string[],
+      more: Json = { key_first_daily: true },
+      of: Json = {},
+    ) => {
       const events = keys.map((key_id) => ({
         ts: new Date(r.clock.now()).toISOString(),
         project_id: w.project_id,
@@ -36,16 +43,17 @@ for (const back of backends) {
         key_id,
         ...REQUEST,
         request_id: `r${++requests}`,
+        ...of,
       }));
       const head = { object: "ingest_batch", protocol_version: 1, node_id: "n", sdk: { name: "s", version: "1" } };
       const reply = await w.call("sk_owner", "POST /v1/ingest/batch", { ...head, ...more, events });
       expect([reply.status, reply.body.accepted], reply.text).toEqual([202, keys.length]);
     };
     /** Days on which one key is used and reported. */
-    const pass = async (w: Workspace, days: number, used: readonly string[], more?: Json) => {
+    const pass = async (w: Workspace, days: number, used: readonly string[], more?: Json, of?: Json) => {
       for (let day = 0; day < days; day++) {
         r.clock.advance(DAY);
-        await report(w, used, more);
+        await report(w, used, more, of);
       }
     };
     const run = (): Promise<void> => applyKeyPolicies(r.app.services);
@@ -147,7 +155,35 @@ for (const back of backends) {
         expect(await isRevoked(w, id)).toBe(false);
       await w.call("sk_owner", `POST /v1/tenants/${tenant}/resume`, {});
       await run();
+      expect(await isRevoked(w, suspended.id)).toBe(false);
+      await pass(w, IDLE_DAYS + 1, [used.id]);
+      await run();
       expect(await isRevoked(w, suspended.id)).toBe(true);
+    });
+
+    it("stay while events are sampled one by one", async () => {
+      const w = await r.workspace();
+      const [used, idle] = [await w.mint(), await w.mint()];
+      await setPolicy(w, { idle_revoke_days: IDLE_DAYS });
+      await pass(w, 7, [used.id]);
+      await pass(w, 1, [used.id], {}, { sample_rate: 0.1 });
+      await run();
+      expect([(await reportOf(w)).idle.blocked_by.live, await isRevoked(w, idle.id)]).toEqual([
+        "sampled_telemetry",
+        false,
+      ]);
+    });
+
+    it("are revoked although another project's job fails", async () => {
+      const [broken, w] = [await r.workspace(), await r.workspace()];
+      const [used, idle] = [await w.mint(), await w.mint()];
+      for (const each of [broken, w]) await setPolicy(each, { idle_revoke_days: IDLE_DAYS, notice_days: [3] });
+      await pass(w, IDLE_DAYS + 1, [used.id]);
+      await r.sql(`update projects set key_policy = '{"notice_days":1}' where id = '${broken.project_id}'`);
+      await run();
+      expect(await isRevoked(w, idle.id)).toBe(true);
+      expect(r.logs.some((line) => line.includes("key policy failed") && line.includes(broken.project_id))).toBe(true);
+      await r.sql(`update projects set key_policy = null where id = '${broken.project_id}'`);
     });
 
     it("are revoked at most ten, or a twentieth, within a day, the longest idle first", async () => {
@@ -197,6 +233,15 @@ for (const back of backends) {
       expect(await isRevoked(w, last)).toBe(false);
     });
 
+    it("are searched among the keys of their project only, through its index", async () => {
+      const of = { workspace_id: "w", project_id: "p", now: 1 };
+      const plan = await expectNoScan(r.target, async (on) => {
+        await keyBehind.first(on, { ...of, after: "i", skipped: 5 });
+        await keyUses(on, of, { after: "i", upTo: "j" });
+      });
+      if (back === "sqlite") expect(plan.match(/api_keys_feed/g)).toHaveLength(2); // PostgreSQL's depends on the rows
+    });
+
     it("are reported for another policy without storing it, and within the caller's environment", async () => {
       const w = await r.workspace();
       await w.mint({ name: "forever" });
@@ -210,12 +255,15 @@ for (const back of backends) {
       });
       const test = await w.call("sk_test", `GET /v1/projects/${w.project_id}/key_policy/report?max_ttl_days=30`);
       expect(test.body.over_max_ttl.keys.map(({ name }: Json) => name)).toEqual(["tested"]);
+      const blocked = await w.call("sk_test", `GET /v1/projects/${w.project_id}/key_policy/report?idle_revoke_days=7`);
+      expect(blocked.body.idle.blocked_by).toEqual({ live: null, test: "too_recent" });
       const project = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body;
       expect(project.key_policy.max_ttl_days).toBeNull();
       const stranger = await r.workspace();
       const route = `GET /v1/projects/${w.project_id}/key_policy/report`;
       expectRefusal(await stranger.call("sk_owner", route), 404, "not_found");
-      expectRefusal(await w.call("sk_owner", `${route}?max_ttl_days=0`), 400, "invalid_request", "max_ttl_days");
+      for (const field of ["max_ttl_days=0", "max_ttl_days=3651", "idle_revoke_days=6"])
+        expectRefusal(await w.call("sk_owner", `${route}?${field}`), 400, "invalid_request", field.split("=")[0] ?? "");
     });
   });
 }

@@ -71,5 +71,43 @@ for (const back of backends) {
       const later = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}/key_policy/report`)).body.idle;
       expect(later.blocked_by.live).toBe("too_recent");
     });
+
+    it("do not report a key in use, however long before its end owners want to know", async () => {
+      const w = await r.workspace();
+      const billing_email = `billing-${w.slug}@example.com`;
+      await w.call("sk_owner", "PATCH /v1/workspace", { billing_email });
+      const key_policy = { notice_days: [30, 3], idle_revoke_days: 7 };
+      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
+      const { id } = await w.mint();
+      for (let day = 0; day < 3; day++) {
+        r.clock.advance(DAY);
+        await r.sql(`update api_keys set last_used_at = ${r.clock.now()} where id = '${id}'`);
+        await applyKeyPolicies(r.app.services);
+      }
+      expect(await digests(billing_email)).toEqual([]);
+      r.clock.advance(24.5 * DAY); // three days before the first revocation is possible
+      await applyKeyPolicies(r.app.services);
+      expect(await digests(billing_email)).toHaveLength(1);
+    });
+
+    it("say how many idle keys wait because only some are revoked within a day", async () => {
+      const w = await r.workspace();
+      const billing_email = `billing-${w.slug}@example.com`;
+      await w.call("sk_owner", "PATCH /v1/workspace", { billing_email });
+      for (let i = 0; i < 12; i++) await w.mint();
+      const key_policy = { notice_days: [1], idle_revoke_days: 7 };
+      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
+      r.clock.advance(8 * DAY);
+      const today = Math.floor(r.clock.now() / DAY);
+      for (let day = today - 7; day <= today; day++)
+        await r.sql(
+          `insert into telemetry_days (project_id, env, day, last_at, sampled) values ('${w.project_id}', 'live', ${day}, ${r.clock.now()}, 0)`,
+        );
+      await w.mint({ expires_at: inDays(0.5) });
+      await applyKeyPolicies(r.app.services);
+      expect((await lastMail(r, billing_email)).text).toContain(
+        "Idle keys that are revoked later, because only some are within a day: 2.",
+      );
+    });
   });
 }

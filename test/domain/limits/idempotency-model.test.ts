@@ -82,23 +82,29 @@ for (const [name, back, open, runs] of stores) {
 describe("a record that changes between the two reads of a claim", () => {
   const scope = { workspace_id: "w", env, scope_hash: hash("s") };
   const wanted = { fingerprint: hash("f"), token_hash: hash("t"), ttl_ms: 60_000 };
-  /** A transaction whose reads return these rows in order, then none. */
-  const returning = (...rows: unknown[]) => {
-    let reads = 0;
-    const first = async () => rows[reads++];
-    return { tx: { dialect: "sqlite", first } as unknown as Tx, reads: () => reads };
+  /** A transaction that finds no record, and whose inserts change nothing but the one with this number. */
+  const inserting = (at: number) => {
+    let inserts = 0;
+    const tx = {
+      dialect: "sqlite",
+      first: async () => undefined,
+      run: async () => (++inserts === at ? 1 : 0),
+      tally: async () => ({ n: 0 }),
+      upsertAdditive: async () => {},
+    };
+    return { tx: tx as unknown as Tx, inserts: () => inserts };
   };
 
   it("is claimed again when it was released in between", async () => {
-    const { tx, reads } = returning(undefined, undefined, undefined, undefined, { stolen: 0 });
+    const { tx, inserts } = inserting(3);
     expect(await claimRecord(tx, scope, wanted, 0)).toEqual({ state: "execute", stolen: false });
-    expect(reads()).toBe(5);
+    expect(inserts()).toBe(3);
   });
 
   it("is an error after five attempts, never an execute", async () => {
-    const { tx, reads } = returning();
+    const { tx, inserts } = inserting(6);
     await expect(claimRecord(tx, scope, wanted, 0)).rejects.toThrow("changed during every attempt");
-    expect(reads()).toBe(10);
+    expect(inserts()).toBe(5);
   });
 });
 
@@ -109,7 +115,7 @@ for (const back of backends) {
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       const sum = async (): Promise<number> =>
-        Number((await fixture.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes ?? 0);
+        Number((await fixture.sql("select stored_bytes from idempotency_cells"))[0]?.stored_bytes ?? 0);
       const rows = async (): Promise<number> =>
         Number((await fixture.sql("select sum(stored_bytes) as n from idempotency_records"))[0]?.n ?? 0);
       for (let i = 0; i < 5; i++) {
@@ -142,7 +148,7 @@ for (const back of backends) {
       expect(workspace_id).toBeTruthy();
     });
 
-    it("have no body beyond the quota of the workspace, and no headers when those do not fit either", async () => {
+    it("have no body beyond their environment's share, and no headers when those do not fit either", async () => {
       await using fixture = await testServices(back);
       const ctx = await vendorOf(fixture.services);
       const finish = async (name: string, bodyBytes: number, max: number, as = ctx) => {
@@ -167,7 +173,7 @@ for (const back of backends) {
       expect(stored.map((row) => row.stored_bytes)).toEqual([0, 10, 10, 100, 100]);
     });
 
-    it("take up to one gibibyte per workspace, and not a byte more", async () => {
+    it("take up to one gibibyte per environment, and not a byte more", async () => {
       await using fixture = await testServices(back);
       const ctx = await vendorOf(fixture.services);
       const finish = async (name: string): Promise<boolean> => {
@@ -177,10 +183,10 @@ for (const back of backends) {
         return (await complete(ctx, { ...scope, lock_token: lock_token ?? "", ...response })).body_stored;
       };
       expect(await finish("first")).toBe(true);
-      const one = Number((await fixture.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes);
-      await fixture.sql("update idempotency_quotas set stored_bytes = $1", [2 ** 30 - one]);
+      const one = Number((await fixture.sql("select stored_bytes from idempotency_cells"))[0]?.stored_bytes);
+      await fixture.sql("update idempotency_cells set stored_bytes = $1", [2 ** 30 - one]);
       expect([await finish("fills it"), await finish("too much")]).toEqual([true, false]);
-      expect(Number((await fixture.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes)).toBe(2 ** 30);
+      expect(Number((await fixture.sql("select stored_bytes from idempotency_cells"))[0]?.stored_bytes)).toBe(2 ** 30);
     });
 
     it("contain neither the body nor the token in plain text", async () => {

@@ -5,7 +5,7 @@ import { expectRefusal, testInstance } from "../../../harness/instances/test-ins
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { WrittenBytes } from "../../../src/domain/limits/written-bytes.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
-import { cellOwner } from "../../../src/fairness/owners.ts";
+import { cellOwner, soleOwner } from "../../../src/fairness/owners.ts";
 import type { OnWritten, Store } from "../../../src/store/store.ts";
 
 const DAY = 86_400_000;
@@ -64,7 +64,7 @@ for (const back of backends) {
 describe("a disk that is almost full", () => {
   it("refuses those that wrote much before all others", async () => {
     let written: OnWritten = () => {};
-    let free = 0;
+    let free = 1023 * MIB;
     const store = { onWritten: (listener: OnWritten) => (written = listener) } as unknown as Store;
     const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 1024 };
     const clock = testClock(20_000 * DAY);
@@ -85,5 +85,9 @@ describe("a disk that is almost full", () => {
     written(much, 65 * MIB);
     await bytes.flush();
     bytes.requireRoom(much);
+    free = 199 * MIB;
+    await bytes.flush();
+    const person = soleOwner("person", "p");
+    for (const owner of [much, little, person]) expect(() => bytes.requireRoom(owner)).toThrow("The storage is full");
   });
 });

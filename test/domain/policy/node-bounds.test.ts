@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
+import { listFleet } from "../../../src/domain/policy/nodes.ts";
 import { awaitPropagation } from "../../../src/domain/policy/propagation.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import type { Env } from "../../../src/kernel/credentials.ts";
@@ -35,7 +36,8 @@ for (const back of backends) {
       };
       const receipt = (env: Env | null, on: Services = services) =>
         awaitPropagation({ ...ctx, services: on }, { project_id, version: 1, env, needs: 0 }, ONCE);
-      return { poll, receipt, clock };
+      const unregistered = async (env: Env) => (await listFleet(ctx, { env, limit: 1 })).counts.unregistered;
+      return { poll, receipt, unregistered, clock };
     };
 
     it("of test keys remove no live one, however many there are", async () => {
@@ -50,10 +52,12 @@ for (const back of backends) {
     });
 
     it("above the bound are served unregistered, and no receipt is complete while they poll", async () => {
-      const { poll, receipt, clock } = await newProject();
+      const { poll, receipt, unregistered, clock } = await newProject();
       await poll(MAX, "live");
       expect(await receipt("live")).toMatchObject({ complete: true, total_nodes: MAX });
+      expect(await unregistered("live")).toBe(0);
       await poll(3, "live", "late");
+      expect(await unregistered("live")).toBeGreaterThan(0);
       const untrue = await receipt("live");
       expect(untrue).toMatchObject({
         complete: false,

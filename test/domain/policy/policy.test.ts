@@ -1,7 +1,8 @@
 // Snapshots around the chunk size: valid JSON that contains every key once. Deltas beside further changes.
 import { describe, expect, it } from "vitest";
 import { disableKey } from "../../../src/domain/keys/disabling.ts";
-import { createKey, editKey } from "../../../src/domain/keys/keys.ts";
+import { editKey } from "../../../src/domain/keys/edits.ts";
+import { createKey } from "../../../src/domain/keys/keys.ts";
 import { buildDelta, CHUNK_KEYS } from "../../../src/domain/policy/build-page.ts";
 import { filterOf } from "../../../src/domain/policy/filter.ts";
 import { policySnapshot } from "../../../src/domain/policy/policy.ts";

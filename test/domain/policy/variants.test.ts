@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { disableKey } from "../../../src/domain/keys/disabling.ts";
+import { editKey } from "../../../src/domain/keys/edits.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
 import { buildDelta, buildSnapshot } from "../../../src/domain/policy/build-page.ts";
 import { filterOf } from "../../../src/domain/policy/filter.ts";
@@ -11,7 +12,7 @@ import type { Page } from "../../../src/domain/policy/page-cache.ts";
 import { policySnapshot } from "../../../src/domain/policy/policy.ts";
 import { createProject, editProject } from "../../../src/domain/workspaces/projects.ts";
 import { suspendTenant } from "../../../src/domain/workspaces/suspension.ts";
-import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
+import { createTenant, editTenant } from "../../../src/domain/workspaces/tenants.ts";
 
 const ALL = "cidr,disabled,formats";
 
@@ -26,11 +27,15 @@ for (const back of backends) {
       const [tenant_id, suspended] = [await newTenant("t"), await newTenant("s")];
       const mint = async (tenant: string) => (await createKey(ctx, { project_id, tenant_id: tenant, env: "live" })).id;
       const plain = await mint(tenant_id);
+      const confined = await newTenant("c");
+      const [listed, ofConfined] = [await mint(tenant_id), await mint(confined)];
       const [disabled, ofSuspended] = [await mint(tenant_id), await mint(suspended)];
       const stale = await services.feed.head(ctx.actor.workspace_id, project_id);
       expect(stale.features).toBe(0);
       await disableKey(ctx, disabled, undefined);
       await suspendTenant(ctx, suspended, undefined);
+      await editKey(ctx, listed, { allowed_cidrs: ["10.0.0.0/8"] });
+      await editTenant(ctx, confined, { allowed_cidrs: ["10.0.0.0/8"] });
       await editProject(ctx, project_id, { key_prefix: "acme" });
       await mint(tenant_id);
       const idsOf = async (page: Page): Promise<string[]> => {
@@ -46,18 +51,18 @@ for (const back of backends) {
         // A delta may contain later changes; those that such a node cannot enforce are removals.
         expect(await idsOf(await buildDelta(ctx, stale, filter, 1, 100))).toEqual([plain]);
       }
-      expect(ofSuspended).not.toBe(plain);
+      expect(new Set([plain, ofSuspended, ofConfined]).size).toBe(3);
       // Each set of capabilities has pages of its own, whichever was built first.
       const counts = async (caps: string | undefined): Promise<number> => {
         const { page } = await policySnapshot(ctx, { project_id, caps }, () => false);
         return (await idsOf(page as Page)).length;
       };
       for (const order of [
-        [undefined, "disabled", "formats", ALL],
-        [ALL, "formats", "disabled", undefined],
+        [undefined, "cidr", "disabled", "formats", ALL],
+        [ALL, "formats", "disabled", "cidr", undefined],
       ]) {
         const found = Object.fromEntries(await Promise.all(order.map(async (caps) => [caps, await counts(caps)])));
-        expect(found).toEqual({ undefined: 1, disabled: 3, formats: 2, [ALL]: 4 });
+        expect(found).toEqual({ undefined: 1, cidr: 3, disabled: 3, formats: 2, [ALL]: 6 });
       }
     });
   });

@@ -2,13 +2,14 @@
 
 import { describe, expect, it } from "vitest";
 import { type KeyEntry } from "../../../src/kernel/policy/policy.ts";
-import { PolicyError, SnapshotLoader } from "../../../src/kernel/policy/loader.ts";
+import { applyDelta, PolicyError, SnapshotLoader } from "../../../src/kernel/policy/loader.ts";
 import {
   EXPECTED,
   judgeKey,
   keyEntry,
   loadPolicy,
   mintKey,
+  policyDelta,
   policySnapshot,
   PROJECT,
   WORKSPACE,
@@ -217,11 +218,24 @@ describe("an entry similar to its neighbour", () => {
     ["rules that are not a list", { rate_limits: { 0: rule, length: 1 } }],
     ["no rules", { rate_limits: undefined }],
     ["scopes that are not a list", { scopes: { 0: "s", length: 1 } }],
+    ["a network with bits beyond its mask", { allowed_cidrs: ["10.0.0.1/8"] }],
+    ["an empty list of networks", { allowed_cidrs: [] }],
+    ["no list of networks, but null", { allowed_cidrs: null }],
+    ["a network that is a number", { allowed_cidrs: [10] }],
+    ["networks that are not a list", { allowed_cidrs: { 0: "10.0.0.0/8", length: 1 } }],
+    ["too many networks", { allowed_cidrs: Array.from({ length: 51 }, (_, i) => `10.0.${i}.0/24`) }],
+    ["an unknown mode", { ip_mode: "sometimes" }],
+    ["no mode", { ip_mode: undefined }],
   ] as const) {
     it(`is validated all the same: ${why}`, () => {
-      const good = { scopes: ["s"], rate_limits: [rule] };
+      const list = { allowed_cidrs: ["10.0.0.0/8"], ip_mode: "enforce" as const };
+      const good = { scopes: ["s"], rate_limits: [rule], ...list };
       const entries = [keyEntry(mintKey(), good), { ...keyEntry(mintKey(), good), ...more }] as KeyEntry[];
       expect(() => loadPolicy(policySnapshot(entries))).toThrow(PolicyError);
+      const policy = loadPolicy(policySnapshot(entries.slice(0, 1)));
+      const changes = entries.map((entry) => ({ change: "upsert", ...entry }));
+      expect(() => applyDelta(policy, policyDelta(1, 2, changes), EXPECTED)).toThrow(PolicyError);
+      expect([policy.version, policy.keys.count]).toEqual([1, 1]);
     });
   }
 });

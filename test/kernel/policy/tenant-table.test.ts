@@ -50,6 +50,6 @@ describe("TenantTable", () => {
     expect(tenants.acquire(words(5_000), 0)).toBe(numbers[7]);
     expect(tenants.text(numbers[7] as number)).toBe(wordsToUuid(words(5_000), 0));
     expect(tenants.copyIds().subarray(4, 8)).toEqual(words(0));
-    expect(tenants.copyIds()).toHaveLength(3_001 * 4);
+    expect(tenants.copyIds().length).toBe(3_001 * 4);
   });
 });

@@ -14,6 +14,7 @@ import {
   START,
   stores,
 } from "../../../harness/ratelimit/counters.ts";
+import { ROUNDS } from "../../../harness/rounds.ts";
 
 type Spend = { t: number; units: number };
 
@@ -100,7 +101,7 @@ for (const { name, make } of everyStore) {
       expect((await counter.check(ask([rule], { cost: 0 }))).policies[0]!.remaining).toBe(10);
     });
 
-    const steps = name === "memory" ? 50_000 : 2_500;
+    const steps = ROUNDS * (name === "memory" ? 1_000 : 150);
     for (const [title, rules] of [
       ["one sliding rule", [sliding(100, 10_000)]],
       ["a short and a long sliding rule", [sliding(20, 1_000, { id: "s" }), sliding(300, 60_000, { id: "l" })]],
@@ -126,7 +127,7 @@ describe.skipIf(redis === undefined)("leases on both stores under the same clock
     const both = [new MemoryCounter({ now: clock.now }), await redis!.make(clock.now)];
     const rules = [sliding(40, 3_000, { id: "s" }), fixed(90, 5_000, { id: "f" }), sliding(150, 60_000, { id: "l" })];
     const held: [Lease, Lease][] = [];
-    for (let i = 0; i < 2_500; i++) {
+    for (let i = 0; i < 100 * ROUNDS; i++) {
       clock.pass(between(random, 0, 60));
       const act = random();
       const want = between(random, 1, 20);

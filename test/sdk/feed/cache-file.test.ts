@@ -66,7 +66,7 @@ describe("the cache file", () => {
     await r.keyrack.close();
     expect((await stat(cacheFile)).mode & 0o777).toBe(0o600);
     expect((await readdir(folder)).filter((name) => name.endsWith(".tmp"))).toEqual([]);
-    expect((await readFile(cacheFile, "latin1")).startsWith("keyrack-policy-2 ")).toBe(true);
+    expect((await readFile(cacheFile, "latin1")).startsWith("keyrack-policy-3 ")).toBe(true);
   });
 
   it("replaces a symbolic link and never writes through it", async () => {

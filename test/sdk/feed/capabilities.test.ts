@@ -18,10 +18,12 @@ const calls = (plane: FakeControlPlane) =>
 describe("capabilities", () => {
   it("are announced with every call, and shown once the server has accepted them", async () => {
     await using r = await startTestKeyrack();
-    expect(r.keyrack.status().caps).toEqual(["disabled", "formats"]);
+    expect(r.keyrack.status().caps).toEqual(["cidr", "disabled", "formats", "quotas"]);
     r.plane.mint();
     await until(() => r.keyrack.status().keys === 1);
-    expect(new Set(calls(r.plane))).toEqual(new Set(["snapshot disabled,formats", "delta disabled,formats"]));
+    expect(new Set(calls(r.plane))).toEqual(
+      new Set(["snapshot cidr,disabled,formats,quotas", "delta cidr,disabled,formats,quotas"]),
+    );
   });
 
   it("let a disabled key and a suspended tenant's be refused as such, before scopes and by a stale policy too", async () => {
@@ -61,17 +63,20 @@ describe("capabilities", () => {
     await using r = await startTestKeyrack({ plane, ports });
     expect(r.keyrack.verify(key).ok).toBe(true);
     expect(r.keyrack.status().caps).toEqual([]);
-    expect(calls(plane).slice(0, 2)).toEqual(["snapshot disabled,formats", "snapshot -"]);
-    // Still refused: the same again, but logged once.
+    expect(calls(plane).slice(0, 2)).toEqual(["snapshot cidr,disabled,formats,quotas", "snapshot -"]);
+    // Still refused: what it holds stays and is polled as before, without another snapshot. Logged once.
     await until(() => calls(plane).includes("delta -"));
     const before = calls(plane).length;
     ports.mono += 6 * MINUTE;
-    plane.mint(); // ends the poll in flight
-    await until(() => calls(plane).slice(before).join().endsWith("snapshot -,delta -"));
+    const next = plane.mint(); // ends the poll in flight
+    await until(() => calls(plane).slice(before).join().endsWith("snapshot cidr,disabled,formats,quotas,delta -"));
+    plane.mint();
+    await until(() => r.keyrack.status().keys === 3);
+    expect(r.keyrack.verify(next.key).ok).toBe(true);
     const snapshots = calls(plane)
       .slice(before)
       .filter((call) => call.startsWith("snapshot"));
-    expect(snapshots).toEqual(["snapshot disabled,formats", "snapshot -"]);
+    expect(snapshots).toEqual(["snapshot cidr,disabled,formats,quotas"]);
     // Upgraded meanwhile: a snapshot brings what was withheld, without a restart.
     plane.feed.capable = true;
     const disabled = plane.mint({ disabled: "key" });
@@ -89,7 +94,7 @@ describe("capabilities", () => {
     plane.injectFault = () => ({ status: 400, json: { error: { code: "invalid_request", message: "" } } });
     await using r = await startTestKeyrack({ plane, ready: false });
     await expect(r.keyrack.ready()).rejects.toThrow("status 400");
-    expect(calls(plane).slice(0, 2)).toEqual(["snapshot disabled,formats", "snapshot -"]);
+    expect(calls(plane).slice(0, 2)).toEqual(["snapshot cidr,disabled,formats,quotas", "snapshot -"]);
   });
 
   it("are dropped by a server that is replaced by an earlier one: the next exchange is a snapshot", async () => {
@@ -97,13 +102,13 @@ describe("capabilities", () => {
     const ports = new ManualPorts();
     const { key } = plane.mint();
     await using r = await startTestKeyrack({ plane, ports });
-    expect(r.keyrack.status().caps).toEqual(["disabled", "formats"]);
+    expect(r.keyrack.status().caps).toEqual(["cidr", "disabled", "formats", "quotas"]);
     plane.feed.capable = false;
     plane.mint(); // ends the poll in flight
     await until(() => r.keyrack.status().caps.length === 0);
     expect(r.keyrack.verify(key).ok).toBe(true);
     const refused = calls(plane).indexOf("delta -");
-    expect(calls(plane)[refused - 1]).toBe("delta disabled,formats");
+    expect(calls(plane)[refused - 1]).toBe("delta cidr,disabled,formats,quotas");
     expect(calls(plane)[refused + 1]).toBe("snapshot -");
   });
 });
@@ -126,7 +131,7 @@ describe("the cache file", () => {
     await plane.down();
     await using again = await startTestKeyrack({ plane, options: { cacheFile } });
     expect(again.keyrack.verify(key.key)).toMatchObject({ code: "tenant_suspended" });
-    expect(again.keyrack.status().caps).toEqual(["disabled", "formats"]);
+    expect(again.keyrack.status().caps).toEqual(["cidr", "disabled", "formats", "quotas"]);
   });
 
   it("of an earlier release is read, as a policy fetched without capabilities", async () => {
@@ -139,7 +144,7 @@ describe("the cache file", () => {
     const lineEnd = bytes.indexOf(10) + 1;
     const headerEnd = bytes.indexOf(10, lineEnd) + 1;
     const { caps, ...header } = JSON.parse(bytes.subarray(lineEnd, headerEnd).toString()) as { caps: string };
-    expect(caps).toBe("disabled,formats");
+    expect(caps).toBe("cidr,disabled,formats,quotas");
     const signed = Buffer.concat([Buffer.from(`${JSON.stringify(header)}\n`), bytes.subarray(headerEnd)]);
     const mac = createHmac("sha256", plane.secretKey).update(signed).digest("hex");
     await writeFile(cacheFile, Buffer.concat([Buffer.from(`keyrack-policy-1 ${mac}\n`), signed]));
@@ -150,7 +155,7 @@ describe("the cache file", () => {
     const before = calls(plane).length;
     await plane.up();
     await until(() => again.keyrack.status().caps.length > 0);
-    expect(calls(plane).slice(before)[0]).toBe("snapshot disabled,formats");
+    expect(calls(plane).slice(before)[0]).toBe("snapshot cidr,disabled,formats,quotas");
   });
 
   it("of this release cannot be passed off as one of an earlier", async () => {
@@ -159,7 +164,7 @@ describe("the cache file", () => {
     const first = await startTestKeyrack({ plane, options: { cacheFile } });
     await first.keyrack.close();
     const text = await readFile(cacheFile, "latin1");
-    await writeFile(cacheFile, text.replace("keyrack-policy-2", "keyrack-policy-1"), "latin1");
+    await writeFile(cacheFile, text.replace("keyrack-policy-3", "keyrack-policy-1"), "latin1");
     await plane.down();
     await using again = await startTestKeyrack({ plane, ready: false, options: { cacheFile } });
     await until(() => again.lines.some(({ message }) => message.includes("cache file is not used")));

@@ -77,6 +77,11 @@ for (const back of backends) {
           deleted_at: null,
           suspended_at: null,
           suspended_reason: null,
+          plan_id: null,
+          rate_limits: null,
+          allowed_cidrs: "[]",
+          ip_mode: "enforce" as const,
+          quotas: null,
         });
       const { results } = await addAtOnce(fixture, true, async (i, tx) => {
         if (i === 2 || i === 4) await taken(tx);

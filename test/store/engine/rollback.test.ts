@@ -12,7 +12,8 @@ import {
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import { mutate, unchanged } from "../../../src/domain/core/mutate.ts";
-import { createKey, editKey, revokeKey } from "../../../src/domain/keys/keys.ts";
+import { editKey } from "../../../src/domain/keys/edits.ts";
+import { createKey, revokeKey } from "../../../src/domain/keys/keys.ts";
 import { editProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant, editTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { fail, Failure } from "../../../src/kernel/errors.ts";

@@ -2,13 +2,13 @@
 // one process at a time. Every statement that it runs can be prepared, and nothing that it leaves out is required.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { openStore } from "../../../src/store/database.ts";
 import { readyDatabase, backends, type Backend } from "../../../harness/databases/backends.ts";
 import { rawSql, type Row } from "../../../harness/databases/raw-sql.ts";
 import { openRelease, RELEASE_FIXTURES, releases } from "../../../harness/instances/release-data.ts";
 import { withPostgres } from "../../../src/store/postgres/client.ts";
+import { connectSqlite } from "../../../src/store/sqlite/open.ts";
 import type { DatabaseTarget } from "../../../src/store/target.ts";
 import { listStatements, type StatementList } from "../../../tools/statements.ts";
 
@@ -35,7 +35,7 @@ async function refusedBy(target: DatabaseTarget, statements: readonly string[]):
     }
   };
   if (target.kind === "sqlite") {
-    const db = new Database(target.file);
+    const db = connectSqlite(target.file, { timeout: 0 });
     for (const sql of statements) await attempt(sql, () => db.prepare(sql));
     db.close();
   } else

@@ -140,6 +140,26 @@ describe("reading from SQLite", () => {
   });
 });
 
+describe("a reader of another connection", () => {
+  it("delays the restart of the -wal only until it has ended, not until the -wal has grown again", async () => {
+    const { driver, group, insert } = await openGroup(file);
+    await insert("seen", "x");
+    const reader = openReader(file);
+    reader.prepare("begin").run();
+    reader.prepare("select count(*) from deployment").get();
+    await insert("large", "x".repeat(6 * 1024 * 1024));
+    await group.checkpointIfIdle();
+    reader.prepare("commit").run();
+    await driver.checkpointIfDue(false, performance.now() + 1_000);
+    const full = driver.walBytes();
+    await insert("next", "x".repeat(1024 * 1024));
+    expect(driver.walBytes()).toBe(full); // overwritten from its start, not extended
+    reader.close();
+    await group.close();
+    await driver.close();
+  });
+});
+
 describe("a copy of a large database", () => {
   it("is complete though it started during a transaction", async () => {
     const { driver, group, insert } = await openGroup(file);

@@ -3,7 +3,16 @@ import type { Command } from "commander";
 import { waitable } from "../../api/waitable.ts";
 import type { CommandSpec } from "../../api/command-spec.ts";
 import { addBulkCommand } from "./bulk.ts";
-import { addApiCommands, buildRequest, requireFlags, runApiCommand, type ApiOptions } from "../../api/generated.ts";
+import {
+  addApiCommands,
+  buildRequest,
+  requireFlags,
+  runApiCommand,
+  sendRequest,
+  type ApiOptions,
+} from "../../api/generated.ts";
+import { ApiError } from "../../api/request.ts";
+import { printResponse } from "../../ui/format.ts";
 
 type CreateOptions = ApiOptions & { fromCsv?: string; out?: string; restart?: true };
 
@@ -22,11 +31,19 @@ export function addKeyCommands(program: Command): void {
         "keyrack key create --from-csv keys.csv --project-id $KEYRACK_PROJECT_ID --env live",
       ],
     },
+    show: {
+      run: show,
+      examples: ["keyrack key show ID", "keyrack key show ID --include effective,last_used --json"],
+    },
     revoke: waitable("key", "revoke", [
       'keyrack key revoke ID --reason "left the company"',
       "keyrack key revoke ID --wait",
     ]),
     disable: waitable("key", "disable", ['keyrack key disable ID --reason "unpaid"', "keyrack key disable ID --wait"]),
+    update: waitable("key", "update", [
+      "keyrack key update ID --allowed-cidrs 203.0.113.0/24 --ip-mode report",
+      "keyrack key update ID --ip-mode enforce --wait",
+    ]),
     enable: waitable("key", "enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
   });
   addBulkCommand(key);
@@ -41,4 +58,26 @@ async function create(spec: CommandSpec, options: CreateOptions): Promise<void> 
   const { runBulk } = await import("../bulk/bulk.ts");
   const keysFile = options.out ?? `${options.fromCsv}.keys.csv`;
   await runBulk({ file: options.fromCsv, spec, noun: "key", defaults, options, keysFile });
+}
+
+type LastUse = { network: string | null; user_agent: string | null; node_id: string } | null | undefined;
+
+/** For people also where it was last used from. A server of an earlier release refuses that: it is asked again without. */
+async function show(spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> {
+  if (options.json || options.quiet || options.include !== undefined)
+    return runApiCommand("key", "show", spec, args, options);
+  const message = buildRequest(spec, args, options);
+  const { text } = await sendRequest({ ...message, query: { include: "last_used" } }, options).catch(
+    (error: unknown) => {
+      if (error instanceof ApiError && error.status === 400) return sendRequest(message, options);
+      throw error;
+    },
+  );
+  const { last_used, ...key } = JSON.parse(text) as { last_used?: LastUse };
+  const shown = { ...key, ...(last_used && { last_used_from: placeOf(last_used) }) };
+  printResponse("key", "show", spec, JSON.stringify(shown), options);
+}
+
+function placeOf({ network, user_agent, node_id }: NonNullable<LastUse>): string {
+  return [network, user_agent, `node ${node_id}`].filter((part) => part !== null).join(", ");
 }

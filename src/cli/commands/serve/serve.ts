@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import type { SetupLink } from "../../../domain/workspaces/setup-tokens.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
+import { commandName } from "../../ui/command-name.ts";
 import { ExitError, examples, print } from "../../ui/output.ts";
 import { ENDING_SIGNALS, exitOnSignals, start, startEphemeral, type StartOptions } from "./start.ts";
 
@@ -94,7 +95,7 @@ function firstSteps(url: string, file: string): string {
   return [
     "",
     "Or create your first workspace from the command line:",
-    `  keyrack workspace create --name "Acme" --slug acme --save --url ${url} ${credential}`,
+    `  ${commandName()} workspace create --name "Acme" --slug acme --save --url ${url} ${credential}`,
     "It prints a secret key, shown only once; --save stores it in your profile for the next commands.",
   ].join("\n");
 }

@@ -8,6 +8,7 @@ import type { Demo } from "../../../server/demo/demo.ts";
 import type { Seed } from "../../../server/seed.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
+import { createProgressBar } from "../../ui/progress.ts";
 import { ExitError } from "../../ui/output.ts";
 
 export type StartOptions = {
@@ -88,7 +89,10 @@ async function startDemo(options: StartOptions, dir: string): Promise<Pick<Ephem
   ]);
   const clock = new DemoClock(DEMO_DAYS);
   const app = await start(ephemeralSettings(options, dir), options, clock);
-  return { app, demo: await seedDemo(app.services, clock, size) };
+  const bar = createProgressBar(DEMO_DAYS, "days of the demonstration");
+  const demo = await seedDemo(app.services, clock, size, (days) => bar.update(days));
+  bar.end();
+  return { app, demo };
 }
 
 const DEMO_MAX = { demoKeys: 200_000, demoTenants: 50_000 };

@@ -2,6 +2,7 @@
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Settings } from "../../../config/settings.ts";
+import { failureOf } from "../../../platform/post.ts";
 import { ExitError } from "../../ui/output.ts";
 
 const TIMEOUT_MS = 5_000;
@@ -61,14 +62,32 @@ async function tryPostgres(url: string): Promise<string | null> {
   }
 }
 
+/** Any answer will do: an empty batch may be refused. */
+async function tryEndpoint(url: string): Promise<string | null> {
+  try {
+    await (
+      await fetch(url, { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(TIMEOUT_MS) })
+    ).body?.cancel();
+    return null;
+  } catch (error) {
+    return failureOf(error);
+  }
+}
+
 export type ConnectionResult = { name: string; problem: string | null };
 
 /** Tries every connection that these settings need. */
-export async function tryConnections({ database_url, redis_url, mail_url }: Settings): Promise<ConnectionResult[]> {
+export async function tryConnections({
+  database_url,
+  redis_url,
+  mail_url,
+  meter_url,
+}: Settings): Promise<ConnectionResult[]> {
   const results: ConnectionResult[] = [];
   if (database_url.kind === "postgres")
     results.push({ name: "PostgreSQL", problem: await tryPostgres(database_url.url) });
   for (const url of redis_url ?? []) results.push({ name: "Redis", problem: await tryRedis(url) });
   if (mail_url.kind === "smtp") results.push({ name: "the mail server", problem: await trySmtp(mail_url.url) });
+  if (meter_url !== null) results.push({ name: "the metering system", problem: await tryEndpoint(meter_url) });
   return results;
 }

@@ -21,6 +21,7 @@ const FREE_MIN = 1024 ** 3;
 const OWN_FILES = 200;
 const NAMED_NODES_MAX = 10;
 const FULL_PART = 0.8;
+const LOOPBACK_URL = /^https?:\/\/(127\.|localhost|\[::1\])/;
 
 export function addDoctorCommand(program: Command): void {
   operatorFlags(
@@ -33,7 +34,7 @@ export function addDoctorCommand(program: Command): void {
 }
 
 function checkExposure(settings: Settings): Finding[] {
-  const { host, tls_cert, trust_proxy, public_url, throttle, metrics, sign_up } = settings;
+  const { host, tls_cert, trust_proxy, public_url, throttle, metrics, sign_up, meter_url } = settings;
   const open = !/^(127\.|::1$|localhost$)/.test(host);
   const found: Finding[] = [];
   if (open && !tls_cert && trust_proxy.length === 0)
@@ -43,16 +44,18 @@ function checkExposure(settings: Settings): Finding[] {
         "Put a TLS proxy in front and set KEYRACK_TRUST_PROXY, or set KEYRACK_TLS_CERT and KEYRACK_TLS_KEY.",
       ),
     );
-  if (public_url?.startsWith("http://") && !/^http:\/\/(127\.|localhost|\[::1\])/.test(public_url))
+  if (public_url?.startsWith("http://") && !LOOPBACK_URL.test(public_url))
     found.push(risk("The public URL uses plain http.", "Serve it over https and update KEYRACK_PUBLIC_URL."));
   if (open && !public_url)
     found.push(risk("No public URL is set: links in mail use the listen address.", "Set KEYRACK_PUBLIC_URL."));
-  if (sign_up === "open" && public_url && !/^https?:\/\/(127\.|localhost|\[::1\])/.test(public_url))
+  if (sign_up === "open" && public_url && !LOOPBACK_URL.test(public_url))
     found.push(risk("Anyone can sign up at the public URL.", "Set KEYRACK_SIGN_UP=invite, unless that is intended."));
   if (!throttle)
     found.push(fail("Throttling is off: passwords can be guessed at full speed.", "Remove KEYRACK_THROTTLE=off."));
   if (metrics && !/^(127\.|::1$|localhost$)/.test(metrics.host))
     found.push(risk(`Metrics are reachable on ${metrics.host}.`, "Bind KEYRACK_METRICS to 127.0.0.1."));
+  if (meter_url?.startsWith("http://") && !LOOPBACK_URL.test(meter_url))
+    found.push(risk("Usage is pushed over plain http.", "Use an https URL as KEYRACK_METER_URL."));
   return found.length > 0 ? found : [ok("Network exposure is safe.")];
 }
 

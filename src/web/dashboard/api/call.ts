@@ -5,10 +5,14 @@ import { learnServerTime } from "./clock.ts";
 import { Problem, type ProblemFields } from "./problems.ts";
 import { requireLogin, session, workspaceId } from "./session.ts";
 
-/** When the server stopped responding; null while it does. */
+/** When the server responded last, once it has stopped; null while it does respond. */
 export const offlineSince = signal<number | null>(null);
+let respondedAt: number | null = null;
+
 /** Set when the server says that this session is in another workspace than the one on the screen. */
 export const moved = signal(false);
+/** Counts refusals for lack of rights: the person's role may have changed. */
+export const forbidden = signal(0);
 
 export type CallOptions = {
   signal?: AbortSignal | undefined;
@@ -52,12 +56,13 @@ async function send(method: string, path: string, input: Input, token: string | 
       cache: "no-store",
       keepalive: options.keepalive ?? false,
     });
+    respondedAt = Date.now();
     offlineSince.value = null;
     learnServerTime(response.headers.get("date"));
     return response;
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    offlineSince.value ??= Date.now();
+    offlineSince.value ??= respondedAt ?? Date.now();
     throw new Problem(0);
   }
 }
@@ -83,6 +88,7 @@ export async function request(route: string, input: Input = {}, options: CallOpt
     throw await refusal(again);
   }
   if (problem.status === 409 && /in another workspace now/.test(problem.message)) moved.value = true;
+  if (own && problem.status === 403) forbidden.value++;
   throw problem;
 }
 

@@ -22,6 +22,10 @@ export class Problem extends Error {
   }
 }
 
+/** Found by the page itself, and shown like a refusal of the server. */
+export const fieldProblem = (path: string, message: string): Problem =>
+  new Problem(400, { code: "invalid_request", details: [{ path, message }] });
+
 /** Any error as a problem; one of our own bugs reads like a failure of the server. */
 export const toProblem = (error: unknown): Problem => (error instanceof Problem ? error : new Problem(500));
 

@@ -33,6 +33,10 @@ class Query<T> {
     this.#load = load;
   }
 
+  get isUsed(): boolean {
+    return this.#users > 0;
+  }
+
   /** Starts loading for a component; the returned function ends it. */
   use(everyMs: number): () => void {
     this.#users++;
@@ -100,9 +104,9 @@ function queryFor<T>(key: string, load: Load<T>): Query<T> {
   const query = known ?? new Query(load);
   queries.delete(key);
   queries.set(key, query);
-  for (const [oldest, { answer }] of queries) {
+  for (const [oldest, { answer, isUsed }] of queries) {
     if (queries.size <= KEPT_MAX) break;
-    if (answer.value.at !== null) queries.delete(oldest);
+    if (!isUsed && answer.peek().at !== null) queries.delete(oldest);
   }
   return query;
 }
@@ -115,7 +119,11 @@ export function clearQueries(): void {
 
 /** Loads again what is on the screen and forgets what is not, after a change. `about`: part of the route, "/v1/keys". */
 export function refreshReads(about = ""): void {
-  for (const [key, query] of queries) if (key.includes(about)) query.refresh();
+  for (const [key, query] of queries) {
+    if (!key.includes(about)) continue;
+    if (query.isUsed) query.refresh();
+    else queries.delete(key);
+  }
 }
 
 export type Read<T> = { answer: ReadonlySignal<Answer<T>>; refresh: () => void };

@@ -1,5 +1,6 @@
 // Logging in and out, switching the workspace, and keeping the tabs of this browser in step.
-import { call } from "./call.ts";
+import { effect, untracked } from "@preact/signals";
+import { call, forbidden, moved } from "./call.ts";
 import { clearQueries } from "./query.ts";
 import { lock, requireLogin, session, setSession, toSession, unlock, workspaceId, type NewSession } from "./session.ts";
 import { TABS_CHANNEL } from "./store.ts";
@@ -90,8 +91,15 @@ tabs.addEventListener("message", ({ data }: MessageEvent<TabMessage>) => {
     forget();
     location.hash = "#/login";
   }
-  if (data.kind === "switched" && session.value?.id === data.session)
+  if (data.kind === "switched" && session.value?.id === data.session) {
     setSession({ ...session.value, workspaceId: data.workspace });
+    if (workspaceId.value !== null && workspaceId.value !== data.workspace) moved.value = true;
+  }
+});
+
+// A refusal shows that the role is not what this tab remembers.
+effect(() => {
+  if (forbidden.value > 0) untracked(() => void refreshMe().catch(() => {}));
 });
 
 // A page that the browser brings back from its cache must not show what belongs to an ended session.

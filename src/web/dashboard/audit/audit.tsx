@@ -1,8 +1,8 @@
 // The audit log, newest first, with filters.
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
+import { clearFilters, Filters, SelectFilter, type FilterOption } from "../forms/filters.tsx";
 import { hrefTo, param, setParams } from "../here.ts";
-import { Button } from "../parts/button.tsx";
 import { NoMatch } from "../parts/empty.tsx";
 import { Page } from "../parts/page.tsx";
 import { pageCursor, Pager, pageSize } from "../parts/pager.tsx";
@@ -13,11 +13,8 @@ import { VerifyPanel } from "./verify-panel.tsx";
 import { Actor, ACTOR_TYPES, Target, typeWords, type AuditRow } from "./words.tsx";
 
 const NOUNS = ["api_key", "secret_key", "tenant", "project", "workspace", "workspace_member", "workspace_invite"];
-const FILTERS = ["action", "actor", "target", "from", "to"] as const;
+const FILTERS = ["action", "actor", "target", "from", "to"];
 const DAY_MS = 86_400_000;
-
-const isFiltered = (): boolean => FILTERS.some((name) => param(name) !== "");
-const clear = (): void => setParams({ action: null, actor: null, target: null, from: null, to: null, after: null });
 
 function dayAfter(day: string): string {
   return new Date(Date.parse(`${day}T00:00:00Z`) + DAY_MS).toISOString();
@@ -40,21 +37,6 @@ function filters() {
   };
 }
 
-type Choices = readonly (readonly [value: string, label: string])[];
-
-function SelectFilter({ name, label, all, options }: { name: string; label: string; all: string; options: Choices }) {
-  return (
-    <select aria-label={label} onChange={(event) => setParams({ [name]: event.currentTarget.value, after: null })}>
-      <option value="">{all}</option>
-      {options.map(([value, text]) => (
-        <option key={value} value={value} selected={value === param(name)}>
-          {text}
-        </option>
-      ))}
-    </select>
-  );
-}
-
 function DayFilter({ name, label }: { name: "from" | "to"; label: string }) {
   return (
     <label class="day-filter small">
@@ -68,27 +50,18 @@ function DayFilter({ name, label }: { name: "from" | "to"; label: string }) {
   );
 }
 
-function Filters() {
-  const nouns = NOUNS.map((noun) => [`${noun}.*`, `${typeWords(noun)} changes`] as const);
+function AuditFilters() {
+  const nouns = NOUNS.map((noun) => [`${noun}.*`, `${typeWords(noun)}: all`] as const);
   const other = param("action");
   const known = other === "" || nouns.some(([value]) => value === other);
+  const actions: FilterOption[] = [["", "All actions"], ...nouns, ...(known ? [] : [[other, other] as const])];
   return (
-    <div class="filters" role="search" aria-label="Filter the log">
-      <SelectFilter
-        name="action"
-        label="Action"
-        all="All actions"
-        options={known ? nouns : [...nouns, [other, other] as const]}
-      />
-      <SelectFilter name="actor" label="Actor" all="All actors" options={Object.entries(ACTOR_TYPES)} />
+    <Filters label="Filter the log" names={FILTERS}>
+      <SelectFilter name="action" label="Action" options={actions} />
+      <SelectFilter name="actor" label="Actor" options={[["", "All actors"], ...Object.entries(ACTOR_TYPES)]} />
       <DayFilter name="from" label="From" />
       <DayFilter name="to" label="To" />
-      {isFiltered() && (
-        <Button kind="quiet" onClick={clear}>
-          Clear filters
-        </Button>
-      )}
-    </div>
+    </Filters>
   );
 }
 
@@ -109,11 +82,11 @@ export function Audit() {
   return (
     <Page title="Audit" lead="Every change in this workspace, in live and in test, newest first.">
       <VerifyPanel />
-      <Filters />
+      <AuditFilters />
       <Loaded read={read} rows={8}>
         {({ data, next_cursor = null }) =>
           data.length === 0 && next_cursor === null ? (
-            <NoMatch what="rows" onClear={clear} />
+            <NoMatch what="rows" onClear={() => clearFilters(FILTERS)} />
           ) : (
             <>
               <Table caption="Audit log" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />

@@ -16,10 +16,18 @@ export const ACTOR_TYPES: Record<string, string> = {
 };
 
 /** Pages of records, by the type of the target. */
-const PAGE_OF: Record<string, string> = { api_key: "keys", tenant: "tenants", project: "projects" };
+const PAGE_OF: Record<string, string> = {
+  api_key: "keys",
+  tenant: "tenants",
+  project: "projects",
+  plan: "plans",
+};
 
-/** "API key", "workspace member". */
-export const typeWords = (type: string): string => (type === "api_key" ? "API key" : type.replaceAll("_", " "));
+/** "API key", "Workspace member". */
+export function typeWords(type: string): string {
+  const words = type.replaceAll("_", " ").replace(/^api\b/, "API");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
 
 const short = (id: string): string => (id.length > 13 ? `${id.slice(0, 13)}…` : id);
 

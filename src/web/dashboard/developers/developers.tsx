@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { membership } from "../api/session.ts";
 import { env, serverUrl } from "../here.ts";
+import { KeyName } from "../keys/key-name.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
 import { keyTitle } from "../keys/state.ts";
 import { Badge, Chips } from "../parts/badge.tsx";
@@ -12,11 +13,10 @@ import { CopyText } from "../parts/copy.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Menu } from "../parts/menu.tsx";
 import { Facts, Page, Panel } from "../parts/page.tsx";
-import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
+import { nextCursor, pageCursor, Pager, pageSize } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { SnippetTabs } from "../parts/snippet.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { CreateSecretKey, RevokeSecretKey, RotateSecretKey, type SecretKey } from "./secret-key-dialogs.tsx";
 import { apiSnippets } from "./snippets.ts";
@@ -36,12 +36,7 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
     {
       head: "Key",
       names: true,
-      cell: ({ name, display_prefix }) => (
-        <>
-          {name !== null && <UserText>{name}</UserText>}
-          <code class={name === null ? "" : "under"}>{display_prefix}…</code>
-        </>
-      ),
+      cell: (key) => <KeyName of={key} />,
     },
     {
       head: "Environment",
@@ -65,7 +60,7 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
 
 function SecretKeys({ create }: { create: ComponentChildren }) {
   const after = pageCursor();
-  const read = useRead("GET /v1/secret_keys", { query: { after } });
+  const read = useRead("GET /v1/secret_keys", { query: { after, limit: pageSize() } });
   const [chosen, setChosen] = useState<Chosen | null>(null);
   const Open = chosen && DIALOGS[chosen.action];
   return (
@@ -85,7 +80,7 @@ function SecretKeys({ create }: { create: ComponentChildren }) {
             <>
               <Table caption="Secret keys" columns={columns(setChosen)} rows={list.data} rowKey={({ id }) => id} />
               {(list.has_more || after !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="secret keys" sizes={false} />
+                <Pager next={nextCursor(list)} shown={list.data.length} what="secret keys" />
               )}
             </>
           )

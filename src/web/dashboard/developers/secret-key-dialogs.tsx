@@ -1,16 +1,15 @@
 // Dialogs that create, rotate and revoke a secret key.
 import { useMemo, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
-import { formatAbsolute } from "../../shared/format.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
-import { serverNow } from "../api/clock.ts";
 import { refreshReads } from "../api/query.ts";
+import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { env } from "../here.ts";
 import { ExpiryField, expiryOf } from "../keys/key-fields.tsx";
-import { OVERLAPS } from "../keys/rotate.tsx";
+import { OverlapField, overlapOf } from "../keys/overlap.tsx";
 import { keyTitle } from "../keys/state.ts";
 import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
@@ -23,7 +22,6 @@ export type SecretKey = RouteOutput<"GET /v1/secret_keys/{id}">;
 type DialogProps = { of: SecretKey; onClose: () => void };
 
 const VARIABLE = "KEYRACK_SECRET_KEY";
-const HOUR_MS = 3_600_000;
 
 export function CreateSecretKey({ onClose }: { onClose: () => void }) {
   const [secret, setSecret] = useState<string | null>(null);
@@ -45,7 +43,10 @@ export function CreateSecretKey({ onClose }: { onClose: () => void }) {
   if (secret !== null)
     return (
       <SecretDialog secret={secret} variable={VARIABLE} onDone={onClose}>
-        <p>Your backend sends it to Keyrack. It must never reach a browser or a customer.</p>
+        <p>
+          Store it with the other secrets of your backend, which sends it to Keyrack. It must never reach a browser or a
+          customer.
+        </p>
       </SecretDialog>
     );
   return (
@@ -75,10 +76,9 @@ export function CreateSecretKey({ onClose }: { onClose: () => void }) {
 
 export function RotateSecretKey({ of, onClose }: DialogProps) {
   const [made, setMade] = useState<RouteOutput<"POST /v1/secret_keys/{id}/rotate"> | null>(null);
-  const [overlap, setOverlap] = useState("24");
   const idempotencyKey = useMemo(newIdempotencyKey, []);
-  const send = async (): Promise<void> => {
-    const input = { params: { id: of.id }, body: { overlap_hours: Number(overlap) }, idempotencyKey };
+  const send = async (values: Values): Promise<void> => {
+    const input = { params: { id: of.id }, body: overlapOf(values), idempotencyKey };
     setMade(await call("POST /v1/secret_keys/{id}/rotate", input));
     refreshReads("/v1/secret_keys");
   };
@@ -90,7 +90,6 @@ export function RotateSecretKey({ of, onClose }: DialogProps) {
         </p>
       </SecretDialog>
     );
-  const until = formatAbsolute(serverNow() + Number(overlap) * HOUR_MS);
   return (
     <Dialog
       title={
@@ -101,23 +100,15 @@ export function RotateSecretKey({ of, onClose }: DialogProps) {
       onClose={onClose}
     >
       <Form submit="Rotate key" send={send} watch={false} actions={<Button onClick={onClose}>Cancel</Button>}>
-        <SelectField
-          name="overlap_hours"
-          label="The old key keeps working for"
-          options={OVERLAPS}
-          value={overlap}
-          onChange={setOverlap}
-          hint={overlap === "0" ? "The old key stops working at once." : `The old key works until ${until}.`}
-        />
+        <OverlapField />
       </Form>
     </Dialog>
   );
 }
 
 export function RevokeSecretKey({ of, onClose }: DialogProps) {
-  const send = async ({ reason = "" }: Values): Promise<void> => {
-    const body = reason === "" ? {} : { reason };
-    await call("POST /v1/secret_keys/{id}/revoke", { params: { id: of.id }, body });
+  const send = async (values: Values): Promise<void> => {
+    await call("POST /v1/secret_keys/{id}/revoke", { params: { id: of.id }, body: reasonOf(values) });
     refreshReads("/v1/secret_keys");
     toast("Secret key revoked.");
     onClose();
@@ -130,7 +121,7 @@ export function RevokeSecretKey({ of, onClose }: DialogProps) {
         </>
       }
       submit="Revoke key"
-      fields={<TextField name="reason" label="Reason" optional hint="Kept in the audit log." />}
+      fields={<ReasonField />}
       send={send}
       onClose={onClose}
     >

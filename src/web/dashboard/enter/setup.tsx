@@ -4,6 +4,7 @@ import { call } from "../api/call.ts";
 import { isInvalidToken, toProblem } from "../api/problems.ts";
 import { useRead } from "../api/query.ts";
 import { adopt } from "../api/sign-in.ts";
+import { WorkspaceFields } from "../forms/common-fields.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
@@ -12,7 +13,7 @@ import { LinkButton } from "../parts/button.tsx";
 import { Card } from "./card.tsx";
 import { EmailField, NewPasswordField } from "./fields.tsx";
 import { Ready, type Made } from "./ready.tsx";
-import { slugOf } from "./slug.ts";
+import { slugOf } from "../forms/slug.ts";
 
 function Command() {
   return <Snippet code="keyrack setup link" name="command" />;
@@ -64,28 +65,12 @@ function Claimed() {
 }
 
 function SetupForm({ passwordMin, send }: { passwordMin: number; send: (values: Values) => Promise<void> }) {
-  const [name, setName] = useState("");
-  const [slug, setSlug] = useState<string | null>(null);
   return (
     <Form submit="Create workspace" send={send}>
       <EmailField />
       <NewPasswordField min={passwordMin} />
       <TextField name="name" label="Your name" autocomplete="name" optional />
-      <TextField
-        name="workspace_name"
-        label="Workspace name"
-        autocomplete="organization"
-        value={name}
-        onInput={setName}
-      />
-      <TextField
-        name="workspace_slug"
-        label="Workspace slug"
-        mono
-        value={slug ?? slugOf(name)}
-        onInput={setSlug}
-        hint="Part of the address of your pages. It cannot change."
-      />
+      <WorkspaceFields prefix="workspace_" />
       <TextField name="project_name" label="Project name" value="My API" hint="The API that your keys are for." />
     </Form>
   );
@@ -125,7 +110,7 @@ export function Setup({ token }: { token: string }) {
   if (token === "") return <SetupHint />;
   return (
     <Card key="form" title="Set up this server">
-      <p>You become its first owner. This makes your account, a workspace, a project and two test keys.</p>
+      <p>You become its first owner. This creates your account, a workspace, a project and two test keys.</p>
       <Loaded read={read}>{({ password_min }) => <SetupForm passwordMin={password_min} send={send} />}</Loaded>
     </Card>
   );

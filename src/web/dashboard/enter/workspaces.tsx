@@ -4,17 +4,14 @@ import { call, newIdempotencyKey } from "../api/call.ts";
 import { session } from "../api/session.ts";
 import { logOut, refreshMe } from "../api/sign-in.ts";
 import { Button } from "../parts/button.tsx";
-import { TextField } from "../forms/field.tsx";
+import { WorkspaceFields } from "../forms/common-fields.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { SecretDialog } from "../parts/secret.tsx";
 import { go } from "../routes.ts";
 import { Card } from "./card.tsx";
-import { slugOf } from "./slug.ts";
 
 function NewWorkspace({ onCreated }: { onCreated: (slug: string, secret: string) => void }) {
-  const [name, setName] = useState("");
-  const [slug, setSlug] = useState<string | null>(null);
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
     const body = { name: values.name ?? "", slug: values.slug ?? "", env: "test" as const };
@@ -24,15 +21,7 @@ function NewWorkspace({ onCreated }: { onCreated: (slug: string, secret: string)
   };
   return (
     <Form label="Create a workspace" submit="Create workspace" send={send} watch={false}>
-      <TextField name="name" label="Workspace name" autocomplete="organization" value={name} onInput={setName} />
-      <TextField
-        name="slug"
-        label="Workspace slug"
-        mono
-        value={slug ?? slugOf(name)}
-        onInput={setSlug}
-        hint="Part of the address of your pages. It cannot change."
-      />
+      <WorkspaceFields />
     </Form>
   );
 }

@@ -2,10 +2,11 @@
 import type { RouteOutput } from "../../../client.ts";
 import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
-import { env, hrefTo, param, setParams } from "../here.ts";
+import { clearFilters, Filters, isFiltered, projectOptions, SelectFilter } from "../forms/filters.tsx";
+import { env, hrefTo, param } from "../here.ts";
 import { useProjects, type Project } from "../keys/records.ts";
 import { Badge } from "../parts/badge.tsx";
-import { Button, LinkButton } from "../parts/button.tsx";
+import { LinkButton } from "../parts/button.tsx";
 import { Empty, NoMatch } from "../parts/empty.tsx";
 import { Page } from "../parts/page.tsx";
 import { pageCursor, Pager, pageSize } from "../parts/pager.tsx";
@@ -13,17 +14,23 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import { FleetSummary } from "./summary.tsx";
 
 type Fleet = RouteOutput<"GET /v1/nodes">;
 type Node = Fleet["data"][number];
 
 const EVERY_MS = 2_000;
-const STATES = ["live", "late", "silent"] as const;
+const FILTERS = ["project", "state"];
+const STATES = [
+  ["live", "Live"],
+  ["late", "Late"],
+  ["silent", "Silent"],
+] as const;
 const SCOPES: Record<Node["env_scope"], string> = { live: "Live", test: "Test", all: "Live and test" };
 
 function query() {
   const [project_id, cursor] = [param("project"), pageCursor()];
-  const state = STATES.find((name) => name === param("state"));
+  const state = STATES.find(([name]) => name === param("state"))?.[0];
   return {
     view: "fleet" as const,
     env: env.value,
@@ -32,39 +39,6 @@ function query() {
     ...(state && { state }),
     ...(cursor !== undefined && { cursor }),
   };
-}
-
-const isFiltered = (): boolean => ["project", "state", "after"].some((name) => param(name) !== "");
-const clear = (): void => setParams({ project: null, state: null, after: null });
-
-function Filters({ projects }: { projects: readonly Project[] }) {
-  const choose = (name: string) => (event: Event) =>
-    setParams({ [name]: (event.currentTarget as HTMLSelectElement).value, after: null });
-  return (
-    <div class="filters" role="search" aria-label="Filter nodes">
-      <select aria-label="Project" onChange={choose("project")}>
-        <option value="">All projects</option>
-        {projects.map(({ id, name }) => (
-          <option key={id} value={id} selected={id === param("project")}>
-            {name}
-          </option>
-        ))}
-      </select>
-      <select aria-label="State" onChange={choose("state")}>
-        <option value="">All states</option>
-        {STATES.map((state) => (
-          <option key={state} value={state} selected={state === param("state")}>
-            {state}
-          </option>
-        ))}
-      </select>
-      {isFiltered() && (
-        <Button kind="quiet" onClick={clear}>
-          Clear filters
-        </Button>
-      )}
-    </div>
-  );
 }
 
 /** Keys that need what a node lacks are withheld from it. */
@@ -111,22 +85,8 @@ function columns(projects: readonly Project[]): Column<Node>[] {
   ];
 }
 
-/** "3 of 4 nodes are current. 1 is silent." */
-function Summary({ counts }: { counts: NonNullable<Fleet["counts"]> }) {
-  const { live, current, late, silent } = counts;
-  const are = (count: number): string => `${formatNumber(count)} ${count === 1 ? "is" : "are"}`;
-  const parts = [
-    live === 0
-      ? "No node is live."
-      : `${formatNumber(current)} of ${plural(live, "node")} ${live === 1 ? "is" : "are"} current.`,
-    late > 0 && `${are(late)} late.`,
-    silent > 0 && `${are(silent)} silent.`,
-  ];
-  return <p class="fleet-summary">{parts.filter(Boolean).join(" ")}</p>;
-}
-
 function NoNodes() {
-  if (isFiltered()) return <NoMatch what="nodes" onClear={clear} />;
+  if (isFiltered(FILTERS)) return <NoMatch what="nodes" onClear={() => clearFilters(FILTERS)} />;
   return (
     <Empty
       icon="fleet"
@@ -145,14 +105,17 @@ export function FleetPage() {
   const projects = useProjects();
   return (
     <Page title="Fleet" lead="The nodes that verify your keys. The list refreshes every two seconds.">
-      <Filters projects={projects} />
+      <Filters label="Filter nodes" names={FILTERS}>
+        <SelectFilter name="project" label="Filter by project" options={projectOptions(projects)} />
+        <SelectFilter name="state" label="Filter by state" options={[["", "All states"], ...STATES]} />
+      </Filters>
       <Loaded read={read}>
         {({ data, counts, next_cursor = null }) =>
           data.length === 0 ? (
             <NoNodes />
           ) : (
             <>
-              {counts && <Summary counts={counts} />}
+              {counts && <FleetSummary counts={counts} />}
               <Table
                 caption="Nodes"
                 columns={columns(projects)}

@@ -1,8 +1,9 @@
 // A text field that suggests records while one types, after the ARIA pattern for comboboxes. The chosen record's id is
 // what the form sends.
 import type { ComponentChildren } from "preact";
-import { useContext, useEffect, useId, useRef, useState } from "preact/hooks";
-import { FieldNotes } from "./field.tsx";
+import { useContext, useEffect, useId, useState } from "preact/hooks";
+import { plural } from "../../shared/format.ts";
+import { describedBy, FieldNotes } from "./field.tsx";
 import { FormContext } from "./form.tsx";
 
 export type Suggestion = { id: string; label: string; hint?: string };
@@ -19,16 +20,21 @@ export type ComboboxProps = {
 
 const DEBOUNCE_MS = 150;
 
+type Found = { list: readonly Suggestion[]; state: "searching" | "found" | "failed" };
+
 /** What matches the text; older searches are aborted. */
-function useSuggestions(text: string, open: boolean, search: ComboboxProps["search"]) {
-  const [found, setFound] = useState<readonly Suggestion[]>([]);
+function useSuggestions(text: string, open: boolean, search: ComboboxProps["search"]): Found {
+  const [found, setFound] = useState<Found>({ list: [], state: "searching" });
   useEffect(() => {
     if (!open) return;
     const abort = new AbortController();
+    const show = (next: Found): void => {
+      if (!abort.signal.aborted) setFound(next);
+    };
     const run = (): void => {
       search(text.trim(), abort.signal).then(
-        (list) => !abort.signal.aborted && setFound(list),
-        () => {},
+        (list) => show({ list, state: "found" }),
+        () => show({ list: [], state: "failed" }),
       );
     };
     const timer = setTimeout(run, DEBOUNCE_MS);
@@ -38,6 +44,12 @@ function useSuggestions(text: string, open: boolean, search: ComboboxProps["sear
     };
   }, [text, open]);
   return found;
+}
+
+function words({ list, state }: Found): string {
+  if (state === "failed") return "The search failed. Type again to repeat it.";
+  if (list.length > 0) return plural(list.length, "suggestion");
+  return state === "found" ? "Nothing found" : "Searching…";
 }
 
 type ListProps = {
@@ -67,55 +79,58 @@ function Suggestions({ id, label, found, at, choose }: ListProps) {
           {one.hint && <span class="muted small">{one.hint}</span>}
         </li>
       ))}
-      {found.length === 0 && <li class="muted small">Nothing found</li>}
     </ul>
+  );
+}
+
+/** How many there are, for screen readers; shown where there is nothing to choose from. */
+function Announcement({ words: text, isShown }: { words: string; isShown: boolean }) {
+  return (
+    <p role="status" class={isShown ? "muted small" : "hide"}>
+      {text}
+    </p>
   );
 }
 
 export function Combobox({ name, label, hint, placeholder, chosen, onChoose, search }: ComboboxProps) {
   const id = useId();
-  const input = useRef<HTMLInputElement>(null);
   const [text, setText] = useState<string | null>(null);
-  const [at, setAt] = useState(-1);
+  const [at, setAt] = useState(0);
   const open = text !== null;
-  const found = useSuggestions(text ?? "", open, search);
+  const suggestions = useSuggestions(text ?? "", open, search);
+  const found = suggestions.list;
+  const isListed = open && found.length > 0;
   const error = useContext(FormContext).errors.get(name);
   const choose = (one: Suggestion): void => {
     onChoose(one);
     setText(null);
-    setAt(-1);
+    setAt(0);
   };
-  const onKeyDown = (event: KeyboardEvent): void => {
+  const onKeyDown = ({ key }: KeyboardEvent): boolean => {
     const one = found[at];
-    const last = found.length - 1;
-    if (event.key === "ArrowDown") setAt(open ? Math.min(last, at + 1) : 0);
-    else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1));
-    else if (event.key === "Escape" && open) setText(null);
-    else if (event.key === "Enter" && open && one) choose(one);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-    if (!open && event.key === "ArrowDown") setText("");
+    const next = { ArrowDown: Math.min(found.length - 1, at + 1), ArrowUp: Math.max(0, at - 1) }[key];
+    if (open && next !== undefined) setAt(next);
+    else if (key === "ArrowDown") setText("");
+    else if (open && key === "Escape") setText(null);
+    else if (open && key === "Enter" && one) choose(one);
+    else return false;
+    return true;
   };
-  const described = [error !== undefined && `${id}-error`, hint !== undefined && `${id}-hint`]
-    .filter(Boolean)
-    .join(" ");
   return (
     <div class="field combobox">
       <label for={id}>{label}</label>
       <input type="hidden" name={name} value={chosen?.id ?? ""} />
       <input
-        ref={input}
         id={id}
         role="combobox"
         autocomplete="off"
         placeholder={placeholder}
-        aria-expanded={open}
-        aria-controls={`${id}-list`}
-        aria-activedescendant={open && at >= 0 ? `${id}-list-${at}` : undefined}
+        aria-expanded={isListed}
+        aria-controls={isListed ? `${id}-list` : undefined}
+        aria-activedescendant={isListed ? `${id}-list-${at}` : undefined}
         aria-autocomplete="list"
         aria-invalid={error === undefined ? undefined : "true"}
-        aria-describedby={described || undefined}
+        aria-describedby={describedBy(id, error, hint)}
         value={text ?? chosen?.label ?? ""}
         onInput={(event) => {
           onChoose(null);
@@ -124,9 +139,14 @@ export function Combobox({ name, label, hint, placeholder, chosen, onChoose, sea
         }}
         onClick={() => !open && setText(chosen ? null : "")}
         onBlur={() => setText(null)}
-        onKeyDown={onKeyDown}
+        onKeyDown={(event) => {
+          if (!onKeyDown(event)) return;
+          event.preventDefault();
+          event.stopPropagation();
+        }}
       />
-      {open && <Suggestions id={`${id}-list`} label={label} found={found} at={at} choose={choose} />}
+      {isListed && <Suggestions id={`${id}-list`} label={label} found={found} at={at} choose={choose} />}
+      <Announcement words={open ? words(suggestions) : ""} isShown={open && !isListed} />
       <FieldNotes id={id} label={label} error={error} hint={hint} />
     </div>
   );

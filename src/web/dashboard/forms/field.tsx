@@ -41,10 +41,15 @@ export function FieldNotes({ id, label, error, hint }: Notes) {
   );
 }
 
+/** The notes that belong to a field, for its `aria-describedby`. */
+export function describedBy(id: string, error: string | undefined, hint: ComponentChildren): string | undefined {
+  const parts = [error !== undefined && `${id}-error`, hint !== undefined && `${id}-hint`];
+  return parts.filter(Boolean).join(" ") || undefined;
+}
+
 function FieldShell({ name, label, hint, optional = false, control, after }: Shell) {
   const id = useId();
   const error = useContext(FormContext).errors.get(name);
-  const described = [error === undefined ? "" : `${id}-error`, hint === undefined ? "" : `${id}-hint`];
   return (
     <div class="field">
       <label for={id}>
@@ -57,7 +62,7 @@ function FieldShell({ name, label, hint, optional = false, control, after }: She
           name,
           "aria-required": optional ? undefined : "true",
           "aria-invalid": error === undefined ? undefined : "true",
-          "aria-describedby": described.filter((part) => part !== "").join(" ") || undefined,
+          "aria-describedby": describedBy(id, error, hint),
         })}
         {after}
       </div>

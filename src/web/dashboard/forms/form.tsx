@@ -46,9 +46,11 @@ function valuesOf(form: HTMLFormElement): Values {
   return values;
 }
 
-/** The field that a path such as `rate_limits.0.limit` belongs to. */
+/** The field that a path such as `rate_limits.0.limit` or `allowed_cidrs[1]` belongs to. */
 function fieldOf(path: string, names: readonly string[]): string | undefined {
-  return names.find((name) => path === name) ?? names.find((name) => path.startsWith(`${name}.`));
+  return (
+    names.find((name) => path === name) ?? names.find((name) => [".", "["].some((next) => path.startsWith(name + next)))
+  );
 }
 
 function placeErrors(details: readonly Detail[], names: readonly string[]) {

@@ -1,13 +1,16 @@
 // The first steps with a workspace. Every step is derived from data; nothing about it is stored.
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
+import { hrefTo } from "../here.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Time } from "../parts/time.tsx";
 
 const EVERY_MS = 2_000;
 
-export type Step = { name: string; done: boolean; detail: ComponentChildren };
+/** `href`: where to do it. */
+export type Step = { name: string; done: boolean; detail: ComponentChildren; href?: string };
 
 const newest = (times: readonly (string | null)[]): string | null =>
   times
@@ -15,33 +18,53 @@ const newest = (times: readonly (string | null)[]): string | null =>
     .toSorted()
     .at(-1) ?? null;
 
-/** Null until everything is known. */
+/** Null until everything is known. Polls until every step is done. */
 export function useSteps(): Step[] | null {
-  const every = { everyMs: EVERY_MS };
+  const [done, setDone] = useState(false);
+  const every = { everyMs: done ? 0 : EVERY_MS };
   const keys = useRead("GET /v1/keys", { query: { include_revoked: "true" } }, every).answer.value.data?.data;
-  const nodes = useRead("GET /v1/nodes", { query: { view: "fleet", state: "live" } }, every).answer.value.data?.data;
+  const fleet = { view: "fleet", state: "live", limit: 1 } as const;
+  const nodes = useRead("GET /v1/nodes", { query: fleet }, every).answer.value.data?.data;
   const secrets = useRead("GET /v1/secret_keys", {}, every).answer.value.data?.data;
   if (!keys || !nodes || !secrets) return null;
   const used = newest(keys.map(({ last_used_at }) => last_used_at));
   const live = secrets.find(({ env, revoked_at }) => env === "live" && revoked_at === null);
   const node = nodes[0];
-  return [
+  const steps = [
     { name: "Create a workspace", done: true, detail: "You are in it." },
-    { name: "Create a key", done: keys.length > 0, detail: keys[0] && <code>{keys[0].display_prefix}…</code> },
-    { name: "Connect a verifier", done: node !== undefined, detail: node && <code>{node.node_id}</code> },
+    {
+      name: "Create a key",
+      done: keys.length > 0,
+      detail: keys[0] && <code>{keys[0].display_prefix}…</code>,
+      href: hrefTo("keys"),
+    },
+    {
+      name: "Connect a verifier",
+      done: node !== undefined,
+      detail: node && <code>{node.node_id}</code>,
+      href: hrefTo("projects"),
+    },
     { name: "First verified request", done: used !== null, detail: used && <Time at={used} /> },
-    { name: "Create a live secret key", done: live !== undefined, detail: live && <code>{live.display_prefix}…</code> },
+    {
+      name: "Create a live secret key",
+      done: live !== undefined,
+      detail: live && <code>{live.display_prefix}…</code>,
+      href: hrefTo("developers", { env: "live" }),
+    },
   ];
+  if (!done && steps.every((step) => step.done)) setDone(true);
+  return steps;
 }
 
-export function Checklist({ steps }: { steps: readonly Step[] }) {
+/** `links`: whether open steps lead to their pages; not where secrets are shown that leaving would lose. */
+export function Checklist({ steps, links = false }: { steps: readonly Step[]; links?: boolean }) {
   return (
     <ol class="checklist" aria-label="Checklist">
-      {steps.map(({ name, done, detail }) => (
+      {steps.map(({ name, done, detail, href }) => (
         <li key={name} class={done ? "done" : ""}>
           <span class="check-mark">{done && <Icon name="check" />}</span>
           <span class="grow">
-            {name}
+            {links && !done && href ? <a href={href}>{name}</a> : name}
             {done && detail && <span class="muted small"> {detail}</span>}
           </span>
           <Badge tone={done ? "good" : "plain"}>{done ? "Done" : "To do"}</Badge>

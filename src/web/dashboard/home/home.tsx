@@ -1,5 +1,6 @@
 // Home: the first steps, the workspace in numbers, its traffic, and what happened last.
 import { useState } from "preact/hooks";
+import { formatNumber } from "../../shared/format.ts";
 import { workspaceId } from "../api/session.ts";
 import { readSetting, writeSetting } from "../api/store.ts";
 import { CreateKey } from "../keys/create.tsx";
@@ -7,8 +8,10 @@ import { Button } from "../parts/button.tsx";
 import { Page, Panel } from "../parts/page.tsx";
 import { Traffic } from "../usage/traffic.tsx";
 import { Checklist, useSteps } from "./checklist.tsx";
-import { Figures } from "./figures.tsx";
+import { Figures, useOverview } from "./figures.tsx";
 import { Recent } from "./recent.tsx";
+
+const HASH_CHARS = 16;
 
 function FirstSteps({ onHide }: { onHide: () => void }) {
   const steps = useSteps();
@@ -22,8 +25,19 @@ function FirstSteps({ onHide }: { onHide: () => void }) {
         </Button>
       }
     >
-      <Checklist steps={steps} />
+      <Checklist steps={steps} links />
     </Panel>
+  );
+}
+
+/** With a note of it, a person can prove later that nothing before it has changed. */
+function AuditHead() {
+  const audit = useOverview().answer.value.data?.audit;
+  if (!audit) return null;
+  return (
+    <p class="muted small">
+      Head of the log: row {formatNumber(audit.head_seq)}, hash <code>{audit.head_hash.slice(0, HASH_CHARS)}…</code>
+    </p>
   );
 }
 
@@ -47,7 +61,7 @@ export function Home() {
       {!hidden && <FirstSteps onHide={hide} />}
       <Figures />
       <Traffic title="Requests" />
-      <Recent />
+      <Recent title="Recent changes" foot={<AuditHead />} />
       {creating && <CreateKey onClose={() => setCreating(false)} />}
     </Page>
   );

@@ -46,10 +46,16 @@ function Components({ status }: { status: Status }) {
 
 function RestoreTest({ status: { components, restoreTest } }: { status: Status }) {
   const { lastRunAt, pass, backupId } = restoreTest;
+  if (lastRunAt === null && WORDS[components.backup] === "Off")
+    return (
+      <p class="muted">
+        Scheduled backups are off. <code>KEYRACK_BACKUP_EVERY=24h</code> turns them on; the newest one is then restored
+        on trial every week.
+      </p>
+    );
   return (
     <Facts
       facts={[
-        ["Backups", <Health key="backup" state={components.backup} />],
         ["Restore test", <Time key="time" at={lastRunAt} none="Never run" focusable />],
         [
           "Result",
@@ -106,23 +112,25 @@ export function InstancePage() {
   return (
     <Page title="Instance" lead="The Keyrack server that you are connected to.">
       <div class="two-columns">
-        <Panel title="Components">
-          <Loaded read={status}>{(data) => <Components status={data} />}</Loaded>
-        </Panel>
-        <Panel title="Server">
-          <Loaded read={instance}>{(data) => <Server instance={data} versions={versions} />}</Loaded>
-        </Panel>
-      </div>
-      <div class="two-columns">
-        <Panel title="For the operator">
-          <p>Settings and backups are managed on the server itself:</p>
-          <Snippet name="commands" code={COMMANDS} />
-        </Panel>
-        <Panel title="Backups">
-          <Loaded read={status} rows={3}>
-            {(data) => <RestoreTest status={data} />}
-          </Loaded>
-        </Panel>
+        <div>
+          <Panel title="Components">
+            <Loaded read={status}>{(data) => <Components status={data} />}</Loaded>
+          </Panel>
+          <Panel title="For the operator">
+            <p>Settings and backups are managed on the server itself:</p>
+            <Snippet name="commands" code={COMMANDS} />
+          </Panel>
+        </div>
+        <div>
+          <Panel title="Server">
+            <Loaded read={instance}>{(data) => <Server instance={data} versions={versions} />}</Loaded>
+          </Panel>
+          <Panel title="Backups">
+            <Loaded read={status} rows={3}>
+              {(data) => <RestoreTest status={data} />}
+            </Loaded>
+          </Panel>
+        </div>
       </div>
     </Page>
   );

@@ -12,29 +12,11 @@ import { SecretDialog } from "../parts/secret.tsx";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } from "./key-fields.tsx";
-import { searchProjects, searchTenants, useProjects } from "./records.ts";
+import { CreateTenant } from "../tenants/tenant-dialogs.tsx";
+import { useInherited } from "./inherited.ts";
+import { searchProjects, searchTenants, tenantLabel, useProjects } from "./records.ts";
 
 type Made = { id: string; key: string };
-
-/** A new tenant in place of choosing one. */
-function NewTenant({ onCreated, onCancel }: { onCreated: (tenant: Suggestion) => void; onCancel: () => void }) {
-  const idempotencyKey = useMemo(newIdempotencyKey, []);
-  const send = async ({ external_id = "", name = "" }: Values): Promise<void> => {
-    const body = { external_id, ...(name !== "" && { name }) };
-    const tenant = await call("POST /v1/tenants", { body, idempotencyKey });
-    refreshReads("/v1/tenants");
-    onCreated({ id: tenant.id, label: tenant.name ?? tenant.external_id, hint: tenant.external_id });
-  };
-  return (
-    <Dialog title="Create tenant" onClose={onCancel}>
-      <p class="muted">A tenant is one of your customers. Its keys, limits and usage belong together.</p>
-      <Form submit="Create tenant" send={send} actions={<Button onClick={onCancel}>Cancel</Button>}>
-        <TextField name="external_id" label="External id" mono hint="Your own id of this customer. It cannot change." />
-        <TextField name="name" label="Name" optional />
-      </Form>
-    </Dialog>
-  );
-}
 
 function keyOf(values: Values) {
   const { name = "" } = values;
@@ -62,7 +44,7 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
     onMade(made);
   };
   const found = projects.find(({ id }) => id === project?.id);
-  const defaults = found?.default_rate_limits ?? null;
+  const inherited = useInherited(found, tenant?.id);
   return (
     <>
       <p class="muted">
@@ -85,15 +67,12 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
         <TextField name="name" label="Name" optional hint="What the key is for, such as Production." />
         <ScopesField key={project?.id} catalogue={found?.scope_catalogue ?? []} />
         <ExpiryField key={`expiry ${project?.id}`} policy={found?.key_policy} />
-        <LimitsField inherited={defaults} />
+        <LimitsField inherited={inherited} />
       </Form>
       {adding && (
-        <NewTenant
-          onCancel={() => setAdding(false)}
-          onCreated={(made) => {
-            setTenant(made);
-            setAdding(false);
-          }}
+        <CreateTenant
+          onClose={() => setAdding(false)}
+          onCreated={(made) => setTenant({ id: made.id, label: tenantLabel(made), hint: made.external_id })}
         />
       )}
     </>

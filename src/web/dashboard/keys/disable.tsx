@@ -3,17 +3,16 @@ import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
-import { TextField } from "../forms/field.tsx";
-import { Button } from "../parts/button.tsx";
-import { Dialog } from "../parts/dialog.tsx";
+import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
+import type { Values } from "../forms/form.tsx";
 import { toast } from "../shell/toasts.tsx";
-import { Propagation } from "./propagation.tsx";
+import { PropagationDialog } from "./propagation.tsx";
 import { keyTitle, type ApiKey } from "./state.ts";
 
-async function change(id: string, enables: boolean, reason: string): Promise<void> {
+async function change(id: string, enables: boolean, values: Values): Promise<void> {
   const target = { params: { id }, query: {} };
   if (enables) await call("POST /v1/keys/{id}/enable", { ...target, body: {} });
-  else await call("POST /v1/keys/{id}/disable", { ...target, body: reason === "" ? {} : { reason } });
+  else await call("POST /v1/keys/{id}/disable", { ...target, body: reasonOf(values) });
   refreshReads("/v1/keys");
   toast(enables ? "Key enabled." : "Key disabled.");
 }
@@ -25,14 +24,12 @@ export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void })
   const verb = enables ? "Enable" : "Disable";
   if (done)
     return (
-      <Dialog title={`Key ${verb.toLowerCase()}d`} onClose={onClose} changes>
-        <Propagation projectId={of.project_id} />
-        <div class="buttons">
-          <Button kind="primary" autofocus onClick={onClose}>
-            Done
-          </Button>
-        </div>
-      </Dialog>
+      <PropagationDialog
+        title={`Key ${verb.toLowerCase()}d`}
+        projectIds={[of.project_id]}
+        env={of.env}
+        onClose={onClose}
+      />
     );
   return (
     <Confirm
@@ -44,9 +41,9 @@ export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void })
       submit={`${verb} key`}
       changes
       onClose={onClose}
-      fields={!enables && <TextField name="reason" label="Reason" optional hint="Kept in the audit log." />}
-      send={async ({ reason = "" }) => {
-        await change(of.id, enables, reason);
+      fields={!enables && <ReasonField />}
+      send={async (values) => {
+        await change(of.id, enables, values);
         setDone(true);
       }}
     >

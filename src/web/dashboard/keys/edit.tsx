@@ -1,4 +1,5 @@
-// Changing a key's name, scopes, expiry and limits.
+// Changing a key's name, scopes, expiry, limits and networks.
+import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
 import { TextField } from "../forms/field.tsx";
@@ -6,32 +7,46 @@ import { Form, type Values } from "../forms/form.tsx";
 import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { toast } from "../shell/toasts.tsx";
+import { AddressFields, addressesOf } from "./addresses.tsx";
 import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } from "./key-fields.tsx";
+import { useInherited } from "./inherited.ts";
+import { hasChanged } from "./policy-change.ts";
+import { PropagationDialog } from "./propagation.tsx";
 import { useProjects } from "./records.ts";
 import type { ApiKey } from "./state.ts";
 
+const NODE_FIELDS = ["scopes", "rate_limits", "expires_at", "allowed_cidrs", "ip_mode"] as const;
+
 export function EditKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
+  const [saved, setSaved] = useState(false);
+  // The record changes below the dialog.
+  const [before] = useState(of);
   const project = useProjects().find(({ id }) => id === of.project_id);
+  const inherited = useInherited(project, of.tenant_id);
   const send = async (values: Values): Promise<void> => {
     const expires_at = expiryOf(values);
     const body = {
       name: values.name === "" ? null : (values.name ?? null),
       scopes: scopesOf(values),
       rate_limits: limitsOf(values),
+      ...addressesOf(values, of),
       ...(expires_at !== undefined && { expires_at }),
     };
-    await call("PATCH /v1/keys/{id}", { params: { id: of.id }, body });
+    const after = await call("PATCH /v1/keys/{id}", { params: { id: of.id }, body });
     refreshReads("/v1/keys");
     toast("Key saved.");
-    onClose();
+    if (hasChanged<ApiKey>(before, after, NODE_FIELDS)) setSaved(true);
+    else onClose();
   };
+  if (saved) return <PropagationDialog title="Key saved" projectIds={[of.project_id]} env={of.env} onClose={onClose} />;
   return (
     <Dialog title="Edit key" onClose={onClose} changes>
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="name" label="Name" optional value={of.name ?? ""} />
         <ScopesField key={project?.id} value={of.scopes} catalogue={project?.scope_catalogue ?? []} />
         <ExpiryField key={`expiry ${project?.id}`} current={of.expires_at} policy={project?.key_policy} />
-        <LimitsField current={of.rate_limits} inherited={project?.default_rate_limits ?? null} />
+        <LimitsField current={of.rate_limits} inherited={inherited} />
+        <AddressFields of={of} isKey />
       </Form>
     </Dialog>
   );

@@ -1,20 +1,20 @@
-// The filters of the list of keys: search, project and state, all in the address. A whole key never gets there: it is
-// looked up instead.
-import { useEffect, useRef } from "preact/hooks";
+// The filters of the list of keys. A whole key never gets into the address: it is looked up instead.
 import type { RouteInput } from "../../../client.ts";
-import { env, param, setParams } from "../here.ts";
+import { Filters, projectOptions, SelectFilter, type FilterOption } from "../forms/filters.tsx";
+import { SearchField } from "../forms/search.tsx";
+import { env, param } from "../here.ts";
 import { Button } from "../parts/button.tsx";
 import { pageCursor, pageSize } from "../parts/pager.tsx";
-import { credentialNote } from "../shell/palette-items.ts";
+import type { BulkFilter } from "../bulk/run.ts";
 import type { Project } from "./records.ts";
 
 type Query = NonNullable<RouteInput<"GET /v1/keys">["query"]>;
 
-const TYPING_MS = 200;
-const NAMES = ["q", "project", "tenant", "state", "after"];
+export const KEY_FILTERS = ["q", "project", "tenant", "state", "scope"];
 const STATES = [
   ["active", "Active"],
   ["expiring", "Expire within 7 days"],
+  ["idle", "Unused for 30 days"],
   ["quarantined", "Quarantined"],
   ["disabled", "Disabled"],
   ["expired", "Expired"],
@@ -23,21 +23,17 @@ const STATES = [
 
 const stateOf = (): (typeof STATES)[number][0] | undefined => STATES.find(([name]) => name === param("state"))?.[0];
 
-/** A search and a state are paged by cursor, the plain list by its last id. */
+/** A search, a state and a scope are paged by cursor, the plain list by its last id. */
 export function keysQuery(): Query {
-  const [q, project_id, tenant_id, at, state] = [
-    param("q"),
-    param("project"),
-    param("tenant"),
-    pageCursor(),
-    stateOf(),
-  ];
-  const searches = q !== "" || state !== undefined;
+  const [q, project_id, tenant_id, scope] = [param("q"), param("project"), param("tenant"), param("scope")];
+  const [at, state] = [pageCursor(), stateOf()];
+  const searches = q !== "" || scope !== "" || state !== undefined;
   return {
     env: env.value,
     limit: pageSize(),
     ...(q !== "" && { q }),
     ...(state !== undefined && { state }),
+    ...(scope !== "" && { scope }),
     ...(project_id !== "" && { project_id }),
     ...(tenant_id !== "" && { tenant_id }),
     ...(param("state") === "all" && { include_revoked: "true" as const }),
@@ -45,78 +41,47 @@ export function keysQuery(): Query {
   };
 }
 
-export const isFiltered = (): boolean => NAMES.some((name) => param(name) !== "");
-export const clearFilters = (): void => setParams(Object.fromEntries(NAMES.map((name) => [name, null])));
-
-/** `onCredential`: the text is a credential and has been removed from the field. */
-function Search({ onCredential }: { onCredential: (text: string) => void }) {
-  const input = useRef<HTMLInputElement>(null);
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const q = param("q");
-  useEffect(() => {
-    // The address changed by other means than typing.
-    if (input.current && input.current !== document.activeElement) input.current.value = q;
-  }, [q]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const search = (): void => {
-    clearTimeout(timer.current);
-    const text = input.current?.value.trim() ?? "";
-    if (input.current && credentialNote(text) !== null) {
-      input.current.value = "";
-      return onCredential(text);
-    }
-    timer.current = setTimeout(() => setParams({ q: text, after: null }, { replace: true }), TYPING_MS);
-  };
-  return (
-    <input
-      ref={input}
-      type="search"
-      aria-label="Search keys"
-      placeholder="Search keys"
-      autocomplete="off"
-      spellcheck={false}
-      maxLength={100}
-      defaultValue={q}
-      onInput={search}
-    />
-  );
+/** Those that the projects list, and the one in the address. */
+function scopeOptions(projects: readonly Project[]): FilterOption[] {
+  const listed = projects.flatMap(({ scope_catalogue }) => scope_catalogue.map(({ name }) => name));
+  const names = new Set([...listed, param("scope")].filter((name) => name !== ""));
+  return [["", "All scopes"], ...[...names].toSorted().map((name) => [name, name] as const)];
 }
 
-type FiltersProps = { projects: readonly Project[]; onLookUp: (text: string) => void };
+/** The filters as a bulk action takes them; null where it cannot. */
+export function bulkFilter(): BulkFilter | null {
+  const [project_id, tenant_id, scope] = [param("project"), param("tenant"), param("scope")];
+  const state = stateOf();
+  if (param("q") !== "" || state === "expiring" || state === "revoked" || state === "idle") return null;
+  const owner = {
+    ...(project_id !== "" && { project_id }),
+    ...(tenant_id !== "" && { tenant_id }),
+    ...(scope !== "" && { scope }),
+  };
+  const chosen = Object.keys(owner).length > 0 ? owner : { all: true as const };
+  return { ...chosen, env: env.value, ...(state !== undefined && { state }) };
+}
 
-export function Filters({ projects, onLookUp }: FiltersProps) {
-  const choose = (name: string) => (event: Event) =>
-    setParams({ [name]: (event.currentTarget as HTMLSelectElement).value, after: null });
+/** What is filtered, without the page: a selection ends when it changes. */
+export const filtersText = (): string => JSON.stringify(KEY_FILTERS.map(param));
+
+type KeyFiltersProps = { projects: readonly Project[]; onLookUp: (text: string) => void };
+
+export function KeyFilters({ projects, onLookUp }: KeyFiltersProps) {
+  const scopes = scopeOptions(projects);
   return (
-    <div class="filters" role="search" aria-label="Filter keys">
-      <Search onCredential={onLookUp} />
-      <select aria-label="Filter by project" onChange={choose("project")}>
-        <option value="">All projects</option>
-        {projects.map(({ id, name }) => (
-          <option key={id} value={id} selected={id === param("project")}>
-            {name}
-          </option>
-        ))}
-      </select>
-      <select aria-label="Filter by state" onChange={choose("state")}>
-        <option value="">Not revoked</option>
-        <option value="all" selected={param("state") === "all"}>
-          All, with revoked
-        </option>
-        {STATES.map(([name, label]) => (
-          <option key={name} value={name} selected={param("state") === name}>
-            {label}
-          </option>
-        ))}
-      </select>
-      {isFiltered() && (
-        <Button kind="quiet" onClick={clearFilters}>
-          Clear filters
-        </Button>
-      )}
+    <Filters label="Filter keys" names={KEY_FILTERS}>
+      <SearchField label="Search keys" onCredential={onLookUp} />
+      <SelectFilter name="project" label="Filter by project" options={projectOptions(projects)} />
+      <SelectFilter
+        name="state"
+        label="Filter by state"
+        options={[["", "Not revoked"], ["all", "All, with revoked"], ...STATES]}
+      />
+      {scopes.length > 1 && <SelectFilter name="scope" label="Filter by scope" options={scopes} />}
       <Button kind="quiet" needs="admin" onClick={() => onLookUp("")}>
         Look up a key
       </Button>
-    </div>
+    </Filters>
   );
 }

@@ -1,11 +1,10 @@
 // The fields that creating and editing a key share: scopes, expiry, limits.
 import { useState } from "preact/hooks";
-import { Problem } from "../api/problems.ts";
 import { formatAbsolute } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { CheckField, SelectField, TextAreaField, TextField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
-import { parseRules, ruleText, rulesText, type Rules } from "./limits.ts";
+import { rulesOf, ruleText, rulesText, type Rules } from "./limits.ts";
 import type { Project } from "./records.ts";
 import type { ApiKey } from "./state.ts";
 
@@ -96,11 +95,14 @@ export function expiryOf({ expires_at = "none", expires_on = "" }: Values): stri
   return new Date(serverNow() + Number(expires_at) * DAY_MS).toISOString();
 }
 
-type LimitsProps = { current?: ApiKey["rate_limits"]; inherited: Rules | null };
+/** What a key gets without limits of its own. */
+export type Inherited = { rules: Rules; source: string };
+type LimitsProps = { current?: ApiKey["rate_limits"]; inherited: Inherited | null };
 
 export function LimitsField({ current = null, inherited }: LimitsProps) {
   const [choice, setChoice] = useState(current === null ? "inherit" : current.length === 0 ? "none" : "own");
-  const defaults = inherited && inherited.length > 0 ? inherited.map(ruleText).join(", ") : "none";
+  const { rules = [], source = "Project default" } = inherited ?? {};
+  const defaults = rules.length > 0 ? rules.map(ruleText).join(", ") : "none";
   return (
     <>
       <SelectField
@@ -108,7 +110,7 @@ export function LimitsField({ current = null, inherited }: LimitsProps) {
         label="Rate limits"
         optional
         options={[
-          ["inherit", `Project default (${defaults})`],
+          ["inherit", inherited ? `${source} (${defaults})` : source],
           ["none", "No limits"],
           ["own", "Own rules"],
         ]}
@@ -129,12 +131,9 @@ export function LimitsField({ current = null, inherited }: LimitsProps) {
   );
 }
 
-/** Null = the project's. Throws a problem that names the line. */
+/** Null = inherited. Throws a problem that names the line. */
 export function limitsOf({ limits = "inherit", rate_limits = "" }: Values): Rules | null {
   if (limits === "inherit") return null;
   if (limits === "none") return [];
-  const parsed = parseRules(rate_limits);
-  if ("rules" in parsed) return parsed.rules;
-  const message = `has a line that is not a rule: ${parsed.wrong}`;
-  throw new Problem(400, { code: "invalid_request", details: [{ path: "rate_limits", message }] });
+  return rulesOf(rate_limits, "rate_limits");
 }

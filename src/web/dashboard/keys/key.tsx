@@ -1,18 +1,20 @@
 // One key: its state, rights, limits and use.
 import { useState } from "preact/hooks";
-import { formatDate, formatNumber, formatPercent } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import { Recent } from "../home/recent.tsx";
 import { hrefTo } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
-import { Chart } from "../parts/chart.tsx";
 import { CopyText } from "../parts/copy.tsx";
 import { Facts, Page, Panel } from "../parts/page.tsx";
+import { QuotaPanel } from "../parts/quotas.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Time } from "../parts/time.tsx";
+import { Traffic } from "../usage/traffic.tsx";
+import { UsedFrom } from "./addresses.tsx";
 import { DisableKey } from "./disable.tsx";
 import { EditKey } from "./edit.tsx";
+import { PlanLink } from "../tenants/plan-field.tsx";
 import { ruleText } from "./limits.ts";
 import { tenantLabel, useProjects, useTenants } from "./records.ts";
 import { RevokeKey } from "./revoke.tsx";
@@ -21,7 +23,6 @@ import { StateBadge } from "./state-badge.tsx";
 import { keyState, keyTitle, type ApiKey } from "./state.ts";
 
 const EVERY_MS = 10_000;
-const DAYS = 30;
 const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
 
 function Actions({ of }: { of: ApiKey }) {
@@ -48,10 +49,21 @@ function Actions({ of }: { of: ApiKey }) {
   );
 }
 
-function Limits({ of }: { of: ApiKey }) {
-  const project = useProjects().find(({ id }) => id === of.project_id);
-  const rules = of.rate_limits ?? project?.default_rate_limits ?? [];
-  const source = of.rate_limits === null ? "Project default" : "This key";
+/** The node is shown to compare it with the fleet. */
+function LastUse({ of: { network, user_agent, node_id } }: { of: NonNullable<ApiKey["last_used"]> }) {
+  return (
+    <>
+      {network && <code>{network}</code>} {user_agent} <span class="muted small">{node_id}</span>
+    </>
+  );
+}
+
+const SOURCES = { key: "This key", tenant: "Tenant", plan: "Plan", project: "Project default" } as const;
+
+/** What nodes enforce. */
+function Limits({ of: { effective } }: { of: ApiKey }) {
+  if (!effective) return null;
+  const { rate_limits: rules, rate_limits_source, dropped_scopes, plan_id } = effective;
   return (
     <Facts
       facts={[
@@ -69,41 +81,19 @@ function Limits({ of }: { of: ApiKey }) {
             </ul>
           ),
         ],
-        ["Source", source],
+        ["Source", SOURCES[rate_limits_source]],
+        ...(plan_id === null ? [] : [["Plan", <PlanLink key="plan" id={plan_id} />] as const]),
+        ...(dropped_scopes.length === 0
+          ? []
+          : [["Not in the plan", <Chips key="dropped" values={dropped_scopes} max={20} />] as const]),
       ]}
     />
   );
 }
 
-function Usage({ id }: { id: string }) {
-  const read = useRead("GET /v1/keys/{id}/usage", { params: { id }, query: { days: DAYS } }, { everyMs: EVERY_MS });
-  return (
-    <Loaded read={read}>
-      {({ data }) => {
-        const requests = data.reduce((sum, day) => sum + day.requests, 0);
-        const errors = data.reduce((sum, day) => sum + day.errors, 0);
-        if (requests === 0) return <p class="muted">Not used in the last {DAYS} days.</p>;
-        const finding = `${formatNumber(requests)} requests, ${formatPercent(errors / requests)} with an error, last ${DAYS} days`;
-        return (
-          <>
-            <p>{finding}</p>
-            <Chart
-              name={finding}
-              file="key-usage"
-              buckets={data.map(({ day }) => formatDate(Date.parse(day)))}
-              series={[
-                { name: "Admitted or answered", values: data.map((day) => day.requests - day.errors), colour: 1 },
-                { name: "Errors", values: data.map((day) => day.errors), colour: 2 },
-              ]}
-            />
-          </>
-        );
-      }}
-    </Loaded>
-  );
-}
-
-function RecordLink({ page, id, label }: { page: string; id: string; label: string }) {
+/** `label` is undefined while it is loaded, and for a record that was deleted. */
+function RecordLink({ page, id, label }: { page: string; id: string; label: string | undefined }) {
+  if (label === undefined) return <code class="muted">{id.slice(0, 8)}</code>;
   return (
     <a href={hrefTo(page, { id })}>
       <bdi>{label}</bdi>
@@ -124,6 +114,7 @@ function Meta({ of }: { of: ApiKey }) {
 function Record({ of }: { of: ApiKey }) {
   const project = useProjects().find(({ id }) => id === of.project_id);
   const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
+  const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, { everyMs: EVERY_MS });
   return (
     <>
       <p class="lead state-line">
@@ -131,55 +122,55 @@ function Record({ of }: { of: ApiKey }) {
       </p>
       <div class="two-columns">
         <div>
-          <Panel title="Requests">
-            <Usage id={of.id} />
-          </Panel>
+          <Traffic title="Requests" of={{ key_id: of.id }} range="30d" />
           <Recent target={of.id} title="Changes" />
         </div>
-        <Panel title="Details">
-          <Facts
-            facts={[
-              ["Key", <code key="key">{of.display_prefix}…</code>],
-              ["Id", <CopyText key="id" text={of.id} name="Copy id" />],
-              [
-                "Tenant",
-                tenant ? (
-                  <RecordLink key="tenant" page="tenants" id={tenant.id} label={tenantLabel(tenant)} />
-                ) : (
-                  "Deleted"
-                ),
-              ],
-              [
-                "Project",
-                project ? <RecordLink key="project" page="projects" id={project.id} label={project.name} /> : "Deleted",
-              ],
-              ["Environment", of.env],
-              ["Scopes", <Chips key="scopes" values={of.scopes} max={20} />],
-              ["Created", <Time key="created" at={of.created_at} focusable />],
-              ["Last used", <Time key="used" at={of.last_used_at} focusable />],
-              ["Expires", <Time key="expires" at={of.expires_at} focusable />],
-              ...(of.rotated_from === null
-                ? []
-                : [
-                    [
-                      "Replaces",
-                      <a key="from" href={hrefTo("keys", { id: of.rotated_from })}>
-                        the key before it
-                      </a>,
-                    ] as const,
-                  ]),
-            ]}
-          />
-          <Limits of={of} />
-          <Meta of={of} />
-        </Panel>
+        <div>
+          <Panel title="Details">
+            <Facts
+              facts={[
+                ["Key", <code key="key">{of.display_prefix}…</code>],
+                ["Id", <CopyText key="id" text={of.id} name="Copy id" />],
+                [
+                  "Tenant",
+                  <RecordLink key="tenant" page="tenants" id={of.tenant_id} label={tenant && tenantLabel(tenant)} />,
+                ],
+                ["Project", <RecordLink key="project" page="projects" id={of.project_id} label={project?.name} />],
+                ["Environment", of.env === "test" ? "Test" : "Live"],
+                ["Scopes", <Chips key="scopes" values={of.scopes} max={20} />],
+                ["Used from", <UsedFrom key="from" of={of} />],
+                ["Created", <Time key="created" at={of.created_at} focusable />],
+                ["Last used", <Time key="used" at={of.last_used_at} focusable />],
+                ...(of.last_used ? [["Last used from", <LastUse key="last" of={of.last_used} />] as const] : []),
+                ["Expires", <Time key="expires" at={of.expires_at} focusable />],
+                ...(of.rotated_from === null
+                  ? []
+                  : [
+                      [
+                        "Replaces",
+                        <a key="from" href={hrefTo("keys", { id: of.rotated_from })}>
+                          the key before it
+                        </a>,
+                      ] as const,
+                    ]),
+              ]}
+            />
+            <Limits of={of} />
+            <Meta of={of} />
+          </Panel>
+          <QuotaPanel balances={quotas.answer.value.data?.data} />
+        </div>
       </div>
     </>
   );
 }
 
 export function KeyPage({ id }: { id: string }) {
-  const read = useRead("GET /v1/keys/{id}", { params: { id } }, { everyMs: EVERY_MS });
+  const read = useRead(
+    "GET /v1/keys/{id}",
+    { params: { id }, query: { include: "effective,last_used" } },
+    { everyMs: EVERY_MS },
+  );
   const key = read.answer.value.data;
   return (
     <Page

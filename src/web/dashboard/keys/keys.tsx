@@ -1,23 +1,27 @@
 // The list of keys.
 import { useEffect, useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
-import { env, hrefTo, param, setParams } from "../here.ts";
+import { env, hrefTo } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
+import { clearFilters, isFiltered } from "../forms/filters.tsx";
+import { useCreating } from "../forms/creating.ts";
 import { Empty, NoMatch } from "../parts/empty.tsx";
 import { Menu } from "../parts/menu.tsx";
 import { Page } from "../parts/page.tsx";
-import { nextCursor, Pager } from "../parts/pager.tsx";
+import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { CreateKey } from "./create.tsx";
-import { clearFilters, Filters, isFiltered, keysQuery } from "./filters.tsx";
+import { bulkFilter, filtersText, KEY_FILTERS, KeyFilters, keysQuery } from "./filters.tsx";
+import { KeyName } from "./key-name.tsx";
 import { LookUpKey } from "./lookup.tsx";
 import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "./records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
+import { SelectionBar } from "../bulk/selection.tsx";
 import { StateBadge } from "./state-badge.tsx";
 import { keyTitle, type ApiKey } from "./state.ts";
 
@@ -46,18 +50,17 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
       names: true,
       cell: (key) => (
         <a href={hrefTo("keys", { id: key.id })}>
-          {key.name !== null && <UserText>{key.name}</UserText>}
-          <code class={key.name === null ? "" : "under"}>{key.display_prefix}…</code>
+          <KeyName of={key} />
         </a>
       ),
     },
     { head: "Tenant", cell: tenantCell },
-    { head: "Project", cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "Deleted" },
+    { head: "Project", cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "" },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} /> },
-    { head: "Scopes", cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
+    { head: "Scopes", wide: true, cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
     { head: "Expires", cell: ({ expires_at }) => <Time at={expires_at} /> },
-    { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
+    { head: "Created", wide: true, cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Actions",
       actions: true,
@@ -66,8 +69,10 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
   ];
 }
 
+const labelOf = (key: ApiKey | undefined): string => (key ? keyTitle(key) : "key");
+
 function NoKeys({ onCreate }: { onCreate: () => void }) {
-  if (isFiltered()) return <NoMatch what="keys" onClear={clearFilters} />;
+  if (isFiltered(KEY_FILTERS)) return <NoMatch what="keys" onClear={() => clearFilters(KEY_FILTERS)} />;
   return (
     <Empty
       icon="key"
@@ -88,14 +93,20 @@ function NoKeys({ onCreate }: { onCreate: () => void }) {
 function List({ onCreate }: { onCreate: () => void }) {
   const read = useRead("GET /v1/keys", { query: keysQuery() });
   const [chosen, setChosen] = useState<Chosen | null>(null);
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [pasted, setPasted] = useState<string | null>(null);
-  const rows = read.answer.value.data?.data ?? [];
+  const { data: list } = read.answer.value;
+  const rows = list?.data ?? [];
+  const hasOnePage = pageCursor() === undefined && !list?.has_more && !list?.next_cursor;
+  const filters = filtersText();
+  useEffect(() => setSelected(new Set()), [filters]);
   const projects = useProjects();
   const tenants = useTenants(rows.map(({ tenant_id }) => tenant_id));
   const Open = chosen?.action === "rotate" ? RotateKey : RevokeKey;
   return (
     <>
-      <Filters projects={projects} onLookUp={setPasted} />
+      <KeyFilters projects={projects} onLookUp={setPasted} />
+      <SelectionBar key={filters} chosen={selected} onChange={setSelected} all={hasOnePage ? null : bulkFilter()} />
       <Loaded read={read} rows={8}>
         {({ data, has_more, next_cursor = nextCursor({ data, has_more }) }) =>
           data.length === 0 && next_cursor === null ? (
@@ -107,6 +118,11 @@ function List({ onCreate }: { onCreate: () => void }) {
                 columns={columns({ projects, tenants }, setChosen)}
                 rows={data}
                 rowKey={({ id }) => id}
+                selection={{
+                  chosen: selected,
+                  onChange: setSelected,
+                  label: (id) => `Select ${labelOf(data.find((key) => key.id === id))}`,
+                }}
               />
               <Pager next={next_cursor} shown={data.length} what="keys" />
             </>
@@ -120,13 +136,7 @@ function List({ onCreate }: { onCreate: () => void }) {
 }
 
 export function Keys() {
-  const [creating, setCreating] = useState(false);
-  const asked = param("create") !== "";
-  useEffect(() => {
-    if (!asked) return;
-    setCreating(true);
-    setParams({ create: null }, { replace: true });
-  }, [asked]);
+  const [creating, setCreating] = useCreating();
   const create = (): void => setCreating(true);
   return (
     <Page

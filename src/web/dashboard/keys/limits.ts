@@ -1,4 +1,5 @@
 // Rate limit rules as people write them: one line each, "100 / 1 minute" or "100 / 60 s per tenant".
+import { fieldProblem } from "../api/problems.ts";
 import type { ApiKey } from "./state.ts";
 
 export type Rules = NonNullable<ApiKey["rate_limits"]>;
@@ -41,8 +42,8 @@ function parseLine(line: string, index: number): Rules[number] | null {
   };
 }
 
-/** The rules, or the first line that is none. */
-export function parseRules(text: string): { rules: Rules } | { wrong: string } {
+/** The rules of a field's lines. Throws a problem of that field that names the first line which is none. */
+export function rulesOf(text: string, field: string): Rules {
   const lines = text
     .split("\n")
     .map((line) => line.trim())
@@ -50,8 +51,8 @@ export function parseRules(text: string): { rules: Rules } | { wrong: string } {
   const rules: Rules = [];
   for (const [index, line] of lines.entries()) {
     const rule = parseLine(line, index);
-    if (!rule) return { wrong: line };
+    if (!rule) throw fieldProblem(field, `has a line that is not a rule: ${line}`);
     rules.push(rule);
   }
-  return { rules };
+  return rules;
 }

@@ -6,9 +6,9 @@ import { toProblem, problemMessage } from "../api/problems.ts";
 import { Form } from "../forms/form.tsx";
 import { TextField } from "../forms/field.tsx";
 import { hrefTo } from "../here.ts";
+import { credentialNote, keyToLookUp } from "../shell/credential-note.ts";
 import { Badge } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
-import { Dialog } from "../parts/dialog.tsx";
+import { Dialog, DoneButton } from "../parts/dialog.tsx";
 import { Time } from "../parts/time.tsx";
 
 type Found = RouteOutput<"POST /v1/keys/lookup">;
@@ -43,7 +43,9 @@ export function LookUpKey({ text, onClose }: { text: string; onClose: () => void
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
     if (text === "") return;
-    lookUp(text).then(setFound, (error: unknown) => setProblem(problemMessage(toProblem(error))));
+    const key = keyToLookUp(text);
+    if (key === null) return setProblem(credentialNote(text));
+    lookUp(key).then(setFound, (error: unknown) => setProblem(problemMessage(toProblem(error))));
   }, []);
   return (
     <Dialog title="Look up a key" onClose={onClose}>
@@ -54,13 +56,7 @@ export function LookUpKey({ text, onClose }: { text: string; onClose: () => void
           <TextField name="key" label="Key" hint="The whole key. It is not stored." />
         </Form>
       )}
-      {(found !== null || problem !== null) && (
-        <div class="buttons">
-          <Button kind="primary" autofocus onClick={onClose}>
-            Done
-          </Button>
-        </div>
-      )}
+      {(found !== null || problem !== null) && <DoneButton onClick={onClose} />}
     </Dialog>
   );
 }

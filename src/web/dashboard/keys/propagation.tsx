@@ -1,10 +1,12 @@
 // How a change reaches the verifiers, node by node, while it happens.
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
-import { formatDuration } from "../../shared/format.ts";
+import { formatDuration, plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
-import { env } from "../here.ts";
+import type { Env } from "../../../kernel/credentials.ts";
 import { Badge } from "../parts/badge.tsx";
+import { Dialog, DoneButton } from "../parts/dialog.tsx";
+import { useProjects } from "./records.ts";
 
 type State = RouteOutput<"GET /v1/propagation">;
 
@@ -12,34 +14,40 @@ const QUICK_MS = 400;
 const SLOW_MS = 2_000;
 const PATIENCE_MS = 10_000;
 const NAMED_MAX = 10;
+/** Projects that are followed at once. */
+const PROJECTS_MAX = 5;
 
 /** How long each node took, as far as this page saw it. */
 type Seen = { state: State; took: ReadonlyMap<string, number>; waitedMs: number };
 
-async function follow(projectId: string, abort: AbortSignal, onState: (seen: Seen) => void): Promise<void> {
+/** `env`: the environment whose nodes must have it; without it, every node. */
+type Followed = { projectId: string; env: Env | undefined };
+
+async function follow({ projectId, env }: Followed, abort: AbortSignal, onState: (seen: Seen) => void): Promise<void> {
   const start = performance.now();
   const { policy_version } = await call("GET /v1/projects/{id}", { params: { id: projectId } }, { signal: abort });
-  const query = { project_id: projectId, version: policy_version, env: env.value };
+  const query = { project_id: projectId, version: policy_version, env };
   const took = new Map<string, number>();
   for (;;) {
     const state = await call("GET /v1/propagation", { query }, { signal: abort });
     const waitedMs = performance.now() - start;
     for (const { node_id, acked } of state.nodes) if (acked && !took.has(node_id)) took.set(node_id, waitedMs);
     onState({ state, took: new Map(took), waitedMs });
-    if (state.complete) return;
+    // Nodes that are not registered never acknowledge anything.
+    if (state.acked_nodes === state.total_nodes) return;
     await new Promise((resolve) => setTimeout(resolve, waitedMs > PATIENCE_MS ? SLOW_MS : QUICK_MS));
     if (abort.aborted) return;
   }
 }
 
-function useFollowed(projectId: string): { seen: Seen | null; failed: boolean } {
+function useFollowed({ projectId, env }: Followed): { seen: Seen | null; failed: boolean } {
   const [seen, setSeen] = useState<Seen | null>(null);
   const [failed, setFailed] = useState(false);
   useEffect(() => {
     const abort = new AbortController();
-    follow(projectId, abort.signal, setSeen).catch(() => abort.signal.aborted || setFailed(true));
+    follow({ projectId, env }, abort.signal, setSeen).catch(() => abort.signal.aborted || setFailed(true));
     return () => abort.abort();
-  }, [projectId]);
+  }, [projectId, env]);
   return { seen, failed };
 }
 
@@ -55,21 +63,31 @@ function Patience({ state }: { state: State }) {
   );
 }
 
-/** `projectId`: the project whose newest policy version is followed. Closing it cancels nothing. */
-export function Propagation({ projectId }: { projectId: string }) {
-  const { seen, failed } = useFollowed(projectId);
+/** Nodes beyond the bound of a project are served, but nothing is known about what they have. */
+function Unregistered({ nodes }: { nodes: number }) {
+  return (
+    <p class="muted">
+      At least {plural(nodes, "more node")} of this project {nodes === 1 ? "is" : "are"} not registered, because the
+      project has as many as <code>KEYRACK_NODES_MAX</code> allows. They get the change, but cannot confirm it.
+    </p>
+  );
+}
+
+/** The newest policy version of one project. Closing it cancels nothing. */
+function Propagation(followed: Followed) {
+  const { seen, failed } = useFollowed(followed);
   if (failed) return <p class="muted">The change is stored. Each verifier applies it with its next poll.</p>;
   if (!seen) return <p class="muted">Asking the verifiers…</p>;
   const { state, took, waitedMs } = seen;
-  const { acked_nodes, total_nodes, complete, nodes } = state;
+  const { acked_nodes, total_nodes, complete, nodes, unregistered_nodes = 0 } = state;
   if (total_nodes === 0) return <p role="status">No verifier is connected. The change applies when one connects.</p>;
   return (
     <div class="stack">
       <p>
         <strong>
-          {acked_nodes} of {total_nodes} nodes
+          {acked_nodes} of {plural(total_nodes, "node")}
         </strong>{" "}
-        have the change.
+        {total_nodes === 1 ? "has" : "have"} the change.
       </p>
       <ul class="nodes" aria-label="Nodes">
         {nodes.map(({ node_id, env_scope, acked, missing_caps }) => (
@@ -84,10 +102,51 @@ export function Propagation({ projectId }: { projectId: string }) {
           </li>
         ))}
       </ul>
-      {!complete && waitedMs > PATIENCE_MS && <Patience state={state} />}
+      {unregistered_nodes > 0 && <Unregistered nodes={unregistered_nodes} />}
+      {acked_nodes < total_nodes && waitedMs > PATIENCE_MS && <Patience state={state} />}
       <p role="status" class="hide">
         {complete ? `All ${total_nodes} nodes have the change.` : ""}
       </p>
     </div>
+  );
+}
+
+type ProjectsProps = { projectIds: readonly string[]; env?: Env | undefined };
+
+/** How a change reaches the nodes of several projects. */
+export function ProjectsPropagation({ projectIds, env }: ProjectsProps) {
+  const known = useProjects();
+  if (projectIds.length > PROJECTS_MAX)
+    return (
+      <p class="muted">
+        Keys of {projectIds.length} projects have changed. Each verifier applies it with its next poll.
+      </p>
+    );
+  return (
+    <>
+      {projectIds.map((id) => (
+        <section key={id}>
+          {projectIds.length > 1 && <h3>{known.find((project) => project.id === id)?.name}</h3>}
+          <Propagation projectId={id} env={env} />
+        </section>
+      ))}
+    </>
+  );
+}
+
+type PropagationDialogProps = ProjectsProps & {
+  title: string;
+  onClose: () => void;
+  /** What its button does, and the words on it. */
+  action?: { label: string; onClick: () => void };
+};
+
+/** What follows a change that the verifiers must learn of. */
+export function PropagationDialog({ title, onClose, action, ...followed }: PropagationDialogProps) {
+  return (
+    <Dialog title={title} onClose={onClose} changes={followed.env !== undefined}>
+      <ProjectsPropagation {...followed} />
+      <DoneButton onClick={action?.onClick ?? onClose}>{action?.label ?? "Done"}</DoneButton>
+    </Dialog>
   );
 }

@@ -1,4 +1,4 @@
-// Projects and tenants by id, for pages that show keys: lists are read once, single records where the list ends.
+// Projects and tenants by id and by words, for pages that show or choose them.
 import type { RouteOutput } from "../../../client.ts";
 import { call } from "../api/call.ts";
 import { useQuery, useRead } from "../api/query.ts";
@@ -13,34 +13,38 @@ export function useProjects(): readonly Project[] {
   return useRead("GET /v1/projects", {}).answer.value.data?.data ?? [];
 }
 
-/** Records that are read one by one; a page must not open with dozens of requests. */
-const SINGLE_READS_MAX = 4;
+/** What one request may name. */
+const IDS_MAX = 200;
 
-/** The tenants with these ids; absent while loading, when deleted, and beyond what a page may read. */
+/** The tenants with these ids, of which there are at most 200; absent while loading and when deleted. */
 export function useTenants(ids: readonly string[]): ReadonlyMap<string, Tenant> {
-  const wanted = [...new Set(ids)].toSorted();
-  const { data } = useQuery(`tenants ${wanted.join(" ")}`, (abort) => loadTenants(wanted, abort)).answer.value;
+  const wanted = [...new Set(ids)].toSorted().slice(0, IDS_MAX).join(",");
+  const load = async (abort: AbortSignal): Promise<readonly Tenant[]> =>
+    wanted === "" ? [] : (await call("GET /v1/tenants", { query: { ids: wanted } }, { signal: abort })).data;
+  const { data } = useQuery(`GET /v1/tenants ${wanted}`, load).answer.value;
   return new Map(data?.map((tenant) => [tenant.id, tenant]));
 }
 
-async function loadTenants(ids: readonly string[], abort: AbortSignal): Promise<Tenant[]> {
-  if (ids.length === 0) return [];
-  const list = ids.length > 1 ? (await call("GET /v1/tenants", {}, { signal: abort })).data : [];
-  const missing = ids.filter((id) => !list.some((tenant) => tenant.id === id)).slice(0, SINGLE_READS_MAX);
-  const read = (id: string) => call("GET /v1/tenants/{id}", { params: { id } }, { signal: abort }).catch(() => null);
-  const single = await Promise.all(missing.map(read));
-  return [...list, ...single.filter((tenant) => tenant !== null)];
-}
+const SUGGESTED_MAX = 20;
+/** A page of a search may be empty although there is more: each examines a part of the tenants. */
+const PAGES_MAX = 10;
 
-const matches = (text: string, ...fields: (string | null)[]): boolean =>
-  fields.some((field) => field?.toLowerCase().includes(text.toLowerCase()));
-
+/** The newest without a text. */
 export async function searchTenants(text: string, abort: AbortSignal): Promise<Suggestion[]> {
-  const { data } = await call("GET /v1/tenants", {}, { signal: abort });
-  return data
-    .filter(({ external_id, name }) => matches(text, external_id, name))
-    .map((tenant) => ({ id: tenant.id, label: tenantLabel(tenant), hint: tenant.external_id }));
+  const found: Tenant[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < PAGES_MAX && found.length < SUGGESTED_MAX; page++) {
+    const query = { limit: SUGGESTED_MAX, ...(text !== "" && { q: text }), ...(cursor !== undefined && { cursor }) };
+    const { data, next_cursor = null } = await call("GET /v1/tenants", { query }, { signal: abort });
+    found.push(...data);
+    if (next_cursor === null) break;
+    cursor = next_cursor;
+  }
+  return found.map((tenant) => ({ id: tenant.id, label: tenantLabel(tenant), hint: tenant.external_id }));
 }
+
+const matches = (text: string, ...fields: string[]): boolean =>
+  fields.some((field) => field.toLowerCase().includes(text.toLowerCase()));
 
 export async function searchProjects(text: string, abort: AbortSignal): Promise<Suggestion[]> {
   const { data } = await call("GET /v1/projects", {}, { signal: abort });

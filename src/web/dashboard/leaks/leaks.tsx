@@ -4,13 +4,14 @@ import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { RevokeSecretKey, RotateSecretKey, type SecretKey } from "../developers/secret-key-dialogs.tsx";
 import { env, hrefTo } from "../here.ts";
+import { KeyName } from "../keys/key-name.tsx";
 import { RevokeKey } from "../keys/revoke.tsx";
 import { RotateKey } from "../keys/rotate.tsx";
 import { keyTitle, type ApiKey } from "../keys/state.ts";
 import { Button } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Page, Panel } from "../parts/page.tsx";
-import { Pager, pageCursor } from "../parts/pager.tsx";
+import { Pager, pageCursor, pageSize } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
@@ -22,6 +23,23 @@ type Leaked = ApiKey | SecretKey;
 type Action = "rotate" | "revoke";
 type Chosen = { of: Leaked; action: Action };
 
+/** A scanner reports an address, which is a link only where it is a safe one. */
+function FoundAt({ reason }: { reason: string }) {
+  const place = reason.replace(/^secret_scanning: /, "");
+  const url = URL.canParse(place) ? new URL(place) : null;
+  if (url?.protocol !== "https:") return <UserText>{place === "" ? "Not reported" : place}</UserText>;
+  return (
+    <>
+      <a href={url.href} target="_blank" rel="noopener noreferrer">
+        {url.host}
+      </a>
+      <span class="under small">
+        <UserText>{url.pathname}</UserText>
+      </span>
+    </>
+  );
+}
+
 function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Chosen) => void): Column<Leaked>[] {
   const button = (of: Leaked, action: Action, label: string) => (
     <Button needs="admin" label={`${label} ${keyTitle(of)}`} onClick={() => onChoose({ of, action })}>
@@ -31,7 +49,7 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
   return [
     { head: "Key", names: true, cell: name },
     { head: "Reported", cell: ({ quarantined_at }) => <Time at={quarantined_at} /> },
-    { head: "Found at", cell: ({ quarantine_reason }) => <UserText>{quarantine_reason ?? ""}</UserText> },
+    { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason ?? ""} /> },
     { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },
     {
       head: "Actions",
@@ -44,15 +62,6 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
       ),
     },
   ];
-}
-
-function KeyName({ of }: { of: Leaked }) {
-  return (
-    <>
-      {of.name !== null && <UserText>{of.name}</UserText>}
-      <code class={of.name === null ? "" : "under"}>{of.display_prefix}…</code>
-    </>
-  );
 }
 
 const linkedName = (key: Leaked): ComponentChildren => (
@@ -87,7 +96,8 @@ function isLeaked({ env: of, quarantined_at, revoked_at }: SecretKey): boolean {
 
 export function LeaksPage() {
   const cursor = pageCursor();
-  const query = { env: env.value, state: "quarantined" as const, ...(cursor !== undefined && { cursor }) };
+  const paging = { limit: pageSize(), ...(cursor !== undefined && { cursor }) };
+  const query = { env: env.value, state: "quarantined" as const, ...paging };
   const keys = useRead("GET /v1/keys", { query }, { everyMs: EVERY_MS });
   const { data: secretKeys } = useRead("GET /v1/secret_keys", { query: {} }, { everyMs: EVERY_MS }).answer.value;
   const [chosen, setChosen] = useState<Chosen | null>(null);
@@ -116,7 +126,7 @@ export function LeaksPage() {
               />
             )}
             {(next_cursor !== null || cursor !== undefined) && (
-              <Pager next={next_cursor} shown={data.length} what="keys" sizes={false} />
+              <Pager next={next_cursor} shown={data.length} what="keys" />
             )}
             {data.length + leakedSecrets.length === 0 && cursor === undefined && <NoLeaks />}
           </>

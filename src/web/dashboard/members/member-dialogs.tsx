@@ -10,7 +10,7 @@ import { SelectField, type Option } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
 import { Button } from "../parts/button.tsx";
-import { Dialog } from "../parts/dialog.tsx";
+import { Dialog, DoneButton } from "../parts/dialog.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
@@ -54,11 +54,7 @@ export function ChangeRole({ member, onClose }: DialogProps) {
         <p>
           Revoke secret keys under <a href={hrefTo("developers")}>Developers</a>, and invitations on this page.
         </p>
-        <div class="buttons">
-          <Button kind="primary" autofocus onClick={onClose}>
-            Done
-          </Button>
-        </div>
+        <DoneButton onClick={onClose} />
       </Dialog>
     );
   return (

@@ -7,7 +7,7 @@ import { Badge, type Tone } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
 import { Menu } from "../parts/menu.tsx";
 import { Page, Panel } from "../parts/page.tsx";
-import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
+import { nextCursor, pageCursor, Pager, pageSize } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
@@ -35,19 +35,16 @@ function memberColumns(open: (next: Open) => void): Column<Member>[] {
     {
       head: "Person",
       names: true,
-      cell: ({ name, email, user_id }) => (
+      cell: ({ name, email, user_id, email_verified }) => (
         <>
           <UserText>{name ?? email}</UserText>
           {user_id === session.value?.user.id && <span class="muted"> (you)</span>}
-        </>
-      ),
-    },
-    {
-      head: "Email",
-      cell: ({ email, email_verified }) => (
-        <>
-          <UserText>{email}</UserText>
-          {!email_verified && <span class="muted"> (not verified)</span>}
+          {name !== null && (
+            <span class="under small">
+              <UserText>{email}</UserText>
+            </span>
+          )}
+          {!email_verified && <span class="under small">Address not verified</span>}
         </>
       ),
     },
@@ -82,7 +79,10 @@ function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
       },
     },
     { head: "Sent", cell: ({ created_at }) => <Time at={created_at} /> },
-    { head: "Expires", cell: ({ expires_at }) => <Time at={expires_at} /> },
+    {
+      head: "Expires",
+      cell: (invite) => inviteState(invite)[0] === "Pending" && <Time at={invite.expires_at} />,
+    },
     {
       head: "Actions",
       actions: true,
@@ -102,7 +102,7 @@ function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
 
 function Invitations({ open }: { open: (next: Open) => void }) {
   const after = pageCursor();
-  const read = useRead("GET /v1/invites", { query: { after } });
+  const read = useRead("GET /v1/invites", { query: { after, limit: pageSize() } });
   return (
     <Panel title="Invitations">
       <Loaded read={read} rows={3}>
@@ -113,7 +113,7 @@ function Invitations({ open }: { open: (next: Open) => void }) {
             <>
               <Table caption="Invitations" columns={inviteColumns(open)} rows={list.data} rowKey={({ id }) => id} />
               {(list.has_more || after !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="invitations" sizes={false} />
+                <Pager next={nextCursor(list)} shown={list.data.length} what="invitations" />
               )}
             </>
           )

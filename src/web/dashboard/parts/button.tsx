@@ -2,16 +2,19 @@
 // its focus, and pressing it does nothing.
 import type { ComponentChildren, Ref } from "preact";
 import { useId } from "preact/hooks";
-import { role, type Role } from "../api/session.ts";
+import { offlineSince } from "../api/call.ts";
+import { role, session, type Role } from "../api/session.ts";
 import { Icon, type IconName } from "./icon.tsx";
 
 export type ButtonKind = "primary" | "plain" | "quiet" | "danger";
 
 const RANK: Record<Role, number> = { member: 0, admin: 1, owner: 2 };
 
-/** Why the person's role does not allow something; null if it does. */
+const OFFLINE = "The server is not reachable. Wait until it is.";
+
+/** Why something cannot be done now, by the person's role or for lack of a connection; null if it can. */
 export function roleReason(needs: Role): string | null {
-  if (RANK[role.value] >= RANK[needs]) return null;
+  if (RANK[role.value] >= RANK[needs]) return offlineSince.value === null ? null : OFFLINE;
   if (needs === "owner") return "Only an owner can do this.";
   return "Members can view but not change. Ask an owner or admin.";
 }
@@ -37,7 +40,8 @@ export type ButtonProps = {
 export function Button(props: ButtonProps) {
   const { children, kind = "plain", type = "button", icon, label, busy = false, needs, onClick } = props;
   const id = useId();
-  const reason = props.disabled ?? (needs ? roleReason(needs) : null);
+  const submits = type === "submit" && session.value !== null;
+  const reason = props.disabled ?? (needs || submits ? roleReason(needs ?? "member") : null);
   const blocked = busy || reason !== null;
   const button = (
     <button

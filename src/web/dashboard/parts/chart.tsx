@@ -49,6 +49,19 @@ function Hatch({ id, colour }: { id: string; colour: number }) {
   );
 }
 
+/** Room for the longest name of a bucket. */
+const LABEL_WIDTH = 150;
+
+/** The buckets with a name below them: the first, the last, and some between where there is room. */
+function labelled(count: number, { left, width }: Area) {
+  const last = Math.min(count - 1, Math.max(1, Math.floor((width - left) / LABEL_WIDTH)));
+  return Array.from({ length: last + 1 }, (_, i) => ({
+    index: Math.round((i * (count - 1)) / Math.max(1, last)),
+    anchor: i === 0 ? ("start" as const) : i === last ? ("end" as const) : ("middle" as const),
+    x: left + ((width - left) * i) / Math.max(1, last),
+  }));
+}
+
 type DrawingProps = ChartProps & { layout: Layout; area: Area; at: number | null; id: string };
 
 function Drawing({ name, buckets, series, layout, area, at, id }: DrawingProps) {
@@ -89,12 +102,11 @@ function Drawing({ name, buckets, series, layout, area, at, id }: DrawingProps) 
           {...(colour % 2 === 0 && { fill: `url(#${id}-${colour})`, class: "" })}
         />
       ))}
-      <text x={area.left} y={area.height - 6}>
-        {buckets[0]}
-      </text>
-      <text x={area.width} y={area.height - 6} text-anchor="end">
-        {buckets.at(-1)}
-      </text>
+      {labelled(buckets.length, area).map(({ index, anchor, x }) => (
+        <text key={index} x={x} y={area.height - 6} text-anchor={anchor}>
+          {buckets[index]}
+        </text>
+      ))}
     </svg>
   );
 }
@@ -154,16 +166,18 @@ export function Chart(props: ChartProps) {
       >
         <Drawing {...props} layout={layout} area={area} at={at} id={id} />
       </div>
-      <p class="chart-point small muted" role="status">
-        {at === null ? "" : words(at)}
-      </p>
-      <div class="buttons">
-        <Button kind="quiet" pressed={open} onClick={() => setOpen(!open)}>
-          Show as table
-        </Button>
-        <Button kind="quiet" icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rows)], "text/csv")}>
-          Download CSV
-        </Button>
+      <div class="chart-foot">
+        <div class="buttons">
+          <Button kind="quiet" pressed={open} onClick={() => setOpen(!open)}>
+            Show as table
+          </Button>
+          <Button kind="quiet" icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rows)], "text/csv")}>
+            Download CSV
+          </Button>
+        </div>
+        <p class="chart-point small muted" role="status">
+          {at === null ? "" : words(at)}
+        </p>
       </div>
       {open && <ChartTable caption={name} head={head} rows={rows} />}
     </figure>

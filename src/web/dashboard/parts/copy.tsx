@@ -15,6 +15,7 @@ export type CopyProps = {
   onCopied?: () => void;
 };
 
+/** Without a label it shows its icon only, until there is something to say. */
 export function CopyButton({ text, label = "Copy", name, kind = "plain", source, onCopied }: CopyProps) {
   const [said, setSaid] = useState("");
   const timer = useRef<ReturnType<typeof setTimeout>>();
@@ -41,7 +42,7 @@ export function CopyButton({ text, label = "Copy", name, kind = "plain", source,
   return (
     <>
       <Button kind={kind} icon={said === "Copied" ? "check" : "copy"} onClick={copy} {...(name && { label: name })}>
-        {said || label}
+        {said || label || undefined}
       </Button>
       <span role="status" class="hide">
         {said}
@@ -56,7 +57,7 @@ export function CopyText({ text, name }: { text: string; name: string }) {
   return (
     <span class="copy-text">
       <code ref={ref}>{text}</code>
-      <CopyButton text={text} label="Copy" name={name} kind="quiet" source={() => ref.current} />
+      <CopyButton text={text} label="" name={name} kind="quiet" source={() => ref.current} />
     </span>
   );
 }

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { env } from "../here.ts";
+import { Button } from "./button.tsx";
 import { Icon } from "./icon.tsx";
 import { confirmLeaving } from "../forms/unsaved.ts";
 
@@ -25,6 +26,17 @@ function focusFirst(dialog: HTMLDialogElement): void {
 function returnFocus(opener: Element | null): void {
   const target = opener instanceof HTMLElement && opener.isConnected ? opener : document.querySelector("h1");
   target?.focus();
+}
+
+/** The one button of a dialog that only shows a result. */
+export function DoneButton({ onClick, children = "Done" }: { onClick: () => void; children?: string }) {
+  return (
+    <div class="buttons">
+      <Button kind="primary" autofocus onClick={onClick}>
+        {children}
+      </Button>
+    </div>
+  );
 }
 
 export function Dialog({ title, onClose, children, wide = false, locked = false, changes = false }: DialogProps) {

@@ -1,7 +1,7 @@
 // The frame of a page's content: heading, actions, title of the document. A page that opens takes the focus to its
 // heading, so that screen readers announce it.
-import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { createContext, type ComponentChildren } from "preact";
+import { useContext, useEffect, useRef } from "preact/hooks";
 import { membership } from "../api/session.ts";
 import { env } from "../here.ts";
 import { place } from "../routes.ts";
@@ -18,17 +18,21 @@ export type PageProps = {
   children?: ComponentChildren;
 };
 
-export function documentTitle(title: string): string {
+/** Whether the page around shows data of an environment. */
+export const EnvContext = createContext(false);
+
+function documentTitle(title: string, hasEnv: boolean): string {
   const here = place.value.kind === "workspace" ? membership.value : null;
   if (!here) return `${title} · Keyrack`;
-  return `${title} · ${here.name}${env.value === "test" ? " (test)" : ""} · Keyrack`;
+  return `${title} · ${here.name}${hasEnv && env.value === "test" ? " (test)" : ""} · Keyrack`;
 }
 
 /** Sets the title and focuses the heading once per title. */
 export function useHeading(title: string) {
   const heading = useRef<HTMLHeadingElement>(null);
+  const hasEnv = useContext(EnvContext);
   useEffect(() => {
-    document.title = documentTitle(title);
+    document.title = documentTitle(title, hasEnv);
   });
   useEffect(() => {
     // A dialog that opened with the page keeps the focus.
@@ -48,13 +52,11 @@ export function Page({ title, lead, back, actions, children }: PageProps) {
         </a>
       )}
       <div class="page-head">
-        <div class="grow">
-          <h1 ref={heading} tabIndex={-1}>
-            <bdi>{title}</bdi>
-          </h1>
-          {lead && <p class="lead">{lead}</p>}
-        </div>
+        <h1 ref={heading} class="grow" tabIndex={-1}>
+          <bdi>{title}</bdi>
+        </h1>
         {actions && <div class="buttons">{actions}</div>}
+        {lead && <p class="lead">{lead}</p>}
       </div>
       {children}
     </>

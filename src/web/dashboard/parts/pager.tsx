@@ -32,11 +32,9 @@ export type PagerProps = {
   /** How many rows are shown. */
   shown: number;
   what: string;
-  /** False where the server decides how many rows a page has. */
-  sizes?: boolean;
 };
 
-export function Pager({ next, shown, what, sizes = true }: PagerProps) {
+export function Pager({ next, shown, what }: PagerProps) {
   const at = param("after");
   const forward = (): void => {
     if (next === null) return;
@@ -49,18 +47,16 @@ export function Pager({ next, shown, what, sizes = true }: PagerProps) {
       <span class="muted small" role="status">
         {shown} {what} on this page
       </span>
-      {sizes && (
-        <label class="small">
-          Rows{" "}
-          <select onChange={(event) => setParams({ limit: event.currentTarget.value, after: null })}>
-            {SIZES.map((size) => (
-              <option key={size} value={size} selected={size === pageSize()}>
-                {size}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
+      <label class="small">
+        Rows{" "}
+        <select onChange={(event) => setParams({ limit: event.currentTarget.value, after: null })}>
+          {SIZES.map((size) => (
+            <option key={size} value={size} selected={size === pageSize()}>
+              {size}
+            </option>
+          ))}
+        </select>
+      </label>
       <Button
         icon="left"
         disabled={at === "" ? "This is the first page." : null}

@@ -22,7 +22,7 @@ export type SecretProps = {
 export function Secret({ secret, variable, onStored }: SecretProps) {
   const [shown, setShown] = useState(false);
   const ref = useRef<HTMLElement>(null);
-  const prefix = secret.slice(0, secret.lastIndexOf("_", 12) + 1);
+  const [prefix = ""] = /^[^_]*_(?:live|test)_/.exec(secret) ?? [];
   const selectable = (): Element | null => {
     setShown(true);
     return ref.current;
@@ -64,7 +64,7 @@ export function SecretDialog({ secret, variable, children, onDone }: SecretDialo
   useUnsaved(!stored);
   return (
     <Dialog title="Save this key now" onClose={onDone} locked changes>
-      <p>This is the only time the key is shown. Store it where your program reads its secrets.</p>
+      <p>This is the only time the key is shown.</p>
       {children}
       <Secret secret={secret} variable={variable} onStored={() => setStored(true)} />
       <CheckField label="I have stored it" checked={stored} onChange={setStored} />

@@ -1,5 +1,7 @@
 // Placeholders while something loads. They appear after a moment, so that quick answers do not flicker.
 import type { ComponentChildren } from "preact";
+import { formatClock } from "../../shared/format.ts";
+import { problemMessage, type Problem } from "../api/problems.ts";
 import type { Read } from "../api/query.ts";
 import { Failed } from "./empty.tsx";
 
@@ -14,11 +16,30 @@ export function Skeleton({ rows = 5 }: { rows?: number }) {
   );
 }
 
+/** The newest answer was a refusal. Without a connection the banner says so. */
+function Stale({ problem, at, onRetry }: { problem: Problem; at: number; onRetry: () => void }) {
+  if (problem.status === 0) return null;
+  return (
+    <p class="stale small" role="status">
+      Showing data from {formatClock(at)}. {problemMessage(problem)}{" "}
+      <button type="button" class="link" onClick={onRetry}>
+        Try again
+      </button>
+    </p>
+  );
+}
+
 export type LoadedProps<T> = { read: Read<T>; rows?: number; children: (data: T) => ComponentChildren };
 
-/** Shows the answer of a read: a skeleton first, the problem if there is nothing to show, else the data. */
+/** Shows the answer of a read: a skeleton first, the problem if there is nothing to show, else the newest data. */
 export function Loaded<T>({ read, rows = 5, children }: LoadedProps<T>) {
-  const { data, problem } = read.answer.value;
-  if (data !== null && problem?.status !== 404) return <>{children(data)}</>;
+  const { data, problem, at } = read.answer.value;
+  if (data !== null && problem?.status !== 404)
+    return (
+      <>
+        {problem && at !== null && <Stale problem={problem} at={at} onRetry={read.refresh} />}
+        {children(data)}
+      </>
+    );
   return problem ? <Failed problem={problem} onRetry={read.refresh} /> : <Skeleton rows={rows} />;
 }

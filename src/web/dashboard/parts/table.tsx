@@ -10,6 +10,8 @@ export type Column<T> = {
   names?: boolean;
   /** A column of buttons; its head is for screen readers only. */
   actions?: boolean;
+  /** Left out where the window is too narrow for a wide table. */
+  wide?: boolean;
 };
 
 export type Selection = {
@@ -27,8 +29,8 @@ export type TableProps<T> = {
   selection?: Selection;
 };
 
-const classOf = ({ number, actions }: { number?: boolean; actions?: boolean }): string | undefined =>
-  number ? "number" : actions ? "actions" : undefined;
+const classOf = ({ number, actions, wide }: Pick<Column<never>, "number" | "actions" | "wide">): string | undefined =>
+  number ? "number" : actions ? "actions" : wide ? "wide" : undefined;
 
 function toggle(chosen: ReadonlySet<string>, ids: readonly string[], on: boolean): ReadonlySet<string> {
   const next = new Set(chosen);

@@ -50,7 +50,7 @@ export function Origins() {
         {({ embed_origins }) => (
           <>
             {embed_origins.length === 0 ? (
-              <p class="muted">None yet: the portal works nowhere.</p>
+              <p class="muted">None yet. The portal opens nowhere until you add one.</p>
             ) : (
               <ul class="boxed-list" aria-label="Origins">
                 {embed_origins.map((origin) => (

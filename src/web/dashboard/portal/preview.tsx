@@ -34,12 +34,18 @@ async function keysOf({ project, tenant, env }: Subject, withRevoked: boolean) {
   return data.length === 0 ? sampleKeys(env) : data.map((key) => ({ ...key, meta: {} }));
 }
 
+async function quotasOf({ tenant, env }: Subject) {
+  if (!tenant) return { object: "list", data: [] };
+  return call("GET /v1/tenants/{id}/quotas", { params: { id: tenant.id }, query: { env } });
+}
+
 async function answerRead(subject: Subject, look: Look, path: string): Promise<Answer> {
   const [name = "", search = ""] = path.split("?");
   const query = new URLSearchParams(search);
   const ok = (body: unknown): Answer => ({ status: 200, body });
   if (name === "keys")
     return ok({ object: "list", data: await keysOf(subject, query.get("include_revoked") === "true") });
+  if (name === "quotas") return ok(await quotasOf(subject));
   if (name === "session") {
     const { project, env } = subject;
     const { id, external_id, name: tenantName } = subject.tenant ?? sampleTenant;

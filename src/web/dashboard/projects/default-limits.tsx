@@ -1,8 +1,7 @@
 // The default rate limits of a project: as a list, and as a field with one rule on each line.
-import { Problem } from "../api/problems.ts";
 import { TextAreaField } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
-import { parseRules, ruleText, rulesText, type Rules } from "../keys/limits.ts";
+import { rulesOf, ruleText, rulesText, type Rules } from "../keys/limits.ts";
 
 const NAME = "default_rate_limits";
 
@@ -21,12 +20,7 @@ export function DefaultLimitsField({ value = [] }: { value?: Rules }) {
 }
 
 /** Throws a problem that names the line which is not a rule. */
-export function defaultLimitsOf(values: Values): Rules {
-  const parsed = parseRules(values[NAME] ?? "");
-  if ("rules" in parsed) return parsed.rules;
-  const message = `has a line that is not a rule: ${parsed.wrong}`;
-  throw new Problem(400, { code: "invalid_request", details: [{ path: NAME, message }] });
-}
+export const defaultLimitsOf = (values: Values): Rules => rulesOf(values[NAME] ?? "", NAME);
 
 export function DefaultLimits({ rules }: { rules: Rules }) {
   if (rules.length === 0) return <p class="muted">None. A key without limits of its own is not limited.</p>;

@@ -1,6 +1,7 @@
 // What a project says about its keys: the scopes it knows, and whether customers may rotate a key with the key itself.
+import { plural } from "../../shared/format.ts";
 import { CheckField, TextAreaField, TextField } from "../forms/field.tsx";
-import { Problem } from "../api/problems.ts";
+import { fieldProblem } from "../api/problems.ts";
 import type { Values } from "../forms/form.tsx";
 import { Facts } from "../parts/page.tsx";
 import type { Project } from "../keys/records.ts";
@@ -26,6 +27,16 @@ const isEditable = (catalogue: Catalogue): boolean =>
     catalogue.map(({ name, description, default: preselected }) => ({ name, description, default: preselected })),
   );
 
+const DAYS = [
+  ["default_ttl_days", "Days until a new key expires", "Unless it asks for another expiry."],
+  ["max_ttl_days", "Days that a new key may live at most", "Existing keys keep their expiry."],
+  [
+    "idle_revoke_days",
+    "Days after which an unused key is revoked",
+    "At least 7. Only while your nodes report their requests.",
+  ],
+] as const;
+
 export function KeyRulesFields({ project }: { project: Project }) {
   return (
     <>
@@ -40,27 +51,17 @@ export function KeyRulesFields({ project }: { project: Project }) {
           hint="One on each line: orders:read | Read orders. A star before it preselects it: * orders:read | Read orders."
         />
       )}
-      <TextField
-        name="default_ttl_days"
-        label="Days until a new key expires"
-        optional
-        value={project.key_policy.default_ttl_days?.toString() ?? ""}
-        hint="Unless it asks for another expiry."
-      />
-      <TextField
-        name="max_ttl_days"
-        label="Days that a new key may live at most"
-        optional
-        value={project.key_policy.max_ttl_days?.toString() ?? ""}
-        hint="Existing keys keep their expiry."
-      />
-      <TextField
-        name="idle_revoke_days"
-        label="Days after which an unused key is revoked"
-        optional
-        value={project.key_policy.idle_revoke_days?.toString() ?? ""}
-        hint="At least 7. Only while your nodes report their requests."
-      />
+      {DAYS.map(([name, label, hint]) => (
+        <TextField
+          key={name}
+          name={name}
+          label={label}
+          optional
+          inputMode="numeric"
+          value={project.key_policy[name]?.toString() ?? ""}
+          hint={hint}
+        />
+      ))}
       <TextField
         name="notice_days"
         label="Days before a key ends on which owners get a mail"
@@ -81,8 +82,7 @@ function daysOf(values: Values, name: string): number | null {
   const text = values[name] ?? "";
   if (text === "") return null;
   if (/^[1-9]\d{0,3}$/.test(text)) return Number(text);
-  const details = [{ path: name, message: "must be a number of days, or empty" }];
-  throw new Problem(400, { code: "invalid_request", details });
+  throw fieldProblem(name, "must be a number of days, or empty");
 }
 
 /** Throws a problem where a scope is named twice, or where days are no number. */
@@ -103,20 +103,22 @@ export function keyRulesOf(values: Values, project: Project) {
   const scope_catalogue = lines.filter((line) => line !== "").map(parseLine);
   const names = scope_catalogue.map(({ name }) => name);
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
-  if (repeated !== undefined) {
-    const details = [{ path: NAME, message: `names ${repeated} twice` }];
-    throw new Problem(400, { code: "invalid_request", details });
-  }
+  if (repeated !== undefined) throw fieldProblem(NAME, `names ${repeated} twice`);
   return { key_policy, scope_catalogue };
 }
 
+const noticeText = (days: readonly number[]): string =>
+  days.length === 0 ? "None" : `${days.join(", ")} days before a key ends`;
+
 const daysText = (days: number | null): string => (days === null ? "Never" : `After ${days} days`);
+
+const lifetimeText = (days: number | null): string => (days === null ? "Any" : plural(days, "day"));
 
 export function KeyRules({ project }: { project: Project }) {
   return (
     <>
       {project.scope_catalogue.length === 0 ? (
-        <p class="muted">No scopes are listed. A key may carry any.</p>
+        <p class="muted">No scopes are listed, so a key may have any.</p>
       ) : (
         <ul class="plain-list">
           {project.scope_catalogue.map(({ name, description, default: preselected }) => (
@@ -129,8 +131,9 @@ export function KeyRules({ project }: { project: Project }) {
       <Facts
         facts={[
           ["New keys expire", daysText(project.key_policy.default_ttl_days ?? project.key_policy.max_ttl_days)],
-          ["At most", daysText(project.key_policy.max_ttl_days)],
+          ["Longest lifetime", lifetimeText(project.key_policy.max_ttl_days)],
           ["Unused keys are revoked", daysText(project.key_policy.idle_revoke_days)],
+          ["Mail to owners", noticeText(project.key_policy.notice_days)],
           ["Rotation by customers", project.key_policy.holder_rotate ? "With the key itself" : "Off"],
         ]}
       />

@@ -3,13 +3,15 @@ import { useMemo, useState } from "preact/hooks";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
 import type { RouteOutput } from "../../../client.ts";
-import { slugOf } from "../enter/slug.ts";
+import { NameAndSlugFields } from "../forms/common-fields.tsx";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
 import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
+import { hasChanged } from "../keys/policy-change.ts";
+import { PropagationDialog } from "../keys/propagation.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
@@ -20,8 +22,6 @@ import { KeyRulesFields, keyRulesOf } from "./key-rules.tsx";
 export type Project = RouteOutput<"GET /v1/projects/{id}">;
 
 export function CreateProject({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState("");
-  const [slug, setSlug] = useState<string | null>(null);
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
     const default_rate_limits = defaultLimitsOf(values);
@@ -36,13 +36,11 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
     <Dialog title="Create project" onClose={onClose}>
       <p class="muted">A project is one API whose keys you manage. Its keys exist in live and in test.</p>
       <Form submit="Create project" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
-        <TextField name="name" label="Name" value={name} onInput={setName} />
-        <TextField
-          name="slug"
-          label="Slug"
-          mono
-          value={slug ?? slugOf(name)}
-          onInput={setSlug}
+        <NameAndSlugFields
+          name="name"
+          slug="slug"
+          nameLabel="Name"
+          slugLabel="Slug"
           hint="A short name for scripts and logs. It cannot change."
         />
         <DefaultLimitsField />
@@ -51,17 +49,24 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
   );
 }
 
+const NODE_FIELDS = ["default_rate_limits"] as const;
+
 export function EditProject({ project, onClose }: { project: Project; onClose: () => void }) {
+  // The record changes below the dialog.
+  const [before] = useState(project);
+  const [saved, setSaved] = useState(false);
   const send = async (values: Values): Promise<void> => {
     const default_rate_limits = defaultLimitsOf(values);
     const { name = "", key_prefix = project.key_prefix } = values;
     const body = { name, key_prefix, default_rate_limits, ...keyRulesOf(values, project) };
-    const { warnings = [] } = await call("PATCH /v1/projects/{id}", { params: { id: project.id }, body });
+    const { warnings = [], ...after } = await call("PATCH /v1/projects/{id}", { params: { id: project.id }, body });
     refreshReads("/v1/projects");
-    toast("Project saved. Nodes receive new limits with their next poll.");
+    toast("Project saved.");
     for (const { message } of warnings) toast(`${message}.`);
-    onClose();
+    if (hasChanged<Project>(before, after, NODE_FIELDS)) setSaved(true);
+    else onClose();
   };
+  if (saved) return <PropagationDialog title="Project saved" projectIds={[project.id]} onClose={onClose} />;
   return (
     <Dialog title="Edit project" onClose={onClose}>
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>

@@ -2,7 +2,8 @@
 import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { env, hrefTo, serverUrl } from "../here.ts";
-import { Button } from "../parts/button.tsx";
+import { FleetSummary } from "../fleet/summary.tsx";
+import { Button, LinkButton } from "../parts/button.tsx";
 import { CopyText } from "../parts/copy.tsx";
 import { Facts, Page, Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
@@ -13,6 +14,27 @@ import { DefaultLimits } from "./default-limits.tsx";
 import { KeyRules } from "./key-rules.tsx";
 import { DeleteProject, EditProject, type Project } from "./project-dialogs.tsx";
 import { verifierSnippets } from "./snippets.ts";
+
+const NODES_EVERY_MS = 10_000;
+
+function Nodes({ project }: { project: Project }) {
+  const query = { view: "fleet" as const, project_id: project.id, env: env.value, limit: 1 };
+  const read = useRead("GET /v1/nodes", { query }, { everyMs: NODES_EVERY_MS });
+  return (
+    <Panel
+      title="Nodes"
+      actions={
+        <LinkButton kind="quiet" href={hrefTo("fleet", { query: { project: project.id } })}>
+          Open the fleet
+        </LinkButton>
+      }
+    >
+      <Loaded read={read} rows={1}>
+        {({ counts }) => <>{counts && <FleetSummary counts={counts} />}</>}
+      </Loaded>
+    </Panel>
+  );
+}
 
 function Details({ project }: { project: Project }) {
   return (
@@ -25,6 +47,7 @@ function Details({ project }: { project: Project }) {
           </p>
           <SnippetTabs label="Framework" snippets={verifierSnippets(serverUrl(), project.id)} />
         </Panel>
+        <Nodes project={project} />
       </div>
       <div>
         <Panel title="Details">

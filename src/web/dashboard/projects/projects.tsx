@@ -1,12 +1,12 @@
 // The list of projects.
-import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
-import { hrefTo, param } from "../here.ts";
+import { hrefTo } from "../here.ts";
 import { ruleText } from "../keys/limits.ts";
 import { Button } from "../parts/button.tsx";
+import { useCreating } from "../forms/creating.ts";
 import { Empty } from "../parts/empty.tsx";
 import { Page } from "../parts/page.tsx";
-import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
+import { nextCursor, pageCursor, Pager, pageSize } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
@@ -38,8 +38,8 @@ const COLUMNS: readonly Column<Project>[] = [
 
 export function Projects() {
   const after = pageCursor();
-  const read = useRead("GET /v1/projects", { query: { after } });
-  const [creating, setCreating] = useState(param("create") !== "");
+  const read = useRead("GET /v1/projects", { query: { after, limit: pageSize() } });
+  const [creating, setCreating] = useCreating();
   const create = (
     <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
       Create project
@@ -63,7 +63,7 @@ export function Projects() {
             <>
               <Table caption="Projects" columns={COLUMNS} rows={list.data} rowKey={({ id }) => id} />
               {(list.has_more || after !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="projects" sizes={false} />
+                <Pager next={nextCursor(list)} shown={list.data.length} what="projects" />
               )}
             </>
           )

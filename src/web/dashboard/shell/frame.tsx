@@ -1,6 +1,10 @@
 // What surrounds every page of a workspace: navigation, header, banners, toasts.
 import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { formatAbsolute } from "../../shared/format.ts";
+import { serverNow } from "../api/clock.ts";
 import { Logo } from "../parts/icon.tsx";
+import { EnvContext } from "../parts/page.tsx";
 import { AccountMenu } from "./account-menu.tsx";
 import { Banners } from "./banners.tsx";
 import { EnvironmentSwitch } from "./environment.tsx";
@@ -17,6 +21,17 @@ export type FrameProps = {
   hasEnv: boolean;
   children: ComponentChildren;
 };
+
+/** Where and when a printed page was read. */
+function PrintFoot() {
+  const [text, setText] = useState("");
+  useEffect(() => {
+    const write = (): void => setText(`${location.href} · ${formatAbsolute(serverNow())}`);
+    addEventListener("beforeprint", write);
+    return () => removeEventListener("beforeprint", write);
+  }, []);
+  return <p class="print-foot">{text}</p>;
+}
 
 function skip(event: Event): void {
   event.preventDefault();
@@ -51,7 +66,10 @@ export function Frame({ items, hasEnv, children }: FrameProps) {
           </div>
           <Banners hasEnv={hasEnv} />
         </header>
-        <main id="content">{children}</main>
+        <main id="content">
+          <EnvContext.Provider value={hasEnv}>{children}</EnvContext.Provider>
+        </main>
+        <PrintFoot />
       </div>
       <Toasts />
       <Palette pages={items} />

@@ -1,7 +1,8 @@
 // Another tab has switched the session to another workspace: nothing was written, and the person decides.
+import { useEffect } from "preact/hooks";
 import { moved } from "../api/call.ts";
 import { clearQueries } from "../api/query.ts";
-import { membership, session, setSession } from "../api/session.ts";
+import { membership, session, setSession, type Membership } from "../api/session.ts";
 import { openWorkspace, refreshMe } from "../api/sign-in.ts";
 import { env } from "../here.ts";
 import { Button } from "../parts/button.tsx";
@@ -17,16 +18,15 @@ async function returnHere(id: string): Promise<void> {
   clearQueries();
 }
 
-async function openOther(): Promise<void> {
-  await refreshMe();
-  const other = session.value?.memberships.find(({ workspace_id }) => workspace_id === session.value?.workspaceId);
-  moved.value = false;
-  go(other ? `#/w/${other.slug}/${env.value}/home` : "#/workspaces");
-}
-
-export function MovedDialog() {
-  const here = membership.value;
-  if (!moved.value || !here) return null;
+function Choice({ here }: { here: Membership }) {
+  // Which workspace it is in, the refusal of a request does not say.
+  useEffect(() => void refreshMe().catch(() => {}), []);
+  const { memberships = [], workspaceId: active = null } = session.value ?? {};
+  const other = memberships.find(({ workspace_id }) => workspace_id === active && active !== here.workspace_id);
+  const openOther = (): void => {
+    moved.value = false;
+    go(other ? `#/w/${other.slug}/${env.value}/home` : "#/workspaces");
+  };
   return (
     <Dialog title="This session is in another workspace now" onClose={() => {}} locked>
       <p>It was switched in another tab. Nothing was changed. Choose where to continue.</p>
@@ -34,8 +34,13 @@ export function MovedDialog() {
         <Button kind="primary" onClick={() => void returnHere(here.workspace_id)}>
           Return to {here.name}
         </Button>
-        <Button onClick={() => void openOther()}>Open the other workspace</Button>
+        <Button onClick={openOther}>{other ? `Open ${other.name}` : "Choose a workspace"}</Button>
       </div>
     </Dialog>
   );
+}
+
+export function MovedDialog() {
+  const here = membership.value;
+  return moved.value && here ? <Choice here={here} /> : null;
 }

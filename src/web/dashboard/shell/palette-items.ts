@@ -1,43 +1,31 @@
-// What the command palette offers for a text. Text that is a credential is never sent anywhere: it is named by its kind.
-import { guessCredentialKind, parseCredential, type CredentialKind } from "../../../kernel/credentials.ts";
+// What the command palette offers for a text: pages, actions and workspaces, then records that the server finds. A whole
+// credential is never part of an address: an API key is looked up in the body of a request, any other is named by its kind.
 import { call } from "../api/call.ts";
 import { session } from "../api/session.ts";
 import { env, hrefTo, slug } from "../here.ts";
-import { searchTenants } from "../keys/records.ts";
+import { searchProjects, searchTenants } from "../keys/records.ts";
+import { keyTitle } from "../keys/state.ts";
+import { roleReason } from "../parts/button.tsx";
 import type { NavItem } from "./nav.tsx";
 
 export type PaletteItem = { group: string; label: string; hint?: string; href: string };
 
 const SHOWN_MAX = 20;
-const CREDENTIAL_CHARS_MIN = 20;
-
-const KINDS: Partial<Record<CredentialKind, string>> = {
-  api_key: "an API key",
-  secret_key: "a secret key",
-  session: "a session token",
-  bootstrap: "the bootstrap token",
-  setup: "a setup token",
-};
-
-/** What a pasted credential is; null for other texts. */
-export function credentialNote(text: string): string | null {
-  const kind = text.length >= CREDENTIAL_CHARS_MIN && !/\s/.test(text) ? guessCredentialKind(text) : null;
-  if (kind === null) return null;
-  const parsed = parseCredential(text);
-  if (!parsed) return "This key is mistyped: its checksum is wrong.";
-  const name = KINDS[parsed.kind] ?? "a one-time token";
-  return `This is ${name} (${parsed.displayPrefix}…). It was not sent anywhere.`;
-}
+const FOUND_MAX = 6;
 
 const matches = (text: string, label: string): boolean => label.toLowerCase().includes(text.toLowerCase());
 
 /** Pages, actions and workspaces: known without asking the server. */
 export function localItems(text: string, pages: readonly NavItem[]): PaletteItem[] {
   const other = env.value === "live" ? "test" : "live";
+  const hint = roleReason("admin") ?? "";
   const all: PaletteItem[] = [
     ...pages.map(({ page, title }) => ({ group: "Pages", label: title, href: hrefTo(page) })),
     { group: "Pages", label: "Account", href: "#/account" },
-    { group: "Actions", label: "Create key", href: hrefTo("keys", { query: { create: "key" } }) },
+    { group: "Actions", label: "Create key", hint, href: hrefTo("keys", { query: { create: "key" } }) },
+    { group: "Actions", label: "Create tenant", hint, href: hrefTo("tenants", { query: { create: "tenant" } }) },
+    { group: "Actions", label: "Create project", hint, href: hrefTo("projects", { query: { create: "project" } }) },
+    { group: "Actions", label: "Create plan", hint, href: hrefTo("plans", { query: { create: "plan" } }) },
     { group: "Actions", label: `Switch to ${other}`, href: hrefTo("home", { env: other }) },
     ...(session.value?.memberships ?? [])
       .filter((one) => one.slug !== slug.value)
@@ -51,17 +39,40 @@ export function localItems(text: string, pages: readonly NavItem[]): PaletteItem
   return all.filter(({ label }) => matches(text, label)).slice(0, SHOWN_MAX);
 }
 
-/** Records of the workspace. */
+async function searchKeys(text: string, abort: AbortSignal): Promise<PaletteItem[]> {
+  const query = { q: text, env: env.value, limit: FOUND_MAX };
+  const { data } = await call("GET /v1/keys", { query }, { signal: abort });
+  return data.map((key) => ({
+    group: "Keys",
+    label: keyTitle(key),
+    hint: `${key.display_prefix}…`,
+    href: hrefTo("keys", { id: key.id }),
+  }));
+}
+
+async function searchNamed(
+  [group, page]: readonly [group: string, page: string],
+  search: Promise<readonly { id: string; label: string; hint?: string }[]>,
+): Promise<PaletteItem[]> {
+  const found = (await search).slice(0, FOUND_MAX);
+  return found.map(({ id, label, hint = "" }) => ({ group, label, hint, href: hrefTo(page, { id }) }));
+}
+
+/** Records of the workspace. A search that fails leaves the others. */
 export async function remoteItems(text: string, abort: AbortSignal): Promise<PaletteItem[]> {
   if (text === "" || slug.value === "") return [];
-  const [projects, tenants] = await Promise.all([
-    call("GET /v1/projects", {}, { signal: abort }),
-    searchTenants(text, abort),
+  const found = await Promise.allSettled([
+    searchKeys(text, abort),
+    searchNamed(["Projects", "projects"], searchProjects(text, abort)),
+    searchNamed(["Tenants", "tenants"], searchTenants(text, abort)),
   ]);
-  return [
-    ...projects.data
-      .filter((one) => matches(text, one.name) || matches(text, one.slug))
-      .map((one) => ({ group: "Projects", label: one.name, hint: one.slug, href: hrefTo("projects", { id: one.id }) })),
-    ...tenants.map(({ id, label, hint = "" }) => ({ group: "Tenants", label, hint, href: hrefTo("tenants", { id }) })),
-  ];
+  return found.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
+}
+
+/** The record of a pasted key, if it is one of this workspace. */
+export async function lookUpItems(key: string, abort: AbortSignal): Promise<PaletteItem[]> {
+  const { record, admitted } = await call("POST /v1/keys/lookup", { body: { key } }, { signal: abort });
+  if (record?.object !== "api_key") return [];
+  const hint = admitted ? "admitted" : "refused";
+  return [{ group: "Keys", label: keyTitle(record), hint, href: hrefTo("keys", { id: record.id, env: record.env }) }];
 }

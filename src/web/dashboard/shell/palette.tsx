@@ -1,28 +1,38 @@
 // The command palette: jump to pages, workspaces and records by typing.
 import { signal } from "@preact/signals";
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { plural } from "../../shared/format.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { go } from "../routes.ts";
+import { credentialNote, keyToLookUp } from "./credential-note.ts";
 import type { NavItem } from "./nav.tsx";
-import { credentialNote, localItems, remoteItems, type PaletteItem } from "./palette-items.ts";
+import { localItems, lookUpItems, remoteItems, type PaletteItem } from "./palette-items.ts";
 
 const DEBOUNCE_MS = 150;
 const SHOWN_MAX = 20;
+const LOOK_UP_MS = 10_000;
 
 export const paletteOpen = signal(false);
 
-/** Records that match, a moment after typing stopped; older questions are aborted. */
-function useRecords(text: string, isCredential: boolean): readonly PaletteItem[] {
-  const [found, setFound] = useState<readonly PaletteItem[]>([]);
+/** Records that match, a moment after typing stopped; older questions are aborted. Null until they are known. */
+function useRecords(text: string, isCredential: boolean): readonly PaletteItem[] | null {
+  const [found, setFound] = useState<readonly PaletteItem[] | null>(null);
+  // A pasted key is sent once, whatever else is typed before and after it.
+  const lookedUp = useRef(new Map<string, Promise<PaletteItem[]>>());
   useEffect(() => {
-    setFound([]);
-    if (isCredential) return;
+    setFound(null);
+    const key = keyToLookUp(text);
+    if (isCredential && key === null) return;
     const abort = new AbortController();
     const ask = (): void => {
-      remoteItems(text, abort.signal).then(
-        (items) => !abort.signal.aborted && setFound(items),
-        () => {},
+      const once = (pasted: string): Promise<PaletteItem[]> =>
+        lookedUp.current.get(pasted) ?? lookUpItems(pasted, AbortSignal.timeout(LOOK_UP_MS));
+      const items = key === null ? remoteItems(text, abort.signal) : once(key);
+      if (key !== null) lookedUp.current.set(key, items);
+      items.then(
+        (list) => abort.signal.aborted || setFound(list),
+        () => abort.signal.aborted || setFound([]),
       );
     };
     const timer = setTimeout(ask, DEBOUNCE_MS);
@@ -32,6 +42,15 @@ function useRecords(text: string, isCredential: boolean): readonly PaletteItem[]
     };
   }, [text, isCredential]);
   return found;
+}
+
+/** What is announced about the results. */
+function words(text: string, count: number, isKnown: boolean): string {
+  const note = credentialNote(text);
+  if (note !== null && keyToLookUp(text) === null) return note;
+  if (!isKnown && text !== "") return "Searching…";
+  if (count > 0) return plural(count, "result");
+  return note === null ? "Nothing found" : "No key of this workspace";
 }
 
 type ResultsProps = { id: string; items: readonly PaletteItem[]; at: number; choose: (item: PaletteItem) => void };
@@ -61,9 +80,10 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const text = typed.trim();
-  const note = credentialNote(text);
-  const records = useRecords(text, note !== null);
-  const items = note === null ? [...localItems(text, pages), ...records].slice(0, SHOWN_MAX) : [];
+  const isCredential = credentialNote(text) !== null;
+  const records = useRecords(text, isCredential);
+  const local = isCredential ? [] : localItems(text, pages);
+  const items = [...local, ...(records ?? [])].slice(0, SHOWN_MAX);
   const choose = (item: PaletteItem): void => {
     paletteOpen.value = false;
     go(item.href);
@@ -90,7 +110,7 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
         aria-activedescendant={items[at] ? `${id}-${at}` : undefined}
         autocomplete="off"
         spellcheck={false}
-        placeholder="Pages, projects, tenants, actions"
+        placeholder="Pages, keys, tenants, projects, actions"
         value={typed}
         onInput={(event) => {
           setTyped(event.currentTarget.value);
@@ -100,7 +120,7 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
       />
       <Results id={id} items={items} at={at} choose={choose} />
       <p role="status" class="small muted">
-        {note ?? (items.length === 0 ? "Nothing found" : "")}
+        {words(text, items.length, records !== null)}
       </p>
     </>
   );
@@ -120,6 +140,7 @@ export function SearchButton() {
     <button type="button" class="button search-button" onClick={() => void (paletteOpen.value = true)}>
       <Icon name="search" />
       <span>Search</span>
+      <kbd aria-hidden="true">{/Mac|iP/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}</kbd>
     </button>
   );
 }

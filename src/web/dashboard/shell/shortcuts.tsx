@@ -1,7 +1,7 @@
 // Keyboard shortcuts. Single keys work only while nothing is being typed, and can be turned off.
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { hrefTo, knownPages } from "../here.ts";
+import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { go } from "../routes.ts";
 import { paletteOpen } from "./palette.tsx";
@@ -52,7 +52,7 @@ function onKeyDown(event: KeyboardEvent): void {
   if (!shortcutsOn.value || ctrlKey || metaKey || altKey || modal || isTyping(event.target)) return;
   const page = performance.now() < jumpUntil ? JUMPS[key] : undefined;
   jumpUntil = 0;
-  const act = page !== undefined && knownPages.has(page) ? () => go(hrefTo(page)) : ACTIONS[key];
+  const act = page === undefined ? ACTIONS[key] : () => go(hrefTo(page));
   if (!act) return;
   event.preventDefault();
   act();

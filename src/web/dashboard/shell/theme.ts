@@ -26,3 +26,6 @@ export function setTheme(next: Theme): void {
 
 apply();
 system.addEventListener("change", apply);
+// Paper is light.
+addEventListener("beforeprint", () => void (document.documentElement.dataset.theme = "light"));
+addEventListener("afterprint", apply);

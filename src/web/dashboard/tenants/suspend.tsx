@@ -4,7 +4,10 @@ import { plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
-import { TextField } from "../forms/field.tsx";
+import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
+import type { Values } from "../forms/form.tsx";
+import { tenantProjects } from "../keys/policy-change.ts";
+import { PropagationDialog } from "../keys/propagation.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
 import { toast } from "../shell/toasts.tsx";
 import type { Tenant } from "./tenant-dialogs.tsx";
@@ -12,16 +15,27 @@ import type { Tenant } from "./tenant-dialogs.tsx";
 export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
   // The record changes below the dialog; what was asked for does not.
   const [resumes] = useState(tenant.suspended_at !== null);
-  const send = async ({ reason = "" }: { reason?: string }): Promise<void> => {
+  const [followed, setFollowed] = useState<readonly string[] | null>(null);
+  const send = async (values: Values): Promise<void> => {
     const target = { params: { id: tenant.id }, query: {} };
     const changed = resumes
       ? await call("POST /v1/tenants/{id}/resume", { ...target, body: {} })
-      : await call("POST /v1/tenants/{id}/suspend", { ...target, body: reason === "" ? {} : { reason } });
+      : await call("POST /v1/tenants/{id}/suspend", { ...target, body: reasonOf(values) });
     refreshReads("/v1/");
     const keys = plural(changed.affected_keys, "key");
     toast(resumes ? `Tenant resumed. ${keys} admitted again.` : `Tenant suspended. ${keys} refused.`);
-    onClose();
+    const projects = await tenantProjects(tenant.id);
+    if (projects.length > 0) setFollowed(projects);
+    else onClose();
   };
+  if (followed)
+    return (
+      <PropagationDialog
+        title={resumes ? "Tenant resumed" : "Tenant suspended"}
+        projectIds={followed}
+        onClose={onClose}
+      />
+    );
   const verb = resumes ? "Resume" : "Suspend";
   return (
     <Confirm
@@ -33,7 +47,7 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
       submit={`${verb} tenant`}
       changes
       onClose={onClose}
-      fields={!resumes && <TextField name="reason" label="Reason" optional hint="Kept in the audit log." />}
+      fields={!resumes && <ReasonField />}
       send={send}
     >
       <p>

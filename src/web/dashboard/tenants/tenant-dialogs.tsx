@@ -1,9 +1,9 @@
 // Dialogs that create, change and delete a tenant, and end its embed tokens.
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { plural } from "../../shared/format.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
-import { Problem } from "../api/problems.ts";
+import { fieldProblem } from "../api/problems.ts";
 import { refreshReads } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextAreaField, TextField } from "../forms/field.tsx";
@@ -13,6 +13,10 @@ import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
 import { go } from "../routes.ts";
+import { hasChanged, tenantProjects } from "../keys/policy-change.ts";
+import { PropagationDialog } from "../keys/propagation.tsx";
+import { AddressFields, tenantAddressesOf } from "../keys/addresses.tsx";
+import { PlanField, planIdOf } from "./plan-field.tsx";
 import { toast } from "../shell/toasts.tsx";
 
 export type Tenant = RouteOutput<"GET /v1/tenants/{id}">;
@@ -24,23 +28,32 @@ function metaOf({ meta = "" }: Values): Tenant["meta"] {
   try {
     return meta === "" ? {} : (JSON.parse(meta) as Tenant["meta"]);
   } catch {
-    throw new Problem(400, { code: "invalid_request", details: [{ path: "meta", message: "is not JSON" }] });
+    throw fieldProblem("meta", "is not JSON");
   }
 }
 
 export const metaText = (meta: Tenant["meta"]): string =>
   Object.keys(meta).length === 0 ? "" : JSON.stringify(meta, null, 2);
 
-export function CreateTenant({ onClose }: { onClose: () => void }) {
+type CreateProps = {
+  onClose: () => void;
+  /** What happens then; its page opens by default. */
+  onCreated?: (tenant: Tenant) => void;
+};
+
+const openTenant = ({ id }: Tenant): void => go(hrefTo("tenants", { id }));
+
+export function CreateTenant({ onClose, onCreated = openTenant }: CreateProps) {
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
     const { external_id = "", name = "" } = values;
-    const body = { external_id, meta: metaOf(values), ...(name !== "" && { name }) };
+    const plan_id = planIdOf(values);
+    const body = { external_id, meta: metaOf(values), ...(name !== "" && { name }), ...(plan_id && { plan_id }) };
     const created = await call("POST /v1/tenants", { body, idempotencyKey });
     refreshReads("/v1/tenants");
     toast("Tenant created.");
     onClose();
-    go(hrefTo("tenants", { id: created.id }));
+    onCreated(created);
   };
   return (
     <Dialog title="Create tenant" onClose={onClose}>
@@ -48,24 +61,38 @@ export function CreateTenant({ onClose }: { onClose: () => void }) {
       <Form submit="Create tenant" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="external_id" label="External id" mono hint="Your own id of this customer. It cannot change." />
         <TextField name="name" label="Name" optional />
+        <PlanField />
         <TextAreaField name="meta" label="Meta" optional mono hint={META_HINT} />
       </Form>
     </Dialog>
   );
 }
 
+const NODE_FIELDS = ["plan_id", "allowed_cidrs", "ip_mode"] as const;
+
 export function EditTenant({ tenant, onClose }: DialogProps) {
+  // The record changes below the dialog.
+  const [before] = useState(tenant);
+  const [followed, setFollowed] = useState<readonly string[] | null>(null);
   const send = async (values: Values): Promise<void> => {
-    const body = { name: values.name || null, meta: metaOf(values) };
-    await call("PATCH /v1/tenants/{id}", { params: { id: tenant.id }, body });
-    refreshReads("/v1/tenants");
+    const plan_id = planIdOf(values);
+    const rules = { ...(plan_id !== undefined && { plan_id }), ...tenantAddressesOf(values, tenant) };
+    const body = { name: values.name || null, meta: metaOf(values), ...rules };
+    const after = await call("PATCH /v1/tenants/{id}", { params: { id: tenant.id }, body });
+    refreshReads("/v1/");
     toast("Tenant saved.");
-    onClose();
+    const reachesNodes = hasChanged<Tenant>(before, after, NODE_FIELDS);
+    const projects = reachesNodes ? await tenantProjects(tenant.id) : [];
+    if (projects.length > 0) setFollowed(projects);
+    else onClose();
   };
+  if (followed) return <PropagationDialog title="Tenant saved" projectIds={followed} onClose={onClose} />;
   return (
     <Dialog title="Edit tenant" onClose={onClose}>
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="name" label="Name" optional value={tenant.name ?? ""} />
+        <PlanField value={tenant.plan_id} />
+        <AddressFields of={tenant} />
         <TextAreaField name="meta" label="Meta" optional mono rows={6} value={metaText(tenant.meta)} hint={META_HINT} />
       </Form>
     </Dialog>

@@ -4,16 +4,22 @@ import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { env, hrefTo } from "../here.ts";
 import { CreateKey } from "../keys/create.tsx";
+import { KeyName } from "../keys/key-name.tsx";
 import { useProjects } from "../keys/records.ts";
+import { UsedFrom } from "../keys/addresses.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
 import type { ApiKey } from "../keys/state.ts";
 import { Button } from "../parts/button.tsx";
 import { CopyText } from "../parts/copy.tsx";
 import { Facts, Page, Panel } from "../parts/page.tsx";
+import { QuotaPanel } from "../parts/quotas.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import { Traffic } from "../usage/traffic.tsx";
+import { limitsText } from "../plans/words.ts";
+import { PlanLink } from "./plan-field.tsx";
 import { SuspendTenant } from "./suspend.tsx";
 import { DeleteTenant, EditTenant, EndEmbedTokens, metaText, type Tenant } from "./tenant-dialogs.tsx";
 
@@ -27,10 +33,9 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
     {
       head: "Key",
       names: true,
-      cell: ({ id, name, display_prefix }) => (
-        <a href={hrefTo("keys", { id })}>
-          {name !== null && <UserText>{name}</UserText>}
-          <code class={name === null ? "" : "under"}>{display_prefix}…</code>
+      cell: (key) => (
+        <a href={hrefTo("keys", { id: key.id })}>
+          <KeyName of={key} />
         </a>
       ),
     },
@@ -67,32 +72,49 @@ function suspensionOf({ suspended_at, suspended_reason }: Tenant): [string, Comp
     : [since, ["Reason", <UserText key="reason">{suspended_reason}</UserText>]];
 }
 
+/** Its networks, its plan, and limits of its own. */
+function rulesOf(tenant: Tenant): [string, ComponentChildren][] {
+  const { plan_id, rate_limits } = tenant;
+  return [
+    ["Keys used from", <UsedFrom key="from" of={tenant} />],
+    ["Plan", plan_id === undefined ? "None" : <PlanLink key="plan" id={plan_id} />],
+    ...(rate_limits === undefined ? [] : [["Rate limits", limitsText(rate_limits)] as [string, string]]),
+  ];
+}
+
 function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => void }) {
   const meta = metaText(tenant.meta);
+  const query = { env: env.value };
+  const quotas = useRead("GET /v1/tenants/{id}/quotas", { params: { id: tenant.id }, query });
   return (
     <div class="two-columns">
-      <Panel
-        title={env.value === "test" ? "Test keys" : "Live keys"}
-        actions={
-          <Button icon="plus" needs="admin" onClick={onCreateKey}>
-            Create key
-          </Button>
-        }
-      >
-        <TenantKeys tenant={tenant} />
-      </Panel>
+      <div>
+        <Panel
+          title={env.value === "test" ? "Test keys" : "Live keys"}
+          actions={
+            <Button icon="plus" needs="admin" onClick={onCreateKey}>
+              Create key
+            </Button>
+          }
+        >
+          <TenantKeys tenant={tenant} />
+        </Panel>
+        <Traffic title="Requests" of={{ tenant_id: tenant.id }} range="30d" />
+      </div>
       <div>
         <Panel title="Details">
           <Facts
             facts={[
               ["External id", <UserText key="external">{tenant.external_id}</UserText>],
               ["Id", <CopyText key="id" text={tenant.id} name="Copy id" />],
+              ...rulesOf(tenant),
               ...suspensionOf(tenant),
               ["Created", <Time key="created" at={tenant.created_at} focusable />],
               ["Changed", <Time key="changed" at={tenant.updated_at} focusable />],
             ]}
           />
         </Panel>
+        <QuotaPanel balances={quotas.answer.value.data?.data} />
         <Panel title="Meta">
           {meta === "" ? (
             <p class="muted">None.</p>

@@ -1,12 +1,14 @@
 // The list of tenants.
-import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
+import { clearFilters, Filters, isFiltered, SelectFilter } from "../forms/filters.tsx";
 import { hrefTo, param } from "../here.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
-import { Empty } from "../parts/empty.tsx";
+import { useCreating } from "../forms/creating.ts";
+import { Empty, NoMatch } from "../parts/empty.tsx";
 import { Page } from "../parts/page.tsx";
-import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
+import { nextCursor, pageCursor, Pager, pageSize } from "../parts/pager.tsx";
+import { SearchField } from "../forms/search.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { Name, UserText } from "../parts/text.tsx";
@@ -23,26 +25,53 @@ const COLUMNS: readonly Column<Tenant>[] = [
       </a>
     ),
   },
-  { head: "State", cell: ({ suspended_at }) => suspended_at !== null && <Badge tone="warn">Suspended</Badge> },
+  {
+    head: "State",
+    cell: ({ suspended_at }) =>
+      suspended_at === null ? <Badge tone="good">Active</Badge> : <Badge tone="warn">Suspended</Badge>,
+  },
   { head: "External id", cell: ({ external_id }) => <UserText>{external_id}</UserText> },
   { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
   { head: "Changed", cell: ({ updated_at }) => <Time at={updated_at} /> },
 ];
 
+/** A search is paged by cursor, the plain list by its last id. */
+function query() {
+  const [q, at, isSuspended] = [param("q"), pageCursor(), param("state") === "suspended"];
+  const searches = q !== "" || isSuspended;
+  return {
+    limit: pageSize(),
+    ...(q !== "" && { q }),
+    ...(isSuspended && { state: "suspended" as const }),
+    ...(at !== undefined && (searches ? { cursor: at } : { after: at })),
+  };
+}
+
+const FILTERS = ["q", "state"];
+const STATES = [
+  ["", "All states"],
+  ["suspended", "Suspended"],
+] as const;
+
 export function Tenants() {
-  const after = pageCursor();
-  const read = useRead("GET /v1/tenants", { query: { after } });
-  const [creating, setCreating] = useState(param("create") !== "");
+  const read = useRead("GET /v1/tenants", { query: query() });
+  const [creating, setCreating] = useCreating();
   const create = (
     <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
       Create tenant
     </Button>
   );
-  const isEmpty = read.answer.value.data?.data.length === 0 && after === undefined;
+  const isEmpty = read.answer.value.data?.data.length === 0 && !isFiltered(FILTERS);
   return (
     <Page title="Tenants" lead="Your customers: the organisations that hold keys." actions={!isEmpty && create}>
+      {!isEmpty && (
+        <Filters label="Filter tenants" names={FILTERS}>
+          <SearchField label="Search tenants" />
+          <SelectFilter name="state" label="Filter by state" options={STATES} />
+        </Filters>
+      )}
       <Loaded read={read} rows={8}>
-        {(list) =>
+        {({ data, has_more, next_cursor = nextCursor({ data, has_more }) }) =>
           isEmpty ? (
             <Empty
               icon="tenant"
@@ -52,12 +81,12 @@ export function Tenants() {
             >
               A tenant is one of your customers. Keys are made for a tenant, and usage is counted by tenant.
             </Empty>
+          ) : data.length === 0 && next_cursor === null ? (
+            <NoMatch what="tenants" onClear={() => clearFilters(FILTERS)} />
           ) : (
             <>
-              <Table caption="Tenants" columns={COLUMNS} rows={list.data} rowKey={({ id }) => id} />
-              {(list.has_more || after !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="tenants" sizes={false} />
-              )}
+              <Table caption="Tenants" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />
+              <Pager next={next_cursor} shown={data.length} what="tenants" />
             </>
           )
         }

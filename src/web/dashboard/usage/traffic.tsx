@@ -3,7 +3,8 @@ import type { RouteInput, RouteOutput } from "../../../client.ts";
 import { formatClock, formatDate, formatPercent, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
-import { env, param, setParams } from "../here.ts";
+import { SelectFilter } from "../forms/filters.tsx";
+import { env, param } from "../here.ts";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
@@ -76,25 +77,36 @@ function groupSeries({ series, other }: Answer): Series[] {
   return other ? [...listed, { name: "Other", values: other.requests, colour: REST_COLOUR }] : listed;
 }
 
-/** "1,204 requests, 3 % with errors, last 24 hours" */
-function finding(answer: Answer, range: RangeName): string {
-  const { requests, errors } = answer.total.total;
-  const span = (RANGES.find(([name]) => name === range)?.[1] ?? "").toLowerCase();
-  const share = requests > 0 ? `, ${formatPercent(errors / requests)} with errors` : "";
-  return `${plural(requests, "request")}${share}, ${span}`;
+const spanWords = (range: RangeName): string => (RANGES.find(([name]) => name === range)?.[1] ?? "").toLowerCase();
+
+/** What share of the requests was refused, or failed where the groups are not outcomes. */
+function share({ series, total }: Answer, group: GroupName): string {
+  const { requests, errors } = total.total;
+  if (requests === 0) return "";
+  if (group !== "outcome") return `, ${formatPercent(errors / requests)} with errors`;
+  const allowed = series.find((one) => one.group === "allowed")?.total.requests ?? 0;
+  return `, ${formatPercent((requests - allowed) / requests)} denied`;
 }
 
-type ChoiceProps = { name: string; label: string; options: readonly (readonly [value: string, text: string])[] };
+/** "1,204 requests, 3% denied, last 24 hours" */
+const finding = (answer: Answer, range: RangeName, group: GroupName): string =>
+  `${plural(answer.total.total.requests, "request")}${share(answer, group)}, ${spanWords(range)}`;
 
-function Choice({ name, label, options }: ChoiceProps) {
+function Requests({ answer, range, group }: { answer: Answer; range: RangeName; group: GroupName }) {
+  const text = finding(answer, range, group);
   return (
-    <select aria-label={label} onChange={(event) => setParams({ [name]: event.currentTarget.value })}>
-      {options.map(([value, text]) => (
-        <option key={value} value={value} selected={value === param(name)}>
-          {text}
-        </option>
-      ))}
-    </select>
+    <>
+      <p>{text}.</p>
+      <Chart
+        name={text}
+        file={`requests-by-${group}-${range}`}
+        buckets={answer.buckets.map((start) => bucketName(start, range))}
+        series={group === "outcome" ? outcomeSeries(answer) : groupSeries(answer)}
+      />
+      {answer.overflow && (
+        <p class="muted small">There are more groups than are listed; the others are counted as other.</p>
+      )}
+    </>
   );
 }
 
@@ -103,11 +115,20 @@ function Off() {
   return <p class="muted">Usage over time is switched off on this server (KEYRACK_SERIES).</p>;
 }
 
-/** `groups`: whether the person chooses what to group by. */
-export function Traffic({ title, groups = false }: { title: string; groups?: boolean }) {
-  const range = RANGES.find(([name]) => name === param("range"))?.[0] ?? "24h";
+type TrafficProps = {
+  title: string;
+  /** Whether the person chooses what to group by. */
+  groups?: boolean;
+  /** Requests of one record only. */
+  of?: Pick<Query, "tenant_id" | "key_id">;
+  /** Unless the address has another. */
+  range?: RangeName;
+};
+
+export function Traffic({ title, groups = false, of, range: usual = "24h" }: TrafficProps) {
+  const range = RANGES.find(([name]) => name === param("range"))?.[0] ?? usual;
   const group: GroupName = (groups && GROUPS.find(([name]) => name === param("by"))?.[0]) || "outcome";
-  const query: Query = { ...spanOf(range), env: env.value, group_by: group, top: TOP };
+  const query: Query = { ...spanOf(range), ...of, env: env.value, group_by: group, top: TOP };
   const read = useRead("GET /v1/usage/series", { query }, { everyMs: EVERY_MS });
   const isOff = read.answer.value.problem?.status === 404;
   return (
@@ -115,8 +136,8 @@ export function Traffic({ title, groups = false }: { title: string; groups?: boo
       title={title}
       actions={
         <div class="buttons">
-          {groups && <Choice name="by" label="Group" options={GROUPS} />}
-          <Choice name="range" label="Range" options={RANGES} />
+          {groups && <SelectFilter name="by" label="Group" options={GROUPS} />}
+          <SelectFilter name="range" label="Range" options={RANGES} chosen={range} />
         </div>
       }
     >
@@ -124,25 +145,13 @@ export function Traffic({ title, groups = false }: { title: string; groups?: boo
         <Off />
       ) : (
         <Loaded read={read}>
-          {(answer) => {
-            const text = finding(answer, range);
-            return (
-              <>
-                <p>{text}.</p>
-                <Chart
-                  name={text}
-                  file={`requests-by-${group}-${range}`}
-                  buckets={answer.buckets.map((start) => bucketName(start, range))}
-                  series={group === "outcome" ? outcomeSeries(answer) : groupSeries(answer)}
-                />
-                {answer.overflow && (
-                  <p class="panel-foot muted small">
-                    There are more groups than are listed; the others are counted as other.
-                  </p>
-                )}
-              </>
-            );
-          }}
+          {(answer) =>
+            answer.total.total.requests === 0 ? (
+              <p class="muted">{`${of ? "Not used" : "No requests"} in the ${spanWords(range)}.`}</p>
+            ) : (
+              <Requests answer={answer} range={range} group={group} />
+            )
+          }
         </Loaded>
       )}
     </Panel>

@@ -19,6 +19,7 @@ import { Traffic } from "./traffic.tsx";
 type Activity = RouteOutput<"GET /v1/usage/tenants">["data"][number];
 
 const MONTHS = 12;
+const ROWS_MAX = 200;
 const months = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
 const monthName = (day: string): string => months.format(Date.parse(day));
 
@@ -92,7 +93,8 @@ function save(rows: readonly Activity[], names: Names): void {
 
 function TenantUsage() {
   const read = useRead("GET /v1/usage/tenants", { query: { months: 1, env: env.value } });
-  const rows = (read.answer.value.data?.data ?? []).toSorted((a, b) => b.request_count - a.request_count);
+  const all = read.answer.value.data?.data ?? [];
+  const rows = all.toSorted((a, b) => b.request_count - a.request_count).slice(0, ROWS_MAX);
   const names: Names = { projects: useProjects(), tenants: useTenants(rows.map(({ tenant_id }) => tenant_id)) };
   return (
     <Panel
@@ -108,7 +110,7 @@ function TenantUsage() {
       }
     >
       <Loaded read={read}>
-        {({ has_more }) =>
+        {() =>
           rows.length === 0 ? (
             <p class="muted">No {env.value} request was admitted this month.</p>
           ) : (
@@ -119,9 +121,9 @@ function TenantUsage() {
                 rows={rows}
                 rowKey={({ tenant_id, project_id }) => `${tenant_id} ${project_id}`}
               />
-              {has_more && (
+              {all.length > rows.length && (
                 <p class="panel-foot muted small">
-                  Only the first {formatNumber(rows.length)} are shown. <code>keyrack usage tenants</code> lists all.
+                  The {formatNumber(rows.length)} with the most requests. <code>keyrack usage tenants</code> lists all.
                 </p>
               )}
             </>

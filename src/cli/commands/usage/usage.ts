@@ -3,11 +3,11 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import type { Command } from "commander";
-import { addApiCommands, buildRequest, sendRequest, type Extension, type Run } from "../api/generated.ts";
-import { download } from "../api/request.ts";
-import { requireBearer, resolveTarget } from "../api/target.ts";
-import { cell } from "../ui/format.ts";
-import { dim, fileError, minute, print, printResult, table } from "../ui/output.ts";
+import { addApiCommands, buildRequest, sendRequest, type Extension, type Run } from "../../api/generated.ts";
+import { download } from "../../api/request.ts";
+import { requireBearer, resolveTarget } from "../../api/target.ts";
+import { cell } from "../../ui/format.ts";
+import { dim, fileError, minute, print, printResult, table } from "../../ui/output.ts";
 
 type Points = {
   requests: number[];

@@ -3,16 +3,25 @@
 
 const WORDS_MAX = 16;
 const WORD_CHARS_MAX = 64;
+/** Of a term of the search index, in UTF-8: cursors contain terms. */
+const TERM_BYTES_MAX = 240;
 /** Of the normal form: enough for all words and what separates them. */
 const FORM_MAX = 2 * WORDS_MAX * (WORD_CHARS_MAX + 1);
 
-/** At most 16 words of at most 64 code points. */
+/** At most 16 words of at most 64 code points and 240 bytes. */
 export function wordsOf(text: string): string[] {
   const form = text.normalize("NFKC").slice(0, FORM_MAX).toLowerCase();
   const words: string[] = [];
   for (const [word] of form.matchAll(/[\p{L}\p{N}]+/gu)) {
-    words.push(word.length <= WORD_CHARS_MAX ? word : [...word].slice(0, WORD_CHARS_MAX).join(""));
+    words.push(word.length <= WORD_CHARS_MAX ? word : cutToTerm([...word].slice(0, WORD_CHARS_MAX).join("")));
     if (words.length === WORDS_MAX) break;
   }
   return words;
+}
+
+const encoder = new TextEncoder();
+
+/** As many whole characters as fit a term of the search index. */
+export function cutToTerm(text: string): string {
+  return text.slice(0, encoder.encodeInto(text, new Uint8Array(TERM_BYTES_MAX)).read);
 }

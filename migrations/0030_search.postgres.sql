@@ -1,0 +1,1 @@
+create index concurrently usage_journal_workspace on usage_journal (workspace_id, created_at);

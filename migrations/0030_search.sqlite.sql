@@ -1,0 +1,1 @@
+create index usage_journal_workspace on usage_journal (workspace_id, created_at);

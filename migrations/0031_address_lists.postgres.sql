@@ -1,0 +1,1 @@
+create index concurrently tenants_confined on tenants (workspace_id, id) where allowed_cidrs <> '[]';

@@ -1,0 +1,25 @@
+// How this program is called from the folder that it was started in.
+import { accessSync, constants } from "node:fs";
+import { delimiter, dirname, join, relative } from "node:path";
+import sea from "node:sea";
+
+const NAME = "keyrack";
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Its name where it is on PATH, else its path: a checkout and a downloaded binary are often not installed. */
+export function commandName({ PATH = "" }: NodeJS.ProcessEnv = process.env): string {
+  const own = sea.isSea() ? process.execPath : join(dirname(process.argv[1] ?? ""), NAME);
+  const folders = PATH.split(delimiter).filter((folder) => folder !== "");
+  if (!isExecutable(own) || folders.some((folder) => isExecutable(join(folder, NAME)))) return NAME;
+  const near = relative(process.cwd(), own);
+  if (near.startsWith("..")) return own;
+  return near.includes("/") ? near : `./${near}`;
+}

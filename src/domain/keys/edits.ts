@@ -1,0 +1,110 @@
+// Changes of an API key by its vendor.
+import { fail } from "../../kernel/errors.ts";
+import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { keyById, updateKey } from "../../store/queries/keys.ts";
+import type { ApiKeyRow } from "../../store/schema/tables.ts";
+import type { Vendor } from "../core/actor.ts";
+import { addressRuleOf, editedList, type ListInput } from "../core/address-rules.ts";
+import type { Ctx } from "../core/context.ts";
+import { requireManageable } from "../core/env-access.ts";
+import { changes } from "../core/events.ts";
+import { requireWithinMax } from "../core/key-policy.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { unknownScopes } from "../core/scope-catalogue.ts";
+import { versionGate } from "../core/version-gate.ts";
+import { viewKey, type ApiKey, type Meta } from "../core/views.ts";
+import { withWarnings, type Warned } from "../core/warnings.ts";
+import { takeKeyPlace } from "../plans/key-cap.ts";
+import { planOfKey } from "../plans/plans.ts";
+import { keyPolicyOf, requireWithinCeiling } from "../plans/resolution.ts";
+import { needsToServe, withNodeWarnings } from "../policy/needs.ts";
+import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
+import { meterCaps, reachesNodes, storedQuotas, type GivenQuotas } from "../quotas/stored.ts";
+import { dropOldTerms } from "../search/changes.ts";
+import { liveProject } from "../workspaces/projects.ts";
+import { liveTenant } from "../workspaces/tenants.ts";
+import { requireFuture, type Revoked } from "./keys.ts";
+
+export type KeyEdit = {
+  name?: string | null | undefined;
+  scopes?: string[] | undefined;
+  meta?: Meta | undefined;
+  rate_limits?: RateLimit[] | null | undefined;
+  expires_at?: number | null | undefined;
+  quotas?: GivenQuotas;
+} & ListInput;
+
+/** The key with warnings. */
+export type Edited = Revoked & { key: Warned<ApiKey> };
+
+export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Edited> {
+  requireFuture(ctx, edit.expires_at);
+  if (edit.allowed_cidrs?.length) await versionGate.assertKnownEverywhere(ctx.services, "address lists");
+  await requireQuotasKnown(ctx.services, edit.quotas);
+  const { workspace_id } = ctx.actor;
+  const edited = await mutate(ctx, { workspace_id }, async (tx) => {
+    const row = requireManageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");
+    if (row.revoked_at !== null) throw fail("revoked_not_editable");
+    if (extendsQuarantine(row, edit.expires_at)) throw fail("quarantine_not_extendable");
+    const project = await liveProject(tx, workspace_id, row.project_id);
+    const plan = await planOfKey(tx, row);
+    const { expires_at } = edit;
+    if (expires_at !== undefined && expires_at !== row.expires_at)
+      requireWithinMax(keyPolicyOf(project, plan), row.created_at, expires_at);
+    requireWithinCeiling(plan, edit.scopes ?? [], JSON.parse(row.scopes) as string[]);
+    const tenant = await liveTenant(tx, workspace_id, row.tenant_id);
+    const after = applyEdit(row, edit);
+    const now = ctx.services.clock.now();
+    if (hasExpired(row, now) && !hasExpired(after, now)) await takeKeyPlace(tx, plan, row, now);
+    const differing = changes(auditable(row), auditable(after));
+    const metaChanged = row.meta !== after.meta;
+    const needs = needsToServe(after, tenant, plan);
+    const { project_id, policy_version: version } = row;
+    if (!differing && !metaChanged) return unchanged({ key: viewKey(row), project_id, version, needs });
+    const isListed = addressRuleOf(after, tenant) !== null;
+    const uses = (isListed ? CAP.cidr : NO_CAPS) | meterCaps(after.quotas);
+    if (metaChanged || reachesNodes(differing, row.quotas, after.quotas))
+      after.policy_version = await tx.bump(project_id, { uses });
+    await updateKey.run(tx, after);
+    await dropOldTerms(tx, workspace_id, row, after);
+    const payload = { env: row.env, ...differing, ...(metaChanged && { meta: { changed: true } }) };
+    const key = withWarnings(viewKey(after), unknownScopes(project.scope_catalogue, edit.scopes ?? []));
+    return {
+      value: { key, project_id, version: after.policy_version, needs },
+      events: [{ action: "api_key.updated", target_id: id, payload }],
+    };
+  });
+  if (edit.quotas !== undefined) ctx.services.quotas.definitions.changed();
+  return { ...edited, key: await withNodeWarnings(ctx, edited.key, edited.needs) };
+}
+
+const hasExpired = ({ expires_at }: ApiKeyRow, now: number): boolean => expires_at !== null && expires_at <= now;
+
+/** Quarantine shortened the expiry; nothing may extend it again. */
+function extendsQuarantine(row: ApiKeyRow, expires_at: number | null | undefined): boolean {
+  if (row.quarantined_at === null || expires_at === undefined || row.expires_at === null) return false;
+  return expires_at === null || expires_at > row.expires_at;
+}
+
+function applyEdit(row: ApiKeyRow, edit: KeyEdit): ApiKeyRow {
+  const limits = edit.rate_limits === null ? null : JSON.stringify(edit.rate_limits);
+  const { expires_at = row.expires_at } = edit;
+  return {
+    ...row,
+    name: edit.name === undefined ? row.name : edit.name,
+    scopes: edit.scopes ? JSON.stringify(edit.scopes) : row.scopes,
+    meta: edit.meta ? JSON.stringify(edit.meta) : row.meta,
+    rate_limits: edit.rate_limits === undefined ? row.rate_limits : (limits ?? null),
+    ...editedList(row, edit),
+    quotas: edit.quotas === undefined ? row.quotas : storedQuotas(edit.quotas),
+    expires_at,
+    // Sent unchanged, an expiry that the project's policy gave stays the policy's.
+    requested_expires_at: expires_at === row.expires_at ? row.requested_expires_at : expires_at,
+  };
+}
+
+function auditable(row: ApiKeyRow) {
+  const { name, scopes, rate_limits, expires_at, allowed_cidrs, ip_mode, quotas = null } = viewKey(row);
+  return { name, scopes, rate_limits, expires_at, allowed_cidrs, ip_mode, quotas };
+}

@@ -1,0 +1,108 @@
+// The push of usage to a metering system: an event for each live tenant, project and hour, and a further one for what comes
+// late. What was sent and not accepted is sent again under the same id, after a crash too, so a receiver that deduplicates
+// by source and id counts each unit once.
+import { readFile } from "node:fs/promises";
+import { failureOf, post, type Posted } from "../../platform/post.ts";
+import { refuseHour, settlePart, unsettledHours } from "../../store/queries/metering.ts";
+import type { Services } from "../core/context.ts";
+import { record } from "../core/record.ts";
+import { unsettledParts, type Part } from "./events.ts";
+import { PartMaker } from "./parts.ts";
+import { warnOfLoss } from "./status.ts";
+
+const EVENTS_MAX = 100;
+/** The receiver will never take these events as they are. */
+const REFUSALS = [400, 413, 422];
+const TOKEN = /^[\x21-\x7e]+$/;
+
+/** The receiver cannot take anything now. */
+class NotTaken extends Error {
+  readonly retryAfterMs: number;
+  constructor(reason: string, retryAfterMs = 0) {
+    super(reason);
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** Scheduled job. Ends when everything that is due was sent, or when the receiver cannot take it. */
+export async function pushUsage(services: Services, options: { evenIfWaiting?: boolean } = {}): Promise<void> {
+  if (services.settings.meter_url === null) return;
+  await services.meter.run(() => tryToPush(services, options.evenIfWaiting ?? false));
+}
+
+async function tryToPush(services: Services, evenIfWaiting: boolean): Promise<void> {
+  const { meter, clock, log } = services;
+  await warnOfLoss(services);
+  if (clock.now() < meter.retryAt && !evenIfWaiting) return;
+  try {
+    await sendDue(services);
+  } catch (error) {
+    if (!(error instanceof NotTaken)) throw error;
+    meter.failed(clock.now(), error.message, error.retryAfterMs);
+    const retry_in_s = Math.ceil((meter.retryAt - clock.now()) / 1_000);
+    log.warn("usage was not pushed", { error: error.message, retry_in_s });
+  }
+}
+
+async function sendDue(services: Services): Promise<void> {
+  const { store, shutdown } = services;
+  const maker = new PartMaker(services);
+  while (!shutdown.signal.aborted) {
+    const rows = await unsettledHours.all(store.read, { refused: 0, limit: EVENTS_MAX });
+    if (rows.length === 0 && (await maker.makeParts()) === 0) return;
+    const parts = rows.flatMap((row) => unsettledParts(services, row)).slice(0, EVENTS_MAX);
+    if (parts.length > 0) await send(services, parts);
+  }
+}
+
+/** Halves a refused request until the events that the receiver refuses are alone. */
+async function send(services: Services, parts: readonly Part[]): Promise<void> {
+  await services.store.durable();
+  const answer = await request(services, parts);
+  if (answer.status >= 200 && answer.status < 300) return settle(services, parts);
+  if (!REFUSALS.includes(answer.status))
+    throw new NotTaken(`the receiver answered ${answer.status}`, retryAfter(services, answer));
+  const [first] = parts;
+  if (parts.length === 1 && first) return setAside(services, first, answer.status);
+  const middle = Math.ceil(parts.length / 2);
+  await send(services, parts.slice(0, middle));
+  await send(services, parts.slice(middle));
+}
+
+async function request({ settings }: Services, parts: readonly Part[]): Promise<Posted> {
+  const { meter_url, meter_token_file } = settings;
+  const body = JSON.stringify(parts.map(({ event }) => event));
+  try {
+    const authorization = meter_token_file ? { authorization: `Bearer ${await readToken(meter_token_file)}` } : {};
+    const headers = { "content-type": "application/cloudevents-batch+json", ...authorization };
+    return await post(meter_url as string, headers, body);
+  } catch (error) {
+    throw new NotTaken(failureOf(error));
+  }
+}
+
+/** Refuses what no header can hold: the error of `fetch` would repeat the token. */
+async function readToken(file: string): Promise<string> {
+  const token = (await readFile(file, "utf8")).trim();
+  if (!TOKEN.test(token)) throw new Error("KEYRACK_METER_TOKEN_FILE does not contain a token");
+  return token;
+}
+
+function retryAfter({ clock }: Services, answer: Posted): number {
+  const text = answer.retryAfter ?? "";
+  const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - clock.now();
+  return Number.isFinite(ms) ? Math.max(0, ms) : 0;
+}
+
+async function settle(services: Services, parts: readonly Part[]): Promise<void> {
+  await record(services, async (tx) => {
+    for (const { hour, group_id, part } of parts) await settlePart.run(tx, { hour, group_id, part });
+  });
+  services.meter.succeeded(services.clock.now());
+}
+
+async function setAside(services: Services, { hour, group_id, event }: Part, status: number): Promise<void> {
+  services.meter.refused++;
+  services.log.error("the metering system refused an event; see keyrack meter status", { event_id: event.id, status });
+  await record(services, (tx) => refuseHour.run(tx, { hour, group_id }));
+}

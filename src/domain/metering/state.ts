@@ -1,0 +1,56 @@
+// What this process knows of the push: when it may try again, and what went wrong. Everything that must survive is stored.
+import type { Settings } from "../../config/settings.ts";
+
+export const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const RETRY_FIRST_MS = 30_000;
+const RETRY_MAX_MS = HOUR_MS;
+/** How long before its deletion an unsent hour makes the instance degraded, unless hours are kept for a short time only. */
+const RISK_MS = 5 * DAY_MS;
+
+export class MeterState {
+  /** Events that were set aside, since the start. */
+  refused = 0;
+  retryAt = 0;
+  lastError: string | null = null;
+  lastSentAt: number | null = null;
+  /** The hour whose coming loss was logged last. */
+  warnedHour: number | null = null;
+  #failures = 0;
+  #running: Promise<void> = Promise.resolve();
+
+  /** One push at a time: the job's and the operator's wait for each other. */
+  run(work: () => Promise<void>): Promise<void> {
+    const done = this.#running.then(work);
+    this.#running = done.catch(() => {}); // reported to the caller
+    return done;
+  }
+
+  succeeded(now: number): void {
+    this.#failures = 0;
+    this.retryAt = 0;
+    this.lastError = null;
+    this.lastSentAt = now;
+  }
+
+  /** `retryAfterMs`: what the receiver asks for. */
+  failed(now: number, error: string, retryAfterMs: number): void {
+    const backOff = RETRY_FIRST_MS * 2 ** Math.min(this.#failures++, 20);
+    this.retryAt = now + Math.min(RETRY_MAX_MS, Math.max(backOff, retryAfterMs));
+    this.lastError = error;
+  }
+}
+
+/** The first hour that is not due yet. */
+export function dueBefore({ meter_settle }: Settings, now: number): number {
+  return Math.floor((now - meter_settle) / HOUR_MS);
+}
+
+/** When the sums of an hour are deleted. */
+export function lostAt({ series_hours }: Settings, hour: number): number {
+  return (hour + 1) * HOUR_MS + series_hours;
+}
+
+export function isAtRisk(settings: Settings, hour: number, now: number): boolean {
+  return lostAt(settings, hour) - now < Math.min(RISK_MS, settings.series_hours / 2);
+}

@@ -1,0 +1,32 @@
+// GET /v1/keys/{id}?include=effective: what an up-to-date node enforces for a key, and where each part comes from.
+import { keyById } from "../../store/queries/keys.ts";
+import { anyProjectById } from "../../store/queries/projects.ts";
+import { anyTenantById } from "../../store/queries/tenants.ts";
+import type { Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { requireReadable } from "../core/env-access.ts";
+import { viewKey } from "../core/views.ts";
+import { readDefinition } from "../quotas/definitions.ts";
+import { planOfKey } from "./plans.ts";
+import { resolveLimits, splitScopes } from "./resolution.ts";
+
+export async function showEffectiveKey({ services, actor }: Ctx<Vendor>, id: string) {
+  const { read } = services.store;
+  const { workspace_id } = actor;
+  const row = requireReadable(actor, await keyById.first(read, { workspace_id, id }), "key_not_found");
+  const tenant = await anyTenantById.first(read, { workspace_id, id: row.tenant_id });
+  const project = await anyProjectById.first(read, { workspace_id, id: row.project_id });
+  const plan = tenant?.plan_id ? await planOfKey(read, row) : null;
+  const key = viewKey(row);
+  const limits = resolveLimits({
+    key: row.rate_limits,
+    tenant: tenant?.rate_limits ?? null,
+    plan: plan?.rate_limits ?? null,
+    project: project?.default_rate_limits ?? "[]",
+  });
+  const { kept: scopes, dropped: dropped_scopes } = splitScopes(key.scopes, plan?.scopes ?? null);
+  const { expires_at } = key;
+  const definition = await readDefinition(read, { workspace_id, key_id: id, tenant_id: row.tenant_id, env: row.env });
+  const quotas = (definition?.metered ?? []).map(({ scope, source, quota }) => ({ id: quota.id, scope, source }));
+  return { ...key, effective: { ...limits, scopes, dropped_scopes, quotas, plan_id: plan?.id ?? null, expires_at } };
+}

@@ -1,0 +1,168 @@
+// Plans: limits, a ceiling on scopes and bounds on keys that tenants share. Changing one changes no tenant and no key: the
+// policy feed resolves them (resolution.ts), and nodes take a new snapshot.
+import { fail, failField } from "../../kernel/errors.ts";
+import type { QuotaInput } from "../../kernel/quotas/quota.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import {
+  countPlans,
+  insertPlan,
+  listPlans as listPlanRows,
+  livePlanById,
+  markPlanDeleted,
+  planOfTenant,
+  projectsWithKeys,
+  updatePlan,
+} from "../../store/queries/plans.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { PlanRow } from "../../store/schema/tables.ts";
+import type { Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { changes } from "../core/events.ts";
+import { listOf } from "../core/list.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { quotaReached } from "../core/quota.ts";
+import { versionGate } from "../core/version-gate.ts";
+import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
+import { meterCaps, meterOf, storedQuotas } from "../quotas/stored.ts";
+import { viewPlan, type Meta, type Plan } from "../core/views.ts";
+
+/** In a workspace. */
+const PLANS_MAX = 200;
+
+type PlanFields = {
+  rate_limits?: RateLimit[] | null | undefined;
+  scopes?: string[] | null | undefined;
+  max_keys?: number | null | undefined;
+  key_ttl_days?: number | null | undefined;
+  quotas?: readonly QuotaInput[] | undefined;
+  meta?: Meta | undefined;
+};
+export type NewPlan = PlanFields & { name: string; slug: string };
+export type PlanEdit = PlanFields & { name?: string | undefined; slug?: string | undefined };
+
+/** Memoized within a transaction: the jobs that share one only count the tenants of plans. */
+export async function livePlan(on: Reader, workspace_id: string, id: string): Promise<PlanRow> {
+  const row = await livePlanById.firstMemoized(on, { workspace_id, id });
+  if (!row) throw fail("plan_not_found");
+  return row;
+}
+
+/** The plan of a key's tenant. */
+export async function planOfKey(
+  on: Reader,
+  { workspace_id, tenant_id }: { workspace_id: string; tenant_id: string },
+): Promise<PlanRow | null> {
+  return (await planOfTenant.first(on, { workspace_id, tenant_id })) ?? null;
+}
+
+const slugTaken = () => failField("slug_taken", "slug", "is already in use");
+
+export async function createPlan(ctx: Ctx<Vendor>, input: NewPlan): Promise<Plan> {
+  await versionGate.assertKnownEverywhere(ctx.services, "plans");
+  await requireQuotasKnown(ctx.services, input.quotas);
+  const { workspace_id } = ctx.actor;
+  const row = newPlanRow(ctx, input);
+  return mutate(ctx, { workspace_id, onConflict: slugTaken }, async (tx) => {
+    const count = await countPlans.first(tx, { workspace_id });
+    if ((count?.n ?? 0) >= PLANS_MAX) throw quotaReached(ctx);
+    await insertPlan.run(tx, row);
+    const payload = auditable(row);
+    return { value: viewPlan(row), events: [{ action: "plan.created", target_id: row.id, payload }] };
+  });
+}
+
+function newPlanRow({ services, actor }: Ctx<Vendor>, { name, slug, ...fields }: NewPlan): PlanRow {
+  const now = services.clock.now();
+  const none = { rate_limits: null, scopes: null, max_keys: null, key_ttl_days: null, quotas: null, meta: "{}" };
+  return {
+    ...none,
+    ...columnsOf(fields),
+    id: services.newId(),
+    workspace_id: actor.workspace_id,
+    name,
+    slug,
+    tenant_count: 0,
+    created_at: now,
+    updated_at: now,
+    deleted_at: null,
+  };
+}
+
+/** The columns of the fields that are given. */
+function columnsOf({ rate_limits, scopes, max_keys, key_ttl_days, quotas, meta }: PlanFields): Partial<PlanRow> {
+  const json = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
+  return {
+    ...(rate_limits !== undefined && { rate_limits: json(rate_limits) }),
+    ...(scopes !== undefined && { scopes: json(scopes) }),
+    ...(max_keys !== undefined && { max_keys }),
+    ...(key_ttl_days !== undefined && { key_ttl_days }),
+    ...(quotas !== undefined && { quotas: storedQuotas(quotas) }),
+    ...(meta !== undefined && { meta: JSON.stringify(meta) }),
+  };
+}
+
+function auditable(row: PlanRow) {
+  const { name, slug, rate_limits, scopes, max_keys, key_ttl_days, quotas } = viewPlan(row);
+  return { name, slug, rate_limits, scopes, max_keys, key_ttl_days, quotas };
+}
+
+export async function listPlans({ services, actor }: Ctx<Vendor>) {
+  const rows = await listPlanRows.all(services.store.read, { workspace_id: actor.workspace_id });
+  return listOf(rows, PLANS_MAX, viewPlan);
+}
+
+export async function showPlan({ services, actor }: Ctx<Vendor>, id: string): Promise<Plan> {
+  return viewPlan(await livePlan(services.store.read, actor.workspace_id, id));
+}
+
+/** `projects`: those whose nodes learn of it. */
+export type PlanChange = { plan: Plan; projects: string[] };
+
+export async function editPlan(ctx: Ctx<Vendor>, id: string, edit: PlanEdit): Promise<PlanChange> {
+  await versionGate.assertKnownEverywhere(ctx.services, "plans");
+  await requireQuotasKnown(ctx.services, edit.quotas);
+  const change = await storeEdit(ctx, id, edit);
+  if (edit.quotas !== undefined) ctx.services.quotas.definitions.changed();
+  return change;
+}
+
+function storeEdit(ctx: Ctx<Vendor>, id: string, edit: PlanEdit): Promise<PlanChange> {
+  const { workspace_id } = ctx.actor;
+  const { name, slug, ...fields } = edit;
+  return mutate(ctx, { workspace_id, onConflict: slugTaken }, async (tx) => {
+    const row = await livePlan(tx, workspace_id, id);
+    const after = { ...row, name: name ?? row.name, slug: slug ?? row.slug, ...columnsOf(fields) };
+    const differing = changes(auditable(row), auditable(after));
+    const metaChanged = row.meta !== after.meta;
+    const projects = await projectsOn(tx, row);
+    if (!differing && !metaChanged) return unchanged({ plan: viewPlan(row), projects });
+    after.updated_at = ctx.services.clock.now();
+    await updatePlan.run(tx, after);
+    // One version a project however many tenants there are: each node takes a new snapshot.
+    const isOtherMeter = meterOf(row.quotas) !== meterOf(after.quotas);
+    const reachesNodes = differing && ("rate_limits" in differing || "scopes" in differing || isOtherMeter);
+    const uses = meterCaps(after.quotas);
+    if (reachesNodes) for (const project of projects) await tx.bump(project, { forgetDeltas: true, uses });
+    const payload = { ...differing, ...(metaChanged && { meta: { changed: true } }) };
+    return { value: { plan: viewPlan(after), projects }, events: [{ action: "plan.updated", target_id: id, payload }] };
+  });
+}
+
+/** The projects that may have keys of the plan's tenants. */
+async function projectsOn(tx: Tx, { workspace_id, tenant_count }: PlanRow): Promise<string[]> {
+  if (tenant_count === 0) return [];
+  return (await projectsWithKeys.all(tx, { workspace_id })).map(({ id }) => id);
+}
+
+export function deletePlan(ctx: Ctx<Vendor>, id: string) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const { name, slug, tenant_count } = await livePlan(tx, workspace_id, id);
+    if (tenant_count > 0) throw fail("plan_in_use");
+    await markPlanDeleted.run(tx, { workspace_id, id, now: ctx.services.clock.now() });
+    return {
+      value: { object: "plan" as const, id, deleted: true as const },
+      events: [{ action: "plan.deleted", target_id: id, payload: { name, slug } }],
+    };
+  });
+}

@@ -1,0 +1,265 @@
+// The units of quotas that this process has taken: fetches blocks before they are used up, gives back what is not used, and
+// everything at a clean stop. After a crash what the process held counts as spent.
+import { randomUUID } from "node:crypto";
+import { FairSet } from "../../fairness/fair-set.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import { Failure } from "../../kernel/errors.ts";
+import type { Log } from "../../platform/log.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import { putProcess } from "../../store/queries/quotas.ts";
+import type { Store } from "../../store/store.ts";
+import type { Clock } from "../core/clock.ts";
+import { record } from "../core/record.ts";
+import { Definitions, type Metered } from "./definitions.ts";
+import { Holding } from "./holding.ts";
+import { QuotaLeases } from "./leases.ts";
+import {
+  balanceKey,
+  publishHolding,
+  readBalance,
+  returnUnits,
+  takeUnits,
+  type Return,
+  type Stored,
+  type TakeRequest,
+} from "./takes.ts";
+
+export const UNUSED_MS = 10_000;
+/** A process that reports nothing for so long is dead, and its units count as spent. Every sweep renews it. */
+const ALIVE_MS = 4_500;
+const PUBLISH_EVERY_MS = 4_000;
+const RETURNED_AT_ONCE = 200;
+const STOP_MS = 3_000;
+
+export type BankOptions = {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  definitions: Ledger;
+  balances: Ledger;
+  leases: Ledger;
+};
+
+export type BankMetrics = { denied: number; taken: number; empty: number; returned: number; failed: number };
+
+export class QuotaBank {
+  readonly process_id = randomUUID();
+  readonly definitions: Definitions;
+  readonly leases: QuotaLeases;
+  readonly metrics: BankMetrics = { denied: 0, taken: 0, empty: 0, returned: 0, failed: 0 };
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #holdings = new Map<string, Holding>();
+  readonly #fair: FairSet<Holding>;
+  #publishedAt = 0;
+
+  constructor({ store, clock, log, definitions, balances, leases }: BankOptions) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#log = log;
+    this.definitions = new Definitions(definitions);
+    this.leases = new QuotaLeases(leases);
+    this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: true });
+  }
+
+  get size(): number {
+    return this.#holdings.size;
+  }
+
+  /** What this process holds of a balance, if anything. */
+  find(metered: Metered): Holding | undefined {
+    return this.#holdings.get(nameOf(metered));
+  }
+
+  open(owner: Owner, workspace_id: string, metered: Metered): Holding {
+    const now = this.#clock.now();
+    const known = this.find(metered);
+    if (known) {
+      if (known.metered !== metered) known.define(metered, now);
+      return known;
+    }
+    const holding = new Holding(metered, workspace_id, now);
+    if (this.#fair.add(owner, holding)) this.#holdings.set(nameOf(metered), holding);
+    else holding.isTransient = true;
+    return holding;
+  }
+
+  /** Takes a block, at least `units` in all; afterwards `holding.answer` knows. */
+  fetch(holding: Holding, units: number): Promise<void> {
+    holding.pending ??= this.#turn(holding, () => this.#take(holding, units));
+    return holding.pending;
+  }
+
+  /** Fetches the next block while the last quarter is being spent, so that no check waits for it. */
+  prefetch(holding: Holding): void {
+    if (holding.pending || holding.isTransient || !holding.isLow) return;
+    if (holding.quota.overage === "deny" && holding.stored?.available === 0) return;
+    this.fetch(holding, 0).catch((error) =>
+      this.#log.warn("a block of a quota was not fetched", { error: String(error) }),
+    );
+  }
+
+  /** Charges units that were admitted without asking, even beyond zero. */
+  async chargeOwed(holding: Holding, owed: number): Promise<void> {
+    while (holding.pending) await holding.pending.catch(() => {});
+    holding.pending = this.#turn(holding, async () => {
+      const { stored } = await this.#write(holding, [], (tx, request) => takeUnits(tx, { ...request, need: 0, owed }));
+      holding.know(stored, this.#clock.now());
+    });
+    await holding.pending;
+  }
+
+  /** Reads the balance without taking anything. */
+  async look(holding: Holding): Promise<void> {
+    const { metered, turns } = holding;
+    const stored = await readBalance(this.#store.read, {
+      metered,
+      process_id: this.process_id,
+      now: this.#clock.now(),
+    });
+    if (holding.turns === turns && !holding.pending) holding.know(stored, this.#clock.now());
+  }
+
+  /** Returns how many units of a lease were given back: until a minute after its end. */
+  async returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> {
+    const { units, holdings } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
+    for (const holding of holdings) {
+      const isKept = this.find(holding.metered) === holding;
+      if (!isKept || holding.shed()) await this.giveBack(holding, !isKept);
+    }
+    return units;
+  }
+
+  /** Gives back what is unused for 10 s or has ended, and reports to other processes what this one holds. */
+  async sweep(): Promise<void> {
+    const now = this.#clock.now();
+    this.leases.expire(now);
+    const publishes = this.#store.dialect === "postgres" && now - this.#publishedAt >= PUBLISH_EVERY_MS;
+    if (publishes) this.#publishedAt = now;
+    if (this.#store.dialect === "postgres" && this.#holdings.size > 0) await this.#reportAlive(now);
+    const due = [...this.#holdings.values()].filter((holding) => !holding.pending && isDue(holding, now, publishes));
+    await forSome(due, (holding) => this.#settle(holding, now));
+  }
+
+  async #reportAlive(now: number): Promise<void> {
+    const row = { process_id: this.process_id, expires_at: now + ALIVE_MS };
+    await record({ store: this.#store }, (tx) => putProcess.run(tx, row)).catch(() => {}); // the next sweep tries again
+  }
+
+  /** At a clean stop nothing is lost. */
+  async close(): Promise<void> {
+    const all = [...this.#holdings.values()];
+    this.#holdings.clear();
+    const returned = forSome(all, (holding) => this.giveBack(holding));
+    await Promise.race([returned, new Promise((resolve) => setTimeout(resolve, STOP_MS).unref())]);
+  }
+
+  /** Gives everything back that is not spent, or only what waits to be given back. */
+  async giveBack(holding: Holding, all = true): Promise<void> {
+    while (holding.pending) await holding.pending.catch(() => {});
+    const returns = holding.takeReturns(this.#clock.now(), all);
+    if (returns.length === 0) return;
+    holding.pending = this.#turn(holding, () => this.#return(holding, returns));
+    await holding.pending.catch(() => {});
+  }
+
+  async #settle(holding: Holding, now: number): Promise<void> {
+    if (holding.pending) return; // since the sweep began
+    const isUnused = now - holding.usedAt >= UNUSED_MS;
+    const returns = holding.takeReturns(now, isUnused);
+    if (returns.length > 0 || holding.isUnpublished) {
+      holding.pending = this.#turn(holding, () => this.#return(holding, returns));
+      await holding.pending.catch(() => {});
+    }
+    const isEmpty = holding.unspent === 0 && holding.held === 0 && !holding.hasReturns;
+    if (isUnused && isEmpty && !holding.pending) this.#drop(holding);
+  }
+
+  #drop(holding: Holding): void {
+    if (this.find(holding.metered) === holding) this.#holdings.delete(nameOf(holding.metered));
+    this.#fair.delete(holding);
+  }
+
+  async #displace(holding: Holding): Promise<void> {
+    if (this.find(holding.metered) === holding) this.#holdings.delete(nameOf(holding.metered));
+    holding.isTransient = true;
+    await this.giveBack(holding);
+  }
+
+  /** One transaction of a holding at a time. */
+  async #turn(holding: Holding, work: () => Promise<void>): Promise<void> {
+    holding.turns++;
+    try {
+      await work();
+    } catch (error) {
+      this.metrics.failed++;
+      throw error;
+    } finally {
+      holding.pending = null;
+    }
+  }
+
+  async #take(holding: Holding, units: number): Promise<void> {
+    const returns = holding.takeReturns(this.#clock.now(), false);
+    const need = Math.max(0, units - holding.unspent);
+    const taken = await this.#write(holding, returns, (tx, request) => takeUnits(tx, { ...request, need }));
+    holding.add(taken, this.#clock.now());
+    this.metrics[taken.parts.length > 0 ? "taken" : "empty"]++;
+  }
+
+  async #return(holding: Holding, returns: readonly Return[]): Promise<void> {
+    if (returns.length > 0) this.metrics.returned++;
+    const stored = await this.#write(holding, returns, async (_tx, _request, after) => after);
+    if (stored) holding.know(stored, this.#clock.now());
+  }
+
+  /** Gives units back and does `work` in one transaction. `after`: the balance with the units, null where there were none. */
+  async #write<T>(
+    holding: Holding,
+    returns: readonly Return[],
+    work: (tx: Tx, request: Omit<TakeRequest, "need">, after: Stored | null) => Promise<T>,
+  ): Promise<T> {
+    const { metered, workspace_id } = holding;
+    const now = this.#clock.now();
+    const request = { metered, workspace_id, process_id: this.process_id, now };
+    const owner = cellOwner(workspace_id, metered.env);
+    const write = async (tx: Tx): Promise<T> => {
+      const after = returns.length > 0 ? await returnUnits(tx, request, returns) : null;
+      const done = await work(tx, request, after);
+      await publishHolding(tx, this.#rowOf(holding, now));
+      return done;
+    };
+    try {
+      return await record({ store: this.#store }, write, { owner });
+    } catch (error) {
+      // Refused before it began. Any other error leaves open whether it was committed.
+      if (error instanceof Failure && error.failure === "share_full") holding.putBack(returns);
+      throw error;
+    }
+  }
+
+  /** Without the units of the take that is being committed: they show with the next report. */
+  #rowOf(holding: Holding, now: number) {
+    holding.isUnpublished = false;
+    const row = { ...holding.parts, period_start: holding.stored?.period.start ?? 0 };
+    return { ...balanceKey(holding.metered), process_id: this.process_id, ...row, expires_at: now + ALIVE_MS };
+  }
+}
+
+/** A few at a time: the database refuses writes of an owner that has too many waiting. */
+async function forSome(holdings: readonly Holding[], work: (holding: Holding) => Promise<void>): Promise<void> {
+  for (let at = 0; at < holdings.length; at += RETURNED_AT_ONCE)
+    await Promise.all(holdings.slice(at, at + RETURNED_AT_ONCE).map(work));
+}
+
+function isDue(holding: Holding, now: number, publishes: boolean): boolean {
+  return now - holding.usedAt >= UNUSED_MS || holding.hasReturns || (publishes && holding.isUnpublished);
+}
+
+/** Ids are UUIDs and rule ids, so the parts cannot run into each other. */
+function nameOf(metered: Metered): string {
+  const { subject_id, env, quota_id, calendar } = balanceKey(metered);
+  return `${subject_id}/${env}/${quota_id}/${calendar}`;
+}

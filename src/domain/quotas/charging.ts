@@ -1,0 +1,264 @@
+// Charges requests and leases to quotas, together with rate limits: all of them or none. Units are spent from blocks in memory
+// first and put back when a rate limit refuses, because the counters may be on Redis.
+import { randomUUID } from "node:crypto";
+import { fail } from "../../kernel/errors.ts";
+import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
+import type { Overage } from "../../kernel/quotas/quota.ts";
+import { LEASE_MAX_MS, retryAfterSeconds } from "../../kernel/ratelimit/window.ts";
+import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
+import { confinedTo, ownerOf, type SecretKeyActor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { reachesProject } from "../core/env-access.ts";
+import type { Definition } from "./definitions.ts";
+import type { Holding, Spent } from "./holding.ts";
+
+type Machine = Ctx<SecretKeyActor>;
+
+/** A request that loses its units to others this often is refused for a second. */
+const ATTEMPTS_MAX = 1_000;
+/** While another process holds the last units, it gives unused ones back within this time. */
+const OTHERS_WAIT_MS = 10_000;
+
+export type QuotaState = {
+  id: string;
+  scope: "key" | "tenant";
+  amount: number;
+  remaining: number;
+  reset_ms: number | null;
+  overage: Overage;
+  exceeded: boolean;
+};
+
+export type WithQuotas<T> = T & { limited_quota: string | null; quotas: QuotaState[] };
+
+const NO_RULES: Verdict = {
+  allowed: true,
+  limited_policy: null,
+  retry_after_seconds: null,
+  store: "memory",
+  policies: [],
+};
+const NO_LEASE: Lease = { granted: 0, lease_id: null, expires_in_ms: 0, store: "memory", policies: [] };
+
+/** Returns without a promise when all units are at hand and the counters are in process. bench: ratelimit/check */
+export function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: number): MaybePromise<WithQuotas<Verdict>> {
+  return thenMaybe(holdingsOf(ctx, request), (holdings) =>
+    thenRelease(ctx, holdings, () => {
+      if (owed > 0) return chargeOwed(ctx, holdings, owed).then(() => checkHoldings(ctx, holdings, request));
+      return checkHoldings(ctx, holdings, request);
+    }),
+  );
+}
+
+function checkHoldings(ctx: Machine, holdings: Holding[], request: CheckRequest): MaybePromise<WithQuotas<Verdict>> {
+  const { cost } = request;
+  const charged = cost === 0 ? peek(ctx, holdings) : spendAll(ctx, holdings, cost);
+  return thenMaybe(charged, (spent) => {
+    if (spent === null)
+      return thenMaybe(checkRules(ctx, { ...request, cost: 0 }), (rules) => denial(ctx, holdings, cost, rules));
+    const verdict = undoOnError(ctx, holdings, spent, () => checkRules(ctx, request));
+    return thenMaybe(verdict, (rules) => {
+      if (!rules.allowed) restoreAll(ctx, holdings, spent, cost);
+      else prefetchAll(ctx, holdings);
+      return { ...rules, limited_quota: null, quotas: statesOf(ctx, holdings) };
+    });
+  });
+}
+
+/** Afterwards, however the request ends, holdings that nothing else will use give their units back. */
+function thenRelease<T>({ services }: Machine, holdings: Holding[], work: () => MaybePromise<T>): MaybePromise<T> {
+  const release = (): void => {
+    for (const holding of holdings) if (holding.isTransient) void services.quotas.giveBack(holding);
+  };
+  let done: MaybePromise<T> | undefined;
+  try {
+    done = work();
+  } finally {
+    if (!(done instanceof Promise)) release();
+  }
+  return done instanceof Promise ? done.finally(release) : done;
+}
+
+function checkRules({ services }: Machine, request: CheckRequest): MaybePromise<Verdict> {
+  return request.limits.length === 0 ? NO_RULES : services.counters.counter.check(request);
+}
+
+export async function leaseWithQuotas(ctx: Machine, request: LeaseRequest, owed: number): Promise<WithQuotas<Lease>> {
+  const holdings = await holdingsOf(ctx, request);
+  return thenRelease(ctx, holdings, () => leaseHoldings(ctx, holdings, request, owed));
+}
+
+async function leaseHoldings(
+  ctx: Machine,
+  holdings: Holding[],
+  request: LeaseRequest,
+  owed: number,
+): Promise<WithQuotas<Lease>> {
+  if (owed > 0) await chargeOwed(ctx, holdings, owed);
+  const spent = await spendAll(ctx, holdings, 1, request.want);
+  if (spent === null) {
+    const { policies } = await checkRules(ctx, { ...request, cost: 0 });
+    const { limited_quota, quotas } = denial(ctx, holdings, 1, NO_RULES);
+    return { ...NO_LEASE, policies, limited_quota, quotas };
+  }
+  const { clock, quotas } = ctx.services;
+  const want = spent.length === 0 ? request.want : unitsOf(spent[0]!);
+  const rules = await undoOnError(ctx, holdings, spent, () => leaseRules(ctx, { ...request, want }));
+  restoreAll(ctx, holdings, spent, want - rules.granted);
+  const now = clock.now();
+  const ends = [now + rules.expires_in_ms, ...spent.flatMap((pieces) => pieces.map(({ block }) => block.end))];
+  const end = Math.min(...ends);
+  if (rules.lease_id !== null && holdings.length > 0) {
+    const charges = holdings.map((holding, i) => ({ holding, spent: spent[i]! }));
+    const { workspace_id } = request;
+    quotas.leases.put(ownerOf(ctx.actor), { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges });
+  }
+  prefetchAll(ctx, holdings);
+  const expires_in_ms = rules.granted === 0 ? 0 : Math.max(0, end - now);
+  return { ...rules, expires_in_ms, limited_quota: null, quotas: statesOf(ctx, holdings) };
+}
+
+async function leaseRules({ services }: Machine, request: LeaseRequest): Promise<Lease> {
+  if (request.limits.length > 0) return services.counters.counter.lease(request);
+  return { granted: request.want, lease_id: randomUUID(), expires_in_ms: LEASE_MAX_MS, store: "memory", policies: [] };
+}
+
+/** A key that the caller may not use has no quotas for it, as one that does not exist. */
+function holdingsOf(ctx: Machine, request: CheckRequest | LeaseRequest): MaybePromise<Holding[]> {
+  const { services, actor } = ctx;
+  const owner = ownerOf(actor);
+  const found = services.quotas.definitions.of(services.store.read, owner, request, services.clock.now());
+  return thenMaybe(found, (definition) => {
+    if (definition === null || !mayCharge(actor, definition)) return [];
+    return definition.metered.map((metered) => services.quotas.open(owner, request.workspace_id, metered));
+  });
+}
+
+function mayCharge(actor: SecretKeyActor, { env, project_id }: Definition): boolean {
+  if (confinedTo(actor) === "test" && env === "live") return false;
+  return project_id === null || reachesProject(actor, project_id);
+}
+
+async function chargeOwed({ services }: Machine, holdings: Holding[], owed: number): Promise<void> {
+  await Promise.all(holdings.map((holding) => services.quotas.chargeOwed(holding, owed)));
+}
+
+/** What was spent of each holding; null where one of them has not enough. `most`: as many as all have, at least `units`. */
+function spendAll(ctx: Machine, holdings: Holding[], units: number, most = units): MaybePromise<Spent[] | null> {
+  const spent = trySpend(holdings, units, most, ctx.services.clock.now());
+  return spent === undefined ? fetchAndSpend(ctx, holdings, units, most) : spent;
+}
+
+/** Undefined where the database must be asked first. Caution: nothing may come between the answers and the spending. */
+function trySpend(holdings: Holding[], units: number, most: number, now: number): Spent[] | null | undefined {
+  let [count, isUnknown] = [most, false];
+  for (const holding of holdings) {
+    const answer = holding.answer(units, now);
+    if (answer === "denied") return null;
+    isUnknown ||= answer === "unknown";
+    count = Math.min(count, holding.unspent);
+  }
+  return isUnknown ? undefined : holdings.map((holding) => holding.spend(count, now));
+}
+
+async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, most: number): Promise<Spent[] | null> {
+  const { quotas, clock } = ctx.services;
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const missing = holdings.filter((holding) => holding.answer(units, clock.now()) === "unknown");
+    await Promise.all(missing.map((holding) => quotas.fetch(holding, units)));
+    const spent = trySpend(holdings, units, most, clock.now());
+    if (spent !== undefined) return spent;
+  }
+  throw fail("unavailable", { retryAfterSeconds: 1 });
+}
+
+/** Nothing is charged: whether 1 unit would be admitted. */
+function peek(ctx: Machine, holdings: Holding[]): MaybePromise<Spent[] | null> {
+  const now = ctx.services.clock.now();
+  const unread = holdings.filter((holding) => holding.answer(1, now) !== "ready" && !holding.isKnown(now));
+  const verdict = (): Spent[] | null => {
+    const at = ctx.services.clock.now();
+    return holdings.some((holding) => holding.answer(1, at) === "denied") ? null : holdings.map(() => []);
+  };
+  if (unread.length === 0) return verdict();
+  return Promise.all(unread.map((holding) => ctx.services.quotas.look(holding))).then(verdict);
+}
+
+function restoreAll({ services }: Machine, holdings: Holding[], spent: Spent[], units: number): void {
+  if (units <= 0) return;
+  const now = services.clock.now();
+  for (const [i, holding] of holdings.entries()) holding.restore(spent[i]!, units, now);
+}
+
+/** The counters may fail, on Redis: then nothing is charged. */
+function undoOnError<T>(
+  ctx: Machine,
+  holdings: Holding[],
+  spent: Spent[],
+  work: () => MaybePromise<T>,
+): MaybePromise<T> {
+  const undo = (error: unknown): never => {
+    restoreAll(ctx, holdings, spent, Number.POSITIVE_INFINITY);
+    throw error;
+  };
+  try {
+    const done = work();
+    return done instanceof Promise ? done.catch(undo) : done;
+  } catch (error) {
+    return undo(error);
+  }
+}
+
+function prefetchAll({ services }: Machine, holdings: Holding[]): void {
+  for (const holding of holdings) services.quotas.prefetch(holding);
+}
+
+const unitsOf = (spent: Spent): number => spent.reduce((sum, { part }) => sum + part.units, 0);
+
+/** The refusal by a quota. `rules` is what the rate limits say of one more request. */
+function denial(ctx: Machine, holdings: Holding[], cost: number, rules: Verdict): WithQuotas<Verdict> {
+  const { quotas, clock } = ctx.services;
+  const now = clock.now();
+  const units = Math.max(1, cost);
+  quotas.metrics.denied++;
+  let [limited, longest] = [null as string | null, 0];
+  for (const holding of holdings) {
+    if (holding.answer(units, now) !== "denied") continue;
+    const wait = waitOf(holding, units, now);
+    if (limited === null || wait > longest) [limited, longest] = [holding.quota.id, wait];
+  }
+  const ruleWait = rules.allowed ? 0 : (rules.retry_after_seconds ?? Number.POSITIVE_INFINITY) * 1_000;
+  return {
+    ...rules,
+    allowed: false,
+    retry_after_seconds: retryAfterSeconds(Math.max(longest, ruleWait)),
+    limited_quota: limited,
+    quotas: statesOf(ctx, holdings),
+  };
+}
+
+/** Milliseconds until the request may be admitted; Infinity where waiting does not help. */
+function waitOf({ stored, quota, granted }: Holding, units: number, now: number): number {
+  const isTooMuch = units > quota.amount + (stored?.granted ?? 0) + granted;
+  const wait = stored === null || isTooMuch ? Number.POSITIVE_INFINITY : stored.period.end - now;
+  return stored !== null && stored.others > 0 ? Math.min(wait, OTHERS_WAIT_MS) : wait;
+}
+
+function statesOf({ services }: Machine, holdings: Holding[]): QuotaState[] {
+  const now = services.clock.now();
+  return holdings.map((holding) => {
+    const { metered, quota, stored, unspent, granted } = holding;
+    const fromAmount = (stored?.fromAmount ?? 0) - (unspent - granted);
+    const left = Math.max(0, quota.amount - fromAmount);
+    const end = stored?.period.end ?? Number.POSITIVE_INFINITY;
+    return {
+      id: quota.id,
+      scope: metered.scope,
+      amount: quota.amount,
+      remaining: left + (stored?.granted ?? 0) + granted,
+      reset_ms: end === Number.POSITIVE_INFINITY ? null : Math.max(0, end - now),
+      overage: quota.overage,
+      exceeded: fromAmount > quota.amount,
+    };
+  });
+}

@@ -1,0 +1,92 @@
+// Which quotas apply to a key: its own and those of its tenant. Read at most once in 5 s a process, and again after every change
+// that this process makes.
+import { FairSet } from "../../fairness/fair-set.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import type { Owner } from "../../fairness/owners.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
+import type { Quota } from "../../kernel/quotas/quota.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import { keyDefinition, tenantDefinition } from "../../store/queries/quotas.ts";
+import { parseQuotas } from "./stored.ts";
+
+export const DEFINITIONS_MS = 5_000;
+
+/** A quota and the balance that it is charged to: of a tenant, or of a key and all keys that rotation made of it. */
+export type Metered = {
+  readonly scope: "key" | "tenant";
+  readonly source: "key" | "tenant" | "plan";
+  readonly subject_id: string;
+  readonly env: Env;
+  readonly quota: Quota;
+};
+
+/** `project_id` is null where a tenant alone was asked for. */
+export type Definition = {
+  readonly project_id: string | null;
+  readonly env: Env;
+  readonly metered: readonly Metered[];
+};
+
+type Entry = {
+  readonly id: string;
+  readonly definition: Definition | null;
+  readonly epoch: number;
+  readonly until: number;
+};
+
+export type MeteredSubject = { workspace_id: string; key_id: string | null; tenant_id: string | null; env: Env };
+
+type TenantQuotas = { tenant_quotas: string | null; plan_quotas: string | null };
+
+/** A tenant's own quotas, else those of its plan; an empty list of its own is none. */
+function tenantMetered({ tenant_quotas, plan_quotas }: TenantQuotas, subject_id: string, env: Env): Metered[] {
+  const source = tenant_quotas === null ? "plan" : "tenant";
+  const quotas = parseQuotas(tenant_quotas ?? plan_quotas);
+  return quotas.map((quota) => ({ scope: "tenant", source, subject_id, env, quota }));
+}
+
+export async function readDefinition(on: Reader, { workspace_id, key_id, tenant_id, env }: MeteredSubject) {
+  if (key_id === null) {
+    const tenant = tenant_id === null ? undefined : await tenantDefinition.first(on, { workspace_id, id: tenant_id });
+    return tenant ? { project_id: null, env, metered: tenantMetered(tenant, tenant.id, env) } : null;
+  }
+  const row = await keyDefinition.first(on, { workspace_id, id: key_id });
+  if (!row) return null;
+  const own = parseQuotas(row.quotas).map(
+    (quota): Metered => ({ scope: "key", source: "key", subject_id: row.lineage_id ?? row.id, env: row.env, quota }),
+  );
+  return { project_id: row.project_id, env: row.env, metered: [...own, ...tenantMetered(row, row.tenant_id, row.env)] };
+}
+
+export class Definitions {
+  readonly #entries = new Map<string, Entry>();
+  readonly #fair: FairSet<Entry>;
+  #epoch = 0;
+
+  constructor(ledger: Ledger) {
+    this.#fair = new FairSet<Entry>(ledger, ({ id }) => this.#entries.delete(id), { replacesOwn: true });
+  }
+
+  /** This process changed quotas: whatever was read before is read again. */
+  changed(): void {
+    this.#epoch++;
+  }
+
+  /** Null for a key or tenant that is not in the workspace. Returns without a promise what was read lately. */
+  of(on: Reader, owner: Owner, subject: MeteredSubject, now: number): MaybePromise<Definition | null> {
+    const { workspace_id, key_id, tenant_id, env } = subject;
+    const id = `${workspace_id}/${key_id === null ? `${tenant_id}/${env}` : key_id}`;
+    const known = this.#entries.get(id);
+    if (known && known.epoch === this.#epoch && now < known.until) return known.definition;
+    const epoch = this.#epoch;
+    return thenMaybe(readDefinition(on, subject), (definition) => {
+      const entry = { id, definition, epoch, until: now + DEFINITIONS_MS };
+      const earlier = this.#entries.get(id);
+      if (earlier) this.#fair.delete(earlier);
+      if (this.#fair.add(owner, entry)) this.#entries.set(id, entry);
+      else this.#entries.delete(id);
+      return definition;
+    });
+  }
+}

@@ -1,0 +1,198 @@
+// Grants: units beside the amount of a quota. They outlive periods and rotations, and end when they expire or are voided.
+import type { Env } from "../../kernel/credentials.ts";
+import { fail, failField } from "../../kernel/errors.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { keyById } from "../../store/queries/keys.ts";
+import {
+  grantById,
+  grantByReference,
+  insertGrant,
+  listGrants as listGrantRows,
+  openGrants,
+  voidGrant as voidGrantRow,
+} from "../../store/queries/quota-grants.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import type { QuotaGrantRow } from "../../store/schema/tables.ts";
+import { projectsOf, type Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { ListCursor } from "../core/cursor.ts";
+import { requireManageable, requireReadable } from "../core/env-access.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { liveTenant } from "../workspaces/tenants.ts";
+import { balanceEnv } from "./balances.ts";
+import { readDefinition, type Metered } from "./definitions.ts";
+import type { Holding } from "./holding.ts";
+
+const OPEN_MAX = 1_000;
+
+/** Whose quota: a key's own, or a tenant's in one environment. */
+export type GrantTarget =
+  | { scope: "key"; key_id: string; quota_id: string }
+  | { scope: "tenant"; tenant_id: string; quota_id: string; env?: Env | undefined };
+
+export type NewGrant = {
+  units: number;
+  expires_at?: number | undefined;
+  reason?: string | undefined;
+  reference?: string | undefined;
+};
+
+type Found = { metered: Metered; tenant_id: string; key_id: string | null };
+
+async function findQuota(on: Reader, ctx: Ctx<Vendor>, target: GrantTarget, manages: boolean): Promise<Found> {
+  const { actor } = ctx;
+  const { workspace_id } = actor;
+  if (target.scope === "tenant") {
+    const env = balanceEnv(actor, target.env);
+    const { id: tenant_id } = await liveTenant(on, workspace_id, target.tenant_id);
+    const subject = { workspace_id, key_id: null, tenant_id, env };
+    return { metered: await requireQuota(on, subject, target), tenant_id, key_id: null };
+  }
+  const row = await keyById.first(on, { workspace_id, id: target.key_id });
+  const key = manages ? requireManageable(actor, row, "key_not_found") : requireReadable(actor, row, "key_not_found");
+  const subject = { workspace_id, key_id: key.id, tenant_id: key.tenant_id, env: key.env };
+  return { metered: await requireQuota(on, subject, target), tenant_id: key.tenant_id, key_id: key.id };
+}
+
+async function requireQuota(
+  on: Reader,
+  subject: Parameters<typeof readDefinition>[1],
+  { scope, quota_id }: GrantTarget,
+): Promise<Metered> {
+  const metered = (await readDefinition(on, subject))?.metered ?? [];
+  const found = metered.find((one) => one.scope === scope && one.quota.id === quota_id);
+  if (!found) throw fail("quota_not_found");
+  return found;
+}
+
+/** `isReplay`: the reference was used before, for as many units. */
+export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: NewGrant) {
+  const { services, actor } = ctx;
+  const { workspace_id } = actor;
+  const { reference } = input;
+  if (input.expires_at !== undefined && input.expires_at <= services.clock.now())
+    throw failField("invalid_body", "expires_at", "must be in the future");
+  const onConflict = () => fail("unavailable", { retryAfterSeconds: 1 }); // the same reference at the same moment
+  const done = await mutate(ctx, { workspace_id, onConflict }, async (tx) => {
+    const { metered, tenant_id, key_id } = await findQuota(tx, ctx, target, true);
+    const { subject_id, env, quota } = metered;
+    const to = { subject_id, env, quota_id: quota.id };
+    const known = reference === undefined ? undefined : await grantByReference.first(tx, { ...to, reference });
+    if (known && known.units !== input.units)
+      throw failField("grant_reference_used", "reference", "was used for another number of units");
+    if (known) return unchanged({ grant: viewGrant(known), isReplay: true });
+    const now = services.clock.now();
+    if ((await openGrants.all(tx, { ...to, now })).length >= OPEN_MAX) throw fail("grants_reached");
+    const { units, expires_at = null, reason = null } = input;
+    const row: QuotaGrantRow = {
+      ...to,
+      id: services.newId(),
+      workspace_id,
+      tenant_id,
+      key_id,
+      units,
+      remaining: units,
+      expires_at,
+      reason,
+      reference: reference ?? null,
+      voided_at: null,
+      created_at: now,
+    };
+    await insertGrant.run(tx, row);
+    const grant = viewGrant(row);
+    const about = key_id === null ? { tenant_id } : { key_id };
+    const payload = {
+      env,
+      quota_id: quota.id,
+      units,
+      expires_at: grant.expires_at,
+      reference: row.reference,
+      ...about,
+    };
+    const event = { action: "quota_grant.created" as const, target_id: row.id, payload };
+    return { value: { grant, isReplay: false }, events: [event] };
+  });
+  for (const holding of await holdingsOf(ctx, done.grant)) holding.forget();
+  return done;
+}
+
+/** Takes back what is left, also of what this process holds. Units that other processes hold can still be spent. */
+export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
+  const { services, actor } = ctx;
+  const { workspace_id } = actor;
+  const manageable = async (on: Reader): Promise<QuotaGrantRow> => {
+    const row = requireManageable(actor, await grantById.first(on, { workspace_id, id }), "grant_not_found");
+    await requireReach(on, ctx, row);
+    return row;
+  };
+  const found = await manageable(services.store.read);
+  for (const holding of await holdingsOf(ctx, viewGrant(found))) await services.quotas.giveBack(holding);
+  const grant = await mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await manageable(tx);
+    if (row.voided_at !== null) return unchanged(viewGrant(row));
+    const now = services.clock.now();
+    await voidGrantRow.run(tx, { workspace_id, id, now });
+    const payload = { env: row.env, remaining: row.remaining };
+    const value = viewGrant({ ...row, voided_at: now, remaining: 0 });
+    return { value, events: [{ action: "quota_grant.voided", target_id: id, payload }] };
+  });
+  for (const holding of await holdingsOf(ctx, grant)) holding.forget();
+  return grant;
+}
+
+/** To a key that is confined to projects, only grants to keys of these projects exist. */
+async function requireReach(
+  on: Reader,
+  { actor }: Ctx<Vendor>,
+  { workspace_id, key_id }: QuotaGrantRow,
+): Promise<void> {
+  if (projectsOf(actor) === null) return;
+  const key = key_id === null ? undefined : await keyById.first(on, { workspace_id, id: key_id });
+  requireReadable(actor, key, "grant_not_found");
+}
+
+/** What this process holds of the balance: it must answer by the change at once, others do within a second. */
+async function holdingsOf({ services, actor }: Ctx<Vendor>, grant: Grant): Promise<Holding[]> {
+  const { key_id, tenant_id, env, scope, quota_id } = grant;
+  const subject = { workspace_id: actor.workspace_id, key_id, tenant_id, env };
+  const metered = (await readDefinition(services.store.read, subject))?.metered ?? [];
+  const own = metered.filter((one) => one.scope === scope && one.quota.id === quota_id);
+  return own.map((one) => services.quotas.find(one)).filter((holding) => holding !== undefined);
+}
+
+export type GrantQuery = { limit: number; cursor?: string | undefined };
+
+export async function listGrants(ctx: Ctx<Vendor>, target: GrantTarget, { limit, cursor }: GrantQuery) {
+  const { services } = ctx;
+  const { metered } = await findQuota(services.store.read, ctx, target, false);
+  const { subject_id, env, quota } = metered;
+  const pages = new ListCursor(ctx, "quota_grants", { subject_id, env, quota_id: quota.id });
+  const [created_at, id] = cursor === undefined ? [] : pages.read(cursor, ["number", "string"]);
+  const after = created_at === undefined ? null : { created_at: Number(created_at), id: String(id) };
+  const rows = await listGrantRows(services.store.read, { subject_id, env, quota_id: quota.id }, after, limit + 1);
+  const data = rows.slice(0, limit);
+  const last = rows.length > limit ? data.at(-1) : undefined;
+  const next_cursor = last ? pages.write([last.created_at, last.id]) : null;
+  return { object: "list" as const, data: data.map(viewGrant), next_cursor };
+}
+
+type Grant = ReturnType<typeof viewGrant>;
+
+function viewGrant(row: QuotaGrantRow) {
+  return {
+    object: "quota_grant" as const,
+    id: row.id,
+    quota_id: row.quota_id,
+    scope: row.key_id === null ? ("tenant" as const) : ("key" as const),
+    tenant_id: row.tenant_id,
+    key_id: row.key_id,
+    env: row.env,
+    units: row.units,
+    remaining: row.remaining,
+    expires_at: row.expires_at === null ? null : formatTimestamp(row.expires_at),
+    reason: row.reason,
+    reference: row.reference,
+    voided_at: row.voided_at === null ? null : formatTimestamp(row.voided_at),
+    created_at: formatTimestamp(row.created_at),
+  };
+}

@@ -1,0 +1,197 @@
+// What this process holds of one balance: blocks of units that it has taken and spends in memory. Nothing here waits, so a
+// check that finds its units is answered without the database.
+import { addPart, blockSize, sumOf, type Part } from "../../kernel/quotas/allocation.ts";
+import type { Period } from "../../kernel/quotas/period.ts";
+import type { Quota } from "../../kernel/quotas/quota.ts";
+import type { Metered } from "./definitions.ts";
+import type { Return, Stored, Taken } from "./takes.ts";
+
+/** A denial is believed for so long, unless this process changes the balance: another process may have given units back. */
+const EXHAUSTED_MS = 1_000;
+
+/** `isOver`: its units were given back, so spent ones that come again are given back too. */
+type Block = { readonly period: Period; readonly end: number; readonly size: number; parts: Part[]; isOver: boolean };
+
+/** Units that were spent, and where they came from. */
+export type Spent = { readonly block: Block; readonly part: Part }[];
+
+export type Answer = "ready" | "denied" | "unknown";
+
+export class Holding {
+  metered: Metered;
+  readonly workspace_id: string;
+  /** Not kept beyond one request: there was no room for it. */
+  isTransient = false;
+  /** Unspent units in blocks. */
+  unspent = 0;
+  /** Units in leases of nodes, and how many of them came from grants. */
+  held = 0;
+  heldGranted = 0;
+  usedAt = 0;
+  stored: Stored | null = null;
+  /** The transaction that runs; one at a time. */
+  pending: Promise<void> | null = null;
+  /** Counts transactions, so that a read notices one in between. */
+  turns = 0;
+  /** Whether other processes do not know of the last change. */
+  isUnpublished = false;
+  #storedAt = Number.NEGATIVE_INFINITY;
+  #blocks: Block[] = [];
+  #returns: Return[] = [];
+
+  constructor(metered: Metered, workspace_id: string, now: number) {
+    this.metered = metered;
+    this.workspace_id = workspace_id;
+    this.usedAt = now;
+  }
+
+  get quota(): Quota {
+    return this.metered.quota;
+  }
+
+  /** Takes over a changed definition: units that were taken under another one are given back. */
+  define(metered: Metered, now: number): void {
+    const { amount, overage } = this.quota;
+    this.metered = metered;
+    if (metered.quota.amount === amount && metered.quota.overage === overage) return;
+    this.#giveUp(() => true);
+    this.stored = null;
+    this.usedAt = now;
+  }
+
+  /** Whether these units can be spent now; `unknown` needs the database. */
+  answer(units: number, now: number): Answer {
+    this.#closeEnded(now);
+    if (units <= this.unspent && this.stored !== null && now < this.stored.period.end) return "ready";
+    if (this.quota.overage === "report" || !this.isKnown(now)) return "unknown";
+    return this.unspent + (this.stored?.available ?? 0) < units ? "denied" : "unknown";
+  }
+
+  /** Whether what the database has was read lately enough. */
+  isKnown(now: number): boolean {
+    return this.stored !== null && now < this.stored.period.end && now - this.#storedAt < EXHAUSTED_MS;
+  }
+
+  /** The database changed otherwise, by a grant for example. */
+  forget(): void {
+    this.#storedAt = Number.NEGATIVE_INFINITY;
+  }
+
+  know(stored: Stored, now: number): void {
+    this.stored = stored;
+    this.#storedAt = now;
+  }
+
+  /** Adds the units of a take. */
+  add({ parts, end, stored }: Taken, now: number): void {
+    this.know(stored, now);
+    const size = sumOf(parts);
+    if (size === 0) return;
+    this.#blocks.push({ period: stored.period, end, size, parts, isOver: false });
+    this.unspent += size;
+    this.isUnpublished = true;
+  }
+
+  /** Only after `answer` said ready. */
+  spend(units: number, now: number): Spent {
+    const spent: Spent = [];
+    let missing = units;
+    while (missing > 0) {
+      const block = this.#blocks[0]!;
+      const part = block.parts[0]!;
+      const taken = Math.min(part.units, missing);
+      part.units -= taken;
+      missing -= taken;
+      spent.push({ block, part: { grant: part.grant, units: taken } });
+      if (part.units === 0) block.parts.shift();
+      if (block.parts.length === 0) this.#blocks.shift();
+    }
+    this.unspent -= units;
+    this.usedAt = now;
+    this.isUnpublished = true;
+    return spent;
+  }
+
+  /** Puts spent units back, the last ones first. */
+  restore(spent: Spent, units: number, now: number): void {
+    let left = units;
+    for (const { block, part } of spent.toReversed()) {
+      const given = Math.min(part.units, left);
+      if (given <= 0) continue;
+      part.units -= given;
+      left -= given;
+      this.isUnpublished = true;
+      if (block.isOver || now >= block.end) {
+        this.#returns.push({ period: block.period, parts: [{ grant: part.grant, units: given }] });
+        continue;
+      }
+      addPart(block.parts, part.grant, given);
+      if (!this.#blocks.includes(block)) this.#blocks.unshift(block);
+      this.unspent += given;
+    }
+  }
+
+  /** Whether the next block should be fetched: a quarter of the last one is left. */
+  get isLow(): boolean {
+    const last = this.#blocks.at(-1);
+    return this.unspent <= (last?.size ?? 0) / 4;
+  }
+
+  get hasReturns(): boolean {
+    return this.#returns.length > 0;
+  }
+
+  /** Unspent units that came from grants. */
+  get granted(): number {
+    return this.#blocks.reduce((sum, { parts }) => sum + sumOf(parts.filter(({ grant }) => grant !== null)), 0);
+  }
+
+  /** What is taken and not spent, with the units that wait to be given back. */
+  get parts(): { unspent: number; held: number; granted: number } {
+    const waiting = this.#returns.flatMap(({ parts }) => parts);
+    const granted = sumOf(waiting.filter(({ grant }) => grant !== null)) + this.granted + this.heldGranted;
+    return { unspent: this.unspent + sumOf(waiting), held: this.held, granted };
+  }
+
+  /**
+   * Gives up what is beyond a block: leases that come back bring more, and with the block that may be on its way a crash
+   * may cost two. True where units wait to be given back.
+   */
+  shed(): boolean {
+    const { available = 0, taken = 0 } = this.stored ?? {};
+    const { overage, amount } = this.quota;
+    const most = blockSize(overage === "report" ? Math.max(amount, taken) : available + this.unspent);
+    while (this.unspent > most) {
+      const [oldest] = this.#blocks;
+      this.#giveUp((block) => block === oldest);
+    }
+    return this.hasReturns;
+  }
+
+  /** Takes what is to be given back out of this holding: what is left of ended blocks, or of all of them. */
+  takeReturns(now: number, all: boolean): Return[] {
+    this.#closeEnded(now);
+    if (all) this.#giveUp(() => true);
+    return this.#returns.splice(0);
+  }
+
+  /** Undoes `takeReturns`: they were not given back. */
+  putBack(returns: readonly Return[]): void {
+    this.#returns.push(...returns);
+  }
+
+  #closeEnded(now: number): void {
+    for (const block of this.#blocks) if (now >= block.end) return this.#giveUp(({ end }) => now >= end);
+  }
+
+  #giveUp(isOver: (block: Block) => boolean): void {
+    for (const block of this.#blocks.filter(isOver)) {
+      this.unspent -= sumOf(block.parts);
+      this.#returns.push({ period: block.period, parts: block.parts });
+      block.parts = [];
+      block.isOver = true;
+    }
+    this.#blocks = this.#blocks.filter((block) => !block.isOver);
+    this.isUnpublished = true;
+  }
+}

@@ -1,0 +1,89 @@
+// The units of quotas that are in leases. They are spent unless they are returned: until a minute after the lease's end, because
+// a node never spends after it. A lease that does not fit is granted all the same and cannot be returned.
+import { FairSet } from "../../fairness/fair-set.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import type { Owner } from "../../fairness/owners.ts";
+import { sumOf } from "../../kernel/quotas/allocation.ts";
+import type { Holding, Spent } from "./holding.ts";
+
+const RETURNABLE_MS = 60_000;
+const NOTHING = { units: 0, holdings: [] };
+
+type Charge = { readonly holding: Holding; readonly spent: Spent };
+/** `granted`: units of the lease that came from grants. */
+type Held = Charge & { readonly granted: number };
+type Entry = {
+  readonly id: string;
+  readonly workspace_id: string;
+  readonly granted: number;
+  readonly end: number;
+  readonly charges: readonly Held[];
+  /** Its end has come: it no longer counts as held. */
+  isEnded: boolean;
+};
+
+export class QuotaLeases {
+  /** Oldest first. */
+  readonly #entries = new Map<string, Entry>();
+  readonly #fair: FairSet<Entry>;
+
+  constructor(ledger: Ledger) {
+    this.#fair = new FairSet<Entry>(ledger, (entry) => this.#forget(entry));
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  put(owner: Owner, lease: Omit<Entry, "isEnded" | "charges"> & { charges: readonly Charge[] }): void {
+    const charges = lease.charges.map(({ holding, spent }) => {
+      const fromGrants = spent.map(({ part }) => part).filter(({ grant }) => grant !== null);
+      return { holding, spent, granted: sumOf(fromGrants) };
+    });
+    const entry = { ...lease, charges, isEnded: false };
+    if (!this.#fair.add(owner, entry)) return;
+    this.#entries.set(entry.id, entry);
+    for (const { holding, granted } of charges) {
+      holding.held += entry.granted;
+      holding.heldGranted += granted;
+    }
+  }
+
+  /** Puts unused units back; returns how many, and into which holdings. */
+  return(workspace_id: string, id: string, unused: number, now: number): { units: number; holdings: Holding[] } {
+    const entry = this.#entries.get(id);
+    if (entry?.workspace_id !== workspace_id) return NOTHING;
+    this.#fair.delete(entry);
+    this.#forget(entry);
+    if (now >= entry.end + RETURNABLE_MS) return NOTHING;
+    const units = Math.max(0, Math.min(unused, entry.granted));
+    for (const { holding, spent } of entry.charges) holding.restore(spent, units, now);
+    return { units, holdings: entry.charges.map(({ holding }) => holding) };
+  }
+
+  /** Ends the leases whose time is over. They live 10 s at most, so the oldest end first, about. */
+  expire(now: number): void {
+    for (const entry of this.#entries.values()) {
+      if (now < entry.end) continue;
+      this.#end(entry);
+      if (now < entry.end + RETURNABLE_MS) continue;
+      this.#fair.delete(entry);
+      this.#entries.delete(entry.id);
+    }
+  }
+
+  #forget(entry: Entry): void {
+    this.#entries.delete(entry.id);
+    this.#end(entry);
+  }
+
+  #end(entry: Entry): void {
+    if (entry.isEnded) return;
+    entry.isEnded = true;
+    for (const { holding, granted } of entry.charges) {
+      holding.held -= entry.granted;
+      holding.heldGranted -= granted;
+      holding.isUnpublished = true;
+    }
+  }
+}

@@ -1,0 +1,212 @@
+// The transactions on a balance. The database is the store of record: units are taken from it, durably, before the first of them
+// is spent, so no crash forgets an admitted request. Caution: an error leaves open whether the transaction was committed. Units
+// that may have been taken or given back are then lost to this process, never used twice.
+import { allocate, blockSize, sumOf, type Part, type Source } from "../../kernel/quotas/allocation.ts";
+import { periodAfter, periodAt, type Period } from "../../kernel/quotas/period.ts";
+import { calendarName, type Quota } from "../../kernel/quotas/quota.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
+import { giveBackToGrant, openGrants, takeFromGrant } from "../../store/queries/quota-grants.ts";
+import {
+  balanceByKey,
+  heldByOthers,
+  insertBalance,
+  lockBalance,
+  putHolding,
+  updateBalance,
+} from "../../store/queries/quotas.ts";
+import type { BalanceKey, QuotaBalanceRow, QuotaHoldingRow } from "../../store/schema/tables.ts";
+import type { Metered } from "./definitions.ts";
+
+/** A grant can be voided, or spent through another calendar, while it is being taken from. */
+const ATTEMPTS_MAX = 10;
+
+/** The balance as the database has it after a transaction. */
+export type Stored = {
+  readonly period: Period;
+  /** Of all sources in this period, and of the amount; with what processes hold. */
+  readonly taken: number;
+  readonly fromAmount: number;
+  /** Units of grants. */
+  readonly granted: number;
+  /** Units that can still be taken. */
+  readonly available: number;
+  /** Units that other processes hold. */
+  readonly others: number;
+};
+
+export function balanceKey({ subject_id, env, quota }: Metered): BalanceKey {
+  return { subject_id, env, quota_id: quota.id, calendar: calendarName(quota) };
+}
+
+type State = { row: QuotaBalanceRow; period: Period; sources: Source[] };
+
+/** The row in the period of `now`: spent amounts of past periods do not count. */
+function inPeriod(row: QuotaBalanceRow, quota: Quota, now: number): { row: QuotaBalanceRow; period: Period } {
+  const period = periodAfter(quota, row.period_start, now);
+  return {
+    period,
+    row: period.start === row.period_start ? row : { ...row, period_start: period.start, taken: 0, from_amount: 0 },
+  };
+}
+
+async function sourcesOf(on: Reader, key: BalanceKey, quota: Quota, at: Omit<State, "sources">, now: number) {
+  const grants = await openGrants.all(on, { ...key, now });
+  const amount = { grant: null, left: Math.max(0, quota.amount - at.row.from_amount), end: at.period.end };
+  return [
+    amount,
+    ...grants.map(({ id, remaining, expires_at }): Source => {
+      return { grant: id, left: remaining, end: expires_at ?? Number.POSITIVE_INFINITY };
+    }),
+  ];
+}
+
+function storedOf({ row, period, sources }: State, others: number): Stored {
+  const sum = (some: readonly Source[]): number => some.reduce((total, { left }) => total + left, 0);
+  const granted = sum(sources.filter(({ grant }) => grant !== null));
+  return { period, taken: row.taken, fromAmount: row.from_amount, granted, available: sum(sources), others };
+}
+
+async function lockedBalance(tx: Tx, workspace_id: string, key: BalanceKey, quota: Quota, now: number) {
+  const fresh = {
+    ...key,
+    workspace_id,
+    period_start: periodAt(quota, now).start,
+    taken: 0,
+    from_amount: 0,
+    used_at: now,
+  };
+  const found = await lockBalance.first(tx, key);
+  if (found) return inPeriod(found, quota, now);
+  await insertBalance.run(tx, fresh); // another process may have been first
+  return inPeriod((await lockBalance.first(tx, key)) ?? fresh, quota, now);
+}
+
+/** Sums what others hold in the same period. On SQLite there are no other processes. */
+async function sumOthers(on: Reader, key: BalanceKey, process_id: string, period: Period, now: number) {
+  const none = { unspent: 0, held: 0, granted: 0 };
+  if (on.dialect === "sqlite") return none;
+  const rows = await heldByOthers.all(on, { ...key, process_id, now });
+  return rows
+    .filter((row) => row.period_start === period.start)
+    .reduce((sum, row) => {
+      return { unspent: sum.unspent + row.unspent, held: sum.held + row.held, granted: sum.granted + row.granted };
+    }, none);
+}
+
+export type TakeRequest = {
+  metered: Metered;
+  workspace_id: string;
+  process_id: string;
+  now: number;
+  /** Units without which nothing is taken; 0 asks for a block. */
+  need: number;
+  /** Units that were admitted without asking: exactly these are taken, even beyond zero. */
+  owed?: number;
+};
+
+export type Taken = { parts: Part[]; end: number; stored: Stored };
+
+/** Takes a block, or as many units as are needed where that is more. No parts: there are not enough. */
+export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
+  const { metered, workspace_id, process_id, now, owed = 0 } = request;
+  const { quota } = metered;
+  const key = balanceKey(metered);
+  const at = await lockedBalance(tx, workspace_id, key, quota, now);
+  for (let attempt = 1; ; attempt++) {
+    const sources = await sourcesOf(tx, key, quota, at, now);
+    const available = sources.reduce((sum, { left }) => sum + left, 0);
+    const units = owed > 0 ? owed : unitsToTake(quota, available, at.row.taken, request.need);
+    const parts = units === 0 ? [] : allocate(units, sources);
+    if (await takeFromGrants(tx, parts)) {
+      const others = units < request.need ? (await sumOthers(tx, key, process_id, at.period, now)).unspent : 0;
+      const row = { ...at.row, taken: at.row.taken + units, from_amount: at.row.from_amount + amountIn(parts) };
+      if (units > 0) await updateBalance.run(tx, { ...row, used_at: now });
+      const end = Math.min(
+        at.period.end,
+        ...sources.filter((source) => isIn(parts, source)).map((source) => source.end),
+      );
+      const left = sources.map((source) => ({ ...source, left: source.left - unitsOf(parts, source) }));
+      return { parts, end, stored: storedOf({ ...at, row, sources: left.map(notBelowZero) }, others) };
+    }
+    if (attempt === ATTEMPTS_MAX)
+      throw new Error("the grants of a quota changed during every attempt to take from them");
+  }
+}
+
+function unitsToTake(quota: Quota, available: number, taken: number, need: number): number {
+  // Without a bound the block grows with what is used, so that a busy key does not wait for every request.
+  if (quota.overage === "report") return Math.max(need, blockSize(Math.max(available, quota.amount, taken)));
+  return available < Math.max(1, need) ? 0 : Math.min(available, Math.max(need, blockSize(available)));
+}
+
+const unitsOf = (parts: readonly Part[], { grant }: Source): number =>
+  parts.find((part) => part.grant === grant)?.units ?? 0;
+const isIn = (parts: readonly Part[], source: Source): boolean => unitsOf(parts, source) > 0;
+const amountIn = (parts: readonly Part[]): number => parts.find(({ grant }) => grant === null)?.units ?? 0;
+const notBelowZero = (source: Source): Source => ({ ...source, left: Math.max(0, source.left) });
+
+/** False where a grant has fewer units by now; then none of them has lost any. */
+async function takeFromGrants(tx: Tx, parts: readonly Part[]): Promise<boolean> {
+  const taken: { id: string; units: number }[] = [];
+  for (const { grant, units } of parts) {
+    if (grant === null) continue;
+    const part = { id: grant, units };
+    if ((await takeFromGrant.run(tx, part)) > 0) {
+      taken.push(part);
+      continue;
+    }
+    for (const before of taken) await giveBackToGrant.run(tx, before);
+    return false;
+  }
+  return true;
+}
+
+/** Units of a past period are gone, except those of grants, which outlive it. */
+export type Return = { period: Period; parts: readonly Part[] };
+
+export async function returnUnits(
+  tx: Tx,
+  { metered, workspace_id, now }: Pick<TakeRequest, "metered" | "workspace_id" | "now">,
+  returns: readonly Return[],
+): Promise<Stored> {
+  const key = balanceKey(metered);
+  const at = await lockedBalance(tx, workspace_id, key, metered.quota, now);
+  const row = { ...at.row };
+  for (const { period, parts } of returns) {
+    if (period.start === at.period.start) {
+      row.taken -= sumOf(parts);
+      row.from_amount -= amountIn(parts);
+    }
+    for (const { grant, units } of parts) if (grant !== null) await giveBackToGrant.run(tx, { id: grant, units });
+  }
+  await updateBalance.run(tx, { ...row, used_at: now });
+  return storedOf({ ...at, row, sources: await sourcesOf(tx, key, metered.quota, { ...at, row }, now) }, 0);
+}
+
+/** What this process holds, for reads by the others. */
+export async function publishHolding(tx: Tx, row: QuotaHoldingRow): Promise<void> {
+  if (tx.dialect === "postgres") await putHolding.run(tx, row);
+}
+
+export type ReadBalance = Stored & { readonly held: { unspent: number; held: number; granted: number } };
+
+/** Without changing anything; `held` is what other processes hold. */
+export async function readBalance(
+  on: Reader,
+  { metered, process_id, now }: Pick<TakeRequest, "metered" | "process_id" | "now">,
+): Promise<ReadBalance> {
+  const key = balanceKey(metered);
+  const { quota } = metered;
+  const none = {
+    ...key,
+    workspace_id: "",
+    period_start: periodAt(quota, now).start,
+    taken: 0,
+    from_amount: 0,
+    used_at: now,
+  };
+  const at = inPeriod((await balanceByKey.first(on, key)) ?? none, quota, now);
+  const held = await sumOthers(on, key, process_id, at.period, now);
+  const sources = await sourcesOf(on, key, quota, at, now);
+  return { ...storedOf({ ...at, sources }, held.unspent), held };
+}

@@ -1,0 +1,39 @@
+// Terms that are written with the change itself: of tenants, and of keys that are renamed or used on another day.
+import { deleteTerm, writeTerms, type ChangedKey, type IndexedTenant } from "../../store/queries/search-terms.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { SearchTermRow } from "../../store/schema/tables.ts";
+import { dayTerm, keyTerms, kindOf, tenantTerms, termRow, usedTerm } from "./terms.ts";
+import type { Env } from "../../kernel/credentials.ts";
+
+export function indexTenant(tx: Tx, tenant: IndexedTenant): Promise<void> {
+  return writeTerms(tx, tenantTerms(tenant));
+}
+
+export async function reindexTenant(tx: Tx, before: IndexedTenant, after: IndexedTenant): Promise<void> {
+  if (before.name === after.name) return;
+  await indexTenant(tx, after);
+  await deleteOthers(tx, tenantTerms(before), tenantTerms(after));
+}
+
+/** What a key is no longer found by. Its new terms are indexed as those of every changed key. */
+export function dropOldTerms(tx: Tx, workspace_id: string, before: ChangedKey, after: ChangedKey): Promise<void> {
+  return deleteOthers(tx, keyTerms(workspace_id, before), keyTerms(workspace_id, after));
+}
+
+type UsedKey = { id: string; env: Env; created_at: number; last_used_at: number | null };
+
+/** Keys whose last use moves to another UTC day. `at`: of the use. */
+export async function moveUses(tx: Tx, workspace_id: string, uses: readonly (readonly [UsedKey, number])[]) {
+  for (const [key, at] of uses) {
+    const [before, after] = [usedTerm(key), dayTerm(at)];
+    if (after <= before) continue;
+    const kind = kindOf(key.env, "used");
+    await writeTerms(tx, [termRow(workspace_id, kind, after, key)]);
+    await deleteTerm.run(tx, termRow(workspace_id, kind, before, key));
+  }
+}
+
+async function deleteOthers(tx: Tx, before: readonly SearchTermRow[], after: readonly SearchTermRow[]): Promise<void> {
+  const kept = new Set(after.map(({ kind, term }) => `${kind} ${term}`));
+  for (const row of before) if (!kept.has(`${row.kind} ${row.term}`)) await deleteTerm.run(tx, row);
+}

@@ -1,0 +1,45 @@
+// Finds a page: reads candidates in the order of an index until the page is full, there are no more, or enough were examined.
+import { setImmediate as endOfTurn } from "node:timers/promises";
+import type { Position } from "../core/cursor.ts";
+
+/** Records that one page examines at most, and those of one read. */
+const EXAMINED_MAX = 5_000;
+export const PIECE_ROWS = 250;
+/** A search yields to the event loop after this time. */
+const TURN_MS = 4;
+
+/** A record in the order of the list. `isFound` is called once, when it is examined. */
+export type Candidate<R> = { record: R; position: Position; isFound: () => boolean };
+/** `last`: where the next piece begins; null: there is none. */
+export type Piece<R> = { candidates: Candidate<R>[]; last: Position | null };
+
+/** One order of a list. `shape`: the types of its positions. */
+export type Driver<R> = {
+  shape: readonly ("string" | "number")[];
+  read: (after: Position | null) => Promise<Piece<R>>;
+};
+
+export type Found<R> = { found: Candidate<R>[]; end: Position | null };
+
+/** Up to `limit` records, and where to continue; `end` is null when there is nothing more. */
+export async function findPage<R>({ read }: Driver<R>, limit: number, after: Position | null): Promise<Found<R>> {
+  const found: Candidate<R>[] = [];
+  let last = after;
+  for (let examined = 0; examined < EXAMINED_MAX; ) {
+    const piece = await read(last);
+    examined += Math.max(piece.candidates.length, PIECE_ROWS);
+    let turn = performance.now();
+    for (const candidate of piece.candidates) {
+      const isFound = candidate.isFound();
+      if (isFound && found.length === limit) return { found, end: found.at(-1)?.position ?? null };
+      if (isFound) found.push(candidate);
+      if (performance.now() - turn < TURN_MS) continue;
+      await endOfTurn();
+      turn = performance.now();
+    }
+    if (piece.last === null) return { found, end: null };
+    last = piece.last;
+    await endOfTurn();
+  }
+  return { found, end: last };
+}

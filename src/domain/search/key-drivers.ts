@@ -1,0 +1,148 @@
+// The orders in which keys are searched: an index of keys by state, terms of the search index, and the keys of tenants whose
+// words match. What the index leads to is compared again, because terms may be out of date.
+import { keyTexts, walkTexts, type KeyWalk, type WalkedTexts } from "../../store/queries/key-search.ts";
+import { walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import type { Position } from "../core/cursor.ts";
+import { PIECE_ROWS, type Candidate, type Driver, type Piece } from "./find.ts";
+import { firstMatch, matchesAll, termsFrom } from "./query.ts";
+import { kindsOf, ownWords, TENANT_WORD, tenantWords } from "./terms.ts";
+
+export type Walk = Omit<KeyWalk, "limit" | "after">;
+export type Keys = Driver<WalkedTexts>;
+type Accepts = (key: WalkedTexts, term: string) => boolean;
+export type Terms = { kinds: readonly string[]; from: string; below: string; direction: "asc" | "desc" };
+
+const TENANTS_AT_ONCE = 8;
+/** The position behind all keys of a tenant. */
+const NO_KEYS = -1;
+
+/** Keys in the order of a state or of their creation. */
+export function byState(read: Reader, walk: Walk, accepts: (key: WalkedTexts) => boolean): Keys {
+  return {
+    shape: ["number", "string"],
+    read: async (position) => {
+      const after = position && { at: Number(position[0]), id: String(position[1]) };
+      const keys = await walkTexts(read, { ...walk, limit: PIECE_ROWS, after });
+      const candidates = keys.map((key) => candidateOf(key, [key.at, key.id], () => accepts(key)));
+      return { candidates, last: lastOf(candidates, keys.length < PIECE_ROWS) };
+    },
+  };
+}
+
+export function byTerm(read: Reader, walk: Walk, terms: Terms, accepts: Accepts): Keys {
+  return {
+    shape: ["string", "number", "string"],
+    read: async (position) => {
+      const place = { ...terms, workspace_id: walk.workspace_id, after: position && termPosition(position) };
+      const found = await walkTerms(read, { ...place, limit: PIECE_ROWS });
+      const texts = await keyTexts(read, walk, [...new Set(found.map(({ id }) => id))]);
+      const keys = new Map(texts.map((key) => [key.id, key]));
+      const candidates = found.flatMap(({ term, newest, id }) => {
+        const key = keys.get(id);
+        return key ? [candidateOf(key, [term, newest, id], () => accepts(key, term))] : [];
+      });
+      const end = found.at(-1);
+      const isEnd = found.length < PIECE_ROWS || !end;
+      return { candidates, last: isEnd ? null : [end.term, end.newest, end.id] };
+    },
+  };
+}
+
+/** Keys with a scope. Their positions have no term: it is always the scope, which may be too long for a cursor. */
+export function byScope(read: Reader, walk: Walk, scope: string, accepts: (key: WalkedTexts) => boolean): Keys {
+  const terms = { kinds: kindsOf(walk.env, "scope"), from: scope, below: `${scope}\u0001`, direction: "asc" } as const;
+  const keys = byTerm(read, walk, terms, (key, term) => term === scope && accepts(key));
+  const withoutTerm = ([, ...place]: Position): Position => place;
+  return {
+    shape: keys.shape.slice(1),
+    read: async (position) => {
+      const { candidates, last } = await keys.read(position && [scope, ...position]);
+      const placed = candidates.map((each) => ({ ...each, position: withoutTerm(each.position) }));
+      // A later term means that there is no more of this one.
+      return { candidates: placed, last: last?.[0] === scope ? withoutTerm(last) : null };
+    },
+  };
+}
+
+/** Keys that match by their own texts first, then those that match by their tenant. A key appears once, at its first match. */
+export function byWords(read: Reader, walk: Walk, words: readonly string[], lead: string, accepts: Accepts): Keys {
+  const isMatch = (key: WalkedTexts, term: string): boolean =>
+    matchesAll(words, [...ownWords(key), ...wordsOfTenant(key)]) && accepts(key, term);
+  const terms = { kinds: kindsOf(walk.env, "word"), ...termsFrom(lead), direction: "asc" } as const;
+  const own = byTerm(read, walk, terms, (key, term) => firstMatch(ownWords(key), lead) === term && isMatch(key, term));
+  const ofTenants = byTenants(read, walk, lead, (key, term) => {
+    const isOwn = firstMatch(ownWords(key), lead) !== undefined;
+    return !isOwn && firstMatch(wordsOfTenant(key), lead) === term && isMatch(key, term);
+  });
+  return inTurn(own, ofTenants);
+}
+
+function wordsOfTenant({ external_id, tenant_name }: WalkedTexts): string[] {
+  return tenantWords({ external_id, name: tenant_name });
+}
+
+/** The keys of tenants that match, tenant by tenant, newest first. */
+function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Keys {
+  const keysOf = ({ term, newest, id }: TermPosition, after: KeyWalk["after"]) =>
+    walkTexts(read, {
+      ...walk,
+      tenant_id: id,
+      byTenant: true,
+      isConfined: !walk.byTenant,
+      limit: PIECE_ROWS,
+      after,
+    }).then((keys) =>
+      keys.map((key) => candidateOf(key, [term, newest, id, key.at, key.id], () => accepts(key, term))),
+    );
+  return {
+    shape: ["string", "number", "string", "number", "string"],
+    read: async (position) => {
+      const tenant = position && termPosition(position);
+      const [at, id] = [Number(position?.[3] ?? NO_KEYS), String(position?.[4] ?? "")];
+      const rest = tenant && at !== NO_KEYS ? await keysOf(tenant, { at, id }) : [];
+      if (rest.length === PIECE_ROWS) return { candidates: rest, last: lastOf(rest, false) };
+      const terms = { workspace_id: walk.workspace_id, kinds: [TENANT_WORD], ...termsFrom(lead) };
+      const place = { ...terms, direction: "asc", after: tenant, limit: TENANTS_AT_ONCE } as const;
+      const tenants = await walkTerms(read, place);
+      const lists = await Promise.all(tenants.map((each) => keysOf(each, null)));
+      const full = lists.findIndex((list) => list.length === PIECE_ROWS);
+      const candidates = [...rest, ...lists.slice(0, full < 0 ? undefined : full + 1).flat()];
+      if (full >= 0) return { candidates, last: lastOf(candidates, false) };
+      const end = tenants.at(-1);
+      const isEnd = tenants.length < TENANTS_AT_ONCE || !end;
+      return { candidates, last: isEnd ? null : [end.term, end.newest, end.id, NO_KEYS, ""] };
+    },
+  };
+}
+
+/** All of the first driver, then all of the second. Positions begin with the number of the driver. */
+function inTurn(first: Keys, second: Keys): Keys {
+  const pad = (turn: number, position: Position): Position =>
+    turn === 0 ? [turn, ...position, NO_KEYS, ""] : [turn, ...position];
+  const numbered = (turn: number, { candidates, last }: Piece<WalkedTexts>): Piece<WalkedTexts> => ({
+    candidates: candidates.map((each) => ({ ...each, position: pad(turn, each.position) })),
+    last: last && pad(turn, last),
+  });
+  return {
+    shape: ["number", ...second.shape],
+    read: async (position) => {
+      const [turn = 0, ...place] = position ?? [];
+      if (turn !== 0) return numbered(1, await second.read(place[0] === "" ? null : place));
+      const piece = numbered(0, await first.read(position ? place.slice(0, first.shape.length) : null));
+      return piece.last ? piece : { ...piece, last: [1, "", 0, "", NO_KEYS, ""] };
+    },
+  };
+}
+
+function termPosition([term, newest, id]: Position): TermPosition {
+  return { term: String(term), newest: Number(newest), id: String(id) };
+}
+
+function candidateOf(record: WalkedTexts, position: Position, accepts: () => boolean): Candidate<WalkedTexts> {
+  return { record, position, isFound: () => record.belongs === 1 && accepts() };
+}
+
+function lastOf(candidates: readonly Candidate<WalkedTexts>[], isEnd: boolean): Position | null {
+  return isEnd ? null : (candidates.at(-1)?.position ?? null);
+}

@@ -1,0 +1,184 @@
+// Finding keys: by state, by the words of a search, by scope and by last use. A page examines a bounded number of keys in the
+// order of an index: it may be short, or empty, although there is more.
+import { setImmediate as endOfTurn } from "node:timers/promises";
+import type { Env } from "../../kernel/credentials.ts";
+import { failField } from "../../kernel/errors.ts";
+import {
+  countInSet,
+  KEY_STATES,
+  keysByIds,
+  keyTexts,
+  runningCascade,
+  walkKeys,
+  type KeySet,
+  type KeyState,
+  type Walked,
+  type WalkedTexts,
+} from "../../store/queries/key-search.ts";
+import type { WalkPosition } from "../../store/queries/page.ts";
+import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { ListCursor } from "../core/cursor.ts";
+import { visibleEnv } from "../core/env-access.ts";
+import { cutListOf } from "../core/list.ts";
+import { viewKey, type ApiKey } from "../core/views.ts";
+import { findPage, PIECE_ROWS } from "./find.ts";
+import { requireIndexed } from "./search-index.ts";
+import { byScope, byState, byTerm, byWords, type Keys, type Walk } from "./key-drivers.ts";
+import { parseSearch, termsFrom, type SearchText } from "./query.ts";
+import { dayTerm, kindsOf, nameTerm, prefixWords, usedTerm } from "./terms.ts";
+
+const DAY_MS = 86_400_000;
+export const EXPIRING_DAYS = 7;
+const IDLE_DAYS = 30;
+const LAST_DAY = "99999";
+
+export const SEARCH_STATES = KEY_STATES;
+export const KEY_SORTS = ["created_at", "name", "expires_at", "last_used_at"] as const;
+
+export type KeySearch = {
+  q?: string | undefined;
+  state?: KeyState | undefined;
+  scope?: string | undefined;
+  unused_days?: number | undefined;
+  within_days?: number | undefined;
+  sort?: (typeof KEY_SORTS)[number] | undefined;
+  project_id?: string | undefined;
+  tenant_id?: string | undefined;
+  env?: Env | undefined;
+  include_revoked: boolean;
+  include?: string | undefined;
+  limit: number;
+  cursor?: string | undefined;
+};
+
+export type KeyPage = { object: "list"; data: ApiKey[]; next_cursor: string | null };
+
+export async function searchKeys(ctx: Ctx<Vendor>, search: KeySearch): Promise<KeyPage> {
+  requireCombinable(search);
+  const { services, actor } = ctx;
+  const { read } = services.store;
+  const { limit, cursor, ...filters } = search;
+  const pages = new ListCursor(ctx, "keys", filters);
+  const driver = await driverOf(ctx, search, await walkOf(ctx, search));
+  const after = cursor === undefined ? null : pages.read(cursor, driver?.shape ?? ["number", "string"]);
+  const { found, end } = driver ? await findPage(driver, limit, after) : { found: [], end: null };
+  const positions = new Map(found.map(({ record, position }) => [record.id, position]));
+  const rows = new Map((await keysByIds(read, actor.workspace_id, [...positions.keys()])).map((row) => [row.id, row]));
+  const inOrder = found.flatMap(({ record }) => rows.get(record.id) ?? []);
+  const { data, has_more } = cutListOf(services, inOrder, limit, viewKey);
+  const last = has_more ? (positions.get(data.at(-1)?.id ?? "") ?? null) : end;
+  return { object: "list", data, next_cursor: last ? pages.write(last) : null };
+}
+
+function requireCombinable({ q, state, sort, within_days, include_revoked }: KeySearch): void {
+  if (within_days !== undefined && state !== "expiring")
+    throw failField("invalid_query", "within_days", "needs state=expiring");
+  if (sort !== undefined && (q !== undefined || state !== undefined))
+    throw failField("invalid_query", "sort", "cannot be combined with q or state");
+  if (sort === "expires_at" && include_revoked)
+    throw failField("invalid_query", "include_revoked", "cannot be combined with sort=expires_at");
+}
+
+function setOf({ state, sort, unused_days, include_revoked }: KeySearch): KeySet {
+  if (state) return state;
+  if (sort === "expires_at") return "dated";
+  return include_revoked && unused_days === undefined ? "all" : "unrevoked";
+}
+
+/** All of a walk but its place. */
+async function walkOf({ services, actor }: Ctx<Vendor>, search: KeySearch): Promise<Walk> {
+  const { workspace_id } = actor;
+  const now = services.clock.now();
+  const unused_days = search.unused_days ?? (search.state === "idle" ? IDLE_DAYS : null);
+  return {
+    workspace_id,
+    projects: projectsOf(actor),
+    project_id: search.project_id,
+    tenant_id: search.tenant_id,
+    env: visibleEnv(actor, search.env),
+    set: setOf(search),
+    now,
+    until: now + (search.within_days ?? EXPIRING_DAYS) * DAY_MS,
+    usedBefore: unused_days === null ? null : now - unused_days * DAY_MS,
+    isDeleting: (await runningCascade.first(services.store.read, { workspace_id })) !== undefined,
+    byTenant: confinedTo(actor) === null,
+  };
+}
+
+/** The order of the list; undefined: it is empty. */
+async function driverOf({ services, actor }: Ctx<Vendor>, search: KeySearch, walk: Walk): Promise<Keys | undefined> {
+  const { read } = services.store;
+  const { q, scope, sort, state } = search;
+  const hasScope = ({ scopes }: WalkedTexts): boolean =>
+    scope === undefined || (JSON.parse(scopes) as string[]).includes(scope);
+  const text = q === undefined ? undefined : parseSearch(q);
+  const isIdle = walk.usedBefore !== null && (state === undefined || state === "idle") && sort === undefined;
+  const isIndexed = text !== undefined || isIdle || sort === "name" || sort === "last_used_at" || scope !== undefined;
+  if (isIndexed) await requireIndexed(services, actor.workspace_id);
+  if (text) return searchDriver(read, walk, text, hasScope);
+  if (sort === "name") {
+    const terms = { kinds: kindsOf(walk.env, "name"), ...termsFrom(""), direction: "asc" } as const;
+    return byTerm(read, walk, terms, (key, term) => key.name !== null && nameTerm(key.name) === term && hasScope(key));
+  }
+  if (sort === "last_used_at" || isIdle) {
+    const below = isIdle ? dayTerm((walk.usedBefore as number) + DAY_MS) : LAST_DAY;
+    const terms = { kinds: kindsOf(walk.env, "used"), from: "", below, direction: isIdle ? "asc" : "desc" } as const;
+    return byTerm(read, walk, terms, (key, term) => usedTerm(key) === term && hasScope(key));
+  }
+  if (scope !== undefined && state === undefined && sort === undefined) return byScope(read, walk, scope, hasScope);
+  return byState(read, walk, hasScope);
+}
+
+type Reads = Parameters<typeof byState>[0];
+
+async function searchDriver(
+  read: Reads,
+  walk: Walk,
+  text: SearchText,
+  accepts: (key: WalkedTexts) => boolean,
+): Promise<Keys | undefined> {
+  if (text.kind === "words") return byWords(read, walk, text.words, text.lead, accepts);
+  if (text.kind === "id") {
+    const [key] = await keyTexts(read, walk, [text.id]);
+    const isFound = key !== undefined && key.belongs === 1 && accepts(key);
+    if (key) return isFound ? justOne(key) : undefined;
+    if (walk.tenant_id !== undefined && walk.tenant_id !== text.id) return undefined;
+    return byState(read, { ...walk, tenant_id: text.id }, accepts);
+  }
+  if (walk.env !== undefined && walk.env !== text.env) return undefined;
+  const own = { ...walk, env: text.env };
+  const hasPrefix = (key: WalkedTexts): boolean => key.display_prefix.startsWith(text.text) && accepts(key);
+  if (text.word === undefined) return byState(read, own, hasPrefix);
+  const terms = { kinds: kindsOf(text.env, "word"), ...termsFrom(text.word), direction: "asc" } as const;
+  // The six characters may contain - or _ and so be several words: a key is listed at the first of them only.
+  return byTerm(read, own, terms, (key, term) => prefixWords(key)[0] === term && hasPrefix(key));
+}
+
+function justOne(key: WalkedTexts): Keys {
+  const candidate = { record: key, position: [key.at, key.id], isFound: () => true };
+  return { shape: ["number", "string"], read: async () => ({ candidates: [candidate], last: null }) };
+}
+
+/**
+ * Counts the keys of a state, up to `max`. Where the first rows of its index are not enough, because many are expired, disabled
+ * or of other projects, another thread counts.
+ */
+export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max: number): Promise<number> {
+  const { services, actor } = ctx;
+  const { store, series } = services;
+  const walk = await walkOf(ctx, { env, state, include_revoked: false, limit: max });
+  let count = 0;
+  for (let examined = 0, after: WalkPosition | null = null; examined < max; examined += PIECE_ROWS) {
+    const piece: Walked[] = await walkKeys(store.read, { ...walk, limit: PIECE_ROWS, after });
+    count += piece.filter(({ belongs }) => belongs === 1).length;
+    if (piece.length < PIECE_ROWS) return count;
+    after = piece.at(-1) ?? null;
+    await endOfTurn();
+  }
+  if (count >= max) return max;
+  const query = countInSet(store.read, walk, max);
+  const [counted] = await series.read(actor.workspace_id, () => store.readAside<{ n: number }>(query));
+  await store.durable();
+  return counted?.n ?? 0;
+}

@@ -1,0 +1,54 @@
+// The text of a search: words, the start of a display prefix, or an id.
+import { ENVS, type Env } from "../../kernel/credentials.ts";
+import { fail, failField } from "../../kernel/errors.ts";
+import { parseUuid } from "../../kernel/ids.ts";
+import { wordsOf } from "../core/words.ts";
+
+const WORDS_MAX = 5;
+/**
+ * A whole API key, or the same of any other credential, anywhere in a text; at its start, and with our own prefix, also a display
+ * prefix with more than six characters behind it.
+ */
+const SECRET_TEXT =
+  /(^[a-z][a-z0-9]*_(live|test)|kr(sk)?_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{7}|[a-z][a-z0-9]+_(live|test)_[\w-]{40}|[0-9a-f]{12}\.[\w-]{32}/;
+const DISPLAY_PREFIX = /^[a-z][a-z0-9]*_(live|test)_(.*)$/s;
+/** Behind every term that begins with the text before it. */
+const LAST_CHARACTER = "\u{10ffff}";
+
+export type SearchText =
+  | { kind: "id"; id: string }
+  | { kind: "prefix"; text: string; env: Env; word: string | undefined }
+  /** `lead`: the word that the index is asked for. */
+  | { kind: "words"; words: string[]; lead: string };
+
+/** Most of a key is refused like all of it: queries end up in the logs of proxies. */
+export function parseSearch(q: string): SearchText {
+  if (SECRET_TEXT.test(q))
+    throw fail("credential_in_query", { details: [{ path: "q", message: "contains a whole key" }] });
+  const id = parseUuid(q);
+  if (id) return { kind: "id", id };
+  const prefix = DISPLAY_PREFIX.exec(q);
+  if (prefix) {
+    const env = ENVS.find((each) => each === prefix[1]) as Env;
+    return { kind: "prefix", text: q, env, word: wordsOf(prefix[2] ?? "")[0] };
+  }
+  const words = wordsOf(q).slice(0, WORDS_MAX);
+  // The longest has the fewest matches, most of the time.
+  const [lead] = words.toSorted((a, b) => b.length - a.length);
+  if (lead === undefined) throw failField("invalid_query", "q", "must have a letter or a digit");
+  return { kind: "words", words, lead };
+}
+
+/** The terms that begin with a text. */
+export function termsFrom(word: string): { from: string; below: string } {
+  return { from: word, below: word + LAST_CHARACTER };
+}
+
+/** The first of the words that begin with `lead`, by which a record is listed once; undefined if none does. */
+export function firstMatch(words: readonly string[], lead: string): string | undefined {
+  return words.filter((word) => word.startsWith(lead)).toSorted((a, b) => (a < b ? -1 : 1))[0];
+}
+
+export function matchesAll(words: readonly string[], candidates: readonly string[]): boolean {
+  return words.every((word) => candidates.some((candidate) => candidate.startsWith(word)));
+}

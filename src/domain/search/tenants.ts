@@ -1,0 +1,108 @@
+// Finding tenants: by the words of a search, by plan, or those that are suspended. Bounded as a search of keys.
+import { tenantsByIds, walkTenants, type TenantOrder } from "../../store/queries/tenant-search.ts";
+import { walkTerms } from "../../store/queries/search-terms.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import type { TenantRow } from "../../store/schema/tables.ts";
+import type { Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { ListCursor } from "../core/cursor.ts";
+import { cutListOf } from "../core/list.ts";
+import { viewTenant } from "../core/views.ts";
+import { findPage, PIECE_ROWS, type Driver } from "./find.ts";
+import { requireIndexed } from "./search-index.ts";
+import { firstMatch, matchesAll, parseSearch, termsFrom } from "./query.ts";
+import { TENANT_WORD, tenantWords } from "./terms.ts";
+
+export const TENANT_STATES = ["suspended"] as const;
+
+export type TenantSearch = {
+  q?: string | undefined;
+  plan_id?: string | undefined;
+  state?: (typeof TENANT_STATES)[number] | undefined;
+  limit: number;
+  cursor?: string | undefined;
+};
+
+export async function searchTenants(ctx: Ctx<Vendor>, search: TenantSearch) {
+  const { services, actor } = ctx;
+  const { limit, cursor, ...filters } = search;
+  const { read } = services.store;
+  const { workspace_id } = actor;
+  const accepts = ({ deleted_at, plan_id, suspended_at }: TenantRow): boolean =>
+    deleted_at === null &&
+    (search.plan_id === undefined || plan_id === search.plan_id) &&
+    (search.state === undefined || suspended_at !== null);
+  if (search.q !== undefined) await requireIndexed(services, workspace_id);
+  const driver = await driverOf(read, workspace_id, search, accepts);
+  const pages = new ListCursor(ctx, "tenants", filters);
+  const after = cursor === undefined ? null : pages.read(cursor, driver.shape);
+  const { found, end } = await findPage(driver, limit, after);
+  const positions = new Map(found.map(({ record, position }) => [record.id, position]));
+  const rows = found.map(({ record }) => record);
+  const { data, has_more } = cutListOf(services, rows, limit, viewTenant);
+  const last = has_more ? (positions.get(data.at(-1)?.id ?? "") ?? null) : end;
+  return { object: "list" as const, data, next_cursor: last ? pages.write(last) : null };
+}
+
+type Accepts = (tenant: TenantRow) => boolean;
+
+async function driverOf(read: Reader, workspace_id: string, search: TenantSearch, accepts: Accepts) {
+  const text = search.q === undefined ? undefined : parseSearch(search.q);
+  if (text?.kind === "words") return byWords(read, workspace_id, text, accepts);
+  if (text) return byIds(await tenantsByIds(read, workspace_id, text.kind === "id" ? [text.id] : []), accepts);
+  return byOrder(read, workspace_id, orderOf(search), accepts);
+}
+
+function orderOf({ plan_id, state }: TenantSearch): TenantOrder {
+  if (plan_id !== undefined) return { by: "plan", plan_id };
+  return { by: state === "suspended" ? "suspended" : "created" };
+}
+
+function byOrder(read: Reader, workspace_id: string, order: TenantOrder, accepts: Accepts): Driver<TenantRow> {
+  return {
+    shape: ["number", "string"],
+    read: async (position) => {
+      const after = position && { created_at: Number(position[0]), id: String(position[1]) };
+      const rows = await walkTenants(read, { workspace_id, order, after, limit: PIECE_ROWS });
+      const candidates = rows.map((record) => {
+        return { record, position: [record.created_at, record.id], isFound: () => accepts(record) };
+      });
+      return { candidates, last: rows.length < PIECE_ROWS ? null : (candidates.at(-1)?.position ?? null) };
+    },
+  };
+}
+
+function byIds(rows: readonly TenantRow[], accepts: Accepts): Driver<TenantRow> {
+  const candidates = rows.map((record) => ({ record, position: [0, record.id], isFound: () => accepts(record) }));
+  return { shape: ["number", "string"], read: async () => ({ candidates, last: null }) };
+}
+
+function byWords(
+  read: Reader,
+  workspace_id: string,
+  { words, lead }: { words: readonly string[]; lead: string },
+  accepts: Accepts,
+): Driver<TenantRow> {
+  return {
+    shape: ["string", "number", "string"],
+    read: async (position) => {
+      const [term = "", newest = 0, id = ""] = position ?? [];
+      const after = position && { term: String(term), newest: Number(newest), id: String(id) };
+      const terms = { workspace_id, kinds: [TENANT_WORD], ...termsFrom(lead), direction: "asc" } as const;
+      const found = await walkTerms(read, { ...terms, after, limit: PIECE_ROWS });
+      const ids = [...new Set(found.map((each) => each.id))];
+      const rows = new Map((await tenantsByIds(read, workspace_id, ids)).map((row) => [row.id, row]));
+      const candidates = found.flatMap((each) => {
+        const record = rows.get(each.id);
+        if (!record) return [];
+        const isFound = (): boolean => {
+          const own = tenantWords(record);
+          return firstMatch(own, lead) === each.term && matchesAll(words, own) && accepts(record);
+        };
+        return [{ record, position: [each.term, each.newest, each.id], isFound }];
+      });
+      const end = found.at(-1);
+      return { candidates, last: found.length < PIECE_ROWS || !end ? null : [end.term, end.newest, end.id] };
+    },
+  };
+}

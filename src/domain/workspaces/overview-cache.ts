@@ -1,0 +1,48 @@
+// The figures of workspaces, kept for a moment: every open dashboard asks for them again and again.
+import { FairSet } from "../../fairness/fair-set.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import { cellOwner } from "../../fairness/owners.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import type { Clock } from "../core/clock.ts";
+
+export type Overview = {
+  object: "overview";
+  env: Env;
+  generated_at: string;
+  keys: { active: number; expiring: number; idle: number; quarantined: number };
+  tenants: number;
+  projects: number;
+  nodes: { live: number; current: number };
+  first_verified_at: string | null;
+  audit: { head_seq: number; head_hash: string };
+};
+
+const KEPT_MS = 2_000;
+
+export class OverviewCache {
+  readonly #clock: Clock;
+  readonly #kept = new Map<string, { until: number; overview: Promise<Overview> }>();
+  readonly #owned: FairSet<string>;
+
+  constructor(clock: Clock, ledger: Ledger) {
+    this.#clock = clock;
+    this.#owned = new FairSet(ledger, (key) => this.#kept.delete(key));
+  }
+
+  /** Callers at the same time share one computation. One that failed is not kept. */
+  get(workspace_id: string, env: Env, compute: () => Promise<Overview>): Promise<Overview> {
+    const owner = cellOwner(workspace_id, env);
+    const kept = this.#kept.get(owner.id);
+    if (kept && this.#clock.now() < kept.until) return kept.overview;
+    const overview = compute();
+    if (!kept && !this.#owned.add(owner, owner.id)) return overview;
+    this.#kept.set(owner.id, { until: this.#clock.now() + KEPT_MS, overview });
+    overview.catch(() => this.#forget(owner.id));
+    return overview;
+  }
+
+  #forget(key: string): void {
+    this.#owned.delete(key);
+    this.#kept.delete(key);
+  }
+}

@@ -1,0 +1,104 @@
+// Networks in CIDR notation, in one canonical form (RFC 5952, always with the number of bits): what is stored, sent to nodes and
+// compared is the same text. The server, the library and the gateway read networks with this file only.
+
+import { ADDRESS, type Family, IPV4, IPV6, isMapped, NOT_AN_ADDRESS, readAddress, readBareAddress } from "./address.ts";
+
+export const CIDRS_MAX = 50;
+export const CIDR_CHARS_MAX = 64;
+
+/** Of a list of networks: `report` admits from everywhere, and reports requests from elsewhere. */
+export const IP_MODES = ["enforce", "report"] as const;
+export type IpMode = (typeof IP_MODES)[number];
+
+/** Four words; those of an IPv4 network after the first are 0. */
+export type Cidr = { family: Family; words: readonly number[]; bits: number };
+
+const MAPPED_BITS = 96;
+const BITS = /^(?:0|[1-9]\d{0,2})$/;
+const WIDTH = { [IPV4]: 32, [IPV6]: 128 };
+const FORM = "must be an IPv4 or IPv6 address or network, such as 203.0.113.0/24 or 2001:db8::/32";
+
+/** The network, or what is wrong with the text. */
+export function parseCidr(text: string): Cidr | string {
+  if (text.length > CIDR_CHARS_MAX) return `must have at most ${CIDR_CHARS_MAX} characters`;
+  const [address = "", suffix, more] = text.split("/");
+  const family = readBareAddress(address);
+  if (family === NOT_AN_ADDRESS || more !== undefined) return FORM;
+  const words = family === IPV4 ? [ADDRESS[0] as number, 0, 0, 0] : [...ADDRESS];
+  const bits = suffix === undefined ? WIDTH[family] : BITS.test(suffix) ? Number(suffix) : -1;
+  if (bits < 0 || bits > WIDTH[family]) return `must have 0 to ${WIDTH[family]} bits`;
+  if (words.some((word, i) => (word & ~maskOfWord(bits, i)) !== 0))
+    return "has bits set beyond its mask: give the first address of the network";
+  if (family === IPV4 || !isMapped(words)) return { family, words, bits };
+  if (bits < MAPPED_BITS) return `must have at least ${MAPPED_BITS} bits, because it maps IPv4 addresses`;
+  return { family: IPV4, words: [words[3] as number, 0, 0, 0], bits: bits - MAPPED_BITS };
+}
+
+/** The mask of the word with this index, for a network of `bits` bits. */
+export function maskOfWord(bits: number, index: number): number {
+  const within = bits - 32 * index;
+  return within >= 32 ? -1 : within <= 0 ? 0 : -1 << (32 - within);
+}
+
+export function formatCidr({ family, words, bits }: Cidr): string {
+  return `${family === IPV4 ? formatIpv4(words[0] as number) : formatIpv6(words)}/${bits}`;
+}
+
+/** The canonical form of networks that are known to be valid. */
+export function canonicalCidrs(list: readonly string[]): string[] {
+  return list.map((text) => {
+    const cidr = parseCidr(text);
+    if (typeof cidr === "string") throw new TypeError(`a network ${cidr}`);
+    return formatCidr(cidr);
+  });
+}
+
+export type CidrProblem = { index: number; message: string };
+
+/** What is wrong with the entries of a list, repetitions included. */
+export function cidrProblems(list: readonly string[]): CidrProblem[] {
+  const seen = new Set<string>();
+  return list.flatMap((text, index) => {
+    const cidr = parseCidr(text);
+    if (typeof cidr === "string") return [{ index, message: cidr }];
+    const canonical = formatCidr(cidr);
+    if (seen.size === seen.add(canonical).size) return [{ index, message: "repeats an entry" }];
+    return [];
+  });
+}
+
+/** The network of a client that may be stored and shown: an address itself would be personal data. */
+const SHOWN_BITS = { [IPV4]: 24, [IPV6]: 48 };
+
+/** The address cut to its /24 (IPv4) or /48 (IPv6); null when it is no address. */
+export function networkOfAddress(address: string | null): string | null {
+  const family = address === null ? NOT_AN_ADDRESS : readAddress(address);
+  if (family === NOT_AN_ADDRESS) return null;
+  const bits = SHOWN_BITS[family];
+  const words = [...ADDRESS].map((word, i) => (word & maskOfWord(bits, i)) >>> 0);
+  return formatCidr({ family, words, bits });
+}
+
+/** Whether a text is what `networkOfAddress` returns. */
+export function isShownNetwork(text: string): boolean {
+  const cidr = parseCidr(text);
+  return typeof cidr !== "string" && cidr.bits === SHOWN_BITS[cidr.family] && formatCidr(cidr) === text;
+}
+
+function formatIpv4(word: number): string {
+  return [word >>> 24, (word >>> 16) & 255, (word >>> 8) & 255, word & 255].join(".");
+}
+
+/** Lower-case without leading zeros; the first of the longest runs of two or more zero groups is `::`. */
+function formatIpv6(words: readonly number[]): string {
+  const groups = words.flatMap((word) => [word >>> 16, word & 0xffff]);
+  let [from, length] = [0, 1];
+  for (let i = 0; i < groups.length; i++) {
+    let end = i;
+    while (groups[end] === 0) end++;
+    if (end - i > length) [from, length] = [i, end - i];
+    i = Math.max(i, end);
+  }
+  const text = (some: readonly number[]): string => some.map((group) => group.toString(16)).join(":");
+  return length < 2 ? text(groups) : `${text(groups.slice(0, from))}::${text(groups.slice(from + length))}`;
+}

@@ -1,0 +1,45 @@
+// From which sources the units of a quota are taken: what ends first is spent first. The amount of a period ends with the
+// period, a grant when it expires; among equals the older one is first.
+
+/** `grant` is null for the period's own amount. */
+export type Source = { readonly grant: string | null; readonly left: number; readonly end: number };
+export type Part = { grant: string | null; units: number };
+
+export const BLOCK_MAX = 1_000;
+const BLOCK_SHARE = 64;
+
+/** How many units a process takes at a time, of this many. */
+export function blockSize(available: number): number {
+  return Math.min(BLOCK_MAX, Math.max(1, Math.floor(available / BLOCK_SHARE)));
+}
+
+/** `sources` by age. What they lack is taken from the amount, which so becomes overdrawn. */
+export function allocate(units: number, sources: readonly Source[]): Part[] {
+  const parts: Part[] = [];
+  let missing = units;
+  for (const { grant, left } of sources.toSorted((a, b) => compare(a.end, b.end))) {
+    const taken = Math.min(left, missing);
+    if (taken <= 0) continue;
+    parts.push({ grant, units: taken });
+    missing -= taken;
+  }
+  if (missing > 0) addPart(parts, null, missing);
+  return parts;
+}
+
+export function addPart(parts: Part[], grant: string | null, units: number): void {
+  const known = parts.find((part) => part.grant === grant);
+  if (known) known.units += units;
+  else parts.push({ grant, units });
+}
+
+export function sumOf(parts: readonly { units: number }[]): number {
+  let sum = 0;
+  for (const { units } of parts) sum += units;
+  return sum;
+}
+
+/** Infinities are equal, their difference is not a number. */
+function compare(a: number, b: number): number {
+  return a === b ? 0 : a - b;
+}

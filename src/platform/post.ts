@@ -1,0 +1,20 @@
+// Sends one POST request to an endpoint that the operator has configured. Follows no redirect and reads no body.
+const ANSWER_MAX_MS = 10_000;
+
+export type Posted = { status: number; retryAfter: string | null };
+
+/** Rejects when there is no answer in time. */
+export async function post(url: string, headers: Record<string, string>, body: string): Promise<Posted> {
+  const signal = AbortSignal.timeout(ANSWER_MAX_MS);
+  const sent = { method: "POST", headers: { "user-agent": "keyrack", ...headers }, body, signal };
+  const answer = await fetch(url, { ...sent, redirect: "manual" });
+  await answer.body?.cancel();
+  return { status: answer.status, retryAfter: answer.headers.get("retry-after") };
+}
+
+/** The cause of a failed request in a few words: `fetch failed` says nothing. */
+export function failureOf(error: unknown): string {
+  const { name, message, cause } = error as Error & { cause?: NodeJS.ErrnoException };
+  if (name === "TimeoutError") return `no answer within ${ANSWER_MAX_MS / 1000} s`;
+  return cause?.code ?? cause?.message ?? message;
+}

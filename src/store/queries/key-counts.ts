@@ -1,0 +1,78 @@
+// Reads of keys for counting them: each is an index range that stops at a bound.
+import { sql, type SqlBool } from "kysely";
+import type { Env } from "../../kernel/credentials.ts";
+import { statement, type Builder } from "../engine/statement.ts";
+
+type Cell = { workspace_id: string; env: Env; max: number };
+
+function unrevoked(db: Builder, p: { readonly workspace_id: string; readonly env: Env }) {
+  return db
+    .selectFrom("api_keys")
+    .where("api_keys.workspace_id", "=", p.workspace_id)
+    .where("api_keys.env", "=", p.env)
+    .where("api_keys.revoked_at", "is", null);
+}
+
+type Position = { created_at: number; id: string };
+
+/** A piece of those that are not revoked, newest first, after a position. */
+export const unrevokedAfter = statement<Cell & Position>()((db, p) =>
+  unrevoked(db, p)
+    .select(["api_keys.id", "api_keys.created_at"])
+    .where(sql<SqlBool>`(created_at, id) < (${p.created_at}, ${p.id})`)
+    .orderBy("api_keys.created_at", "desc")
+    .orderBy("api_keys.id", "desc")
+    .limit(p.max),
+);
+
+/** Of those that are not revoked. */
+export const countExpired = statement<Cell & { now: number }>()((db, p) =>
+  db
+    .selectFrom(
+      unrevoked(db, p)
+        .select("api_keys.id")
+        .where("api_keys.expires_at", "is not", null)
+        .where("api_keys.expires_at", "<=", p.now)
+        .limit(p.max)
+        .as("counted"),
+    )
+    .select((eb) => eb.fn.countAll<number>().as("n")),
+);
+
+/** Of those that are neither revoked nor expired. */
+export const countDisabled = statement<Cell & { now: number }>()((db, p) =>
+  db
+    .selectFrom(
+      unrevoked(db, p)
+        .select("api_keys.id")
+        .where("api_keys.disabled_at", "is not", null)
+        .where((eb) => eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", p.now)]))
+        .limit(p.max)
+        .as("counted"),
+    )
+    .select((eb) => eb.fn.countAll<number>().as("n")),
+);
+
+/**
+ * Of those that are neither revoked, expired nor disabled. From the suspended tenants, which are few, to their keys: the
+ * environment is compared as an expression, so that SQLite does not take the index of all keys of the environment instead.
+ */
+export const countSuspended = statement<Cell & { now: number }>()((db, p) =>
+  db
+    .selectFrom(
+      db
+        .selectFrom("tenants")
+        .crossJoin("api_keys")
+        .select("api_keys.id")
+        .where("tenants.workspace_id", "=", p.workspace_id)
+        .where("tenants.suspended_at", "is not", null)
+        .whereRef("api_keys.tenant_id", "=", "tenants.id")
+        .where(sql<string>`api_keys.env || ''`, "=", p.env)
+        .where("api_keys.revoked_at", "is", null)
+        .where("api_keys.disabled_at", "is", null)
+        .where((eb) => eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", p.now)]))
+        .limit(p.max)
+        .as("counted"),
+    )
+    .select((eb) => eb.fn.countAll<number>().as("n")),
+);

@@ -1,0 +1,164 @@
+// Balances of quotas and what processes hold of them. A balance changes only after `lockBalance`, so that what is read decides.
+import { sql } from "kysely";
+import { columns, statement } from "../engine/statement.ts";
+import type { BalanceKey, QuotaBalanceRow, QuotaHoldingRow, QuotaProcessRow } from "../schema/tables.ts";
+
+const KEY = ["subject_id", "env", "quota_id", "calendar"] as const;
+
+export const insertBalance = statement<QuotaBalanceRow>()((db, p) =>
+  db
+    .insertInto("quota_balances")
+    .values(columns(p, [...KEY, "workspace_id", "period_start", "taken", "from_amount", "used_at"]))
+    .onConflict((oc) => oc.columns(KEY).doNothing()),
+);
+
+export const balanceByKey = statement<BalanceKey>()((db, p) =>
+  db
+    .selectFrom("quota_balances")
+    .selectAll()
+    .where("subject_id", "=", p.subject_id)
+    .where("env", "=", p.env)
+    .where("quota_id", "=", p.quota_id)
+    .where("calendar", "=", p.calendar),
+);
+
+/** SQLite has one writer, so its transaction holds the lock already. */
+export const lockBalance = statement<BalanceKey>()((db, p, dialect) => {
+  const query = db
+    .selectFrom("quota_balances")
+    .selectAll()
+    .where("subject_id", "=", p.subject_id)
+    .where("env", "=", p.env)
+    .where("quota_id", "=", p.quota_id)
+    .where("calendar", "=", p.calendar);
+  return dialect === "postgres" ? query.forUpdate() : query;
+});
+
+export const updateBalance = statement<
+  BalanceKey & Pick<QuotaBalanceRow, "period_start" | "taken" | "from_amount" | "used_at">
+>()((db, p) =>
+  db
+    .updateTable("quota_balances")
+    .set(columns(p, ["period_start", "taken", "from_amount", "used_at"]))
+    .where("subject_id", "=", p.subject_id)
+    .where("env", "=", p.env)
+    .where("quota_id", "=", p.quota_id)
+    .where("calendar", "=", p.calendar),
+);
+
+export const putHolding = statement<QuotaHoldingRow>()((db, p) =>
+  db
+    .insertInto("quota_holdings")
+    .values(columns(p, [...KEY, "process_id", "period_start", "unspent", "held", "granted", "expires_at"]))
+    .onConflict((oc) =>
+      oc.columns([...KEY, "process_id"]).doUpdateSet((eb) => ({
+        period_start: eb.ref("excluded.period_start"),
+        unspent: eb.ref("excluded.unspent"),
+        held: eb.ref("excluded.held"),
+        granted: eb.ref("excluded.granted"),
+        expires_at: eb.ref("excluded.expires_at"),
+      })),
+    ),
+);
+
+export const putProcess = statement<QuotaProcessRow>()((db, p) =>
+  db
+    .insertInto("quota_processes")
+    .values(columns(p, ["process_id", "expires_at"]))
+    .onConflict((oc) => oc.column("process_id").doUpdateSet((eb) => ({ expires_at: eb.ref("excluded.expires_at") }))),
+);
+
+/** What the other processes hold of a balance, as far as they live. */
+export const heldByOthers = statement<BalanceKey & { process_id: string; now: number }>()((db, p) =>
+  db
+    .selectFrom("quota_holdings")
+    .select(["period_start", "unspent", "held", "granted"])
+    .where("subject_id", "=", p.subject_id)
+    .where("env", "=", p.env)
+    .where("quota_id", "=", p.quota_id)
+    .where("calendar", "=", p.calendar)
+    .where("process_id", "<>", p.process_id)
+    .where((eb) => {
+      const living = eb
+        .selectFrom("quota_processes")
+        .select("process_id")
+        .whereRef("quota_processes.process_id", "=", "quota_holdings.process_id")
+        .where("quota_processes.expires_at", ">", p.now);
+      return eb.or([eb("expires_at", ">", p.now), eb.exists(living)]);
+    }),
+);
+
+export const reapHoldings = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("quota_holdings").where("expires_at", "<=", p.before),
+);
+
+export const reapProcesses = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("quota_processes").where("expires_at", "<=", p.before),
+);
+
+/** Balances that were last used before a time, and may have no definition any more. */
+export const unusedBalances = statement<{ before: number; limit: number }>()((db, p) =>
+  db.selectFrom("quota_balances").selectAll().where("used_at", "<", p.before).orderBy("used_at").limit(p.limit),
+);
+
+/** Unless it was used meanwhile. */
+export const deleteBalance = statement<BalanceKey & { used_at: number }>()((db, p) =>
+  db
+    .deleteFrom("quota_balances")
+    .where("subject_id", "=", p.subject_id)
+    .where("env", "=", p.env)
+    .where("quota_id", "=", p.quota_id)
+    .where("calendar", "=", p.calendar)
+    .where("used_at", "=", p.used_at),
+);
+
+/** A key with what its quotas depend on: those of its own, of its tenant and of its plan. */
+export const keyDefinition = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("api_keys as k")
+    .innerJoin("tenants as t", "t.id", "k.tenant_id")
+    .leftJoin("plans as p", "p.id", "t.plan_id")
+    .select(["k.id", "k.project_id", "k.env", "k.tenant_id", "k.quotas", "k.lineage_id"])
+    .select(["t.quotas as tenant_quotas", "p.quotas as plan_quotas"])
+    .where("k.id", "=", p.id)
+    .where("k.workspace_id", "=", p.workspace_id),
+);
+
+export const tenantDefinition = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("tenants as t")
+    .leftJoin("plans as p", "p.id", "t.plan_id")
+    .select(["t.id", "t.quotas as tenant_quotas", "p.quotas as plan_quotas"])
+    .where("t.id", "=", p.id)
+    .where("t.workspace_id", "=", p.workspace_id)
+    .where("t.deleted_at", "is", null),
+);
+
+export const raiseUsedAt = statement<BalanceKey & { used_at: number }>()((db, p) =>
+  db
+    .updateTable("quota_balances")
+    .set({ used_at: sql<number>`${p.used_at}` })
+    .where("subject_id", "=", p.subject_id)
+    .where("env", "=", p.env)
+    .where("quota_id", "=", p.quota_id)
+    .where("calendar", "=", p.calendar),
+);
+
+/** The quotas of a tenant or its plan, or of the keys of a lineage, that are in force. */
+export const subjectQuotas = statement<{ workspace_id: string; subject_id: string }>()((db, p) =>
+  db
+    .selectFrom("tenants as t")
+    .leftJoin("plans as p", "p.id", "t.plan_id")
+    .select(sql<string | null>`coalesce(t.quotas, p.quotas)`.as("quotas"))
+    .where("t.id", "=", p.subject_id)
+    .where("t.workspace_id", "=", p.workspace_id)
+    .where("t.deleted_at", "is", null)
+    .unionAll(
+      db
+        .selectFrom("api_keys")
+        .select("quotas")
+        .where("workspace_id", "=", p.workspace_id)
+        .where("revoked_at", "is", null)
+        .where((eb) => eb.or([eb("id", "=", p.subject_id), eb("lineage_id", "=", p.subject_id)])),
+    ),
+);

@@ -1,0 +1,138 @@
+// The index of words, names, scopes and last use. Derived after the commit of a key, in the order of policy versions: a mint
+// pays nothing for it, and a crash only leaves it behind, never with gaps.
+import { sql, type SqlBool } from "kysely";
+import { bulkInsert } from "../engine/bulk-insert.ts";
+import { compileQuery, statement, type Builder, type Reader } from "../engine/statement.ts";
+import type { ApiKeyRow, SearchTermRow, TenantRow } from "../schema/tables.ts";
+
+/** A term that is there already stays. */
+export const writeTerms = bulkInsert<SearchTermRow>(["workspace_id", "kind", "term", "newest", "id"], (db, rows) =>
+  db
+    .insertInto("search_terms")
+    .values(rows)
+    .onConflict((oc) => oc.doNothing()),
+);
+
+export const deleteTerm = statement<SearchTermRow>()((db, p) =>
+  db
+    .deleteFrom("search_terms")
+    .where("workspace_id", "=", p.workspace_id)
+    .where("kind", "=", p.kind)
+    .where("term", "=", p.term)
+    .where("newest", "=", p.newest)
+    .where("id", "=", p.id),
+);
+
+export const saveProgress = statement<{ id: string; version: number; last_id: string }>()((db, p) =>
+  db
+    .insertInto("search_progress")
+    .values({ id: p.id, version: p.version, last_id: p.last_id })
+    .onConflict((oc) => oc.column("id").doUpdateSet({ version: p.version, last_id: p.last_id })),
+);
+
+export const progressOf = statement<{ id: string }>()((db, p) =>
+  db.selectFrom("search_progress").select(["version", "last_id"]).where("id", "=", p.id),
+);
+
+/** Projects of a workspace, with how far their keys are indexed. */
+export const indexedProjects = statement<{ workspace_id: string }>()((db, p) =>
+  withProgress(db).where("projects.workspace_id", "=", p.workspace_id),
+);
+
+/** The same of every workspace, in the order of ids. */
+export const nextProjects = statement<{ after: string; limit: number }>()((db, p) =>
+  withProgress(db).where("projects.id", ">", p.after).orderBy("projects.id").limit(p.limit),
+);
+
+function withProgress(db: Builder) {
+  return db
+    .selectFrom("projects")
+    .leftJoin("search_progress as progress", "progress.id", "projects.id")
+    .select(["projects.id", "projects.workspace_id", "projects.policy_version"])
+    .select((eb) => eb.fn.coalesce("progress.version", sql<number>`-1`).as("version"))
+    .select((eb) => eb.fn.coalesce("progress.last_id", sql<string>`''`).as("last_id"));
+}
+
+export type ChangedKey = Pick<
+  ApiKeyRow,
+  "id" | "env" | "name" | "scopes" | "display_prefix" | "created_at" | "last_used_at" | "policy_version"
+>;
+
+/** Keys of a project behind a version and id, in that order. */
+export const changedKeys = statement<{ project_id: string; version: number; last_id: string; limit: number }>()(
+  (db, p) =>
+    db
+      .selectFrom("api_keys")
+      .select(["id", "env", "name", "scopes", "display_prefix", "created_at", "last_used_at", "policy_version"])
+      .where("project_id", "=", p.project_id)
+      .where("policy_version", ">=", p.version)
+      .where(sql<SqlBool>`(policy_version, id) > (${p.version}, ${p.last_id})`)
+      .orderBy("policy_version")
+      .orderBy("id")
+      .limit(p.limit),
+);
+
+export type IndexedTenant = Pick<TenantRow, "id" | "workspace_id" | "external_id" | "name" | "created_at">;
+
+/** Tenants of a workspace, oldest first. */
+export const tenantsFrom = statement<{ workspace_id: string; created_at: number; last_id: string; limit: number }>()(
+  (db, p) =>
+    db
+      .selectFrom("tenants")
+      .select(["id", "workspace_id", "external_id", "name", "created_at"])
+      .where("workspace_id", "=", p.workspace_id)
+      .where(sql<SqlBool>`(created_at, id) > (${p.created_at}, ${p.last_id})`)
+      .orderBy("created_at")
+      .orderBy("id")
+      .limit(p.limit),
+);
+
+export type TermPosition = Pick<SearchTermRow, "term" | "newest" | "id">;
+
+export type TermWalk = {
+  workspace_id: string;
+  kinds: readonly string[];
+  /** The first term, and the first one behind the last. */
+  from: string;
+  below: string;
+  direction: "asc" | "desc";
+  after: TermPosition | null;
+  limit: number;
+};
+
+/** In the order of terms, newest first within each; backwards with `desc`. Two ranges, because one comparison would be sorted. */
+export async function walkTerms(on: Reader, walk: TermWalk): Promise<TermPosition[]> {
+  const { after, limit } = walk;
+  const rest = after ? await termRange(on, walk, "within", limit) : [];
+  return rest.length === limit ? rest : [...rest, ...(await termRange(on, walk, "behind", limit - rest.length))];
+}
+
+/** `within`: what remains of the last term. `behind`: the terms after it, or all. */
+function termRange(on: Reader, walk: TermWalk, part: "within" | "behind", limit: number): Promise<TermPosition[]> {
+  const { workspace_id, kinds, from, below, direction, after } = walk;
+  const isAsc = direction === "asc";
+  return on.all<TermPosition>(
+    compileQuery(on, (db) => {
+      const ranges = kinds.map((kind) => {
+        let query = db
+          .selectFrom("search_terms")
+          .select(["term", "newest", "id"])
+          .where("workspace_id", "=", workspace_id)
+          .where("kind", "=", kind);
+        if (after && part === "within") {
+          const place = sql`(${after.newest}, ${after.id})`;
+          query = query
+            .where("term", "=", after.term)
+            .where(isAsc ? sql<SqlBool>`(newest, id) > ${place}` : sql<SqlBool>`(newest, id) < ${place}`);
+        } else {
+          query = query.where("term", after && isAsc ? ">" : ">=", after && isAsc ? after.term : from);
+          query = query.where("term", "<", after && !isAsc ? after.term : below);
+        }
+        const ordered = query.orderBy("term", direction).orderBy("newest", direction).orderBy("id", direction);
+        return db.selectFrom(ordered.limit(limit).as("part")).select(["part.term", "part.newest", "part.id"]);
+      });
+      const all = ranges.reduce((union, range) => union.unionAll(range));
+      return all.orderBy("term", direction).orderBy("newest", direction).orderBy("id", direction).limit(limit);
+    }),
+  );
+}

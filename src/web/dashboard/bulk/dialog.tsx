@@ -1,0 +1,127 @@
+// The dialog for one action on many keys: how many there are, progress, and the verifiers as they acknowledge it.
+import { formatNumber, plural } from "../../shared/format.ts";
+import { problemMessage } from "../api/problems.ts";
+import { Confirm } from "../forms/confirm.tsx";
+import { TextField } from "../forms/field.tsx";
+import { env } from "../here.ts";
+import { Button } from "../parts/button.tsx";
+import { Dialog, DoneButton } from "../parts/dialog.tsx";
+import { UserText } from "../parts/text.tsx";
+import { SHOWN, useBulkRun, type BulkAction, type BulkFilter, type Found, type Run } from "./run.ts";
+import { ProjectsPropagation } from "../keys/propagation.tsx";
+
+const WORDS = {
+  revoke: {
+    title: "Revoke selected",
+    verb: "Revoke",
+    done: "revoked",
+    none: "None of them can be revoked: they are revoked already.",
+    effect: "Requests with these keys are refused from then on. This cannot be undone.",
+  },
+  disable: {
+    title: "Disable selected",
+    verb: "Disable",
+    done: "disabled",
+    none: "None of them can be disabled: they are disabled or revoked already.",
+    effect: "Requests with these keys are refused until they are enabled again.",
+  },
+} as const;
+
+export type BulkProps = {
+  action: BulkAction;
+  filter: BulkFilter;
+  /** Chosen by filters instead of one by one: then the number has to be typed. */
+  whole: boolean;
+  onClose: () => void;
+  onDone: () => void;
+};
+
+function KeyList({ found }: { found: Found }) {
+  const more = found.matched - Math.min(found.keys.length, SHOWN);
+  return (
+    <ul class="plain-list">
+      {found.keys.slice(0, SHOWN).map(({ id, name, display_prefix }) => (
+        <li key={id}>
+          {name !== null && <UserText>{name}</UserText>} <code>{display_prefix}…</code>
+        </li>
+      ))}
+      {more > 0 && <li class="muted">and {formatNumber(more)} more</li>}
+    </ul>
+  );
+}
+
+type ProgressProps = { run: Run; found: Found; action: BulkAction; stop: () => void; resume: () => void };
+
+function Progress({ run, found, action, stop, resume }: ProgressProps) {
+  const { done, state, problem } = run;
+  const text = `${formatNumber(done ?? 0)} of ${plural(found.matched, "key")} ${WORDS[action].done}`;
+  return (
+    <>
+      <progress max={found.matched} value={done ?? 0} aria-label={text} />
+      <p role="status">{text}</p>
+      {problem && <p role="alert">{problemMessage(problem)} The others are unchanged.</p>}
+      <div class="buttons">
+        {state === "running" ? (
+          <Button onClick={stop}>Stop</Button>
+        ) : (
+          <Button kind="primary" autofocus onClick={resume}>
+            {problem ? "Try again" : "Continue"}
+          </Button>
+        )}
+      </div>
+    </>
+  );
+}
+
+/** Before anything has changed: the count, or why there is none. */
+function Counted({ run, action, onClose }: { run: Run; action: BulkAction; onClose: () => void }) {
+  return (
+    <Dialog title={WORDS[action].title} onClose={onClose} changes>
+      {run.problem && <p role="alert">{problemMessage(run.problem)}</p>}
+      {!run.problem && <p role="status">{run.found ? WORDS[action].none : "Counting the keys…"}</p>}
+      <div class="buttons">
+        <Button autofocus onClick={onClose}>
+          Close
+        </Button>
+      </div>
+    </Dialog>
+  );
+}
+
+export function BulkKeys({ action, filter, whole, onClose, onDone }: BulkProps) {
+  const { run, start, resume, stop } = useBulkRun(action, filter);
+  const { found, done, state } = run;
+  const words = WORDS[action];
+  if (!found || found.matched === 0) return <Counted run={run} action={action} onClose={onClose} />;
+  if (done === null)
+    return (
+      <Confirm
+        title={words.title}
+        submit={`${words.verb} ${plural(found.matched, "key")}`}
+        changes
+        {...(whole && { typed: String(found.matched) })}
+        fields={<TextField name="reason" label="Reason" optional hint="Kept in the audit log." />}
+        onClose={onClose}
+        send={async ({ reason = "" }) => start(found, reason)}
+      >
+        <KeyList found={found} />
+        <p>{words.effect}</p>
+      </Confirm>
+    );
+  return (
+    <Dialog title={words.title} onClose={state === "done" ? onDone : onClose} locked={state === "running"} changes>
+      {state !== "done" && (
+        <Progress run={run} found={found} action={action} stop={stop} resume={() => resume(found)} />
+      )}
+      {state === "done" && (
+        <>
+          <p role="status">
+            {plural(done, "key")} {words.done}.
+          </p>
+          <ProjectsPropagation projectIds={run.projects} env={env.value} />
+          <DoneButton onClick={onDone} />
+        </>
+      )}
+    </Dialog>
+  );
+}

@@ -1,0 +1,20 @@
+// The nodes in one sentence.
+import type { RouteOutput } from "../../../client.ts";
+import { formatNumber, plural } from "../../shared/format.ts";
+
+type Counts = NonNullable<RouteOutput<"GET /v1/nodes">["counts"]>;
+
+/** "3 of 4 nodes are current. 1 is silent." */
+export function FleetSummary({ counts }: { counts: Counts }) {
+  const { live, current, late, silent, unregistered } = counts;
+  const are = (count: number): string => `${formatNumber(count)} ${count === 1 ? "is" : "are"}`;
+  const parts = [
+    live === 0
+      ? "No node is live."
+      : `${formatNumber(current)} of ${plural(live, "node")} ${live === 1 ? "is" : "are"} current.`,
+    late > 0 && `${are(late)} late.`,
+    silent > 0 && `${are(silent)} silent.`,
+    unregistered > 0 && `At least ${formatNumber(unregistered)} more poll, but are not registered (KEYRACK_NODES_MAX).`,
+  ];
+  return <p class="fleet-summary">{parts.filter(Boolean).join(" ")}</p>;
+}

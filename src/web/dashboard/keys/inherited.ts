@@ -1,0 +1,13 @@
+// The limits that a key gets without its own: of its tenant, the tenant's plan, or the project.
+import { usePlans } from "../tenants/plan-field.tsx";
+import type { Inherited } from "./key-fields.tsx";
+import { useTenants, type Project } from "./records.ts";
+
+/** Null while the project is not chosen. */
+export function useInherited(project: Project | undefined, tenantId: string | undefined): Inherited | null {
+  const tenant = useTenants(tenantId === undefined ? [] : [tenantId]).get(tenantId ?? "");
+  const plan = usePlans().find(({ id }) => id === tenant?.plan_id);
+  if (tenant?.rate_limits) return { rules: tenant.rate_limits, source: "Tenant" };
+  if (plan?.rate_limits) return { rules: plan.rate_limits, source: `Plan ${plan.name}` };
+  return project ? { rules: project.default_rate_limits, source: "Project default" } : null;
+}

@@ -1,0 +1,33 @@
+// How long the old key works after a rotation.
+import { useState } from "preact/hooks";
+import { formatAbsolute } from "../../shared/format.ts";
+import { serverNow } from "../api/clock.ts";
+import { SelectField, type Option } from "../forms/field.tsx";
+import type { Values } from "../forms/form.tsx";
+
+const HOUR_MS = 3_600_000;
+const DEFAULT = "24";
+const OVERLAPS: readonly Option[] = [
+  ["0", "Not at all: it stops now"],
+  ["1", "1 hour"],
+  [DEFAULT, "24 hours"],
+  ["72", "3 days"],
+  ["168", "7 days"],
+];
+
+export function OverlapField() {
+  const [hours, setHours] = useState(DEFAULT);
+  const until = formatAbsolute(serverNow() + Number(hours) * HOUR_MS);
+  return (
+    <SelectField
+      name="overlap_hours"
+      label="The old key keeps working for"
+      options={OVERLAPS}
+      value={hours}
+      onChange={setHours}
+      hint={hours === "0" ? "The old key stops working at once." : `The old key works until ${until}.`}
+    />
+  );
+}
+
+export const overlapOf = ({ overlap_hours = DEFAULT }: Values) => ({ overlap_hours: Number(overlap_hours) });

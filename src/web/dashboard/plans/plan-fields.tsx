@@ -1,0 +1,82 @@
+// The fields that creating and editing a plan share.
+import { useState } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
+import { fieldProblem } from "../api/problems.ts";
+import { SelectField, TextAreaField, TextField } from "../forms/field.tsx";
+import type { Values } from "../forms/form.tsx";
+import { LimitsField, limitsOf } from "../keys/key-fields.tsx";
+
+export type Plan = RouteOutput<"GET /v1/plans/{id}">;
+
+function CeilingField({ value }: { value: Plan["scopes"] }) {
+  const [choice, setChoice] = useState(value === null ? "all" : "some");
+  return (
+    <>
+      <SelectField
+        name="ceiling"
+        label="Scopes"
+        optional
+        options={[
+          ["all", "Every scope"],
+          ["some", "Only some"],
+        ]}
+        value={choice}
+        onChange={setChoice}
+      />
+      {choice === "some" && (
+        <TextAreaField
+          name="scopes"
+          label="Allowed scopes"
+          optional
+          mono
+          value={value?.join("\n") ?? ""}
+          hint="One on each line. Keys lose others until the plan allows them again."
+        />
+      )}
+    </>
+  );
+}
+
+export function PlanFields({ plan }: { plan?: Plan }) {
+  return (
+    <>
+      <LimitsField current={plan?.rate_limits ?? null} inherited={null} />
+      <CeilingField value={plan?.scopes ?? null} />
+      <TextField
+        name="max_keys"
+        label="Active keys at most"
+        optional
+        inputMode="numeric"
+        value={plan?.max_keys?.toString() ?? ""}
+        hint="Of each tenant, in live and in test."
+      />
+      <TextField
+        name="key_ttl_days"
+        label="Days that a new key may live at most"
+        optional
+        inputMode="numeric"
+        value={plan?.key_ttl_days?.toString() ?? ""}
+        hint="Existing keys keep their expiry."
+      />
+    </>
+  );
+}
+
+function numberOf(values: Values, name: string): number | null {
+  const text = values[name] ?? "";
+  if (text === "") return null;
+  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
+  throw fieldProblem(name, "must be a number, or empty");
+}
+
+/** Throws a problem that names the field. */
+export function planOf(values: Values) {
+  const { ceiling = "all", scopes = "" } = values;
+  const lines = scopes.split("\n").map((line) => line.trim());
+  return {
+    rate_limits: limitsOf(values),
+    scopes: ceiling === "all" ? null : [...new Set(lines.filter((line) => line !== ""))],
+    max_keys: numberOf(values, "max_keys"),
+    key_ttl_days: numberOf(values, "key_ttl_days"),
+  };
+}

@@ -1,0 +1,91 @@
+// The page of one plan.
+import { useState } from "preact/hooks";
+import { formatNumber } from "../../shared/format.ts";
+import { useRead } from "../api/query.ts";
+import { Recent } from "../home/recent.tsx";
+import { hrefTo } from "../here.ts";
+import { ruleText } from "../keys/limits.ts";
+import { Chips } from "../parts/badge.tsx";
+import { Button } from "../parts/button.tsx";
+import { CopyText } from "../parts/copy.tsx";
+import { Facts, Page, Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Time } from "../parts/time.tsx";
+import { DeletePlan, EditPlan } from "./plan-dialogs.tsx";
+import type { Plan } from "./plan-fields.tsx";
+import { daysText, keysText, limitsText } from "./words.ts";
+
+function Limits({ rules }: { rules: Plan["rate_limits"] }) {
+  if (rules === null || rules.length === 0) return <>{limitsText(rules)}</>;
+  return (
+    <ul class="plain-list">
+      {rules.map((rule) => (
+        <li key={rule.id}>
+          {ruleText(rule)} <span class="muted small">{rule.id}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Details({ plan }: { plan: Plan }) {
+  const { scopes } = plan;
+  return (
+    <div class="two-columns">
+      <div>
+        <Panel title="What it allows">
+          <Facts
+            facts={[
+              ["Rate limits", <Limits key="limits" rules={plan.rate_limits} />],
+              ["Scopes", scopes === null ? "Every scope" : <Chips key="scopes" values={scopes} max={64} />],
+              ["Active keys", keysText(plan.max_keys)],
+              ["Lifetime of keys", daysText(plan.key_ttl_days)],
+            ]}
+          />
+        </Panel>
+        <Recent target={plan.id} title="Changes" />
+      </div>
+      <Panel title="Details">
+        <Facts
+          facts={[
+            ["Slug", <code key="slug">{plan.slug}</code>],
+            ["Id", <CopyText key="id" text={plan.id} name="Copy id" />],
+            ["Tenants", formatNumber(plan.tenants)],
+            ["Created", <Time key="created" at={plan.created_at} focusable />],
+            ["Changed", <Time key="changed" at={plan.updated_at} focusable />],
+          ]}
+        />
+      </Panel>
+    </div>
+  );
+}
+
+export function PlanPage({ id }: { id: string }) {
+  const read = useRead("GET /v1/plans/{id}", { params: { id } });
+  const [open, setOpen] = useState<"edit" | "delete" | null>(null);
+  const plan = read.answer.value.data;
+  const close = (): void => setOpen(null);
+  const used = plan && plan.tenants > 0 ? "Tenants still use this plan." : null;
+  return (
+    <Page
+      title={plan?.name ?? "Plan"}
+      back={{ href: hrefTo("plans"), label: "Plans" }}
+      actions={
+        plan && (
+          <>
+            <Button needs="admin" onClick={() => setOpen("edit")}>
+              Edit
+            </Button>
+            <Button needs="admin" disabled={used} onClick={() => setOpen("delete")}>
+              Delete plan
+            </Button>
+          </>
+        )
+      }
+    >
+      <Loaded read={read}>{(data) => <Details plan={data} />}</Loaded>
+      {plan && open === "edit" && <EditPlan plan={plan} onClose={close} />}
+      {plan && open === "delete" && <DeletePlan plan={plan} onClose={close} />}
+    </Page>
+  );
+}

@@ -1,0 +1,70 @@
+// The list of plans.
+import { formatNumber } from "../../shared/format.ts";
+import { useRead } from "../api/query.ts";
+import { useCreating } from "../forms/creating.ts";
+import { hrefTo } from "../here.ts";
+import { Chips } from "../parts/badge.tsx";
+import { Button } from "../parts/button.tsx";
+import { Empty } from "../parts/empty.tsx";
+import { Page } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Table, type Column } from "../parts/table.tsx";
+import { UserText } from "../parts/text.tsx";
+import { CreatePlan } from "./plan-dialogs.tsx";
+import type { Plan } from "./plan-fields.tsx";
+import { daysText, keysText, limitsText } from "./words.ts";
+
+const COLUMNS: readonly Column<Plan>[] = [
+  {
+    head: "Name",
+    names: true,
+    cell: ({ id, name }) => (
+      <a href={hrefTo("plans", { id })}>
+        <UserText>{name}</UserText>
+      </a>
+    ),
+  },
+  { head: "Slug", cell: ({ slug }) => <code>{slug}</code> },
+  { head: "Limits", cell: ({ rate_limits }) => limitsText(rate_limits) },
+  { head: "Scopes", cell: ({ scopes }) => (scopes === null ? "Every scope" : <Chips values={scopes} max={2} />) },
+  { head: "Active keys", cell: ({ max_keys }) => keysText(max_keys) },
+  { head: "Lifetime of keys", cell: ({ key_ttl_days }) => daysText(key_ttl_days) },
+  { head: "Tenants", number: true, cell: ({ tenants }) => formatNumber(tenants) },
+];
+
+export function Plans() {
+  const read = useRead("GET /v1/plans", {});
+  const [creating, setCreating] = useCreating();
+  const create = (
+    <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
+      Create plan
+    </Button>
+  );
+  const isEmpty = read.answer.value.data?.data.length === 0;
+  return (
+    <Page
+      title="Plans"
+      lead="What tenants may have: rate limits, scopes, how many keys and for how long."
+      actions={!isEmpty && create}
+    >
+      <Loaded read={read}>
+        {({ data }) =>
+          isEmpty ? (
+            <Empty
+              icon="plan"
+              title="No plans yet"
+              action={create}
+              command='keyrack plan create --name "Pro" --slug pro --max-keys 10'
+            >
+              A plan gives its tenants rate limits, the scopes that their keys may have, how many keys they may have and
+              how long those live. Changing it changes all of them at once.
+            </Empty>
+          ) : (
+            <Table caption="Plans" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />
+          )
+        }
+      </Loaded>
+      {creating && <CreatePlan onClose={() => setCreating(false)} />}
+    </Page>
+  );
+}

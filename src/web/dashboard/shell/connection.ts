@@ -1,0 +1,23 @@
+// Asks a server that stopped responding every few seconds whether it responds, then refreshes what is on the screen.
+import { effect } from "@preact/signals";
+import { call, offlineSince } from "../api/call.ts";
+import { refreshReads } from "../api/query.ts";
+
+const ASK_MS = 2_000;
+
+function ask(): void {
+  if (!document.hidden) void call("GET /status", {}, { token: null }).catch(() => {});
+}
+
+export function watchConnection(): void {
+  effect(() => {
+    if (offlineSince.value === null) return;
+    const timer = setInterval(ask, ASK_MS);
+    addEventListener("online", ask);
+    return () => {
+      clearInterval(timer);
+      removeEventListener("online", ask);
+      refreshReads();
+    };
+  });
+}

@@ -1,0 +1,31 @@
+// A tenant's plan: as a field, and as a link.
+import { useRead } from "../api/query.ts";
+import { SelectField, type Option } from "../forms/field.tsx";
+import type { Values } from "../forms/form.tsx";
+import { hrefTo } from "../here.ts";
+import type { Plan } from "../plans/plan-fields.tsx";
+
+export function usePlans(): readonly Plan[] {
+  return useRead("GET /v1/plans", {}).answer.value.data?.data ?? [];
+}
+
+/** Absent until the plans are known, and where there is none: then the tenant keeps what it has. */
+export function PlanField({ value }: { value?: string | undefined }) {
+  const plans = usePlans();
+  if (plans.length === 0) return null;
+  const options: Option[] = [["", "None"], ...plans.map(({ id, name }): Option => [id, name])];
+  return <SelectField name="plan_id" label="Plan" optional options={options} value={value ?? ""} />;
+}
+
+/** Null = none; undefined where the field is absent. */
+export const planIdOf = ({ plan_id }: Values): string | null | undefined => (plan_id === "" ? null : plan_id);
+
+export function PlanLink({ id }: { id: string }) {
+  const plan = usePlans().find((each) => each.id === id);
+  if (!plan) return <code class="muted">{id.slice(0, 8)}</code>;
+  return (
+    <a href={hrefTo("plans", { id })}>
+      <bdi>{plan.name}</bdi>
+    </a>
+  );
+}

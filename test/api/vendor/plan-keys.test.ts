@@ -1,0 +1,152 @@
+// What a plan allows when a key is made, changed or rotated: how many, how long, with which scopes; on every plane.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { embed } from "../../../harness/instances/embed.ts";
+import { plansOf } from "../../../harness/databases/plans.ts";
+import { activeKeysOf } from "../../../src/store/queries/keys.ts";
+import { countActiveKeys } from "../../../src/store/queries/plans.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+
+const DAY = 86_400_000;
+const rule = (id: string, limit = 5): Json => ({ id, limit, window_ms: 60_000, algorithm: "sliding", scope: "key" });
+
+for (const back of backends) {
+  describe(`keys of tenants on a plan on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const ok = async (w: Workspace, route: string, body?: Json): Promise<Json> => {
+      const reply = await w.call("sk_owner", route, body);
+      expect([200, 201], reply.text).toContain(reply.status);
+      return reply.body;
+    };
+    const newPlan = async (w: Workspace, fields: Json = {}): Promise<string> =>
+      (await ok(w, "POST /v1/plans", { name: "Pro", slug: "pro", ...fields })).id as string;
+    const onPlan = (w: Workspace, plan_id: string | null, tenant = w.tenant_id): Promise<Json> =>
+      ok(w, `PATCH /v1/tenants/${tenant}`, { plan_id });
+    const want = (w: Workspace, more: Json = {}): Json => {
+      return { project_id: w.project_id, tenant_id: w.tenant_id, env: "live", ...more };
+    };
+    const snapshot = async (w: Workspace, project = w.project_id): Promise<Json[]> =>
+      (await ok(w, `GET /v1/policy/snapshot?project_id=${project}`)).keys as Json[];
+
+    it("allow no more active keys than max_keys, in each environment, however many ask at once", async () => {
+      const w = await r.workspace();
+      const plan = await newPlan(w, { max_keys: 3 });
+      await w.mint();
+      await onPlan(w, plan);
+      const create = (more: Json = {}) => w.call("sk_owner", "POST /v1/keys", want(w, more));
+      const replies = await Promise.all(Array.from({ length: 8 }, () => create()));
+      expect(replies.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
+        201,
+        201,
+        ...Array<number>(6).fill(409),
+      ]);
+      const refused = replies.find(({ status }) => status === 409);
+      expect(refused?.body.error.message).toBe("This tenant's plan allows no more active keys.");
+      expect((await create({ env: "test" })).status).toBe(201);
+      const { body: first } = replies.find(({ status }) => status === 201) ?? { body: {} };
+      // Rotation is exempt, and the predecessor in its overlap takes no place.
+      const rotated = await ok(w, `POST /v1/keys/${first.id}/rotate`, { overlap_hours: 24 });
+      expectRefusal(await create(), 409, "conflict");
+      await ok(w, `POST /v1/keys/${String(rotated.id)}/revoke`, {});
+      expectRefusal(await create(), 409, "conflict"); // the predecessor takes the place again
+      await ok(w, `POST /v1/keys/${first.id}/revoke`, {});
+      expect((await create()).status).toBe(201);
+      await ok(w, `PATCH /v1/plans/${plan}`, { max_keys: 1 });
+      expect(await snapshot(w)).toHaveLength(4);
+      expectRefusal(await create(), 409, "conflict");
+    });
+
+    it("are counted without reading those that are revoked or have expired", async () => {
+      const tenant = { workspace_id: "w", tenant_id: "t", env: "live", now: 5, max: 3 } as const;
+      for (const count of [countActiveKeys, activeKeysOf]) {
+        const plan = await plansOf(r.target, (on) => count.all(on, { ...tenant, project_id: "p" }));
+        expect(plan).toContain("api_keys_working_env");
+        expect(plan).not.toMatch(/SCAN (api_keys|projects)|Seq Scan|api_keys_tenant/);
+        if (back === "sqlite") expect(plan).toMatch(/env=\? AND expires_at=\?[^]*env=\? AND expires_at>\?/);
+      }
+    });
+
+    it("count an expired key only when it is made to work again", async () => {
+      const w = await r.workspace();
+      const key = await w.mint({ expires_at: new Date(r.clock.now() + 1_000).toISOString() });
+      await onPlan(w, await newPlan(w, { max_keys: 1 }));
+      r.clock.advance(2_000);
+      await w.mint();
+      const later = new Date(r.clock.now() + DAY).toISOString();
+      expectRefusal(await w.call("sk_owner", `PATCH /v1/keys/${key.id}`, { expires_at: later }), 409, "conflict");
+    });
+
+    it("bound the life of new keys, edits and successors together with the project", async () => {
+      const w = await r.workspace();
+      const inDays = (days: number): string => new Date(r.clock.now() + days * DAY).toISOString();
+      const plan = await newPlan(w, { key_ttl_days: 10 });
+      const before = await w.mint();
+      await onPlan(w, plan);
+      const key = await w.mint();
+      expect(key.expires_at).toBe(inDays(10));
+      for (const expires_at of [inDays(11), null])
+        expectRefusal(
+          await w.call("sk_owner", "POST /v1/keys", want(w, { expires_at })),
+          400,
+          "invalid_request",
+          "expires_at",
+        );
+      expectRefusal(
+        await w.call("sk_owner", `PATCH /v1/keys/${key.id}`, { expires_at: inDays(11) }),
+        400,
+        "invalid_request",
+        "expires_at",
+      );
+      const rotate = async (id: string): Promise<unknown> =>
+        (await ok(w, `POST /v1/keys/${id}/rotate`, { overlap_hours: 0 })).expires_at;
+      expect(await rotate(before.id)).toBe(inDays(10));
+      const policy = (key_policy: Json) => ok(w, `PATCH /v1/projects/${w.project_id}`, { key_policy });
+      await policy({ default_ttl_days: 20, max_ttl_days: 30 });
+      expect((await w.mint()).expires_at).toBe(inDays(10));
+      await policy({ max_ttl_days: 5 });
+      expect((await w.mint()).expires_at).toBe(inDays(5));
+      await policy({ default_ttl_days: 7 });
+      const bulk = { action: "rotate", filter: { ids: [key.id] }, overlap_hours: 0 };
+      const { data } = await ok(w, "POST /v1/bulk/keys", bulk);
+      const successor = (data as Json[])[0]?.successor_id as string;
+      expect((await ok(w, `GET /v1/keys/${successor}`)).expires_at).toBe(inDays(7));
+    });
+
+    it("hold in the portal and for holders: no scope outside the ceiling, no key beyond max_keys", async () => {
+      const e = await embed(r);
+      const w = e.workspace;
+      const plan = await newPlan(w, { scopes: ["orders:read"], max_keys: 2, key_ttl_days: 10 });
+      await onPlan(w, plan);
+      const session = (await e.call("GET /v1/embed/session")).body;
+      expect([session.scopes, session.default_ttl_days]).toEqual([
+        ["keys:read", "keys:write", "key_scope:orders:read"],
+        10,
+      ]);
+      const outside = await e.call("POST /v1/embed/keys", { scopes: ["orders:write"] });
+      expectRefusal(outside, 403, "insufficient_scope");
+      expect(outside.body.error.missing_scopes).toEqual(["key_scope:orders:write"]);
+      const made = await e.call("POST /v1/embed/keys", { scopes: ["orders:read"] });
+      expect(made.status).toBe(201);
+      const both = await Promise.all([1, 2].map(() => e.call("POST /v1/embed/keys", {})));
+      expect(both.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([201, 409]);
+      const rotated = await e.call(`POST /v1/embed/keys/${made.body.id}/rotate`, {});
+      expect(rotated.status).toBe(200);
+      await ok(w, `PATCH /v1/plans/${plan}`, { scopes: [], rate_limits: [rule("plan")] });
+      const self = await r.call(rotated.body.key, "GET /v1/self");
+      expect(self.body).toMatchObject({ scopes: [], rate_limits: [rule("plan")] });
+      const looked = await ok(w, "POST /v1/keys/lookup", { key: rotated.body.key, scopes: ["orders:read"] });
+      expect([looked.admitted, looked.code]).toEqual([false, "insufficient_scope"]);
+    });
+  });
+}

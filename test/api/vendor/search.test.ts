@@ -1,0 +1,299 @@
+// The search index: what is found, in which order, and that it survives whatever happens to the index.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { expectNoScan } from "../../../harness/databases/plans.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+import { indexChanges } from "../../../src/domain/search/search-index.ts";
+import { exportBucket } from "../../../src/store/offline/usage-export.ts";
+import { readSeries, type SeriesQuery } from "../../../src/store/offline/series.ts";
+import type { Source } from "../../../src/store/offline/source.ts";
+import type { Reader } from "../../../src/store/engine/statement.ts";
+import { keyTexts, walkTexts } from "../../../src/store/queries/key-search.ts";
+import {
+  changedHours,
+  findMeteredHours,
+  liveTenantGroups,
+  unsettledHours,
+  unsettledState,
+} from "../../../src/store/queries/metering.ts";
+import {
+  changedKeys,
+  indexedProjects,
+  nextProjects,
+  tenantsFrom,
+  walkTerms,
+} from "../../../src/store/queries/search-terms.ts";
+import { tenantsByIds, walkTenants } from "../../../src/store/queries/tenant-search.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+for (const back of backends) {
+  describe(`the search index on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    type As = "sk_owner" | "sk_test";
+    const pagesOf = async (w: Workspace, path: string, as: As): Promise<Json[]> => {
+      const found: Json[] = [];
+      for (let cursor = ""; ; ) {
+        const { body, text } = await w.call(as, `GET /v1/${path}${cursor}`);
+        expect(body.data, text).toBeDefined();
+        found.push(...body.data);
+        if (body.next_cursor === null) return found;
+        cursor = `&cursor=${body.next_cursor}`;
+      }
+    };
+    /** The same in one page and in many. */
+    const names = async (w: Workspace, query: string, as: As = "sk_owner"): Promise<unknown[]> => {
+      const whole = (await pagesOf(w, `keys?${query}`, as)).map(({ name }) => name);
+      expect((await pagesOf(w, `keys?${query}&limit=1`, as)).map(({ name }) => name)).toEqual(whole);
+      return whole;
+    };
+    const tenant = async (w: Workspace, external_id: string, name?: string): Promise<string> =>
+      (await w.call("sk_owner", "POST /v1/tenants", { external_id, name })).body.id as string;
+    const mint = async (w: Workspace, name: string | undefined, more: Json = {}) => {
+      r.clock.advance(1);
+      return w.mint({ ...(name !== undefined && { name }), ...more });
+    };
+
+    it("lists keys by their own words first, then by their tenant's, each once and newest first", async () => {
+      const w = await r.workspace();
+      const acme = await tenant(w, "prod-7", "Production Ltd");
+      await mint(w, "tenant only", { tenant_id: acme });
+      await mint(w, "production", {});
+      await mint(w, "prod production", { tenant_id: acme });
+      await mint(w, "prod new");
+      await mint(w, "tenant newer", { tenant_id: acme });
+      await mint(w, "prod tested", { env: "test" });
+      const live = ["prod new", "prod production", "production", "tenant newer", "tenant only"];
+      expect(await names(w, "q=PROD&env=live")).toEqual(live);
+      expect(await names(w, "q=prod")).toEqual(["prod tested", ...live]);
+      expect(await names(w, "q=ltd+newer")).toEqual(["tenant newer"]);
+      expect(await names(w, "q=prod", "sk_test")).toEqual(["prod tested"]);
+      expect(await names(w, "q=prod&scope=x")).toEqual([]);
+    });
+
+    it("finds a key by the start of its display prefix, whatever its characters are", async () => {
+      const w = await r.workspace();
+      for (const [name, six] of [
+        ["letters", "abCDef"],
+        ["dash first", "-bC_ef"],
+        ["dash inside", "aB-Def"],
+      ] as const) {
+        const { id } = await mint(w, name);
+        await r.sql(`update api_keys set display_prefix = 'kr_live_${six}' where id = '${id}'`);
+      }
+      await r.sql("delete from search_progress"); // a job may have indexed them before
+      for (const [text, found] of [
+        ["abCDef", ["letters"]],
+        ["aB", ["dash inside"]],
+        ["aB-D", ["dash inside"]],
+        ["-b", ["dash first"]],
+        ["-", ["dash first"]],
+        ["ABC", []],
+      ] as const)
+        expect(await names(w, `q=kr_live_${text}`), text).toEqual(found);
+    });
+
+    it("finds a key at once, and not by its old name or scope", async () => {
+      const w = await r.workspace();
+      const key = await mint(w, "First name", { scopes: ["a:read"] });
+      expect(await names(w, "q=first")).toEqual(["First name"]);
+      expect(await names(w, "scope=a:read")).toEqual(["First name"]);
+      await w.call("sk_owner", `PATCH /v1/keys/${key.id}`, { name: "Second", scopes: ["a"] });
+      expect(await names(w, "q=second")).toEqual(["Second"]);
+      for (const query of ["q=first", "scope=a:read", "scope=A"]) expect(await names(w, query), query).toEqual([]);
+      expect(await names(w, "scope=a")).toEqual(["Second"]);
+      const stale = `select count(*) as n from search_terms where workspace_id = '${w.id}' and term in ('first', 'a:read')`;
+      expect(await r.sql(stale)).toEqual([{ n: 0 }]);
+      await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {});
+      expect(await names(w, "q=second")).toEqual([]);
+      expect(await names(w, "q=second&include_revoked=true")).toEqual(["Second"]);
+      expect(await names(w, "q=second&state=revoked")).toEqual(["Second"]);
+    });
+
+    it("continues behind the longest words, names and scopes, with cursors that show nothing of them", async () => {
+      const w = await r.workspace();
+      const scopes = ["\u{20000}".repeat(200)];
+      const long = ["\u{20000}".repeat(199), "\u{20000}".repeat(198), `${"\u8a9e".repeat(63)} ${"\u8a9e".repeat(100)}`];
+      for (const name of long) await mint(w, name, { scopes });
+      const query = encodeURIComponent;
+      expect(await names(w, `q=${query("\u{20000}".repeat(64))}`)).toEqual([long[1], long[0]]);
+      expect(await names(w, `scope=${query(String(scopes))}`)).toEqual(long.toReversed());
+      expect(new Set(await names(w, "sort=name"))).toEqual(new Set(long));
+      const { body } = await w.call("sk_owner", "GET /v1/keys?sort=name&limit=1");
+      const cursor = Buffer.from(body.next_cursor as string, "base64url");
+      for (const text of [body.data[0].id as string, "\u8a9e"]) expect(cursor.includes(text), text).toBe(false);
+    });
+
+    it("sorts by name, expiry and last use, and lists keys that are not used", async () => {
+      const w = await r.workspace();
+      const at = (ms: number): string => new Date(r.clock.now() + ms).toISOString();
+      const used = await mint(w, "béta", { expires_at: at(90 * DAY) });
+      await mint(w, "Alpha 2", { expires_at: at(80 * DAY), scopes: ["s"] });
+      await mint(w, undefined);
+      r.clock.advance(40 * DAY);
+      await mint(w, "alpha 1");
+      const event = telemetryEvent({ ts: at(0), request_id: "u", project_id: w.project_id, key_id: used.id });
+      const send = (own: Json) => w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch([{ ...event, ...own }]));
+      expect(await names(w, "state=idle")).toEqual(expect.arrayContaining(["béta", "Alpha 2", null]));
+      await send({});
+      expect(await names(w, "sort=name")).toEqual(["alpha 1", "Alpha 2", "béta"]);
+      expect(await names(w, "sort=name&scope=s")).toEqual(["Alpha 2"]);
+      expect(await names(w, "sort=expires_at")).toEqual(["Alpha 2", "béta"]);
+      expect(new Set((await names(w, "sort=last_used_at")).slice(0, 2))).toEqual(new Set(["alpha 1", "béta"]));
+      expect((await names(w, "sort=created_at"))[0]).toBe("alpha 1");
+      for (const query of ["state=idle", "unused_days=30"])
+        expect(new Set(await names(w, query)), query).toEqual(new Set(["Alpha 2", null]));
+      expect(await names(w, "unused_days=30&scope=s")).toEqual(["Alpha 2"]);
+      expect(await names(w, "state=idle&unused_days=41")).toEqual([]);
+      r.clock.advance(35 * DAY);
+      const idle = await names(w, "state=idle");
+      expect(new Set(idle.slice(0, 2))).toEqual(new Set(["Alpha 2", null]));
+      expect(new Set(idle.slice(2))).toEqual(new Set(["alpha 1", "béta"]));
+      await send({ ts: at(0), request_id: "v" });
+      expect(await names(w, "state=idle")).not.toContain("béta");
+      const days = `select count(*) as n from search_terms where id = '${used.id}' and kind = 'live.used'`;
+      expect(await r.sql(days)).toEqual([{ n: 1 }]);
+      for (const [query, path] of [
+        ["sort=name&q=x", "sort"],
+        ["sort=name&state=active", "sort"],
+        ["sort=expires_at&include_revoked=true", "include_revoked"],
+        [`sort=name&after=${used.id}`, "after"],
+        ["unused_days=0", "unused_days"],
+      ] as const)
+        expect((await w.call("sk_owner", `GET /v1/keys?${query}`)).body.error?.details[0].path, query).toBe(path);
+    });
+
+    it("finds tenants by words, id, plan and state", async () => {
+      const w = await r.workspace();
+      const plan = (await w.call("sk_owner", "POST /v1/plans", { name: "Pro", slug: "pro" })).body.id as string;
+      const acme = await tenant(w, "acme-1", "Acme Europe");
+      r.clock.advance(1);
+      const other = await tenant(w, "acme-2", "Acme Asia");
+      await w.call("sk_owner", `PATCH /v1/tenants/${other}`, { plan_id: plan });
+      const found = async (query: string): Promise<unknown[]> => {
+        const whole = (await pagesOf(w, `tenants?${query}`, "sk_owner")).map(({ id }) => id);
+        expect((await pagesOf(w, `tenants?${query}&limit=1`, "sk_owner")).map(({ id }) => id)).toEqual(whole);
+        return whole;
+      };
+      expect(await found("q=acme")).toEqual([other, acme]);
+      expect(await found("q=euro+acm")).toEqual([acme]);
+      expect(await found(`q=${acme}`)).toEqual([acme]);
+      expect(await found(`plan_id=${plan}`)).toEqual([other]);
+      expect(await found(`q=acme&plan_id=${plan}`)).toEqual([other]);
+      expect(await found("state=suspended")).toEqual([]);
+      await w.call("sk_owner", `POST /v1/tenants/${acme}/suspend`, {});
+      expect(await found("state=suspended")).toEqual([acme]);
+      expect(await found("q=acme&state=suspended")).toEqual([acme]);
+      await w.call("sk_owner", `PATCH /v1/tenants/${acme}`, { name: "Renamed" });
+      expect(await found("q=europe")).toEqual([]);
+      expect(await found("q=renamed")).toEqual([acme]);
+      await w.call("sk_owner", `DELETE /v1/tenants/${other}`);
+      expect(await found("q=acme")).toEqual([acme]);
+      expectRefusal(await w.call("sk_owner", `GET /v1/tenants?q=x&after=${acme}`), 400, "invalid_request");
+    });
+
+    it("indexes what an upgrade or a crash has left, and says so while much is missing", async () => {
+      const w = await r.workspace();
+      const key = await mint(w, "Kept", { scopes: ["s"] });
+      expect(await names(w, "q=kept")).toEqual(["Kept"]);
+      for (const table of ["search_terms", "search_progress"]) await r.sql(`delete from ${table}`);
+      expect(await names(w, "q=kept")).toEqual(["Kept"]);
+      expect(await names(w, "q=customer")).toEqual(["Kept"]);
+      await r.sql("delete from search_progress");
+      await indexChanges(r.app.services);
+      const row = (n: number): string => {
+        const id = `0000000${back === "sqlite" ? 1 : 2}-0000-4000-8000-${String(n).padStart(12, "0")}`;
+        const text = `'${id}', '${w.id}', '${w.project_id}', '${String(key.tenant_id)}', 'live', '${w.id}s${n}', 'kr_live_aaaaaa', 'Many ${n}', '[]', '{}'`;
+        return `(${text}, ${r.clock.now()}, 1000000)`;
+      };
+      for (let n = 0; n < 2_500; n += 500)
+        await r.sql(
+          `insert into api_keys (id, workspace_id, project_id, tenant_id, env, lookup_hash, display_prefix, name, scopes, meta, created_at, policy_version) values ${Array.from({ length: 500 }, (_, i) => row(n + i)).join(",")}`,
+        );
+      await r.sql(`update projects set policy_version = 1000000 where id = '${w.project_id}'`);
+      const refused = await w.call("sk_owner", "GET /v1/keys?q=many");
+      expectRefusal(refused, 503, "unavailable");
+      expect(refused.body.error.message).toBe("The search index is being built.");
+      expect(refused.headers.get("retry-after")).toBeTruthy();
+      await indexChanges(r.app.services);
+      const page = await w.call("sk_owner", "GET /v1/keys?q=many+2499");
+      expect(page.body.data.map(({ name }: Json) => name)).toEqual(["Many 2499"]);
+    });
+
+    it("reads every list through an index", async () => {
+      const walk = { workspace_id: "w", set: "idle", now: 5, until: 9, usedBefore: 3, isDeleting: true } as const;
+      const place = { limit: 50, after: { at: 7, id: "i" } };
+      const terms = { workspace_id: "w", kinds: ["live.word", "test.word"], from: "a", below: "b", limit: 50 };
+      const after = { term: "a", newest: -1, id: "i" };
+      const page = { created_at: 7, id: "i" };
+      const reads: ((on: Reader) => Promise<unknown>)[] = [
+        (on) => walkTerms(on, { ...terms, direction: "asc", after: null }),
+        (on) => walkTerms(on, { ...terms, direction: "asc", after }),
+        (on) => walkTerms(on, { ...terms, direction: "desc", after }),
+        (on) => keyTexts(on, { ...walk, byTenant: false }, ["a", "b"]),
+        (on) => walkTexts(on, { ...walk, ...place, set: "dated", byTenant: false }),
+        (on) => walkTexts(on, { ...walk, ...place, tenant_id: "t", env: "test", byTenant: true, isConfined: true }),
+        (on) => changedKeys.all(on, { project_id: "p", version: 3, last_id: "i", limit: 50 }),
+        (on) => indexedProjects.all(on, { workspace_id: "w" }),
+        (on) => nextProjects.all(on, { after: "a", limit: 50 }),
+        (on) => tenantsFrom.all(on, { workspace_id: "w", created_at: 1, last_id: "i", limit: 50 }),
+        (on) => tenantsByIds(on, "w", ["a", "b"]),
+        (on) => walkTenants(on, { workspace_id: "w", order: { by: "created" }, after: page, limit: 50 }),
+        (on) => walkTenants(on, { workspace_id: "w", order: { by: "suspended" }, after: page, limit: 50 }),
+        (on) => walkTenants(on, { workspace_id: "w", order: { by: "plan", plan_id: "p" }, after: page, limit: 50 }),
+        (on) => changedHours.all(on, { before: 9, changedBefore: 9, limit: 1 }),
+        (on) => liveTenantGroups.all(on, { workspace_id: "w", tenant: "t", project_id: "p", limit: 50 }),
+        (on) => findMeteredHours(on, 1, [1, 2]),
+        (on) => unsettledHours.all(on, { refused: 0, limit: 50 }),
+        (on) => unsettledState.all(on, { refused: 0 }),
+      ];
+      for (const read of reads) await expectNoScan(r.target, read);
+      const filter = { kind: "tenant", projects: null, env: "live" } as const;
+      const range = { edges: [0, HOUR, 2 * HOUR], grain: 2 } as const;
+      const query: SeriesQuery = {
+        workspace_id: "w",
+        base: { ...filter, kind: "project" },
+        listed: filter,
+        group_by: "tenant",
+        outcome: null,
+        top: 10,
+        latency: false,
+        range: { ...range, edges: [...range.edges] },
+        now: 1,
+        head: {},
+      };
+      /** Answers as if there were groups, so that every read is made. */
+      const source = (on: Reader): Source =>
+        ({
+          kind: r.target.kind,
+          begin: async () => {},
+          commit: async () => {},
+          rollback: async () => {},
+          all: async (sql: string, values: (string | number)[]) => {
+            await on.all({ sql: back === "sqlite" ? sql.replaceAll(/\$\d+/g, "?") : sql, values });
+            return sql.includes("from usage_groups")
+              ? [{ id: 1, kind: "tenant", project_id: "p", env: "live", tenant: "t", name: "" }]
+              : [];
+          },
+        }) as unknown as Source;
+      await expectNoScan(r.target, (on) => readSeries(source(on), query));
+      const bucket = { workspace_id: "w", by: "tenant", bucket: "hour", format: "ndjson", now: 1 } as const;
+      await expectNoScan(r.target, (on) =>
+        exportBucket(source(on), { ...bucket, groups: filter, range: { edges: [0, HOUR], grain: 2 } }),
+      );
+    });
+  });
+}

@@ -1,0 +1,115 @@
+// Many keys at once in the dashboard: selecting, counting, progress, continuing after a lost answer.
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
+
+type Row = { target_id: string; payload: { reason: string; bulk_id: string } };
+
+describe.runIf(hasBrowser)("many keys in the dashboard", () => {
+  const suite = useBrowserSuite();
+
+  const mint = async ({ key, project_id, tenant_id }: Shop, count: number): Promise<string[]> => {
+    const ids: string[] = [];
+    for (let i = 1; i <= count; i++) {
+      const body = { project_id, tenant_id, env: "live", name: `Key ${i}` };
+      ids.push((await suite.instance.call(key, "POST /v1/keys", body)).body.id as string);
+    }
+    return ids;
+  };
+  const revocations = async ({ key }: Shop): Promise<Row[]> =>
+    (await suite.instance.call(key, "GET /v1/audit_logs?action=api_key.revoked")).body.data as Row[];
+
+  it("revokes the selected keys after it has named them, and leaves the others", async () => {
+    const at = await shop(suite.instance);
+    const [first, second, third] = await mint(at, 3);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
+    const { page } = g;
+    await page.getByLabel("Select Key 1").check();
+    await page.getByLabel("Select Key 3").check();
+    const bar = page.getByRole("region", { name: "Selection" });
+    await bar.getByText("2 keys selected").waitFor();
+    await expectAccessible(page);
+    await button(page, "Revoke selected").click();
+    const ask = dialog(page, "Revoke selected");
+    await ask.getByText("Key 3").waitFor();
+    expect(await ask.getByRole("listitem").count()).toBe(2);
+    await expectAccessible(page);
+    await ask.getByLabel(/^Reason/).fill("contract ended");
+    await ask.getByRole("button", { name: "Revoke 2 keys" }).click();
+    await ask.getByText("2 keys revoked.").waitFor();
+    await ask.getByText("No verifier is connected.").waitFor();
+    await button(page, "Done").click();
+    await expect.poll(() => page.getByRole("rowheader").allInnerTexts()).toEqual([expect.stringContaining("Key 2")]);
+    expect(await bar.count()).toBe(0);
+    const rows = await revocations(at);
+    expect(rows.map(({ target_id }) => target_id).toSorted()).toEqual([String(first), String(third)].toSorted());
+    expect(new Set(rows.map(({ payload }) => payload.bulk_id)).size).toBe(1);
+    expect(rows[0]?.payload.reason).toBe("contract ended");
+    const { body } = await suite.instance.call(at.key, `GET /v1/keys/${second}`);
+    expect(body.revoked_at).toBeNull();
+    await g.expectClean();
+  });
+
+  it("shows its progress, and continues after a lost answer without changing a key twice", async () => {
+    const at = await shop(suite.instance);
+    const ids = await mint(at, 5);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
+    const { page } = g;
+    let changing = 0;
+    await page.route("**/v1/bulk/keys", async (route) => {
+      const body = route.request().postDataJSON() as { dry_run: boolean };
+      const answer = await route.fetch({ postData: body.dry_run ? body : { ...body, limit: 2 } });
+      if (!body.dry_run && ++changing === 2) return route.abort(); // changed, but the answer is lost
+      return route.fulfill({ response: answer });
+    });
+    await page.getByLabel("All rows on this page").check();
+    await button(page, "Revoke selected").click();
+    const ask = dialog(page, "Revoke selected");
+    await ask.getByRole("button", { name: "Revoke 5 keys" }).click();
+    await ask.getByText("2 of 5 keys revoked").waitFor();
+    await ask.getByRole("alert").getByText("Cannot reach the server.").waitFor();
+    await button(page, "Try again").click();
+    await ask.getByText("5 keys revoked.").waitFor();
+    expect(changing).toBe(4);
+    const rows = await revocations(at);
+    expect(rows.map(({ target_id }) => target_id).toSorted()).toEqual(ids.toSorted());
+    await button(page, "Done").click();
+    await page.getByText("No live keys yet").waitFor();
+  });
+
+  it("acts on every key that the filters match only after their number is typed", async () => {
+    const at = await shop(suite.instance);
+    await mint(at, 26);
+    await using g = await signedIn(suite.browser, suite.instance, at, {
+      page: `keys?limit=25&project=${at.project_id}`,
+    });
+    const { page } = g;
+    await page.getByLabel("All rows on this page").check();
+    await page.getByText("25 keys selected").waitFor();
+    await button(page, "Select every key that matches").click();
+    await button(page, "Disable selected").click();
+    const ask = dialog(page, "Disable selected");
+    await ask.getByRole("button", { name: "Disable 26 keys" }).click({ force: true }); // not typed yet: does nothing
+    await ask.getByLabel("Type 26 to confirm").fill("26");
+    await ask.getByRole("button", { name: "Disable 26 keys" }).click();
+    await ask.getByText("26 keys disabled.").waitFor();
+    await button(page, "Done").click();
+    const { body } = await suite.instance.call(at.key, "GET /v1/keys?state=disabled&limit=50");
+    expect(body.data).toHaveLength(26);
+    await g.expectClean();
+  });
+
+  it("lets members select, but not act", async () => {
+    const at = await shop(suite.instance);
+    await mint(at, 1);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys", role: "member" });
+    const { page } = g;
+    await page.getByLabel("Select Key 1").check();
+    await button(page, "Revoke selected").click({ force: true });
+    expect(await button(page, "Revoke selected").getAttribute("aria-disabled")).toBe("true");
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    await g.expectClean();
+  });
+});

@@ -1,0 +1,171 @@
+// Every page while it loads, when the server refuses, and without a connection: what it says, and that it recovers.
+import type { Page, Route } from "playwright-core";
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
+
+const LOOKS = [
+  ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
+  ["dark", { colorScheme: "dark", viewport: { width: 820, height: 800 } }],
+  ["phone", { colorScheme: "light", viewport: { width: 320, height: 640 } }],
+] as const;
+
+/** Addresses of pages; ids are filled in. Each is seen in one look, before others of that look that read the same. */
+const PAGES = [
+  "home",
+  "settings",
+  "keys",
+  "keys/{key}",
+  "tenants",
+  "tenants/{tenant}",
+  "projects",
+  "projects/{project}",
+  "plans",
+  "plans/{plan}",
+  "usage",
+  "usage?tab=billing",
+  "fleet",
+  "leaks",
+  "audit",
+  "audit/1",
+  "portal",
+  "developers",
+  "members",
+  "instance",
+  "account",
+];
+
+/** By then a page has asked again for what failed twice. */
+const RETRIED_MS = 60_000;
+const REQUEST_ID = "01a1e3c8-0444-732a-922b-13ab70423f87";
+
+/** How the server appears to respond. What the log-in needs is not touched. */
+type Mode = "normal" | "silent" | "refusing" | "gone";
+
+async function control(page: Page): Promise<(next: Mode) => void> {
+  let mode: Mode = "normal";
+  const respond = async (route: Route): Promise<void> => {
+    if (mode === "silent") return; // never answered
+    if (mode === "gone") return route.abort("connectionrefused");
+    if (mode === "normal") return route.continue();
+    const body = { error: { code: "internal_error", message: "Something went wrong." } };
+    await route.fulfill({ status: 500, headers: { "request-id": REQUEST_ID }, json: body });
+  };
+  await page.route(/\/(status|v1\/(?!auth\/(me|sessions\/current)))/, respond);
+  return (next) => {
+    mode = next;
+  };
+}
+
+describe.runIf(hasBrowser)("the states of every page", () => {
+  const suite = useBrowserSuite();
+
+  const fill = async (t: Shop): Promise<(page: string) => string> => {
+    const { project_id, tenant_id } = t;
+    const key = await suite.instance.call(t.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    const plan = await suite.instance.call(t.key, "POST /v1/plans", { slug: "pro", name: "Pro" });
+    const ids: Record<string, string> = {
+      key: key.body.id,
+      plan: plan.body.id,
+      tenant: tenant_id,
+      project: project_id,
+    };
+    return (page) => page.replace(/\{(\w+)\}/, (_all, name: string) => ids[name] ?? "");
+  };
+
+  for (const [n, [look, options]] of LOOKS.entries()) {
+    it(`loads, fails, is offline and recovers: ${look}`, async () => {
+      const t = await shop(suite.instance);
+      const address = await fill(t);
+      await using g = await signedIn(suite.browser, suite.instance, t, { ...options, page: "nowhere" });
+      const { page } = g;
+      await g.at("This page does not exist");
+      await page.clock.install();
+      const set = await control(page);
+      const failed = page.getByText("This could not be loaded.").first();
+      const open = (name: string): Promise<unknown> =>
+        name === "account" ? page.goto(`${suite.instance.url}/#/account`) : g.show(address(name));
+      for (const [i, name] of PAGES.filter((_, at) => at % LOOKS.length === n).entries()) {
+        set("silent");
+        await open(name);
+        await page.locator("main [aria-busy=true]").first().waitFor();
+        if (i === 0) await expectAccessible(page);
+        await g.show("nowhere");
+        await g.at("This page does not exist");
+
+        set("refusing");
+        await open(name);
+        await failed.waitFor();
+        await page.getByText(REQUEST_ID).first().waitFor();
+        await expectAccessible(page);
+
+        set("gone");
+        await button(page, "Try again").first().click();
+        await page.getByText(/^Offline\. Showing data from/).waitFor();
+        await page.getByText("Cannot reach the server.").first().waitFor();
+        if (i === 0) await expectAccessible(page);
+
+        set("normal");
+        await page.clock.fastForward(RETRIED_MS);
+        await failed.waitFor({ state: "detached" }); // by itself
+        await page.getByText(/^Offline/).waitFor({ state: "detached" });
+        await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
+      }
+      expect(await page.evaluate("violations")).toEqual([]);
+    });
+  }
+
+  it("keeps what is shown when a refresh fails, says so, and disables what would change something offline", async () => {
+    const t = await shop(suite.instance);
+    const address = await fill(t);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: address("keys/{key}") });
+    const { page } = g;
+    await page.getByText("Not used in the last 30 days.").waitFor();
+    const set = await control(page);
+    set("refusing");
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))"); // polls at once
+    await page
+      .getByText(/^Showing data from .* Something went wrong on the server\./)
+      .first()
+      .waitFor();
+    await page.getByText("It works: requests with this key are admitted.").waitFor();
+    await expectAccessible(page);
+    set("gone");
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByText(/^Offline/).waitFor();
+    for (const name of ["Edit", "Rotate", "Disable", "Revoke"]) {
+      expect(await button(page, name).getAttribute("aria-disabled")).toBe("true");
+      await button(page, name).click({ force: true });
+    }
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    set("normal");
+    await page.getByText(/^Offline/).waitFor({ state: "detached" });
+    await button(page, "Edit").click();
+    await page.getByRole("dialog", { name: "Edit key" }).waitFor();
+  });
+
+  it("shows a member every page, and sends nothing when what is disabled is pressed", async () => {
+    const t = await shop(suite.instance);
+    const address = await fill(t);
+    await using g = await signedIn(suite.browser, suite.instance, t, { role: "member", page: "home" });
+    const { page } = g;
+    const writes: string[] = [];
+    page.on("request", (request) => request.method() !== "GET" && writes.push(`${request.method()} ${request.url()}`));
+    let pressed = 0;
+    for (const name of PAGES.filter((each) => each !== "account")) {
+      await g.show(address(name));
+      await page.locator("main h1").waitFor();
+      await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
+      for (const disabled of await page.locator("main [aria-disabled=true]:visible").all()) {
+        await disabled.click({ force: true });
+        pressed++;
+      }
+      expect(await page.getByRole("dialog").count(), name).toBe(0);
+    }
+    expect(pressed).toBeGreaterThan(10);
+    expect(writes).toEqual([]);
+    await g.expectClean();
+  });
+});

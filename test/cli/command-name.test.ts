@@ -1,0 +1,25 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, it } from "vitest";
+import { CHECKOUT } from "../../harness/processes/server.ts";
+import { commandName } from "../../src/cli/ui/command-name.ts";
+
+const [argv1 = ""] = process.argv.slice(1);
+afterEach(() => {
+  process.argv[1] = argv1;
+});
+
+it("names the command where it is on PATH, and its path where it is not", () => {
+  process.argv[1] = CHECKOUT.replace(/keyrack$/, "start.mjs");
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-path-"));
+  try {
+    expect(commandName({ PATH: dir })).toBe("bin/keyrack"); // tests run in the checkout
+    writeFileSync(join(dir, "keyrack"), "");
+    expect(commandName({ PATH: `:${dir}` })).toBe("bin/keyrack");
+    chmodSync(join(dir, "keyrack"), 0o755);
+    expect(commandName({ PATH: `:${dir}` })).toBe("keyrack");
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+});

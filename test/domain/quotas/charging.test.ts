@@ -1,0 +1,267 @@
+// Charging quotas: no balance is overspent, whatever runs at the same time, and nothing that was admitted is forgotten.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
+import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
+import { ownerOf } from "../../../src/domain/core/actor.ts";
+import type { Services } from "../../../src/domain/core/context.ts";
+import { QuotaBank } from "../../../src/domain/quotas/bank.ts";
+import { Ledger } from "../../../src/fairness/ledger.ts";
+import { fail } from "../../../src/kernel/errors.ts";
+import type { Store } from "../../../src/store/store.ts";
+import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
+
+const DAY_MS = 86_400_000;
+const rule: RateLimit = { id: "burst", limit: 3, window_ms: 60_000, algorithm: "fixed", scope: "key" };
+
+for (const back of backends) {
+  describe(`quotas on ${back}`, () => {
+    let fixture: TestServices;
+    beforeAll(async () => {
+      fixture = await testServices(back);
+    });
+    afterAll(() => fixture[Symbol.asyncDispose]());
+
+    const world = (quotas: Parameters<typeof MeteredWorld.create>[1]) => MeteredWorld.create(fixture.services, quotas);
+
+    it("admit exactly their amount of concurrent requests", async () => {
+      const metered = await world({ tenant: [quotaOf({ amount: 100 })] });
+      expect(await metered.admitted(130)).toBe(100);
+      const { spent, remaining, exceeded } = await metered.balance();
+      expect({ spent, remaining, exceeded }).toEqual({ spent: 100, remaining: 0, exceeded: false });
+    });
+
+    it("answer with what is left, and when it is refilled", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 2, refill: "daily" })] });
+      const first = await metered.check();
+      expect(first).toMatchObject({ allowed: true, limited_quota: null, limited_policy: null, policies: [] });
+      expect(first.quotas).toEqual([
+        {
+          id: "calls",
+          scope: "key",
+          amount: 2,
+          remaining: 1,
+          reset_ms: DAY_MS - (fixture.clock.now() % DAY_MS),
+          overage: "deny",
+          exceeded: false,
+        },
+      ]);
+      await metered.check();
+      const denied = await metered.check();
+      expect(denied).toMatchObject({ allowed: false, limited_quota: "calls", limited_policy: null });
+      expect(denied.retry_after_seconds).toBe(Math.ceil((DAY_MS - (fixture.clock.now() % DAY_MS)) / 1000));
+    });
+
+    it("charge the key's own and its tenant's, and both or none", async () => {
+      const metered = await world({ key: [quotaOf({ id: "own", amount: 2 })], tenant: [quotaOf({ amount: 1 })] });
+      expect(await metered.admitted(1)).toBe(1);
+      const denied = await metered.check();
+      expect([denied.allowed, denied.limited_quota]).toEqual([false, "calls"]);
+      expect(denied.quotas.map(({ id, remaining }) => [id, remaining])).toEqual([
+        ["own", 1],
+        ["calls", 0],
+      ]);
+    });
+
+    it("charge nothing when a rate limit refuses, and no rate limit when they refuse", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 5 })] });
+      expect(await metered.admitted(4, { limits: [rule] })).toBe(3);
+      expect((await metered.balance()).spent).toBe(3);
+      expect(await metered.admitted(3)).toBe(2);
+      fixture.clock.advance(61_000);
+      const denied = await metered.check({ limits: [rule] });
+      expect([denied.allowed, denied.limited_quota, denied.limited_policy]).toEqual([false, "calls", null]);
+      expect(denied.policies[0]?.remaining).toBe(3);
+    });
+
+    it("that only report never deny, and say that they are exceeded", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 2, overage: "report" })] });
+      expect(await metered.admitted(5)).toBe(5);
+      const { spent, remaining, exceeded } = await metered.balance();
+      expect({ spent, remaining, exceeded }).toEqual({ spent: 5, remaining: 0, exceeded: true });
+    });
+
+    it("charge what is owed even beyond zero", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 10 })] });
+      const { allowed, quotas } = await metered.check({ cost: 0, owed: 25 });
+      expect([allowed, quotas[0]?.remaining, quotas[0]?.exceeded]).toEqual([false, 0, true]);
+      expect((await metered.balance()).spent).toBe(25);
+    });
+
+    it("are not charged by a peek", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 1 })] });
+      const peeks = [await metered.check({ cost: 0 }), await metered.check({ cost: 0 })];
+      expect(peeks.map(({ allowed, quotas }) => [allowed, quotas[0]?.remaining])).toEqual([
+        [true, 1],
+        [true, 1],
+      ]);
+      expect((await metered.balance()).spent).toBe(0);
+      await metered.check();
+      expect((await metered.check({ cost: 0 })).allowed).toBe(false);
+    });
+
+    it("refuse for ever what costs more than there can be, and what is never refilled", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 5 })] });
+      const tooMuch = await metered.check({ cost: 6 });
+      expect([tooMuch.allowed, tooMuch.retry_after_seconds]).toEqual([false, null]);
+      const once = await world({ key: [quotaOf({ amount: 1, refill: "none" })] });
+      await once.check();
+      const spent = await once.check();
+      expect([spent.retry_after_seconds, spent.quotas[0]?.reset_ms]).toEqual([null, null]);
+    });
+
+    it("start again with the next period, and not with a clock that goes back", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 10, refill: "daily" })] });
+      expect(await metered.admitted(12)).toBe(10);
+      fixture.clock.advance(DAY_MS);
+      expect(await metered.admitted(12)).toBe(10);
+      fixture.clock.advance(-DAY_MS);
+      expect(await metered.admitted(1)).toBe(0);
+      fixture.clock.advance(DAY_MS);
+    });
+
+    it("that a process has not used for 10 s go back, and at a clean stop", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 640 })] });
+      const taken = async () =>
+        Number(
+          (await fixture.sql("select taken from quota_balances where subject_id = $1", [metered.key_id]))[0]?.["taken"],
+        );
+      await metered.check();
+      expect(await taken()).toBe(10);
+      expect((await metered.balance()).spent).toBe(1);
+      fixture.clock.advance(10_000);
+      await fixture.services.quotas.sweep();
+      expect(await taken()).toBe(1);
+      await metered.check();
+      await fixture.services.quotas.close();
+      expect(await taken()).toBe(2);
+      expect((await metered.balance()).remaining).toBe(638);
+    });
+
+    /** Units that processes have taken, as the database has it. */
+    const takenOf = async (...subjects: string[]): Promise<number[]> => {
+      const rows = await fixture.sql("select subject_id, taken from quota_balances");
+      return subjects.map((id) => Number(rows.find((row) => row["subject_id"] === id)?.["taken"]));
+    };
+    /** Services with a bank of their own, with room for `room` balances. */
+    const withBank = (room: number, store: Store = fixture.services.store): Services => {
+      const { clock, log } = fixture.services;
+      const ledger = (bound: number): Ledger => new Ledger({ bound, share: bound });
+      const ledgers = { definitions: ledger(100), balances: ledger(room), leases: ledger(100) };
+      return { ...fixture.services, quotas: new QuotaBank({ store, clock, log, ...ledgers }) };
+    };
+
+    it("get all units back of a request that is refused, where there is no room to keep them", async () => {
+      const quotas = { key: [quotaOf({ id: "own", amount: 640 })], tenant: [quotaOf({ amount: 640 })] };
+      const metered = (await world(quotas)).in(withBank(1));
+      for (let i = 0; i < 5; i++) await metered.check({ limits: [rule] });
+      await metered.ctx.services.quotas.close();
+      await expect.poll(() => takenOf(metered.key_id, metered.tenant_id)).toEqual([3, 3]);
+    });
+
+    it("are not lost where the database has no room for what gives them back", async () => {
+      const { store } = fixture.services;
+      let isFull = false;
+      const full = () => Promise.reject(fail("share_full"));
+      const write: Store["write"] = (job) => (isFull ? full() : store.write(job));
+      const services = withBank(10, Object.create(store, { write: { value: write } }) as Store);
+      const metered = (await world({ key: [quotaOf({ amount: 640 })] })).in(services);
+      await metered.check();
+      fixture.clock.advance(10_000);
+      isFull = true;
+      await services.quotas.sweep();
+      expect(await takenOf(metered.key_id)).toEqual([10]);
+      isFull = false;
+      await services.quotas.sweep();
+      expect(await takenOf(metered.key_id)).toEqual([1]);
+    });
+
+    it.runIf(back === "sqlite")("go back at a clean stop, however many balances there are", async () => {
+      const { store } = fixture.services;
+      const waiting = new Set<Promise<unknown>>();
+      const write: Store["write"] = (job) => {
+        if (waiting.size >= 200) return Promise.reject(fail("share_full"));
+        const done = store.write(job).finally(() => waiting.delete(done));
+        waiting.add(done);
+        return done;
+      };
+      const { quotas } = withBank(300, Object.create(store, { write: { value: write } }) as Store);
+      const { ctx } = await world({});
+      for (let i = 0; i < 250; i++) {
+        const metered = {
+          scope: "key",
+          source: "key",
+          subject_id: `closing-${i}`,
+          env: "live",
+          quota: quotaOf(),
+        } as const;
+        await quotas.fetch(quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, metered), 1);
+      }
+      await quotas.close();
+      const taken = "select count(*) as n from quota_balances where subject_id like 'closing-%' and taken > 0";
+      expect(await fixture.sql(taken)).toEqual([{ n: 0 }]);
+    });
+
+    it("of a process that was killed count as spent, at most two blocks", async () => {
+      const metered = await world({ key: [quotaOf()] });
+      const before = await (async () => {
+        await using killed = await fixture.another();
+        return await metered.in(killed.services).admitted(20);
+      })();
+      expect(before).toBe(20);
+      fixture.clock.advance(5_000); // until then other processes believe that it lives
+      const { spent, remaining } = await metered.balance();
+      expect([spent + remaining, spent >= 20, spent <= 20 + 2 * 15]).toEqual([1_000, true, true]);
+      expect((await metered.check({ cost: remaining })).allowed).toBe(true);
+      expect((await metered.check()).allowed).toBe(false);
+    });
+
+    it.runIf(back === "postgres")(
+      "of another process that lives count as unspent, however long it uses none of them",
+      async () => {
+        const metered = await world({ key: [quotaOf()] });
+        await using other = await fixture.another();
+        expect(await metered.in(other.services).admitted(20)).toBe(20);
+        for (let i = 0; i < 3; i++) {
+          fixture.clock.advance(3_000);
+          await other.services.quotas.sweep();
+          expect(await metered.balance()).toMatchObject({ spent: 20, remaining: 980 });
+        }
+      },
+    );
+
+    it("that leases bring back do not pile up in the process, so a crash costs two blocks however many leases end", async () => {
+      const metered = await world({ key: [quotaOf()] });
+      await (async () => {
+        await using killed = await fixture.another();
+        const there = metered.in(killed.services);
+        const leases = [];
+        for (let i = 0; i < 10; i++) leases.push(await there.lease(15));
+        for (const { lease_id, granted } of leases)
+          expect((await there.return(lease_id, granted)).returned).toBe(granted);
+      })();
+      fixture.clock.advance(5_000);
+      const { spent, remaining } = await metered.balance();
+      expect([spent + remaining, spent <= 2 * 15]).toEqual([1_000, true]);
+    });
+
+    it("are kept when the amount, or whether it denies, changes", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 100 })] });
+      expect(await metered.admitted(50)).toBe(50);
+      const define = async (quotas: unknown) => {
+        await fixture.sql("update api_keys set quotas = $1 where id = $2", [JSON.stringify(quotas), metered.key_id]);
+        fixture.services.quotas.definitions.changed();
+      };
+      await define([quotaOf({ amount: 60 })]);
+      expect(await metered.admitted(20)).toBe(10);
+      await define([quotaOf({ amount: 40 })]);
+      expect(await metered.admitted(1)).toBe(0);
+      await define([]);
+      expect((await metered.check()).quotas).toEqual([]);
+      await define([quotaOf({ amount: 61 })]);
+      expect(await metered.admitted(5)).toBe(1);
+      await define([quotaOf({ amount: 61, refill: "weekly" })]);
+      expect(await metered.admitted(70)).toBe(61);
+    });
+  });
+}

@@ -1,0 +1,92 @@
+// Quotas in protect: a metered key is charged with each request, and later for those that could not be charged.
+import { describe, expect, it } from "vitest";
+import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
+import { ManualPorts } from "../../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
+import { internalsOf, type Keyrack } from "../../../src/sdk/internals.ts";
+import type { KeyrackOptions } from "../../../src/sdk/options.ts";
+import { until } from "../../../harness/waiting.ts";
+
+async function metered(left: number | null, options: Partial<KeyrackOptions> = {}, ports?: ManualPorts) {
+  const plane = await FakeControlPlane.start();
+  plane.limits.quotaLeft = left;
+  const { key } = plane.mint({ rate_limits: [], metered: true });
+  const r = await startTestKeyrack({ plane, options, ...(ports && { ports }) });
+  return { plane, key, r, [Symbol.asyncDispose]: () => r[Symbol.asyncDispose]() };
+}
+
+function send(keyrack: Keyrack, key: string, limits: "check" | "lease" | "off" = "check") {
+  const guard = internalsOf(keyrack).guard({ limits });
+  return guard.admit(null, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
+}
+
+describe("a metered key", () => {
+  it("is charged to its quotas, which the context and the header fields list", async () => {
+    await using s = await metered(2);
+    const { context, headers } = await send(s.r.keyrack, s.key);
+    expect(s.plane.limits.checks).toMatchObject([{ key_id: context?.keyId, cost: 1, limits: [], quotas: true }]);
+    expect(context?.rateLimit).toEqual([{ id: "calls", limit: 10, windowMs: 0, remaining: 1, resetMs: 5_000 }]);
+    expect(headers).toEqual({ "ratelimit-policy": '"calls";q=10', ratelimit: '"calls";r=1;t=5' });
+    await send(s.r.keyrack, s.key, "lease");
+    expect(s.plane.limits.quotaLeft).toBe(0);
+    await send(s.r.keyrack, s.key, "off");
+    expect(s.plane.limits.checks.length).toBe(2);
+  });
+
+  it("is refused with 429 and the quota when nothing is left", async () => {
+    await using s = await metered(0);
+    const { denial } = await send(s.r.keyrack, s.key);
+    expect([denial?.status, denial?.headers["retry-after"]]).toEqual([429, "5"]);
+    expect(JSON.parse(denial?.body ?? "")).toEqual({
+      error: {
+        code: "quota_exceeded",
+        message: "This API key has used up its quota.",
+        quota: "calls",
+        resets_at: expect.stringMatching(/^\d{4}-.*Z$/),
+      },
+    });
+  });
+
+  it("is admitted while it cannot be charged, and charged with the next call", async () => {
+    await using s = await metered(null);
+    const { context, denial } = await send(s.r.keyrack, s.key);
+    expect([denial, context?.degraded]).toEqual([null, true]);
+    await send(s.r.keyrack, s.key);
+    s.plane.limits.quotaLeft = 10;
+    await send(s.r.keyrack, s.key);
+    expect([s.plane.limits.checks[0]?.["owed"], s.plane.limits.quotaLeft]).toEqual([2, 7]);
+  });
+
+  it("does not send what it owes while responses come too late, since those calls may have been charged", async () => {
+    const ports = new ManualPorts();
+    await using s = await metered(10, {}, ports);
+    s.plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
+    for (const calls of [1, 2]) {
+      const late = send(s.r.keyrack, s.key);
+      await until(() => s.plane.seen.filter(({ path }) => path.startsWith("/v1/ratelimit")).length === calls);
+      ports.advance(250);
+      expect((await late).context?.degraded).toBe(true);
+    }
+    s.plane.injectFault = () => undefined;
+    for (let i = 0; i < 3; i++) await send(s.r.keyrack, s.key);
+    expect(s.plane.limits.checks.map(({ owed }) => owed)).toEqual([undefined, 2, undefined]);
+    expect(s.plane.limits.quotaLeft).toBe(5);
+  });
+
+  it("is charged for what it owes when the library closes", async () => {
+    await using s = await metered(null);
+    await send(s.r.keyrack, s.key);
+    s.plane.limits.quotaLeft = 10;
+    await s.r.keyrack.close();
+    expect(s.plane.limits.checks).toMatchObject([{ cost: 0, owed: 1 }]);
+  });
+
+  it("is refused with 503 while it cannot be charged, where the vendor wants that", async () => {
+    await using s = await metered(null, { quotaFailMode: "closed" });
+    const { denial } = await send(s.r.keyrack, s.key);
+    expect(denial?.status).toBe(503);
+    s.plane.limits.quotaLeft = 10;
+    await send(s.r.keyrack, s.key);
+    expect(s.plane.limits.checks[0]).not.toHaveProperty("owed");
+  });
+});

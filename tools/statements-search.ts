@@ -1,0 +1,40 @@
+// The part of statements.ts about finding keys and tenants.
+import {
+  countInSet,
+  KEY_STATES,
+  keyTexts,
+  walkKeys,
+  walkTexts,
+  type KeyWalk,
+} from "../src/store/queries/key-search.ts";
+import { walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
+import { tenantsByIds, walkTenants } from "../src/store/queries/tenant-search.ts";
+import type { Tx } from "../src/store/engine/statement.ts";
+
+const workspace_id = "w";
+const after = { created_at: 1, id: "i" };
+const terms = { workspace_id, kinds: ["live.word", "test.word"], from: "a", below: "b", limit: 2 };
+const sets: KeyWalk["set"][] = [...KEY_STATES, "unrevoked", "dated", "all"];
+const walks = sets.flatMap((set) =>
+  [true, false].map((byTenant): KeyWalk => {
+    const scope = { workspace_id, projects: ["p"], project_id: "p", tenant_id: "t", isDeleting: true, byTenant };
+    return { ...scope, set, now: 1, until: 2, limit: 1, after: { at: 1, id: "i" } };
+  }),
+);
+
+export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
+  walkKeys: (on) => walks.map((walk) => walkKeys(on, walk)),
+  countInSet: (on) => walks.map((walk) => on.all(countInSet(on, walk, 1))),
+  keyTexts: (on) => walks.map((walk) => keyTexts(on, walk, ["i"])),
+  walkTerms: (on) => [
+    walkTerms(on, { ...terms, direction: "asc", after: { term: "t", newest: -1, id: "i" } }),
+    walkTerms(on, { ...terms, direction: "desc", after: { term: "t", newest: -1, id: "i" } }),
+  ],
+  writeTerms: (on) => [writeTerms(on, [{ workspace_id, kind: "live.word", term: "t", newest: -1, id: "i" }])],
+  tenantsByIds: (on) => [tenantsByIds(on, workspace_id, ["i"])],
+  walkTenants: (on) =>
+    ([{ by: "created" }, { by: "suspended" }, { by: "plan", plan_id: "p" }] as const).map((order) =>
+      walkTenants(on, { workspace_id, order, after, limit: 1 }),
+    ),
+  walkTexts: (on) => walks.map((walk) => walkTexts(on, walk)),
+};
