@@ -78,8 +78,8 @@ async function memory(peers: PeerModule): Promise<Row[]> {
   ]);
   if (sink === 0) throw new Error("nothing was counted");
   return [
-    row("limiter/check", "ns", ours!, peer!, "<= 0.3"),
-    row("limiter/check-bare-id", "ns", ours!, bareId!, "<= 0.3"),
+    row("limiter/check", "ns", ours!, peer!, "<= 0.35"),
+    row("limiter/check-bare-id", "ns", ours!, bareId!, "<= 0.35"),
   ];
 }
 

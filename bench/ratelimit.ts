@@ -32,5 +32,5 @@ async function peer(): Promise<Side> {
 
 export async function ratelimit(): Promise<Row[]> {
   const pair = await inTurns({ ours, peer });
-  return [{ name: "ratelimit/check", ...pair, target: ">= 0.75", unit: "/s" }];
+  return [{ name: "ratelimit/check", ...pair, target: ">= 0.78", unit: "/s" }];
 }

@@ -21,9 +21,11 @@ export const ROWS = {
 
   "feed/unchanged-poll": "policy/delta 304, CPU time; peer: a bare GET (the ratio is the peer's time to ours)",
   "feed/snapshot": "snapshot of 1e5 keys over HTTP; limit: reading the rows",
+  "feed/snapshot-plans":
+    "snapshot of 1e5 keys whose 1,000 tenants are on a plan with limits and scopes, CPU time; compared with no plan",
   "feed/second-snapshot": "a second node's snapshot (zstd), CPU time of the server; compared with the first node's",
   "feed/snapshot-memory": "growth of memory during the snapshot; limit: 30 MB",
-  "feed/revocation": "a revocation at 200 waiting nodes, p99; limit: 100 ms",
+  "feed/revocation": "a revocation at 200 waiting nodes, p99; limit: 60 ms",
   "feed/delta": "a delta of one change with 1e5 keys; compared with 1e3 keys",
 
   "fleet/unchanged-poll": "unchanged polls on PostgreSQL, 48 connections; compared with SQLite",
@@ -36,6 +38,7 @@ export const ROWS = {
 
   "dashboard/log-in": "the log-in page until its heading, at a quarter of the speed; compared with a blank page",
   "dashboard/keys": "the list of keys until its first row, 100,000 keys and 10,000 tenants; compared with 50 keys",
+  "dashboard/heap": "growth of the page's heap, 100,000 keys paged 20 times forward and back; limit: 30 MB",
   "dashboard/verify": "the audit log verified in the browser; compared with keyrack audit verify --file",
 
   "verify/floor-1e4": "verify() at 1e4 keys; limit: the fused floor",
@@ -47,6 +50,13 @@ export const ROWS = {
   "verify/floor-1e6": "verify() at 1e6 keys; limit: the fused floor",
   "verify/digests-1e6": "verify() at 1e6 keys; limit: the fused floor with only digests in its table",
   "verify/idiomatic-1e6": "verify() at 1e6 keys; peer: a straightforward implementation",
+  "verify/address-list":
+    "verify() of a key with 50 IPv4 networks, from an address in them; compared with the same key without a list",
+  "verify/address-list-ipv6":
+    "verify() of a key with 50 IPv6 networks, from an address in them; compared with the same key without a list",
+  "verify/address-list-memory": "memory of a distinct list of 5 networks; limit: 600 B",
+  "verify/prefix-4": "verify() of a key with a prefix of 4 characters; compared with one that begins with kr",
+  "verify/prefix-9": "verify() of a key with a prefix of 9 characters; compared with one that begins with kr",
   "verify/prefixed-api-key": "verify() at 1e5 keys; peer: prefixed-api-key's check of one key",
   "verify/better-auth-wal": "checks per second at 1e5 keys; peer: better-auth (WAL+NORMAL, one key)",
   "verify/better-auth-memory": "checks per second at 1e5 keys; peer: better-auth (in memory, one key)",
@@ -80,6 +90,8 @@ export const ROWS = {
   "faults/flushed": "p99 of ratelimit/check while Redis is flushed, 50 clients; limit: 250 ms",
 
   "ingest/batch": "ingest, µs per event; limit: JSON.parse of the batch",
+  "ingest/series":
+    "ingest of batches over 1,000 keys with usage series, µs per event; compared with KEYRACK_SERIES=off",
   "ingest/events": "ingest, events per second in process; target: 200,000",
 
   "timing/login": "login with a wrong password, a known address; compared with an unknown one",

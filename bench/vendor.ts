@@ -171,10 +171,10 @@ function rowsOf({ mints, rows, reads }: Record<"mints" | "rows" | "reads", Pair>
     pair(name, { ours, peer, ratio: ours / peer }, target);
   return [
     pair("vendor/mint", mints, ">= 0.4"),
-    pair("vendor/mint-rows", rows, ""),
-    row("vendor/mint-better-auth", alone.mint, alone.betterAuth, ">= 8"),
+    pair("vendor/mint-rows", rows, ">= 0.8"),
+    row("vendor/mint-better-auth", alone.mint, alone.betterAuth, ""),
     pair("vendor/get-by-id", reads, ">= 0.6"),
-    row("vendor/mint-postgres", alone.mintPostgres, alone.oneEach, ">= 5"),
+    row("vendor/mint-postgres", alone.mintPostgres, alone.oneEach, ">= 6"),
     row("vendor/mint-postgres-echo", alone.mintPostgres, mints.peer, ">= 0.2"),
     row("vendor/get-by-id-postgres", alone.readPostgres, reads.peer, ">= 0.2"),
   ];

@@ -1,8 +1,10 @@
 // Thousands of nodes that wait in long polls of one process: what a waiting poll costs, how soon a revocation is at all of
 // them, how soon all of them have acknowledged it, and how long other requests take meanwhile.
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startServer } from "../harness/processes/server.ts";
 import { load } from "./client.ts";
@@ -22,26 +24,31 @@ type Ready = { url: string; secret_key: string; project_id: string; tenant_id: s
 class Node {
   /** When its newest version arrived. */
   arrivedAt = 0;
+  /** Why its connection ended. */
+  failure: Error | undefined;
   version: number;
   readonly #socket: Socket;
-  readonly #request: (since: number) => string;
+  readonly #request: (since: number, waitMs: number) => string;
   #pending = "";
+  #onFirst = (): void => {};
 
   constructor({ url, secret_key, project_id }: Ready, name: string, version: number) {
     const { hostname, port, host } = new URL(url);
     const head = `HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${secret_key}\r\n\r\n`;
-    const path = `/v1/policy/delta?project_id=${project_id}&node=${name}&wait_ms=${WAIT_MS}&since=`;
+    const path = `/v1/policy/delta?project_id=${project_id}&node=${name}`;
     this.version = version;
-    this.#request = (since) => `GET ${path}${since} ${head}`;
+    this.#request = (since, waitMs) => `GET ${path}&since=${since}&wait_ms=${waitMs} ${head}`;
     this.#socket = connect(Number(port), hostname);
     this.#socket.setNoDelay(true);
-    this.#socket.on("error", (error) => console.error(`${name}: ${error.message}`));
+    this.#socket.on("error", (error) => (this.failure = error));
     this.#socket.on("data", (chunk) => this.#read(chunk.toString("latin1")));
   }
 
+  /** Resolves once the server has answered: the kernel accepts connections sooner, and more than it can hand over. */
   async connected(): Promise<void> {
     await once(this.#socket, "connect");
-    this.#poll();
+    this.#socket.write(this.#request(this.version, 0));
+    await new Promise<void>((resolve) => (this.#onFirst = resolve));
   }
 
   end(): void {
@@ -49,7 +56,7 @@ class Node {
   }
 
   #poll(): void {
-    this.#socket.write(this.#request(this.version));
+    this.#socket.write(this.#request(this.version, WAIT_MS));
   }
 
   #read(text: string): void {
@@ -63,6 +70,7 @@ class Node {
     this.#pending = "";
     this.arrivedAt = performance.now();
     this.#poll(); // acknowledges
+    this.#onFirst();
   }
 }
 
@@ -82,11 +90,12 @@ async function call<T>({ url, secret_key }: Ready, path: string, body?: object):
 type Receipt = { complete: boolean; total_nodes: number; acked_nodes: number };
 
 /** Waits until every node has acknowledged the version. */
-async function complete(ready: Ready, version: number, nodes: number): Promise<void> {
+async function complete(ready: Ready, version: number, nodes: readonly Node[]): Promise<void> {
   const path = `/v1/propagation?project_id=${ready.project_id}&version=${version}&wait_ms=10000`;
   for (;;) {
     const { complete, total_nodes } = await call<Receipt>(ready, path);
-    if (complete && total_nodes === nodes) return;
+    if (complete && total_nodes === nodes.length) return;
+    for (const { failure } of nodes) if (failure) throw failure;
   }
 }
 
@@ -96,12 +105,12 @@ async function revokeOnce(ready: Ready, nodes: readonly Node[]): Promise<Sample>
   const { project_id, tenant_id, pid } = ready;
   const { id } = await call<{ id: string }>(ready, "/v1/keys", { project_id, tenant_id, env: "live" });
   const { policy_version } = await call<{ policy_version: number }>(ready, `/v1/projects/${project_id}`);
-  await complete(ready, policy_version, nodes.length);
+  await complete(ready, policy_version, nodes);
   const beside = load({ url: `${ready.url}/healthz`, connections: 1, warmMs: 0, forMs: BESIDE_MS });
   await sleep(BESIDE_LEAD_MS);
   const [cpu, start] = [cpuMicros(pid), performance.now()];
   await call(ready, `/v1/keys/${id}/revoke`, {});
-  await complete(ready, policy_version + 1, nodes.length);
+  await complete(ready, policy_version + 1, nodes);
   const receipt = performance.now() - start;
   const used = (cpuMicros(pid) - cpu) / nodes.length;
   const arrived = nodes.map(({ arrivedAt }) => arrivedAt - start).toSorted((a, b) => a - b);
@@ -110,8 +119,10 @@ async function revokeOnce(ready: Ready, nodes: readonly Node[]): Promise<Sample>
 }
 
 async function fleetOf(size: number): Promise<string> {
-  const env = { KEYRACK_CONNECTIONS_MAX: "20000", KEYRACK_MAX_WAITING: "20000", KEYRACK_THROTTLE: "off" };
-  const server = await startServer(["--ephemeral", "--seed"], { ...env, KEYRACK_NODES_MAX: "20000" });
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-waiting-"));
+  const file = join(dir, "keyrack.toml"); // an ephemeral server ignores settings of the environment
+  writeFileSync(file, "connections_max = 20000\nmax_waiting = 20000\nnodes_max = 20000\n", { mode: 0o600 });
+  const server = await startServer(["--ephemeral", "--seed", "--config", file]);
   const ready = server.ready as unknown as Ready;
   const nodes: Node[] = [];
   try {
@@ -124,7 +135,7 @@ async function fleetOf(size: number): Promise<string> {
       nodes.push(...some);
       await Promise.all(some.map((node) => node.connected()));
     }
-    await complete(ready, policy_version, size);
+    await complete(ready, policy_version, nodes);
     const each = (memory(ready.pid) - before) / size / 1_024;
     const samples: Sample[] = [];
     for (let round = 0; round < ROUNDS; round++) samples.push(await revokeOnce(ready, nodes));
@@ -141,6 +152,7 @@ async function fleetOf(size: number): Promise<string> {
   } finally {
     for (const node of nodes) node.end();
     await server.end("SIGTERM");
+    rmSync(dir, { recursive: true });
   }
 }
 

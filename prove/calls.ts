@@ -40,8 +40,15 @@ const newKey = (scene: Scene): Promise<Reply["body"]> => {
 };
 const newTenant = (scene: Scene): Promise<Reply["body"]> =>
   make(scene, "POST /v1/tenants", { external_id: scene.fresh() });
+const QUOTAS = [{ id: "calls", amount: 10, refill: "monthly" }];
+async function newMeteredKey(scene: Scene): Promise<Reply["body"]> {
+  const { project_id, tenant_id } = scene.world;
+  return make(scene, "POST /v1/keys", { project_id, tenant_id, env: "live", quotas: QUOTAS });
+}
 const newProject = (scene: Scene): Promise<Reply["body"]> =>
   make(scene, "POST /v1/projects", { name: "P", slug: scene.fresh() });
+const newPlan = (scene: Scene): Promise<Reply["body"]> =>
+  make(scene, "POST /v1/plans", { name: "Plan", slug: scene.fresh() });
 const newPerson = ({ world, dataDir, fresh }: Scene): Promise<Person> =>
   makePerson(world.call, dataDir, `${fresh()}@example.com`);
 
@@ -114,6 +121,19 @@ export const calls: Record<string, Prepare> = {
   "PATCH /v1/projects/{id}": async (s) =>
     asKey(s, `PATCH /v1/projects/${(await newProject(s)).id}`, { name: s.fresh() }),
   "DELETE /v1/projects/{id}": async (s) => asKey(s, `DELETE /v1/projects/${(await newProject(s)).id}`, undefined),
+  "POST /v1/plans": async (s) => asKey(s, "POST /v1/plans", { name: "Plan", slug: s.fresh() }),
+  "PATCH /v1/plans/{id}": async (s) => asKey(s, `PATCH /v1/plans/${(await newPlan(s)).id}`, { name: s.fresh() }),
+  "DELETE /v1/plans/{id}": async (s) => asKey(s, `DELETE /v1/plans/${(await newPlan(s)).id}`, undefined),
+  "POST /v1/keys/{id}/quotas/{quota_id}/grants": async (s) =>
+    asKey(s, `POST /v1/keys/${(await newMeteredKey(s)).id}/quotas/calls/grants`, { units: 5 }),
+  "POST /v1/tenants/{id}/quotas/{quota_id}/grants": async (s) => {
+    const { id } = await make(s, "POST /v1/tenants", { external_id: s.fresh(), quotas: QUOTAS });
+    return asKey(s, `POST /v1/tenants/${id}/quotas/calls/grants`, { units: 5 });
+  },
+  "POST /v1/quota_grants/{id}/void": async (s) => {
+    const { id } = await make(s, `POST /v1/keys/${(await newMeteredKey(s)).id}/quotas/calls/grants`, { units: 5 });
+    return asKey(s, `POST /v1/quota_grants/${id}/void`);
+  },
   "PATCH /v1/workspace": async (s) => asKey(s, "PATCH /v1/workspace", { name: s.fresh() }),
   "POST /v1/workspaces": async (s) => ({
     bearer: s.bootstrap,

@@ -16,11 +16,13 @@ import { limits } from "./limits.ts";
 import { neighbours } from "./neighbours.ts";
 import { powercut } from "./powercut.ts";
 import { processesCampaign } from "./processes.ts";
+import { quotasCampaign } from "./quotas.ts";
 import { races } from "./races.ts";
 import { seriesCampaign } from "./series.ts";
 import { soak } from "./soak.ts";
 import { tamper } from "./tamper.ts";
 import { upgrade } from "./upgrade.ts";
+import { wal } from "./wal.ts";
 
 export const campaigns: readonly Campaign[] = [
   crash,
@@ -42,6 +44,8 @@ export const campaigns: readonly Campaign[] = [
   neighbours,
   clock,
   seriesCampaign,
+  quotasCampaign,
+  wal,
   soak,
   upgrade,
 ];

@@ -1,6 +1,8 @@
 // Attackers beside victims on one server: a stranger with a workspace of its own, and the victim's own test key. Whatever they
 // do, every answer to the victims is the one that an exact model expects, and nothing takes effect after its credential ended.
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { findRedis } from "../harness/databases/redis.ts";
 import { openRaw } from "../harness/databases/raw-sql.ts";
 import { must } from "../harness/instances/world.ts";
 import { actsAfterEnd, type ChainRow } from "../harness/models/ended-credentials.ts";
@@ -10,7 +12,8 @@ import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.t
 import { callOf, worldOn } from "./crash.ts";
 import type { Attack, Stage } from "./neighbours/attack.ts";
 import { attacks } from "./neighbours/index.ts";
-import { victimTraffic, type Answers } from "./neighbours/victim.ts";
+import type { Answers } from "./neighbours/victim.ts";
+import { VictimProcess } from "./neighbours/victim-process.ts";
 
 const QUIET_MS = 2_000;
 /** Below these a longer time is the machine's. */
@@ -94,11 +97,18 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
       "What one owner does changes no answer that another gets, and nothing takes effect after its credential ended.",
     rounds: 200,
     round: `${options.perRound} attacks`,
-    backends: ["sqlite", "postgres"],
+    backends: ["sqlite", "postgres", "redis"],
     async run(run, tally) {
-      const { scratch } = run;
+      const { scratch, backend } = run;
+      const redis = backend === "redis" ? await findRedis() : undefined;
+      if (redis === null) {
+        tally.skipped = "no Redis was found or could be started";
+        return;
+      }
+      const args = redis ? [...scratch.args, "--redis-url", redis.url] : scratch.args;
       // Throttles stay on: they are part of what is under test.
-      const server: Running = await startServer(scratch.args, { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000" });
+      const server: Running = await startServer(args, { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000" });
+      const victims = new VictimProcess();
       let made = 0;
       try {
         const call = callOf(() => server);
@@ -109,11 +119,14 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           const attacker = { ...(await worldOn(server, `attacker-${seed}`)), call };
           const test = await must(call(victim.key, "POST /v1/secret_keys", { env: "test" }));
           const broken = (what: string): void => tally.failed(seed, what);
-          const quiet = await victimTraffic(victim, random, fresh, AbortSignal.timeout(options.quietMs));
+          const { url } = server.ready;
+          const stopQuiet = victims.start({ url, world: victim, seed });
+          await sleep(options.quietMs);
+          const quiet = await stopQuiet();
           const end = new AbortController();
-          const beside = victimTraffic(victim, seeded(seed + 1), fresh, end.signal);
+          const stopBeside = victims.start({ url, world: victim, seed: seed + 1 });
           const stage: Stage = {
-            url: server.ready.url,
+            url,
             attacker,
             victim,
             victimTestKey: test.key,
@@ -125,16 +138,18 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           };
           await attack(stage, options, tally);
           end.abort();
-          judge(tally, seed, quiet, await beside, options.measured);
+          judge(tally, seed, quiet, await stopBeside(), options.measured);
           tally.most("largest RSS MB", peakRssMb(server.ready.pid));
         }
         await checkChains(run, tally);
         if (options.measured && Number(tally.figures["largest RSS MB"]) > RSS_MAX_MB)
           tally.failed(run.seed, `the server used ${tally.figures["largest RSS MB"]} MB`);
       } finally {
+        victims.end();
         const started = performance.now();
         await server.end("SIGTERM");
         const stopMs = performance.now() - started;
+        await redis?.stop();
         tally.most("slowest stop ms", stopMs);
         if (stopMs > STOP_MAX_MS) tally.failed(run.seed, `SIGTERM took ${Math.round(stopMs)} ms`);
       }

@@ -62,6 +62,11 @@ class Node {
     while (!stop.aborted) {
       const sentAt = performance.now();
       const { status, body } = await this.#poll(this.#version);
+      if (status === 503) {
+        // On a busy machine a process may refuse to answer: the node has learnt nothing, and asks again.
+        await sleep(INTERVAL_MS);
+        continue;
+      }
       if (status === 200) this.#apply(body);
       else if (status !== 304) this.#report(`a poll was answered with ${status}`);
       for (const [id, revokedAt] of this.#revoked)

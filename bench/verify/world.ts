@@ -16,7 +16,11 @@ const LIMITS: KeyEntry["rate_limits"] = [
 ];
 
 export function mint(): string {
-  const head = `kr_live_${randomBytes(24).toString("base64url")}`;
+  return mintWith("kr");
+}
+
+export function mintWith(prefix: string): string {
+  const head = `${prefix}_live_${randomBytes(24).toString("base64url")}`;
   return head + crc32(head).toString(16).padStart(8, "0");
 }
 
@@ -36,17 +40,23 @@ export function entryOf(key: string, i: number, tenants: readonly string[]): Key
 
 export const tenantsFor = (keys: number): string[] => Array.from({ length: Math.ceil(keys / 3) }, () => randomUUID());
 
+/** What all keys of a snapshot, or the snapshot itself, have in addition. */
+export type More = { entry?: (i: number) => Partial<KeyEntry>; head?: { key_prefixes?: string[] } };
+
 /** One snapshot page at a time, as the text the feed would send. */
-export function* pagesOf(keys: readonly string[]): Generator<string> {
+export function* pagesOf(keys: readonly string[], more: More = {}): Generator<string> {
   const tenants = tenantsFor(keys.length);
   for (let from = 0; from < keys.length; from += PAGE) {
-    const entries = keys.slice(from, from + PAGE).map((key, i) => entryOf(key, from + i, tenants));
-    yield pageText(entries, from + PAGE < keys.length ? `c${from}` : null);
+    const entries = keys
+      .slice(from, from + PAGE)
+      .map((key, i) => ({ ...entryOf(key, from + i, tenants), ...more.entry?.(from + i) }));
+    yield pageText(entries, from + PAGE < keys.length ? `c${from}` : null, more.head);
   }
 }
 
-function pageText(keys: KeyEntry[], next_cursor: string | null): string {
-  const head = { object: "policy_snapshot", workspace_id: WORKSPACE, project_id: PROJECT, env: null, version: 7 };
+function pageText(keys: KeyEntry[], next_cursor: string | null, more: More["head"] = {}): string {
+  const about = { object: "policy_snapshot", workspace_id: WORKSPACE, project_id: PROJECT, env: null, version: 7 };
+  const head = { ...about, ...more };
   return JSON.stringify({ ...head, project_deleted: false, generated_at: new Date().toISOString(), keys, next_cursor });
 }
 

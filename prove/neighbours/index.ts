@@ -1,6 +1,7 @@
 // The attacks of the campaign `neighbours`. A new one joins the mix by its line here.
 import type { Attack } from "./attack.ts";
 import { largeBodies } from "./bodies.ts";
+import { bursts } from "./bursts.ts";
 import { forgedCounters } from "./counters.ts";
 import { deletions } from "./deletions.ts";
 import { endedCredentials } from "./ended-credentials.ts";
@@ -24,5 +25,6 @@ export const attacks: readonly Attack[] = [
   deletions,
   pipelinedChecks,
   pipelinedClaims,
+  bursts,
   testProjects,
 ];

@@ -5,6 +5,7 @@ import type { Attack, Stage } from "./attack.ts";
 const CONNECTIONS = 32;
 const PIPELINED = 50;
 const BURSTS = 10;
+const ANSWER = "HTTP/1.1 ";
 
 type Request = { key: string; path: string; body: (n: number) => object };
 
@@ -20,9 +21,11 @@ async function pipeline({ url, stop, strength }: Stage, { key, path, body }: Req
   const client = async (): Promise<void> => {
     const socket = connect(Number(port), hostname).setEncoding("latin1");
     socket.write(burst());
-    let [left, bursts] = [PIPELINED, 1];
+    let [left, bursts, tail] = [PIPELINED, 1, ""];
     for await (const text of socket) {
-      left -= String(text).split("HTTP/1.1 ").length - 1;
+      const received = tail + String(text);
+      left -= received.split(ANSWER).length - 1;
+      tail = received.slice(1 - ANSWER.length); // an answer may begin in one piece and continue in the next
       if (left > 0) continue;
       if (bursts++ >= BURSTS * strength || stop.aborted) break;
       left += PIPELINED;
