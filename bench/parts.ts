@@ -16,6 +16,7 @@ const bearer = (world: World) => ({ authorization: `Bearer ${world.bearer}` });
 /** The request that each row sends, and the status it expects. */
 export const CASES = {
   "parts/healthz": { status: "200", request: ({ url }) => ({ url: `${url}/healthz` }) },
+  "parts/refused": { status: "401", request: ({ url }) => ({ url: `${url}/v1/keys` }) },
   "parts/unchanged-poll": {
     status: "304",
     request: (world) => ({
@@ -61,6 +62,7 @@ export async function parts(): Promise<Row[]> {
   const seen = await interleave(ROUNDS, {
     bareGet: () => bare("GET"),
     probe: ours(CASES["parts/healthz"]),
+    refused: ours(CASES["parts/refused"]),
     delta: ours(CASES["parts/unchanged-poll"]),
     read: ours(CASES["parts/get-by-id"]),
     barePost: () => bare("POST"),
@@ -77,6 +79,7 @@ export async function parts(): Promise<Row[]> {
   });
   return [
     row("parts/healthz", seen.probe, seen.bareGet),
+    row("parts/refused", seen.refused, seen.bareGet),
     row("parts/unchanged-poll", seen.delta, seen.bareGet),
     row("parts/get-by-id", seen.read, seen.bareGet),
     row("parts/check", seen.check, seen.barePost),

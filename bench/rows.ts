@@ -10,6 +10,8 @@ export const ROWS = {
   "vendor/get-by-id-postgres": "GET /v1/keys/{id}, PostgreSQL; peer: h3's tiny GET",
 
   "parts/healthz": "GET /healthz: request id, headers, overload guard, metrics; peer: a bare GET",
+  "parts/refused":
+    "GET /v1/keys without a credential, 401: adds routing by h3, the refusal and its log line; peer: a bare GET",
   "parts/unchanged-poll": "policy/delta 304: adds a cached credential, the query and the feed's head; peer: a bare GET",
   "parts/get-by-id": "GET /v1/keys/{id}: adds a key read from SQLite and a JSON response; peer: a bare GET",
   "parts/check": "ratelimit/check: adds reading and validating a body, and the counter; peer: a bare POST",

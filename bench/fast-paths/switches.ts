@@ -7,7 +7,13 @@ export type Edit = {
   put: string;
 };
 
-export const MEASURED = ["parts/unchanged-poll", "parts/get-by-id", "parts/check", "parts/mint"] as const;
+export const MEASURED = [
+  "parts/refused",
+  "parts/unchanged-poll",
+  "parts/get-by-id",
+  "parts/check",
+  "parts/mint",
+] as const;
 export type Measured = (typeof MEASURED)[number];
 
 export type Switch = { name: string; rows: readonly Measured[]; edits: readonly Edit[] };
@@ -24,6 +30,16 @@ export class FastRequest extends IncomingMessage {
 }`;
 
 export const SWITCHES: readonly Switch[] = [
+  {
+    name: "failures without a stack (`kernel/errors.ts`)",
+    rows: ["parts/refused"],
+    edits: [edit("src/kernel/errors.ts", "Error.stackTraceLimit = 0;", "")],
+  },
+  {
+    name: "headers of a challenge made once (`http/response.ts`)",
+    rows: ["parts/refused"],
+    edits: [edit("src/http/response.ts", "failure.status === 401 && !headers &&", "failure.status === 0 &&")],
+  },
   {
     name: "request body without a stream (`http/fast/request.ts`)",
     rows: ["parts/check", "parts/mint"],

@@ -38,13 +38,21 @@ export function jsonTextResponse(status: number, text: string, headers?: Headers
   return new HttpResponse(status, text, headers ? { "content-type": JSON_TYPE, ...headers } : JSON_HEADERS);
 }
 
+const NO_CREDENTIAL = 'Bearer realm="keyrack"';
+const INVALID_CREDENTIAL = `${NO_CREDENTIAL}, error="invalid_token"`;
+
+/** Headers of the refusals without a credential or with a wrong one; frozen, see HeaderDefaults. bench: parts/refused */
+const CHALLENGES = [NO_CREDENTIAL, INVALID_CREDENTIAL].map((challenge) =>
+  Object.freeze({ ...JSON_HEADERS, "www-authenticate": challenge }),
+);
+
 /** `presented`: whether the request carried a credential at all (RFC 6750, 3.1). */
 export function failureResponse(failure: Failure, presented: boolean): HttpResponse {
   const { headers, retryAfterSeconds } = failure.extra;
+  if (failure.status === 401 && !headers && retryAfterSeconds === undefined)
+    return new HttpResponse(401, JSON.stringify(failure.body()), CHALLENGES[Number(presented)]);
   const extra: Record<string, string> = { ...headers };
-  if (failure.status === 401) {
-    extra["www-authenticate"] = `Bearer realm="keyrack"${presented ? ', error="invalid_token"' : ""}`;
-  }
+  if (failure.status === 401) extra["www-authenticate"] = presented ? INVALID_CREDENTIAL : NO_CREDENTIAL;
   if (failure.code === "insufficient_scope")
     extra["www-authenticate"] = scopeChallenge(failure.extra.missing_scopes ?? []);
   const retry = retryAfterSeconds ?? (failure.status === 503 ? 1 : undefined);

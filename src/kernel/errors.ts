@@ -170,7 +170,10 @@ export type FailureExtra = {
   headers?: Record<string, string>;
 };
 
-/** A failure as an exception. `status`, `code` and `message` come from the table. */
+/**
+ * A failure as an exception. `status`, `code` and `message` come from the table. It has no stack: its name identifies it,
+ * and in a flood of refused requests stacks would cost most. Errors that are no failures keep theirs. bench: parts/refused
+ */
 export class Failure extends Error {
   readonly failure: FailureName;
   readonly status: number;
@@ -179,7 +182,10 @@ export class Failure extends Error {
 
   constructor(name: FailureName, extra: FailureExtra = {}) {
     const [status, code, message] = failures[name];
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(message);
+    Error.stackTraceLimit = stackTraceLimit;
     this.name = "Failure";
     this.failure = name;
     this.status = status;
