@@ -1,5 +1,6 @@
 // The list of campaigns.
 import { backupCampaign } from "./backup.ts";
+import { bulk } from "./bulk.ts";
 import type { Campaign } from "./campaign.ts";
 import { cascade } from "./cascade.ts";
 import { clock } from "./clock.ts";
@@ -40,6 +41,7 @@ export const campaigns: readonly Campaign[] = [
   backupCampaign,
   flipsCampaign,
   copyCampaign,
+  bulk,
   cascade,
   neighbours,
   clock,

@@ -9,7 +9,7 @@ import { BIN, cleanEnv } from "../../harness/processes/server.ts";
 import { until } from "../../harness/waiting.ts";
 import { parseCsv } from "../../src/cli/commands/bulk/csv.ts";
 
-const KEYS = 300;
+const KEYS = 100;
 let cli: SeededServer;
 type Key = { id: string; rotated_from: string | null; display_prefix: string };
 
