@@ -7,32 +7,49 @@ const MINUTE_MS = 60_000;
 /** No zone is further from UTC, and no clock change is larger than a day. */
 const REACH_MS = 2 * DAY_MS;
 
-const formatters = new BoundedMap<string, Intl.DateTimeFormat>({ max: 1_000 });
+/** More than there are zones. */
+const ZONES_MAX = 1_000;
 
-function formatterOf(timeZone: string): Intl.DateTimeFormat {
-  let formatter = formatters.get(timeZone);
-  if (!formatter) {
-    formatter = new Intl.DateTimeFormat("en-US", {
-      timeZone,
-      hourCycle: "h23",
-      era: "short",
-      year: "numeric",
-      month: "numeric",
-      day: "numeric",
-      hour: "numeric",
-      minute: "numeric",
-      second: "numeric",
-    });
-    formatters.set(timeZone, formatter);
+/**
+ * One formatter for each zone, however its name is spelled: a formatter has 30 KB outside the heap, which the garbage collector
+ * hardly notices, so one for each request or spelling would fill the memory.
+ */
+export class ZoneFormatters {
+  readonly #options: Intl.DateTimeFormatOptions;
+  readonly #formatters = new BoundedMap<string, Intl.DateTimeFormat>({ max: ZONES_MAX });
+
+  constructor(options: Intl.DateTimeFormatOptions) {
+    this.#options = options;
   }
-  return formatter;
+
+  /** Throws a RangeError for the name of no zone. */
+  of(timeZone: string): Intl.DateTimeFormat {
+    const name = timeZone.toLowerCase();
+    let formatter = this.#formatters.get(name);
+    if (!formatter) {
+      formatter = new Intl.DateTimeFormat("en-US", { ...this.#options, timeZone });
+      this.#formatters.set(name, formatter);
+    }
+    return formatter;
+  }
 }
+
+const clocks = new ZoneFormatters({
+  hourCycle: "h23",
+  era: "short",
+  year: "numeric",
+  month: "numeric",
+  day: "numeric",
+  hour: "numeric",
+  minute: "numeric",
+  second: "numeric",
+});
 
 /** Whether it is the name of a zone. An offset such as +02:00 is none. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/.test(name)) return false;
   try {
-    return formatterOf(name) !== undefined;
+    return clocks.of(name) !== undefined;
   } catch {
     return false; // unknown to the runtime
   }
@@ -42,7 +59,7 @@ export function isTimeZone(name: string): boolean {
 function offsetAt(ms: number, timeZone: string): number {
   if (timeZone === "UTC") return 0;
   const parts: Record<string, number> = {};
-  for (const { type, value } of formatterOf(timeZone).formatToParts(ms)) parts[type] = Number(value);
+  for (const { type, value } of clocks.of(timeZone).formatToParts(ms)) parts[type] = Number(value);
   const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
   return Date.UTC(year, month - 1, day, hour, minute, second) - (ms - (((ms % 1000) + 1000) % 1000));
 }

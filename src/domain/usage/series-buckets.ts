@@ -1,6 +1,6 @@
 // The buckets of a series: minutes, hours, UTC days, or the days of a time zone, which have 23, 24 or 25 hours.
 import { failField } from "../../kernel/errors.ts";
-import { isTimeZone } from "../../kernel/time-zones.ts";
+import { isTimeZone, ZoneFormatters } from "../../kernel/time-zones.ts";
 
 export const BUCKETS = ["minute", "hour", "day"] as const;
 export type Bucket = (typeof BUCKETS)[number];
@@ -29,13 +29,11 @@ export function requireTimeZone(name: string): void {
     throw failField("invalid_query", "time_zone", "must be an IANA time zone such as Europe/Berlin");
 }
 
-function formatterOf(timeZone: string): Intl.DateTimeFormat {
-  return new Intl.DateTimeFormat("en-CA", { timeZone, year: "numeric", month: "2-digit", day: "2-digit" });
-}
+const dates = new ZoneFormatters({ year: "numeric", month: "2-digit", day: "2-digit" });
 
 /** Offsets are multiples of 15 minutes, so every day starts on one; not always at midnight, which a change may skip. */
 function localDays(timeZone: string): Calendar {
-  const formatter = formatterOf(timeZone);
+  const formatter = dates.of(timeZone);
   const dateOf = (ms: number): string => formatter.format(ms);
   /** The first quarter of the date that contains `ms`; `low` is on an earlier date. */
   const firstQuarter = (ms: number, low: number): number => {
