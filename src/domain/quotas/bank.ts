@@ -172,20 +172,23 @@ export class QuotaBank {
     if (returns.length > 0 || holding.isUnpublished) {
       holding.pending = this.#turn(holding, () => this.#return(holding, returns));
       await holding.pending.catch(() => {});
+      return; // a request may wait for this transaction: the next sweep drops the holding
     }
     const isEmpty = holding.unspent === 0 && holding.held === 0 && !holding.hasReturns;
-    if (isUnused && isEmpty && !holding.pending) this.#drop(holding);
-  }
-
-  #drop(holding: Holding): void {
-    if (this.find(holding.metered) === holding) this.#holdings.delete(nameOf(holding.metered));
+    if (!isUnused || !isEmpty) return;
+    this.#forget(holding);
     this.#fair.delete(holding);
   }
 
   async #displace(holding: Holding): Promise<void> {
+    this.#forget(holding);
+    await this.giveBack(holding);
+  }
+
+  /** A request that still uses it gives back what it takes. */
+  #forget(holding: Holding): void {
     if (this.find(holding.metered) === holding) this.#holdings.delete(nameOf(holding.metered));
     holding.isTransient = true;
-    await this.giveBack(holding);
   }
 
   /** One transaction of a holding at a time. */

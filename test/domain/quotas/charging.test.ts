@@ -138,6 +138,16 @@ for (const back of backends) {
       expect((await metered.balance()).remaining).toBe(638);
     });
 
+    it("are not lost when a request comes while unused ones are given back", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 640 })] });
+      await metered.check();
+      fixture.clock.advance(10_000);
+      await Promise.all([fixture.services.quotas.sweep(), metered.check()]);
+      await fixture.services.quotas.close();
+      const { spent, remaining } = await metered.balance();
+      expect({ spent, remaining }).toEqual({ spent: 2, remaining: 638 });
+    });
+
     /** Units that processes have taken, as the database has it. */
     const takenOf = async (...subjects: string[]): Promise<number[]> => {
       const rows = await fixture.sql("select subject_id, taken from quota_balances");
