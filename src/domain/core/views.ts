@@ -127,6 +127,13 @@ export function viewKey(row: ApiKeyRow) {
   };
 }
 
+/** The key as the tenant's own people may see it: without what is the vendor's. */
+export function forCustomer<T extends ApiKey>(view: T): T {
+  const shown = { ...view, meta: {} };
+  delete shown.quotas;
+  return shown;
+}
+
 export function viewSecretKey(row: SecretKeyRow) {
   return {
     object: "secret_key" as const,

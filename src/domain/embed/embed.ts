@@ -19,7 +19,7 @@ import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 import { usageOf } from "../usage/usage.ts";
 import { listOf } from "../core/list.ts";
-import { viewKey, type ApiKey } from "../core/views.ts";
+import { forCustomer, viewKey } from "../core/views.ts";
 
 /** Whether any workspace registers this origin: a CORS preflight carries no token. */
 export async function isRegisteredOrigin(services: Services, origin: string | undefined): Promise<boolean> {
@@ -74,7 +74,7 @@ export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revok
   const { workspace_id, project_id, tenant_id, env } = ctx.actor;
   const filter = { ...query, workspace_id, project_id, tenant_id, env, after: null };
   const rows = await listKeys(ctx.services.store.read, filter);
-  return listOf(rows, query.limit, (row) => withoutMeta(viewKey(row)));
+  return listOf(rows, query.limit, (row) => forCustomer(viewKey(row)));
 }
 
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
@@ -83,16 +83,16 @@ type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
 export async function createEmbedKey(ctx: Ctx<EmbedActor>, input: NewEmbedKey) {
   const { project_id, tenant_id, env } = ctx.actor;
   requireGrantable(ctx.actor, input.scopes ?? []);
-  return withoutMeta(await orInvalidToken(() => createKey(ctx, { ...input, project_id, tenant_id, env })));
+  return forCustomer(await orInvalidToken(() => createKey(ctx, { ...input, project_id, tenant_id, env })));
 }
 
 export async function rotateEmbedKey(ctx: Ctx<EmbedActor>, id: string, overlap_hours: number) {
   const rotated = await rotateKey(ctx, id, overlap_hours);
-  return { ...withoutMeta(rotated), previous_key: withoutMeta(rotated.previous_key) };
+  return { ...forCustomer(rotated), previous_key: forCustomer(rotated.previous_key) };
 }
 
 export async function revokeEmbedKey(ctx: Ctx<EmbedActor>, id: string, reason: string | undefined) {
-  return withoutMeta((await revokeKey(ctx, id, reason)).key);
+  return forCustomer((await revokeKey(ctx, id, reason)).key);
 }
 
 export async function embedKeyUsage(ctx: Ctx<EmbedActor>, id: string, days: number) {
@@ -109,12 +109,6 @@ export async function embedQuotas(ctx: Ctx<EmbedActor>) {
     return { object, id, amount, refill, resets_at, remaining, exceeded };
   });
   return { object, data: shown };
-}
-
-function withoutMeta<T extends ApiKey>(view: T): T {
-  const shown = { ...view, meta: {} };
-  delete shown.quotas;
-  return shown;
 }
 
 /** A project or tenant deleted during the request makes the token invalid. */

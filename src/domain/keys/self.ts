@@ -4,7 +4,7 @@ import { selfById } from "../../store/queries/holders.ts";
 import type { ApiKeyActor } from "../core/actor.ts";
 import { addressRuleOf, tenantList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
-import { viewKey } from "../core/views.ts";
+import { forCustomer, viewKey } from "../core/views.ts";
 import { awaitRevocation } from "../policy/propagation.ts";
 import { rotateKey } from "./key-rotation.ts";
 import { revokeKey } from "./keys.ts";
@@ -55,5 +55,5 @@ export async function revokeSelf(ctx: Ctx<ApiKeyActor>, reason: string | undefin
 
 export async function rotateSelf(ctx: Ctx<ApiKeyActor>, overlap_hours: number) {
   const rotated = await rotateKey(ctx, ctx.actor.id, overlap_hours);
-  return { ...rotated, meta: {}, previous_key: { ...rotated.previous_key, meta: {} } };
+  return { ...forCustomer(rotated), previous_key: forCustomer(rotated.previous_key) };
 }

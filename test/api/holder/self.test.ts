@@ -165,7 +165,8 @@ for (const back of backends) {
 
     it("rotates the key only where the project allows it, and once while a successor works", async () => {
       const w = await r.workspace();
-      const key = await w.mint({ scopes: ["read"], meta: { plan: "pro" } });
+      const quotas = [{ id: "calls", amount: 10, refill: "none" }];
+      const key = await w.mint({ scopes: ["read"], meta: { plan: "pro" }, quotas });
       const rotate = (bearer: string, headers = {}) =>
         r.call(bearer, "POST /v1/self/rotate", { overlap_hours: 1 }, { headers });
       const refused = await rotate(key.key);
@@ -181,6 +182,7 @@ for (const back of backends) {
         meta: {},
         previous_key: { meta: {} },
       });
+      for (const shown of [rotated.body, rotated.body.previous_key]) expect(shown).not.toHaveProperty("quotas");
       expect((await rotate(key.key, idempotent)).body).toEqual(rotated.body);
       expectRefusal(await rotate(key.key), 409, "conflict");
       const self = (await r.call(key.key, "GET /v1/self")).body;
