@@ -123,10 +123,10 @@ describe("idempotency on a Redis Cluster", () => {
   });
 });
 
-describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connections", () => {
-  const CUT =
-    "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+const CUT =
+  "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
 
+describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connections", () => {
   it("receives what another process changed, whether before or after it listens again", async () => {
     await using one = await testInstance("postgres");
     await using two = await testInstance("postgres", { beside: one });
@@ -147,6 +147,20 @@ describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connection
       const reply = await poll;
       expect(reply.status).toBe(200);
       expect(reply.body.changes).toEqual([expect.objectContaining({ key_id: key.id, change: "remove" })]);
+    }
+  });
+});
+
+describe.runIf(postgresUrl)("reads when PostgreSQL drops its connections", () => {
+  it("are repeated on new connections", async () => {
+    await using one = await testInstance("postgres");
+    const w = await one.workspace();
+    const key = await w.mint();
+    const reads = (): Promise<Reply[]> =>
+      Promise.all(Array.from({ length: 30 }, () => w.call("sk_owner", `GET /v1/keys/${key.id}`)));
+    for (let round = 0; round < 3; round++) {
+      const [replies] = await Promise.all([reads(), one.sql(CUT)]);
+      for (const { status } of [...replies, ...(await reads())]) expect(status).toBe(200);
     }
   });
 });

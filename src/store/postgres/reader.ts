@@ -4,14 +4,14 @@ import type { Client } from "pg";
 import { fail } from "../../kernel/errors.ts";
 import type { Query, Reader } from "../engine/statement.ts";
 import { connectPostgres, type ConnectOptions } from "./client.ts";
-import { isConnectionLost } from "./connection-lost.ts";
+import { isConnectionLost, isTimeout } from "./connection-lost.ts";
 import { isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 
 /** Queries in flight per connection before another is opened: a slow query delays those behind it. */
 const IN_FLIGHT_MAX = 12;
 
 /** `retired`: takes no more queries, and is closed when those in flight are answered. */
-type Connection = { client: Promise<Client>; inFlight: number; retired: boolean };
+type Connection = { client: Promise<Client>; inFlight: number; wasOpen: boolean; retired: boolean };
 
 export class PostgresReader implements Reader {
   readonly dialect = "postgres";
@@ -28,14 +28,19 @@ export class PostgresReader implements Reader {
   }
 
   async all<R>(query: Query): Promise<R[]> {
-    try {
-      return await this.#send<R>(toConfig(query));
-    } catch (error) {
-      if (isStalePlan(error)) {
-        this.#retireAll();
-        return this.all<R>(query);
+    for (let broken = 0; ; ) {
+      const connection = this.#leastBusy();
+      try {
+        return await this.#send<R>(connection, toConfig(query));
+      } catch (error) {
+        if (isStalePlan(error)) {
+          while (this.#connections[0]) this.#retire(this.#connections[0]);
+        } else if (connection.wasOpen && isConnectionLost(error) && !isTimeout(error) && broken++ < this.#max) {
+          this.#retire(connection); // a failover breaks all of them, and a read can be repeated
+        } else {
+          throw isConnectionLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
+        }
       }
-      throw isConnectionLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
     }
   }
 
@@ -50,7 +55,7 @@ export class PostgresReader implements Reader {
 
   /** Runs SQL that is not kept prepared. Rejects with the database's own error. */
   query<R>(text: string): Promise<R[]> {
-    return this.#send<R>({ text, query_timeout: QUERY_MAX_MS });
+    return this.#send<R>(this.#leastBusy(), { text, query_timeout: QUERY_MAX_MS });
   }
 
   async end(): Promise<void> {
@@ -58,11 +63,11 @@ export class PostgresReader implements Reader {
     await Promise.allSettled(this.#connections.splice(0).map(async ({ client }) => (await client).end()));
   }
 
-  async #send<R>(query: TimedQuery): Promise<R[]> {
-    const connection = this.#leastBusy();
+  async #send<R>(connection: Connection, query: TimedQuery): Promise<R[]> {
     connection.inFlight++;
     try {
       const client = await connection.client;
+      connection.wasOpen = true;
       return (await client.query(query)).rows as R[];
     } finally {
       connection.inFlight--;
@@ -70,11 +75,11 @@ export class PostgresReader implements Reader {
     }
   }
 
-  #retireAll(): void {
-    for (const connection of this.#connections.splice(0)) {
-      connection.retired = true;
-      endIfIdle(connection);
-    }
+  #retire(connection: Connection): void {
+    const at = this.#connections.indexOf(connection);
+    if (at >= 0) this.#connections.splice(at, 1);
+    connection.retired = true;
+    endIfIdle(connection);
   }
 
   #leastBusy(): Connection {
@@ -86,13 +91,10 @@ export class PostgresReader implements Reader {
   /** A connection that breaks is removed at once, so that the next query uses another. */
   #open(): Connection {
     if (this.#ended) throw fail("stopping", { retryAfterSeconds: 1 });
-    const remove = (): void => {
-      const at = this.#connections.indexOf(connection);
-      if (at >= 0) this.#connections.splice(at, 1);
-    };
-    const client = connectPostgres(this.#url, { ...this.#options, onLost: remove });
-    const connection: Connection = { client, inFlight: 0, retired: false };
-    client.catch(remove);
+    const retire = (): void => this.#retire(connection);
+    const client = connectPostgres(this.#url, { ...this.#options, onLost: retire });
+    const connection: Connection = { client, inFlight: 0, wasOpen: false, retired: false };
+    client.catch(retire);
     this.#connections.push(connection);
     return connection;
   }
