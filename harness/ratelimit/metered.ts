@@ -16,7 +16,7 @@ export function quotaOf(fields: Partial<QuotaInput> = {}): Quota {
   return completeQuota({ id: "calls", amount: 1_000, refill: "monthly", time_zone: "UTC", overage: "deny", ...fields });
 }
 
-type Charge = { cost?: number; owed?: number; limits?: RateLimit[] };
+type Charge = { cost?: number; owed?: number; owed_id?: string; limits?: RateLimit[] };
 
 export class MeteredWorld {
   readonly ctx: Ctx<SecretKeyActor>;
@@ -44,9 +44,10 @@ export class MeteredWorld {
     return new MeteredWorld({ ...this.ctx, services }, this);
   }
 
-  async check({ cost = 1, owed = 0, limits = [] }: Charge = {}) {
+  async check({ cost = 1, owed = 0, owed_id, limits = [] }: Charge = {}) {
     const { project_id, key_id } = this;
-    const body = { project_id, env: "live" as const, key_id, tenant_id: null, cost, limits, quotas: true, owed };
+    const subject = { project_id, env: "live" as const, key_id, tenant_id: null };
+    const body = { ...subject, cost, limits, quotas: true, owed, owed_id };
     return (await checkLimits(this.ctx, body)) as WithQuotas<LimitsResult>;
   }
 

@@ -18,6 +18,8 @@ export class FakeLimits {
   quotaLeft: number | null = null;
   readonly checks: Body[] = [];
   readonly leases: { want: number; granted: number; returned: number }[] = [];
+  /** By id: each unit is charged once, as on the server. */
+  readonly #owedBefore = new Map<unknown, number>();
   readonly #booked = new Map<string, Booking[]>();
   readonly #open = new Map<string, { ends: number; keys: string[]; row: { returned: number } }>();
 
@@ -35,7 +37,9 @@ export class FakeLimits {
   #meter(body: Body, left: number): FakeResponse {
     this.checks.push(body);
     const cost = Number(body["cost"]);
-    const after = left - Number(body["owed"] ?? 0);
+    const owed = Number(body["owed"] ?? 0);
+    const after = left - Math.max(0, owed - (this.#owedBefore.get(body["owed_id"]) ?? 0));
+    if (body["owed_id"]) this.#owedBefore.set(body["owed_id"], owed);
     const allowed = after >= cost;
     this.quotaLeft = allowed ? after - cost : after;
     const quota = { id: "calls", amount: 10, remaining: Math.max(0, this.quotaLeft), reset_ms: 5_000 };

@@ -13,8 +13,8 @@ import { FakeIngest } from "./control-plane-ingest.ts";
 import { FakeLimits } from "./control-plane-limits.ts";
 import type { FakeResponse, RecordedRequest } from "./exchange.ts";
 
-/** The behaviour of a broken control plane in place of a response. */
-export type InjectedFault = FakeResponse | "hang" | "drop" | undefined;
+/** The behaviour of a broken control plane in place of a response. `lose`: it does what is asked, and the response is lost. */
+export type InjectedFault = FakeResponse | "hang" | "drop" | "lose" | undefined;
 
 export type MintOptions = Partial<
   Pick<
@@ -116,6 +116,11 @@ export class FakeControlPlane {
       return;
     }
     const closed = new Promise<void>((resolve) => void res.once("close", resolve));
+    if (fault === "lose") {
+      await this.#respond(request, closed);
+      req.socket.destroy();
+      return;
+    }
     this.#write(res, fault ?? (await this.#respond(request, closed)), request);
   }
 

@@ -4,14 +4,14 @@ import { verifyDueChains } from "../domain/audit/chain-verification.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import { CONSECUTIVE_FAILURES_MAX } from "../domain/auth/login-throttle.ts";
 import type { Services } from "../domain/core/context.ts";
-import { record } from "../domain/core/record.ts";
+import { deleteInPieces, record } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
 import { runKeyPolicies } from "../domain/keys/policy-job.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { reapIdempotency, recountIdempotency } from "../domain/limits/idempotency.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
 import { pushUsage } from "../domain/metering/push.ts";
-import { reapBalances } from "../domain/quotas/retention.ts";
+import { reapBalances, reapGrants } from "../domain/quotas/retention.ts";
 import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
 import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
 import { indexChanges } from "../domain/search/search-index.ts";
@@ -52,7 +52,7 @@ const checkpointBusyChains = (services: Services) => runCheckpoints(services, { 
 const checkpointWal = ({ store }: Services) => store.checkpointIfIdle();
 
 const reapReplays = (services: Services) =>
-  record(services, (tx) => reapIdempotencyReplays.run(tx, { now: services.clock.now() }));
+  deleteInPieces(services, (tx, limit) => reapIdempotencyReplays.run(tx, { now: services.clock.now(), limit }));
 
 /** Rows that anyone can cause. */
 const LOGIN_FAILURES_MAX = 100_000;
@@ -85,6 +85,7 @@ export const jobs = [
   { name: "rate counters", everyMs: 5 * SECOND_MS, runsOn: "every process", run: flushCounters },
   { name: "quota blocks", everyMs: SECOND_MS, runsOn: "every process", run: (s) => s.quotas.sweep() },
   { name: "old quota balances", everyMs: HOUR_MS, runsOn: "leader", run: reapBalances },
+  { name: "old quota grants", everyMs: HOUR_MS, runsOn: "leader", run: reapGrants },
   { name: "written bytes", everyMs: 5 * SECOND_MS, runsOn: "every process", run: (s) => s.writtenBytes.flush() },
   { name: "old written bytes", everyMs: HOUR_MS, runsOn: "leader", run: (s) => s.writtenBytes.reap() },
   { name: "expired rate counters", everyMs: MINUTE_MS, runsOn: "leader", run: reapSavedCounters },

@@ -23,6 +23,7 @@ export type CheckBody = {
   cost: number;
   quotas: boolean;
   owed: number;
+  owed_id: string | null;
 };
 
 export function fastParseCheck(value: unknown): CheckBody | undefined {
@@ -45,6 +46,7 @@ export function fastParseCheck(value: unknown): CheckBody | undefined {
         cost: cost ?? 1,
         quotas: quotas ?? false,
         owed: 0,
+        owed_id: null,
       }
     : undefined;
 }

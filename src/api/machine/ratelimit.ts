@@ -20,6 +20,11 @@ const Subject = {
     .max(OWED_MAX)
     .default(0)
     .describe("units that were admitted without asking; charged to quotas even beyond zero"),
+  owed_id: Uuid.nullable()
+    .default(null)
+    .describe(
+      "names what is owed: of units that are sent again under it, only those beyond the largest number before are charged; known for 8 days",
+    ),
 };
 
 type Limited = { limits: readonly unknown[]; quotas: boolean; owed: number };

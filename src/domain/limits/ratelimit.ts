@@ -7,8 +7,9 @@ import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 import { checkWithQuotas, leaseWithQuotas, type WithQuotas } from "../quotas/charging.ts";
+import type { Owed } from "../quotas/takes.ts";
 
 /** In one transaction. */
 const FLUSH_ROWS_MAX = 5_000;
@@ -19,8 +20,8 @@ const SHUTDOWN_WINDOWS_MS = [86_400_000, 3_600_000, 0];
 
 type Machine = Ctx<SecretKeyActor>;
 
-/** `owed`: units that a node admitted while it could not ask. */
-type QuotaInput = { quotas?: boolean; owed?: number };
+/** `owed`: units that a node admitted while it could not ask, charged once for each `owed_id`. */
+type QuotaInput = { quotas?: boolean | undefined; owed?: number | undefined; owed_id?: string | null | undefined };
 export type CheckInput = Omit<CheckRequest, "workspace_id" | "account_id"> & QuotaInput;
 export type LeaseInput = Omit<LeaseRequest, "workspace_id" | "account_id"> & QuotaInput;
 
@@ -32,9 +33,13 @@ export function checkLimits(ctx: Machine, input: CheckInput) {
   const { project_id, env, key_id, tenant_id, cost, limits } = input; // a spread costs more than the check
   const { workspace_id, account_id } = actor;
   const subject = { workspace_id, account_id, project_id, env, key_id, tenant_id, cost, limits };
-  if (input.quotas) return thenMaybe(checkWithQuotas(ctx, subject, input.owed ?? 0), resultWithQuotas);
+  if (input.quotas) return thenMaybe(checkWithQuotas(ctx, subject, owedOf(input)), resultWithQuotas);
   const verdict = services.counters.counter.check(subject);
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
+}
+
+function owedOf({ owed = 0, owed_id = null }: QuotaInput): Owed {
+  return { units: owed, id: owed_id };
 }
 
 export type LimitsResult = { object: "ratelimit_result" } & Verdict;
@@ -48,14 +53,14 @@ function resultWithQuotas(verdict: WithQuotas<Verdict>): WithQuotas<LimitsResult
   return { ...resultOf(verdict), limited_quota: verdict.limited_quota, quotas: verdict.quotas };
 }
 
-export async function leaseLimits(ctx: Machine, { quotas = false, owed = 0, ...input }: LeaseInput) {
+export async function leaseLimits(ctx: Machine, { quotas, owed, owed_id, ...input }: LeaseInput) {
   const { services, actor } = ctx;
   requireEnvAccess(actor, input.env);
   requireProjectAccess(actor, input.project_id);
   const { workspace_id, account_id } = actor;
   const request = { workspace_id, account_id, ...input };
   const lease: Lease & Partial<WithQuotas<Lease>> = await (quotas
-    ? leaseWithQuotas(ctx, request, owed)
+    ? leaseWithQuotas(ctx, request, owedOf({ owed, owed_id }))
     : services.counters.counter.lease(request));
   return { object: "ratelimit_lease" as const, ...lease };
 }
@@ -128,5 +133,5 @@ export async function loadCounters({ store, clock, counters }: Loading): Promise
 }
 
 export function reapSavedCounters(services: Services): Promise<number> {
-  return record(services, (tx) => reapCounters.run(tx, { now: services.clock.now() }));
+  return deleteInPieces(services, (tx, limit) => reapCounters.run(tx, { now: services.clock.now(), limit }));
 }

@@ -19,7 +19,9 @@ import {
   publishHolding,
   readBalance,
   returnUnits,
+  takeOwed,
   takeUnits,
+  type Owed,
   type Return,
   type Stored,
   type TakeRequest,
@@ -102,10 +104,10 @@ export class QuotaBank {
   }
 
   /** Charges units that were admitted without asking, even beyond zero. */
-  async chargeOwed(holding: Holding, owed: number): Promise<void> {
+  async chargeOwed(holding: Holding, owed: Owed): Promise<void> {
     while (holding.pending) await holding.pending.catch(() => {});
     holding.pending = this.#turn(holding, async () => {
-      const { stored } = await this.#write(holding, [], (tx, request) => takeUnits(tx, { ...request, need: 0, owed }));
+      const stored = await this.#write(holding, [], (tx, request) => takeOwed(tx, request, owed));
       holding.know(stored, this.#clock.now());
     });
     await holding.pending;

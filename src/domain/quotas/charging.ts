@@ -11,6 +11,7 @@ import type { Ctx } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
 import type { Definition } from "./definitions.ts";
 import type { Holding, Spent } from "./holding.ts";
+import type { Owed } from "./takes.ts";
 
 type Machine = Ctx<SecretKeyActor>;
 
@@ -41,10 +42,10 @@ const NO_RULES: Verdict = {
 const NO_LEASE: Lease = { granted: 0, lease_id: null, expires_in_ms: 0, store: "memory", policies: [] };
 
 /** Returns without a promise when all units are at hand and the counters are in process. bench: ratelimit/check */
-export function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: number): MaybePromise<WithQuotas<Verdict>> {
+export function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: Owed): MaybePromise<WithQuotas<Verdict>> {
   return thenMaybe(holdingsOf(ctx, request), (holdings) =>
     thenRelease(ctx, holdings, () => {
-      if (owed > 0) return chargeOwed(ctx, holdings, owed).then(() => checkHoldings(ctx, holdings, request));
+      if (owed.units > 0) return chargeOwed(ctx, holdings, owed).then(() => checkHoldings(ctx, holdings, request));
       return checkHoldings(ctx, holdings, request);
     }),
   );
@@ -83,7 +84,7 @@ function checkRules({ services }: Machine, request: CheckRequest): MaybePromise<
   return request.limits.length === 0 ? NO_RULES : services.counters.counter.check(request);
 }
 
-export async function leaseWithQuotas(ctx: Machine, request: LeaseRequest, owed: number): Promise<WithQuotas<Lease>> {
+export async function leaseWithQuotas(ctx: Machine, request: LeaseRequest, owed: Owed): Promise<WithQuotas<Lease>> {
   const holdings = await holdingsOf(ctx, request);
   return thenRelease(ctx, holdings, () => leaseHoldings(ctx, holdings, request, owed));
 }
@@ -92,9 +93,9 @@ async function leaseHoldings(
   ctx: Machine,
   holdings: Holding[],
   request: LeaseRequest,
-  owed: number,
+  owed: Owed,
 ): Promise<WithQuotas<Lease>> {
-  if (owed > 0) await chargeOwed(ctx, holdings, owed);
+  if (owed.units > 0) await chargeOwed(ctx, holdings, owed);
   const spent = await spendAll(ctx, holdings, 1, request.want);
   if (spent === null) {
     const { policies } = await checkRules(ctx, { ...request, cost: 0 });
@@ -139,7 +140,7 @@ function mayCharge(actor: SecretKeyActor, { env, project_id }: Definition): bool
   return project_id === null || reachesProject(actor, project_id);
 }
 
-async function chargeOwed({ services }: Machine, holdings: Holding[], owed: number): Promise<void> {
+async function chargeOwed({ services }: Machine, holdings: Holding[], owed: Owed): Promise<void> {
   await Promise.all(holdings.map((holding) => services.quotas.chargeOwed(holding, owed)));
 }
 

@@ -1,7 +1,8 @@
-// Deletes balances that no quota refers to any more. A balance of a calendar with periods is of no use once its period is long
+// Deletes grants that have ended, and balances that no quota refers to any more. A balance of a calendar with periods is of no use once its period is long
 // over; one that is never refilled stays as long as its quota is defined, or deleting it would refill it.
 import { calendarName } from "../../kernel/quotas/quota.ts";
 import type { Reader } from "../../store/engine/statement.ts";
+import { deleteGrant, grantsAfter } from "../../store/queries/quota-grants.ts";
 import {
   deleteBalance,
   raiseUsedAt,
@@ -10,9 +11,9 @@ import {
   subjectQuotas,
   unusedBalances,
 } from "../../store/queries/quotas.ts";
-import type { QuotaBalanceRow } from "../../store/schema/tables.ts";
+import type { QuotaBalanceRow, QuotaGrantRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 import { parseQuotas } from "./stored.ts";
 
 const DAY_MS = 86_400_000;
@@ -24,7 +25,7 @@ const REPORTS_KEPT_MS = 60_000;
 export async function reapBalances(services: Services): Promise<number> {
   const now = services.clock.now();
   const before = now - REPORTS_KEPT_MS;
-  await record(services, (tx) => reapHoldings.run(tx, { before }));
+  await deleteInPieces(services, (tx, limit) => reapHoldings.run(tx, { before, limit }));
   await record(services, (tx) => reapProcesses.run(tx, { before }));
   const rows = await unusedBalances.all(services.store.read, { before: now - KEPT_MS, limit: PIECE_ROWS });
   if (rows.length === 0) return 0;
@@ -37,6 +38,33 @@ export async function reapBalances(services: Services): Promise<number> {
     }
     return deleted;
   });
+}
+
+/** Deletes grants that ended long ago, and have no reference: that is used once for ever. Returns their number. */
+export async function reapGrants(services: Services): Promise<number> {
+  const { store, clock, shutdown } = services;
+  const before = clock.now() - KEPT_MS;
+  for (let [after, deleted] = ["", 0]; ; ) {
+    const rows = await grantsAfter.all(store.read, { after, limit: PIECE_ROWS });
+    const old = rows.filter((row) => row.created_at < before);
+    const ended = old.filter((row) => row.reference === null && endOf(row) < before);
+    if (ended.length > 0)
+      deleted += await record(services, async (tx) => {
+        let count = 0;
+        for (const row of ended) count += await deleteGrant.run(tx, row);
+        return count;
+      });
+    if (old.length < PIECE_ROWS || shutdown.signal.aborted) return deleted;
+    after = old.at(-1)!.id;
+  }
+}
+
+type GrantEnd = Pick<QuotaGrantRow, "remaining" | "expires_at" | "voided_at" | "created_at">;
+
+/** When it was used up is not stored: its creation serves. */
+function endOf({ remaining, expires_at, voided_at, created_at }: GrantEnd): number {
+  if (remaining === 0) return voided_at ?? created_at;
+  return expires_at ?? Number.POSITIVE_INFINITY;
 }
 
 async function isDefined(

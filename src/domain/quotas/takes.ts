@@ -5,7 +5,9 @@ import { allocate, blockSize, sumOf, type Part, type Source } from "../../kernel
 import { periodAfter, periodAt, type Period } from "../../kernel/quotas/period.ts";
 import { calendarName, type Quota } from "../../kernel/quotas/quota.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
-import { giveBackToGrant, openGrants, takeFromGrant } from "../../store/queries/quota-grants.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
+import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
+import { giveBackToGrant, grantById, openGrants, takeFromGrant } from "../../store/queries/quota-grants.ts";
 import {
   balanceByKey,
   heldByOthers,
@@ -133,6 +135,31 @@ export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
   }
 }
 
+/**
+ * Units that were admitted without asking. A caller without a response sends them again under the same id, with those that were
+ * added since: only what was not charged under this id is charged.
+ */
+export type Owed = { readonly units: number; readonly id: string | null };
+
+/** Longer than the library uses an id (sdk/limits/owed.ts). */
+const OWED_KEPT_MS = 8 * 86_400_000;
+
+/** What was charged under the id is stored with the charge, as an idempotency replay. */
+export async function takeOwed(tx: Tx, request: Omit<TakeRequest, "need">, { units, id }: Owed): Promise<Stored> {
+  const { metered, workspace_id, now } = request;
+  const { subject_id, env, quota } = metered;
+  if (id === null) return (await takeUnits(tx, { ...request, need: 0, owed: units })).stored;
+  // Before it is read what was charged: the same units may be arriving at another process.
+  await lockedBalance(tx, workspace_id, balanceKey(metered), quota, now);
+  const key_hash = sha256Hex(`quota owed\n${subject_id}/${env}/${quota.id}\n${id}`);
+  const before = await replayByKey.first(tx, { key_hash, now });
+  const owed = units - Number(before?.fingerprint ?? 0);
+  if (owed <= 0) return readBalance(tx, request);
+  const row = { key_hash, fingerprint: String(units), status: 200, sealed_body: Buffer.alloc(0) };
+  await insertReplay.run(tx, { ...row, created_at: now, expires_at: now + OWED_KEPT_MS });
+  return (await takeUnits(tx, { ...request, need: 0, owed })).stored;
+}
+
 function unitsToTake(quota: Quota, available: number, taken: number, need: number): number {
   // Without a bound the block grows with what is used, so that a busy key does not wait for every request.
   if (quota.overage === "report") return Math.max(need, blockSize(Math.max(available, quota.amount, taken)));
@@ -177,7 +204,11 @@ export async function returnUnits(
       row.taken -= sumOf(parts);
       row.from_amount -= amountIn(parts);
     }
-    for (const { grant, units } of parts) if (grant !== null) await giveBackToGrant.run(tx, { id: grant, units });
+    for (const { grant, units } of parts) {
+      if (grant === null || (await giveBackToGrant.run(tx, { id: grant, units })) > 0) continue;
+      // One that was deleted meanwhile, long after it was made: the period gets its units. A voided one takes nothing back.
+      if (!(await grantById.first(tx, { workspace_id, id: grant }))) row.from_amount -= units;
+    }
   }
   await updateBalance.run(tx, { ...row, used_at: now });
   return storedOf({ ...at, row, sources: await sourcesOf(tx, key, metered.quota, { ...at, row }, now) }, 0);

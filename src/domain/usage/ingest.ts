@@ -17,7 +17,7 @@ import { sumEvents, checkOwnership, checkProjects, DAY_MS, type IngestTotals } f
 import { saveNetworks } from "./key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
 import { moveUses } from "../search/changes.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 
 const MINUTE_MS = 60_000;
 const EVENTS_MAX = 5_000;
@@ -256,5 +256,6 @@ function receiptOf({ accepted, events_dropped }: { accepted: number; events_drop
 }
 
 export function reapIngest(services: Services): Promise<number> {
-  return record(services, (tx) => reapBatches.run(tx, { before: services.clock.now() - DAY_MS }));
+  const before = services.clock.now() - DAY_MS;
+  return deleteInPieces(services, (tx, limit) => reapBatches.run(tx, { before, limit }));
 }

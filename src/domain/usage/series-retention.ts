@@ -36,6 +36,6 @@ export async function reapSeries(services: Services): Promise<void> {
     after = groups.at(-1)?.id ?? after;
   }
   await deleteInPieces(services, (tx, limit) => reapMeteredHours.run(tx, { before: before[GRAIN.hour], limit }));
-  await record(services, (tx) => reapUsageHours.run(tx, { before: before[GRAIN.hour] }));
-  await record(services, (tx) => reapSeenNames.run(tx, { before: now - SEEN_KEPT_MS }));
+  await deleteInPieces(services, (tx, limit) => reapUsageHours.run(tx, { before: before[GRAIN.hour], limit }));
+  await deleteInPieces(services, (tx, limit) => reapSeenNames.run(tx, { before: now - SEEN_KEPT_MS, limit }));
 }

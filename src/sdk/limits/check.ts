@@ -7,7 +7,7 @@ import { CallError, type Client } from "../client.ts";
 import type { Context, RateLimitState } from "../context.ts";
 import type { Settings } from "../options.ts";
 import type { Log } from "../runtime.ts";
-import { OwedUnits } from "./owed.ts";
+import { OwedUnits, type Report } from "./owed.ts";
 
 export const LIMITS_TIMEOUT_MS = 250;
 const SETTLED_AT_ONCE = 100;
@@ -37,8 +37,8 @@ export class CheckLimiter implements Limiter {
   readonly #settings: Settings;
   readonly #log: Log;
   readonly #now: () => number;
-  readonly #owed = new OwedUnits();
-  /** The last call had no response in time. It may have been charged, so what is owed waits: sent again and again it would grow. */
+  readonly #owed: OwedUnits;
+  /** The last call had no response in time. Charging what is owed takes longer than a check, so it waits. */
   #isSlow = false;
 
   constructor(client: Client, settings: Settings, log: Log, now: () => number) {
@@ -46,13 +46,13 @@ export class CheckLimiter implements Limiter {
     this.#settings = settings;
     this.#log = log;
     this.#now = now;
+    this.#owed = new OwedUnits(now);
   }
 
   async charge(context: Context, rules: readonly RateLimit[], cost = 1, isMetered = false) {
-    const owed = isMetered && !this.#isSlow ? this.#owed.take(context) : 0;
+    const owed = isMetered && !this.#isSlow ? this.#owed.take(context) : null;
     const result = await this.#check(context, rules, cost, isMetered, owed);
     if (result !== null || !isMetered) return result;
-    this.#owed.add(context, owed);
     if (this.#settings.quotaFailMode === "closed") return "unavailable" as const;
     this.#owed.add(context, cost);
     return null;
@@ -60,16 +60,21 @@ export class CheckLimiter implements Limiter {
 
   /** Charges what is owed. What cannot be charged now is given up. */
   async close(): Promise<void> {
-    const contexts = this.#owed.contexts();
-    for (let at = 0; at < contexts.length; at += SETTLED_AT_ONCE) {
-      const some = contexts.slice(at, at + SETTLED_AT_ONCE);
+    for (;;) {
+      const some = this.#owed.contexts().slice(0, SETTLED_AT_ONCE);
       const results = await Promise.all(some.map((one) => this.#check(one, [], 0, true, this.#owed.take(one))));
       if (results.every((result) => result === null)) return;
     }
   }
 
-  async #check(context: Context, limits: readonly RateLimit[], cost: number, isMetered: boolean, owed: number) {
-    const quotas = isMetered ? { quotas: true, ...(owed > 0 && { owed }) } : {};
+  async #check(
+    context: Context,
+    limits: readonly RateLimit[],
+    cost: number,
+    isMetered: boolean,
+    owed: Report | null,
+  ): Promise<ChargeResult> {
+    const quotas = isMetered ? { quotas: true, ...(owed && { owed: owed.units, owed_id: owed.id }) } : {};
     try {
       const { json } = await this.#client.call({
         method: "POST",
@@ -78,8 +83,11 @@ export class CheckLimiter implements Limiter {
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
       this.#isSlow = false;
-      return parseResult(json, limits, isMetered, this.#now());
+      const result = parseResult(json, limits, isMetered, this.#now());
+      if (owed) this.#owed.settle(context, owed, result !== null);
+      return result;
     } catch (error) {
+      if (owed) this.#owed.settle(context, owed, false);
       this.#isSlow = error instanceof CallError && error.fault === "timeout";
       const why = error instanceof Error ? error.message : "unknown";
       this.#log("debug", "rate limits cannot be checked", { why });

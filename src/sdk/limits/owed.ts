@@ -1,5 +1,7 @@
 // Units of quotas that were admitted while the control plane could not be asked: charged with the next call for the key, or at
-// the end. Bounded: what is owed for the key that has waited longest is given up.
+// the end. A call without a response may have charged them, so they are sent again under the same id, with those that were added
+// since; under one id the control plane charges each unit once. Bounded: what is owed for the key that has waited longest is
+// given up.
 
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { Context } from "../context.ts";
@@ -7,28 +9,58 @@ import type { Context } from "../context.ts";
 const KEYS_MAX = 10_000;
 /** Of one call. */
 const OWED_MAX = 1_000_000;
+/** Less than the 8 days for which the control plane knows an id. */
+const ID_MS = 7 * 86_400_000;
 
-type Debt = { context: Context; units: number };
+export type Report = { readonly id: string; readonly units: number };
+
+/** `sent`: the report without a response, and since when its id is used. */
+type Debt = { readonly context: Context; units: number; sent: (Report & { since: number; isPending: boolean }) | null };
 
 export class OwedUnits {
   readonly #debts = new BoundedMap<string, Debt>({ max: KEYS_MAX });
+  readonly #now: () => number;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
 
   add(context: Context, units: number): void {
     if (units === 0 || context.keyId === null) return;
-    const before = this.#debts.get(context.keyId)?.units ?? 0;
-    this.#debts.set(context.keyId, { context, units: Math.min(OWED_MAX, before + units) });
+    const debt = this.#debts.get(context.keyId) ?? { context, units: 0, sent: null };
+    debt.units = Math.min(OWED_MAX, debt.units + units);
+    this.#debts.set(context.keyId, debt);
   }
 
-  /** What is owed for a key. The caller adds it again if it could not be charged. */
-  take(context: Context): number {
-    if (context.keyId === null) return 0;
-    const units = this.#debts.get(context.keyId)?.units ?? 0;
-    this.#debts.delete(context.keyId);
-    return units;
+  /** What is to be charged for a key; null while another call charges it. The caller settles it. */
+  take({ keyId }: Context): Report | null {
+    const debt = keyId === null ? undefined : this.#debts.get(keyId);
+    if (!debt || debt.sent?.isPending) return null;
+    const now = this.#now();
+    if (debt.sent && now - debt.sent.since >= ID_MS) {
+      debt.units -= debt.sent.units; // they may have been charged
+      debt.sent = null;
+    }
+    if (debt.units === 0) return null;
+    const { id, since } = debt.sent ?? { id: crypto.randomUUID(), since: now };
+    debt.sent = { id, since, units: debt.units, isPending: true };
+    return debt.sent;
   }
 
-  /** The keys that owe something. */
+  settle({ keyId }: Context, { id, units }: Report, isCharged: boolean): void {
+    const debt = keyId === null ? undefined : this.#debts.get(keyId);
+    if (keyId === null || debt?.sent?.id !== id) return;
+    debt.sent.isPending = false;
+    if (!isCharged) return;
+    debt.sent = null;
+    debt.units -= units;
+    if (debt.units === 0) this.#debts.delete(keyId);
+  }
+
+  /** The keys that owe something which no call charges yet. */
   contexts(): Context[] {
-    return Array.from(this.#debts.values(), ({ context }) => context);
+    return Array.from(this.#debts.values())
+      .filter(({ units, sent }) => units > 0 && !sent?.isPending)
+      .map(({ context }) => context);
   }
 }

@@ -28,6 +28,11 @@ export const insertReplay = statement<IdempotencyReplayRow>()((db, p) =>
     ),
 );
 
-export const reapIdempotencyReplays = statement<{ now: number }>()((db, p) =>
-  db.deleteFrom("kept_answers").where("expires_at", "<=", p.now),
+export const reapIdempotencyReplays = statement<{ now: number; limit: number }>()((db, p) =>
+  db
+    .deleteFrom("kept_answers")
+    .where("key_hash", "in", (eb) =>
+      eb.selectFrom("kept_answers as old").select("old.key_hash").where("old.expires_at", "<=", p.now).limit(p.limit),
+    )
+    .where("expires_at", "<=", p.now),
 );

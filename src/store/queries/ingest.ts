@@ -79,8 +79,22 @@ export const batchReceipt = statement<{ workspace_id: string; body_hash: string 
     .where("body_hash", "=", p.body_hash),
 );
 
-export const reapBatches = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("ingest_batches").where("created_at", "<=", p.before),
+export const reapBatches = statement<{ before: number; limit: number }>()((db, p) =>
+  db
+    .deleteFrom("ingest_batches")
+    .where((eb) =>
+      eb(
+        eb.refTuple("workspace_id", "body_hash"),
+        "in",
+        eb
+          .selectFrom("ingest_batches as old")
+          .select(["old.workspace_id", "old.body_hash"])
+          .where("old.created_at", "<=", p.before)
+          .limit(p.limit)
+          .$asTuple("workspace_id", "body_hash"),
+      ),
+    )
+    .where("created_at", "<=", p.before),
 );
 
 export type KeyOwner = {

@@ -161,6 +161,19 @@ export const reapMeteredHours = statement<{ before: number; limit: number }>()((
     ),
 );
 
-export const reapUsageHours = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("usage_hours").where("hour", "<", p.before),
+export const reapUsageHours = statement<{ before: number; limit: number }>()((db, p) =>
+  db
+    .deleteFrom("usage_hours")
+    .where((eb) =>
+      eb(
+        eb.refTuple("hour", "workspace_id"),
+        "in",
+        eb
+          .selectFrom("usage_hours as old")
+          .select(["old.hour", "old.workspace_id"])
+          .where("old.hour", "<", p.before)
+          .limit(p.limit)
+          .$asTuple("hour", "workspace_id"),
+      ),
+    ),
 );

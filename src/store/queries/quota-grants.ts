@@ -1,4 +1,4 @@
-// Grants of quotas. A reference names one grant of a balance for ever, so rows of spent and voided grants stay.
+// Grants of quotas. A reference names one grant of a balance for ever, so rows of spent and voided grants with one stay.
 import { sql, type SqlBool } from "kysely";
 import { pageAfter, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
@@ -97,3 +97,18 @@ export function listGrants(on: Reader, to: GrantedTo, after: PageKey | null, lim
     }),
   );
 }
+
+/** In the order of their ids, which is that of their creation. */
+export const grantsAfter = statement<{ after: string; limit: number }>()((db, p) =>
+  db
+    .selectFrom("quota_grants")
+    .select(["id", "remaining", "expires_at", "reference", "voided_at", "created_at"])
+    .where("id", ">", p.after)
+    .orderBy("id")
+    .limit(p.limit),
+);
+
+/** Unless units of it came back meanwhile. */
+export const deleteGrant = statement<{ id: string; remaining: number }>()((db, p) =>
+  db.deleteFrom("quota_grants").where("id", "=", p.id).where("remaining", "=", p.remaining),
+);

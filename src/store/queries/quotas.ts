@@ -88,8 +88,22 @@ export const heldByOthers = statement<BalanceKey & { process_id: string; now: nu
     }),
 );
 
-export const reapHoldings = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("quota_holdings").where("expires_at", "<=", p.before),
+export const reapHoldings = statement<{ before: number; limit: number }>()((db, p) =>
+  db
+    .deleteFrom("quota_holdings")
+    .where((eb) =>
+      eb(
+        eb.refTuple("subject_id", "env", "quota_id", "calendar", "process_id"),
+        "in",
+        eb
+          .selectFrom("quota_holdings as old")
+          .select(["old.subject_id", "old.env", "old.quota_id", "old.calendar", "old.process_id"])
+          .where("old.expires_at", "<=", p.before)
+          .limit(p.limit)
+          .$asTuple("subject_id", "env", "quota_id", "calendar", "process_id"),
+      ),
+    )
+    .where("expires_at", "<=", p.before),
 );
 
 export const reapProcesses = statement<{ before: number }>()((db, p) =>

@@ -26,6 +26,12 @@ export const countersAfter = statement<{ key: string; now: number; limit: number
     .limit(p.limit),
 );
 
-export const reapCounters = statement<{ now: number }>()((db, p) =>
-  db.deleteFrom("rate_counters").where("lapses_at", "<=", p.now),
+/** The outer condition spares a counter that is saved again meanwhile. */
+export const reapCounters = statement<{ now: number; limit: number }>()((db, p) =>
+  db
+    .deleteFrom("rate_counters")
+    .where("key", "in", (eb) =>
+      eb.selectFrom("rate_counters as old").select("old.key").where("old.lapses_at", "<=", p.now).limit(p.limit),
+    )
+    .where("lapses_at", "<=", p.now),
 );

@@ -79,8 +79,21 @@ export const saveSeenNames = statement<UsageSeenRow>()((db, p) =>
     .onConflict((oc) => oc.columns(["workspace_id", "scope", "start"]).doUpdateSet({ names: p.names })),
 );
 
-export const reapSeenNames = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("usage_seen").where("start", "<", p.before),
+export const reapSeenNames = statement<{ before: number; limit: number }>()((db, p) =>
+  db
+    .deleteFrom("usage_seen")
+    .where((eb) =>
+      eb(
+        eb.refTuple("workspace_id", "scope", "start"),
+        "in",
+        eb
+          .selectFrom("usage_seen as old")
+          .select(["old.workspace_id", "old.scope", "old.start"])
+          .where("old.start", "<", p.before)
+          .limit(p.limit)
+          .$asTuple("workspace_id", "scope", "start"),
+      ),
+    ),
 );
 
 const GROUP = ["workspace_id", "kind", "project_id", "env", "tenant", "name"] as const satisfies (keyof UsageGroup)[];

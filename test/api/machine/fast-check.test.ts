@@ -61,7 +61,7 @@ describe("the fast parser of a check's body", () => {
   });
 
   it("handles the bodies that callers usually send", () => {
-    const withoutQuotas = { quotas: false, owed: 0 };
+    const withoutQuotas = { quotas: false, owed: 0, owed_id: null };
     expect(fastParseCheck(body)).toEqual({ ...body, ...withoutQuotas });
     const { key_id: _key, tenant_id: _tenant, cost: _cost, ...short } = body;
     expect(fastParseCheck(short)).toEqual({ ...short, key_id: null, tenant_id: null, cost: 1, ...withoutQuotas });

@@ -88,6 +88,25 @@ for (const back of backends) {
       expect((await metered.balance()).spent).toBe(25);
     });
 
+    it("are charged once for what is owed, however often and wherever it arrives under the same id", async () => {
+      const quota = { amount: 100, refill: "none" } as const;
+      const metered = await world({ key: [quotaOf({ ...quota, id: "own" })], tenant: [quotaOf(quota)] });
+      await using other = await fixture.another();
+      const owed_id = crypto.randomUUID();
+      const report = { cost: 0, owed: 7, owed_id };
+      const there = metered.in(other.services);
+      await Promise.all([metered.check(report), metered.check(report), there.check(report), there.check(report)]);
+      await there.check({ ...report, owed: 9 });
+      await other.services.quotas.close();
+      const left = async (charge: typeof report) =>
+        (await metered.check(charge)).quotas.map(({ remaining }) => remaining);
+      expect(await left(report)).toEqual([91, 91]);
+      fixture.clock.advance(7 * DAY_MS);
+      expect(await left({ ...report, owed: 10 })).toEqual([90, 90]);
+      expect(await left({ ...report, owed_id: crypto.randomUUID() })).toEqual([83, 83]);
+      fixture.clock.advance(-7 * DAY_MS);
+    });
+
     it("are not charged by a peek", async () => {
       const metered = await world({ key: [quotaOf({ amount: 1 })] });
       const peeks = [await metered.check({ cost: 0 }), await metered.check({ cost: 0 })];

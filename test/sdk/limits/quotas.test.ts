@@ -57,7 +57,38 @@ describe("a metered key", () => {
     expect([s.plane.limits.checks[0]?.["owed"], s.plane.limits.quotaLeft]).toEqual([2, 7]);
   });
 
-  it("does not send what it owes while responses come too late, since those calls may have been charged", async () => {
+  it("is charged once for what it owes when the response to that is lost", async () => {
+    await using s = await metered(null);
+    await send(s.r.keyrack, s.key);
+    s.plane.limits.quotaLeft = 10;
+    const owed = () => s.plane.limits.checks.map((check) => check["owed"]);
+    s.plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "lose" : undefined);
+    await send(s.r.keyrack, s.key, "check");
+    s.plane.injectFault = () => undefined;
+    for (let i = 0; i < 2; i++) await send(s.r.keyrack, s.key);
+    // The lost request itself is owed as well: whether it was charged cannot be known.
+    expect(owed()).toEqual([1, 2, undefined]);
+    const [first, again] = s.plane.limits.checks.map((check) => check["owed_id"]);
+    expect(again).toBe(first);
+    expect(s.plane.limits.quotaLeft).toBe(10 - 2 - 3);
+  });
+
+  it("is charged at the end for what it owes, once, when responses are lost", async () => {
+    await using s = await metered(null);
+    await send(s.r.keyrack, s.key);
+    s.plane.limits.quotaLeft = 10;
+    s.plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "lose" : undefined);
+    await send(s.r.keyrack, s.key);
+    s.plane.injectFault = () => undefined;
+    await s.r.keyrack.close();
+    expect(s.plane.limits.checks.map(({ cost, owed }) => [cost, owed])).toEqual([
+      [1, 1],
+      [0, 2],
+    ]);
+    expect(s.plane.limits.quotaLeft).toBe(10 - 1 - 1 - 1);
+  });
+
+  it("does not send what it owes while responses come too late", async () => {
     const ports = new ManualPorts();
     await using s = await metered(10, {}, ports);
     s.plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
