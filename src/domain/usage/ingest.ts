@@ -4,7 +4,14 @@ import { isAscii, isUtf8 } from "node:buffer";
 import { hash, subtle } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
-import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../../store/queries/ingest.ts";
+import {
+  batchReceipt,
+  budgetRow,
+  chargeBudget,
+  insertBatch,
+  lockBudget,
+  reapBatches,
+} from "../../store/queries/ingest.ts";
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
@@ -36,7 +43,10 @@ export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise
   const { cost, sum, rest } = begin(ctx, await read().catch((error: unknown) => chargeComplex(ctx, error)));
   if (sum) return save(ctx, sum, (tx) => chargeIn(tx, ctx, cost));
   const budget = await charge(ctx, cost);
-  return save(ctx, await rest(), () => budget);
+  return save(ctx, await rest(), async (tx) => {
+    await lockBudget.first(tx, { workspace_id: ctx.actor.workspace_id });
+    return budget;
+  });
 }
 
 /** `sum`, unless the batch is invalid or has ids that must be looked up: then it is charged first, and `rest` does that. */
@@ -214,7 +224,8 @@ function budgetHeaders(services: Services, actor: SecretKeyActor, budget: Budget
 
 // The totals.
 
-async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => MaybePromise<Charged>): Promise<Ingested> {
+/** `charge` locks the workspace's budget: batches of one workspace are saved one after the other, also by other processes. */
+async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Charged>): Promise<Ingested> {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   const { totals } = sum;
@@ -242,7 +253,8 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => MaybePromis
       await moveUses(tx, workspace_id, touched);
       return { charged };
     },
-    { batch: true, owner: ownerOf(actor) },
+    // The bound on networks depends on what the batch before has stored.
+    { batch: totals.networks.length === 0, owner: ownerOf(actor) },
   );
   const headers = budgetHeaders(services, actor, requireCharged(ctx, charged));
   if (earlier) return { receipt: receiptOf(earlier), headers };

@@ -64,8 +64,8 @@ function addTo(rows: Map<string, KeyNetworkRow>, row: KeyNetworkRow): void {
 }
 
 /**
- * Adds the sums of a batch. Networks above the bound of a key and day count as `other`; on PostgreSQL, processes that write at
- * the same moment may exceed it by what each of them adds.
+ * Adds the sums of a batch. Networks above the bound of a key and day count as `other`. Caution: the bound is exact only if no
+ * other transaction saves networks of this workspace meanwhile; the lock on its ingest budget prevents that.
  */
 export async function saveNetworks(tx: Tx, rows: readonly KeyNetworkRow[]): Promise<void> {
   if (rows.length === 0) return;

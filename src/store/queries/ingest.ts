@@ -8,6 +8,12 @@ export const budgetRow = statement<{ workspace_id: string }>()((db, p) =>
   db.selectFrom("ingest_budgets").select(["minute", "used", "test_used"]).where("workspace_id", "=", p.workspace_id),
 );
 
+/** Held until the transaction ends, as by a charge. SQLite has one writer, so its transaction holds the lock already. */
+export const lockBudget = statement<{ workspace_id: string }>()((db, p, dialect) => {
+  const query = db.selectFrom("ingest_budgets").select("minute").where("workspace_id", "=", p.workspace_id);
+  return dialect === "postgres" ? query.forUpdate() : query;
+});
+
 /** Exactly one of `cost` and `test_cost` is not 0. */
 export type Charge = {
   workspace_id: string;

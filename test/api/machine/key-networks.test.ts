@@ -4,6 +4,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { DAY, ingestFixture, iso } from "../../../harness/instances/ingest.ts";
 import {
   expectRefusal,
+  testInstance,
   type Json,
   type TestInstance,
   type Workspace,
@@ -108,6 +109,22 @@ for (const back of backends) {
       ]);
       expect(shown.filter(([name]) => name === network(250))).toEqual([]);
       expect(new Set((await stored()).map((row) => row.network)).size).toBe(102);
+    });
+
+    it("are at most 100 a day and key, also when batches arrive at once at several processes", async () => {
+      await using beside = back === "postgres" ? await testInstance(back, { beside: r }) : null;
+      const network = (i: number): string => `198.51.${i}.0/24`;
+      const some = (from: number, count: number) =>
+        batch(Array.from({ length: count }, (_, i) => event(refused(network(from + i)))));
+      await send(some(0, 60));
+      r.clock.advance(60_000);
+      const sent = [60, 80, 100, 120].map((from, i) =>
+        (i % 2 === 0 ? r : (beside ?? r)).call(w.keys.sk_owner, "POST /v1/ingest/batch", some(from, 20)),
+      );
+      expect((await Promise.all(sent)).map(({ status }) => status)).toEqual([202, 202, 202, 202]);
+      const found = await stored();
+      expect(found.filter((row) => row.network !== "other")).toHaveLength(100);
+      expect(found.filter((row) => row.network === "other").map(({ requests }) => requests)).toEqual([40]);
     });
 
     it("are deleted in short transactions, however many there are", async () => {
