@@ -6,11 +6,12 @@ import { ADDRESS, IPV4, NOT_AN_ADDRESS, readAddress } from "./address.ts";
 import { type Cidr, maskOfWord, parseCidr } from "./cidr.ts";
 
 const NONE: readonly number[] = [];
+/** An IPv4 network is one number, `first address * IPV4_UNIT + bits`: half the memory of two. bench: verify/address-list-memory */
+const IPV4_UNIT = 64;
 /** Numbers of an IPv6 network: four words and the bits. */
 const IPV6_FIELDS = 5;
 
 export class AddressList {
-  /** First and last address of each network. */
   readonly #ipv4: readonly number[];
   readonly #ipv6: readonly number[];
 
@@ -19,9 +20,7 @@ export class AddressList {
     const networks = cidrs.map(readNetwork).toSorted(byStart);
     const outer = networks.filter((one, i) => !networks.slice(0, i).some((other) => contains(other, one)));
     this.#ipv4 = compact(
-      outer.flatMap(({ family, words: [first = 0], bits }) =>
-        family === IPV4 ? [first, first + 2 ** (32 - bits) - 1] : [],
-      ),
+      outer.flatMap(({ family, words: [first = 0], bits }) => (family === IPV4 ? [first * IPV4_UNIT + bits] : [])),
     );
     this.#ipv6 = compact(outer.flatMap(({ family, words, bits }) => (family === IPV4 ? [] : [...words, bits])));
   }
@@ -35,13 +34,17 @@ export class AddressList {
   #includesIpv4(): boolean {
     const list = this.#ipv4;
     const address = ADDRESS[0] as number;
-    let [low, high] = [0, list.length >> 1];
+    const from = (address + 1) * IPV4_UNIT; // of networks that begin after the address
+    let [low, high] = [0, list.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((list[2 * middle] as number) <= address) low = middle + 1;
+      if ((list[middle] as number) < from) low = middle + 1;
       else high = middle;
     }
-    return low > 0 && address <= (list[2 * low - 1] as number);
+    if (low === 0) return false;
+    const network = list[low - 1] as number;
+    const bits = network % IPV4_UNIT;
+    return ((((network - bits) / IPV4_UNIT) ^ address) & maskOfWord(bits, 0)) === 0;
   }
 
   #includesIpv6(): boolean {
