@@ -71,6 +71,18 @@ describe("keyrack scan", () => {
     });
   });
 
+  it("finds a key with its own prefix after any text", async () => {
+    using at = tempDir();
+    const key = formatApiKey("acme", "live", new Uint8Array(24).fill(7));
+    const before = ["my_", "1", "KEY", "thisisaverylongword", "krsk_", "acme_live_", "test_live_", "kr_live_kr_live_"];
+    writeFileSync(join(at.dir, "keys"), before.map((text) => `${text}${key}0z\n`).join(""));
+    const { stdout } = await keyrack(["scan", at.dir, "--json"]);
+    const { found } = JSON.parse(stdout) as { found: { line: number; column: number; display_prefix: string }[] };
+    expect(found.map(({ line, column, display_prefix }) => [line, column, display_prefix])).toEqual(
+      before.map((text, i) => [i + 1, text.length + 1, key.slice(0, 16)]),
+    );
+  });
+
   it("reports the position of each key, also of several on one line", async () => {
     using at = tempDir();
     writeFileSync(join(at.dir, "many"), `${KEY} ${KEY}\n\n ${KEY}\n${" ".repeat(1 << 20)}\n${KEY},${KEY}`);

@@ -1,7 +1,7 @@
 // The secret scanner's webhook: what it verifies, what it stops, whom it notifies, and what it must not change.
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
-import { formatCredential, PREFIXES, type CredentialKind } from "../../../src/kernel/credentials.ts";
+import { formatApiKey, formatCredential, PREFIXES, type CredentialKind } from "../../../src/kernel/credentials.ts";
 import { parseReports } from "../../../src/domain/keys/leaks.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, freshEmail, receivedMail, memberOf, person, team } from "../../../harness/instances/people.ts";
@@ -85,6 +85,55 @@ for (const back of backends) {
       expect(
         (await receivedMail(r, admin.email)).filter(({ subject }) => subject.startsWith("Leaked key found")),
       ).toEqual([]);
+    });
+
+    it("quarantines keys with prefixes of the project's own, current and earlier, and labels look-alikes", async () => {
+      const w = await r.workspace();
+      const billing_email = freshEmail("billing");
+      await w.call("sk_owner", "PATCH /v1/workspace", { billing_email });
+      const ours = await w.mint();
+      const choose = (key_prefix: string) => w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_prefix });
+      expect((await choose("acme")).status).toBe(200);
+      const [earlier, test] = [await w.mint(), await w.mint({ env: "test" })];
+      expect((await choose("northwind")).status).toBe(200);
+      const current = await w.mint();
+      const successor = (await w.call("sk_owner", `POST /v1/keys/${ours.id}/rotate`, {})).body;
+      const keys = [ours, earlier, current, successor] as { id: string; key: string; display_prefix: string }[];
+      const prefixes = keys.map(({ key }) => key.slice(0, key.indexOf("_")));
+      expect(prefixes).toEqual(["kr", "acme", "northwind", "northwind"]);
+      const others = [
+        `x${earlier.key}`, // another prefix: the CRC covers it
+        formatApiKey("acme", "live", new Uint8Array(24)), // the right form, of no key
+        earlier.key.replace("_live_", "_test_"),
+      ];
+      // The location may have the key itself, and not in a form that is only ours.
+      const where = { ...WHERE, url: `https://example.com/?key=${current.key}` };
+      const tokens = [...keys.map(({ key }) => key), test.key, ...others];
+      const { body } = await report(
+        r,
+        tokens.map((token) => ({ token, ...where })),
+      );
+      expect(body.map(({ label }: { label: string }) => label)).toEqual([
+        ...Array(5).fill("true_positive"),
+        ...Array(3).fill("false_positive"),
+      ]);
+      for (const { id } of keys) {
+        const { body: shown } = await w.call("sk_owner", `GET /v1/keys/${id}`);
+        expect(shown.quarantined_at).toBe(iso(r.clock.now()));
+        expect(shown.quarantine_reason).toContain(`?key=${current.display_prefix as string}…`);
+        expect(shown.quarantine_reason).not.toContain(current.key);
+      }
+      const { body: untouched } = await w.call("sk_owner", `GET /v1/keys/${test.id}`);
+      expect([untouched.quarantined_at, untouched.expires_at]).toEqual([null, null]);
+      const { data: caught } = (await w.call("sk_owner", "GET /v1/keys?state=quarantined")).body;
+      expect(caught.map(({ id }: { id: string }) => id).toSorted()).toEqual(keys.map(({ id }) => id).toSorted());
+      const mails = (await receivedMail(r, billing_email)).map(({ text }) => text);
+      expect(mails).toHaveLength(5);
+      for (const { key, display_prefix } of [...keys, test as (typeof keys)[0]]) {
+        expect(mails.filter((text) => text.includes(display_prefix)).length).toBeGreaterThan(0);
+        expect(mails.join()).not.toContain(key);
+      }
+      expect(r.logs.join()).not.toContain(current.key);
     });
 
     it("repeats nothing: no second row, version or mail, and the same expiry", async () => {
