@@ -18,6 +18,17 @@ export const ROWS = {
   "parts/mint":
     "POST /v1/keys: adds the schema, a secret, five statements, an audit row and the commit; peer: a bare POST",
 
+  "neighbours/check":
+    "ratelimit/check, p99, beside 32 × 50 pipelined checks of another workspace; compared with no other load",
+  "neighbours/check-beside-claims":
+    "ratelimit/check, p99, beside 32 × 50 pipelined claims of another workspace; compared with no other load",
+  "neighbours/claim":
+    "idempotency/claim, p99, beside 32 × 50 pipelined claims of another workspace; compared with no other load",
+  "neighbours/mint":
+    "POST /v1/keys, p99, beside 32 × 50 pipelined claims of another workspace; compared with no other load",
+  "neighbours/mint-beside-anonymous":
+    "POST /v1/keys, p99, beside 32 × 50 pipelined requests without a credential; compared with no other load",
+
   "scale/mint-1e5": "cost of a mint with 100,000 keys, compared with 10,000 (time ratio)",
   "scale/mint-1e6": "cost of a mint with 1,000,000 keys, compared with 10,000 (time ratio)",
 

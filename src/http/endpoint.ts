@@ -39,6 +39,11 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   emits?: readonly Action[];
   /** Stores what its caller sends, though it writes no audit row. */
   stores?: boolean;
+  /**
+   * Whether a successful response shows nothing that is stored. It then does not wait until the commits of others are
+   * durable; the cached credential is. bench: neighbours/check-beside-claims
+   */
+  showsNothingStored?: (body: In<B>) => boolean;
   /** How often one network may call it; checked before the body is read. */
   perNetwork?: Throttle;
   /** Maximum body size in bytes; 256 KiB by default. */
@@ -86,6 +91,7 @@ export type Endpoint = {
   readonly emits: readonly Action[];
   /** Uses disk space: refused to an owner that has used up its share. What only ends something never is. */
   readonly stores: boolean;
+  readonly showsNothingStored: (body: unknown) => boolean;
   readonly perNetwork: Throttle | undefined;
   readonly bodyLimits: BodyLimits;
   readonly rawBody: boolean;
@@ -114,6 +120,8 @@ type Sent<S> = S extends Schema ? z.input<S> : undefined;
 
 const ENDS = /(revoked|disabled|suspended|deleted|removed|quarantined|voided)$/;
 
+const showsStored = (): boolean => false;
+
 export const BODY_MAX = 256 * 1024;
 /** 16 KiB of meta, the largest free-form value, has fewer. */
 const STRUCTURE_MAX = 20_000;
@@ -141,6 +149,7 @@ export function endpoint<
     failures: declared.failures ?? [],
     emits: declared.emits ?? [],
     stores: declared.stores ?? (declared.emits ?? []).some((action) => !ENDS.test(action)),
+    showsNothingStored: (declared.showsNothingStored as Endpoint["showsNothingStored"] | undefined) ?? showsStored,
     perNetwork: declared.perNetwork,
     bodyLimits: { bytes: declared.bodyMax ?? BODY_MAX, structure: declared.structureMax ?? STRUCTURE_MAX },
     rawBody: declared.rawBody ?? false,

@@ -215,7 +215,11 @@ class Run implements Admission {
     const result = replay ? runOnce(services, replay, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
     this.#then(
       result,
-      (value) => this.#respond(this.#toResponse(value)),
+      (value) => {
+        const response = this.#toResponse(value);
+        if (endpoint.showsNothingStored(body)) this.#respondNow(response);
+        else this.#respond(response);
+      },
       (error) => this.#startOverOrRefuse(error, bytes),
     );
   }

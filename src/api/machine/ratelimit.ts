@@ -36,6 +36,8 @@ function requireSomething({ limits, quotas, owed }: Limited, check: z.Refinement
   if (owed > 0) check.addIssue({ code: "custom", path: ["owed"], message: "needs quotas" });
 }
 
+const chargesNoQuota = ({ quotas }: Limited): boolean => !quotas;
+
 const Store = z.enum(["memory", "redis"]);
 const Policies = z.array(
   z.strictObject({
@@ -85,6 +87,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
     ...QuotaStates,
   }),
   failures: ["test_cannot_live"],
+  showsNothingStored: chargesNoQuota,
   handle: (ctx, { body }) => checkLimits(ctx, body),
 });
 
@@ -103,6 +106,7 @@ export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
     ...QuotaStates,
   }),
   failures: ["test_cannot_live"],
+  showsNothingStored: chargesNoQuota,
   handle: (ctx, { body }) => leaseLimits(ctx, body),
 });
 

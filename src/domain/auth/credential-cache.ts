@@ -1,6 +1,7 @@
 // Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict the
 // entry at once in this process and by notice in others; if a notice is lost, the entry expires. What waits on behalf of a
 // key is notified of its eviction. bench: ratelimit/check
+import { fail } from "../../kernel/errors.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Log } from "../../platform/log.ts";
@@ -16,7 +17,7 @@ type Entry = { readonly actor: SecretKeyActor; readonly until: number };
 type Options = {
   readonly clock: Clock;
   readonly ttlMs: number;
-  readonly store: Pick<Store, "onNotice" | "notify">;
+  readonly store: Pick<Store, "onNotice" | "notify" | "durable">;
   readonly log: Pick<Log, "warn">;
 };
 
@@ -73,7 +74,7 @@ export class CredentialCache {
 
   /** Resolves and caches. Concurrent callers share one resolution, unless there was an eviction between them. */
   load(hash: string, resolve: () => MaybePromise<Actor>): MaybePromise<Actor> {
-    if (this.#ttlMs === 0) return resolve();
+    if (this.#ttlMs === 0) return this.#resolveDurable(resolve);
     let loading = this.#loading.get(hash);
     if (!loading) {
       loading = this.#load(hash, resolve).finally(() => {
@@ -86,9 +87,21 @@ export class CredentialCache {
 
   async #load(hash: string, resolve: () => MaybePromise<Actor>): Promise<Actor> {
     const epoch = this.#epoch;
+    let actor = await this.#resolveDurable(resolve);
+    if (epoch !== this.#epoch)
+      actor = await this.#resolveDurable(resolve); // the eviction may be of this key
+    else if (actor.kind === "secret_key") this.set(hash, actor, epoch);
+    return actor;
+  }
+
+  /** Some responses that rely on the entry do not wait for it to be durable. */
+  async #resolveDurable(resolve: () => MaybePromise<Actor>): Promise<Actor> {
     const actor = await resolve();
-    if (epoch !== this.#epoch) return resolve(); // the eviction may be of this key
-    if (actor.kind === "secret_key") this.set(hash, actor, epoch);
+    const unsynced = this.#store.durable();
+    if (!unsynced) return actor;
+    await unsynced.catch(() => {
+      throw fail("unavailable", { retryAfterSeconds: 1 });
+    });
     return actor;
   }
 

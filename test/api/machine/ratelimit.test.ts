@@ -1,5 +1,5 @@
 // Rate-limit checks and leases over HTTP, on both stores. The limiter's arithmetic has its own suites.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { flushCounters } from "../../../src/domain/limits/ratelimit.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
@@ -10,7 +10,7 @@ import {
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 import { startRedis, type OwnRedis } from "../../../harness/databases/redis.ts";
-import { until } from "../../../harness/waiting.ts";
+import { turns, until } from "../../../harness/waiting.ts";
 
 const rule = (more: Json = {}): Json => ({
   id: "per-minute",
@@ -135,6 +135,25 @@ for (const store of ["memory", "redis"] as const) {
         expectRefusal(await check(more), 400, "invalid_request", path);
       });
     }
+
+    it("does not wait until the changes of others are durable, unless it shows something stored", async () => {
+      await check(); // caches the credential
+      const awaited = Promise.withResolvers<void>();
+      const synced = Promise.withResolvers<void>();
+      using _durable = vi.spyOn(r.app.services.store, "durable").mockImplementation(() => {
+        awaited.resolve();
+        return synced.promise;
+      });
+      expect((await check()).status).toBe(200); // hangs if it waits
+      expect((await w.call("sk_owner", "POST /v1/ratelimit/lease", asked({ want: 1 }))).status).toBe(200);
+      let responded = 0;
+      const stored = [check({ quotas: true }), check({ limits: [] })].map((reply) => reply.finally(() => responded++));
+      await awaited.promise;
+      await turns(3);
+      expect(responded).toBe(0);
+      synced.resolve();
+      expect((await Promise.all(stored)).map(({ status }) => status)).toEqual([200, 400]);
+    });
 
     it("reports in its probes whether Redis is configured and ready", async () => {
       const want = { configured: store === "redis", ready: store === "redis", error: null };

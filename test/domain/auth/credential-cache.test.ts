@@ -1,10 +1,11 @@
 // The credential cache: one resolution per TTL, and never a key that is known to be revoked or expired.
 import { describe, expect, it } from "vitest";
 import { CredentialCache } from "../../../src/domain/auth/credential-cache.ts";
+import { fail } from "../../../src/kernel/errors.ts";
 import { resolveCached } from "../../../src/domain/auth/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
-import { until } from "../../../harness/waiting.ts";
+import { turns, until } from "../../../harness/waiting.ts";
 import {
   expectRefusal,
   testInstance,
@@ -39,7 +40,7 @@ describe("the credential cache alone", () => {
     restriction: null,
   } as const;
   const lasting = { ...actor, expires_at: null };
-  const newCache = (ttlMs = 5_000) => {
+  const newCache = (ttlMs = 5_000, durable: () => Promise<void> | undefined = () => undefined) => {
     const clock = testClock();
     const notices = new Map<string, (payload: string) => void>();
     const onNotice = (topic: string, listener: (payload: string) => void) => void notices.set(topic, listener);
@@ -49,7 +50,7 @@ describe("the credential cache alone", () => {
       cache: new CredentialCache({
         clock,
         ttlMs,
-        store: { onNotice, notify: async () => {} },
+        store: { onNotice, notify: async () => {}, durable },
         log: { warn: () => {} },
       }),
     };
@@ -91,6 +92,28 @@ describe("the credential cache alone", () => {
     }
     const { cache } = newCache(0);
     cache.set("h", lasting, cache.epoch);
+    expect(cache.size).toBe(0);
+  });
+
+  it("returns and keeps what was read only once it is durable", async () => {
+    for (const ttlMs of [5_000, 0]) {
+      const synced = Promise.withResolvers<void>();
+      const awaited = Promise.withResolvers<void>();
+      const { cache } = newCache(ttlMs, () => {
+        awaited.resolve();
+        return synced.promise;
+      });
+      let loaded = false;
+      const loading = Promise.resolve(cache.load("h", () => lasting)).finally(() => (loaded = true));
+      await awaited.promise;
+      await turns(3);
+      expect([loaded, cache.get("h")]).toEqual([false, undefined]);
+      synced.resolve();
+      expect(await loading).toEqual(lasting);
+      expect(cache.size).toBe(ttlMs === 0 ? 0 : 1);
+    }
+    const { cache } = newCache(5_000, () => Promise.reject(new Error("EIO")));
+    await expect(cache.load("h", () => lasting)).rejects.toThrow(fail("unavailable").message);
     expect(cache.size).toBe(0);
   });
 });
