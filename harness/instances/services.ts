@@ -19,6 +19,7 @@ import { KnownIds } from "../../src/domain/usage/known-ids.ts";
 import { MeterState } from "../../src/domain/metering/state.ts";
 import { SeriesState } from "../../src/domain/usage/series-state.ts";
 import { openCounters } from "../../src/domain/limits/counters.ts";
+import { newLookupCounts } from "../../src/domain/health/lookup-counts.ts";
 import { newMutationCounts } from "../../src/domain/health/mutation-counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
 import { OverviewCache } from "../../src/domain/workspaces/overview-cache.ts";
@@ -32,6 +33,7 @@ import type { Log } from "../../src/platform/log.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { rawSql, type Row } from "../databases/raw-sql.ts";
+import { DEADLINE_MS } from "../waiting.ts";
 
 export const START = Date.UTC(2026, 10, 14);
 const MASTER = Buffer.alloc(32, 9);
@@ -83,6 +85,14 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
   const shares = new Shares(settings);
   const answers = new Answers(shares.of("unsent"));
+  const counters = await openCounters({
+    now: () => clock.now(),
+    places: shares.of("counters"),
+    redisUrls: settings.redis_url,
+    onRedisFailure: "local",
+    redisByNow: true,
+    redisTimeoutMs: DEADLINE_MS,
+  });
   const services = {
     store,
     clock,
@@ -110,12 +120,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
       waiting: shares.of("nodes"),
       bounds: { perProject: settings.nodes_max, liveMs: settings.node_live_ms },
     }),
-    counters: await openCounters({
-      now: () => clock.now(),
-      places: shares.of("counters"),
-      redisUrls: null,
-      onRedisFailure: "local",
-    }),
+    counters,
     quotas: new QuotaBank({
       store,
       clock,
@@ -123,6 +128,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
       definitions: shares.of("quota_definitions"),
       balances: shares.of("quota_balances"),
       leases: shares.of("leases"),
+      shared: counters.sharedLeases,
     }),
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),
@@ -134,6 +140,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     statusCache: { until: 0, status: undefined },
     overviews: new OverviewCache(clock, shares.of("overviews")),
     mutationCounts: newMutationCounts(),
+    lookupCounts: newLookupCounts(),
     shutdown: new AbortController(),
   } satisfies Partial<Services> as Services; // the domain alone does not use what is missing
   return {
@@ -144,7 +151,10 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     fatal,
     sql: (text, values) => rawSql(target, text, values),
     another: (way = target, other = {}) => openTestServices(way, { ...flags, ...other }, clock),
-    [Symbol.asyncDispose]: () => store.close(),
+    async [Symbol.asyncDispose]() {
+      await counters.counter.close();
+      await store.close();
+    },
   };
 }
 

@@ -15,9 +15,10 @@ export async function testServices(back: Backend, { flags = {} }: Options = {}):
   const database = await readyDatabase(back);
   const data_dir = mkdtempSync(join(tmpdir(), "keyrack-test-data-"));
   const fixture = await openTestServices(database.target, { data_dir, ...flags }, testClock());
+  const close = fixture[Symbol.asyncDispose].bind(fixture);
   return Object.assign(fixture, {
     async [Symbol.asyncDispose]() {
-      await fixture.services.store.close();
+      await close();
       await database.dispose();
       rmSync(data_dir, { recursive: true, force: true });
     },

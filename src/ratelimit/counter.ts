@@ -44,6 +44,14 @@ export type Lease = {
   policies: PolicyState[];
 };
 
+/** Records of leases that every process can read, and one of them can take. */
+export type SharedLeases = {
+  /** False: certainly not stored. After an error it may be. */
+  put(workspace_id: string, lease_id: string, record: string, ttlMs: number): Promise<boolean>;
+  /** To the first caller alone. Null: unknown, taken, or there was an error. */
+  take(workspace_id: string, lease_id: string): Promise<string | null>;
+};
+
 export type Counter = {
   /** Charges `cost` to every rule or to none. */
   check(request: CheckRequest): Promise<Verdict> | Verdict;

@@ -4,7 +4,7 @@
 import { fail } from "../kernel/errors.ts";
 import { CircuitBreaker } from "./redis/circuit-breaker.ts";
 import { classifyRedisError, type RedisError } from "./redis/error.ts";
-import type { CheckRequest, Counter, Lease, LeaseRequest, Verdict } from "./counter.ts";
+import type { CheckRequest, Counter, Lease, LeaseRequest, SharedLeases, Verdict } from "./counter.ts";
 import type { MemoryCounter } from "./memory/counter.ts";
 import type { RedisCounter } from "./redis/counter.ts";
 
@@ -24,7 +24,7 @@ export type FallbackOptions = {
 
 export type FallbackMetrics = { fallbacks_total: number; circuit_opened_total: number; circuit_open: boolean };
 
-export class FallbackCounter implements Counter {
+export class FallbackCounter implements Counter, SharedLeases {
   readonly #redis: RedisCounter;
   readonly #memory: MemoryCounter;
   readonly #onFailure: "local" | "error";
@@ -63,6 +63,20 @@ export class FallbackCounter implements Counter {
       () => this.#redis.returnLease(workspace_id, lease_id, unused),
       () => 0,
     );
+  }
+
+  async put(workspace_id: string, lease_id: string, record: string, ttlMs: number): Promise<boolean> {
+    if (this.#breaker.open) return false;
+    await this.#redis.putLease(workspace_id, lease_id, record, ttlMs).catch((error) => this.#failed(error));
+    return true;
+  }
+
+  async take(workspace_id: string, lease_id: string): Promise<string | null> {
+    if (this.#breaker.open) return null;
+    return this.#redis.takeLease(workspace_id, lease_id).catch((error) => {
+      this.#failed(error);
+      return null;
+    });
   }
 
   redisState(): RedisState {

@@ -92,6 +92,7 @@ export async function openMachineServices(
       definitions: shares.of("quota_definitions"),
       balances: shares.of("quota_balances"),
       leases: shares.of("leases"),
+      shared: counters.sharedLeases,
     }),
     claims,
     knownIds: new KnownIds(),

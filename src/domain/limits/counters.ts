@@ -1,5 +1,5 @@
 // Opens the rate-limit counters of this process: Redis where it is configured, in memory otherwise and as its fallback.
-import type { Counter } from "../../ratelimit/counter.ts";
+import type { Counter, SharedLeases } from "../../ratelimit/counter.ts";
 import { FallbackCounter, NO_REDIS, type RedisState } from "../../ratelimit/fallback.ts";
 import { MemoryCounter, type MemoryOptions } from "../../ratelimit/memory/counter.ts";
 
@@ -9,6 +9,8 @@ const REDIS_READY_WITHIN_MS = 1_000;
 export type Counters = {
   readonly counter: Counter;
   readonly memory: MemoryCounter;
+  /** Null without Redis. */
+  readonly sharedLeases: SharedLeases | null;
   redisState(): RedisState;
 };
 
@@ -24,7 +26,7 @@ export type CountersOptions = MemoryOptions & {
 export async function openCounters(options: CountersOptions): Promise<Counters> {
   const { now, redisUrls, onRedisFailure, redisByNow, redisTimeoutMs } = options;
   const memory = new MemoryCounter(options);
-  if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
+  if (!redisUrls) return { counter: memory, memory, sharedLeases: null, redisState: () => NO_REDIS };
   const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // lazy: most instances never load ioredis
   const redis = new RedisCounter({
     urls: redisUrls,
@@ -34,5 +36,5 @@ export async function openCounters(options: CountersOptions): Promise<Counters> 
   });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
   await redis.ready(REDIS_READY_WITHIN_MS);
-  return { counter, memory, redisState: () => counter.redisState() };
+  return { counter, memory, sharedLeases: counter, redisState: () => counter.redisState() };
 }

@@ -68,8 +68,10 @@ export async function leaseLimits(ctx: Machine, { quotas, owed, owed_id, ...inpu
 /** To quotas for longer than to rate limits; so more may come back to one than to the other. */
 export async function returnLease({ services, actor }: Machine, input: { lease_id: string; unused: number }) {
   const { lease_id, unused } = input;
-  const toQuotas = await services.quotas.returnLease(actor.workspace_id, lease_id, unused);
-  const toRules = await services.counters.counter.returnLease(actor.workspace_id, lease_id, unused);
+  const [toQuotas, toRules] = await Promise.all([
+    services.quotas.returnLease(actor.workspace_id, lease_id, unused),
+    services.counters.counter.returnLease(actor.workspace_id, lease_id, unused),
+  ]);
   return { object: "ratelimit_return" as const, returned: Math.max(toQuotas, toRules) };
 }
 

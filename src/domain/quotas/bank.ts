@@ -6,6 +6,7 @@ import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
+import type { SharedLeases } from "../../ratelimit/counter.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { putProcess } from "../../store/queries/quotas.ts";
 import type { Store } from "../../store/store.ts";
@@ -13,9 +14,11 @@ import type { Clock } from "../core/clock.ts";
 import { record } from "../core/record.ts";
 import { Definitions, type Metered } from "./definitions.ts";
 import { Holding } from "./holding.ts";
-import { QuotaLeases } from "./leases.ts";
+import { returnsOf, writeLease } from "./lease-records.ts";
+import { QuotaLeases, RETURNABLE_MS, type NewLease } from "./leases.ts";
 import {
   balanceKey,
+  balanceName,
   publishHolding,
   readBalance,
   returnUnits,
@@ -41,6 +44,8 @@ export type BankOptions = {
   definitions: Ledger;
   balances: Ledger;
   leases: Ledger;
+  /** Where other processes find leases; null: they cannot return them. */
+  shared?: SharedLeases | null;
 };
 
 export type BankMetrics = { denied: number; taken: number; empty: number; returned: number; failed: number };
@@ -53,14 +58,16 @@ export class QuotaBank {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #shared: SharedLeases | null;
   readonly #holdings = new Map<string, Holding>();
   readonly #fair: FairSet<Holding>;
   #publishedAt = 0;
 
-  constructor({ store, clock, log, definitions, balances, leases }: BankOptions) {
+  constructor({ store, clock, log, definitions, balances, leases, shared = null }: BankOptions) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
+    this.#shared = shared;
     this.definitions = new Definitions(definitions);
     this.leases = new QuotaLeases(leases);
     this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: true });
@@ -72,7 +79,7 @@ export class QuotaBank {
 
   /** What this process holds of a balance, if anything. */
   find(metered: Metered): Holding | undefined {
-    return this.#holdings.get(nameOf(metered));
+    return this.#holdings.get(balanceName(metered));
   }
 
   open(owner: Owner, workspace_id: string, metered: Metered): Holding {
@@ -83,7 +90,7 @@ export class QuotaBank {
       return known;
     }
     const holding = new Holding(metered, workspace_id, now);
-    if (this.#fair.add(owner, holding)) this.#holdings.set(nameOf(metered), holding);
+    if (this.#fair.add(owner, holding)) this.#holdings.set(balanceName(metered), holding);
     else holding.isTransient = true;
     return holding;
   }
@@ -124,12 +131,38 @@ export class QuotaBank {
     if (holding.turns === turns && !holding.pending) holding.know(stored, this.#clock.now());
   }
 
+  async lend(owner: Owner, lease: NewLease): Promise<void> {
+    const entry = this.leases.put(owner, lease);
+    if (!entry || !this.#shared) return;
+    const ttlMs = lease.end + RETURNABLE_MS - this.#clock.now();
+    entry.isShared = await this.#shared.put(lease.workspace_id, lease.id, writeLease(lease), ttlMs);
+  }
+
   /** Returns how many units of a lease were given back: until a minute after its end. */
   async returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> {
+    const own = this.leases.find(workspace_id, lease_id);
+    if (this.#shared && own?.isShared !== false) {
+      const record = await this.#shared.take(workspace_id, lease_id);
+      if (record === null) return 0;
+      if (!own) return this.#returnRecord(workspace_id, record, unused);
+    }
     const { units, holdings } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
     for (const holding of holdings) {
       const isKept = this.find(holding.metered) === holding;
       if (!isKept || holding.shed()) await this.giveBack(holding, !isKept);
+    }
+    return units;
+  }
+
+  /** Of a lease that another process granted. */
+  async #returnRecord(workspace_id: string, record: string, unused: number): Promise<number> {
+    const now = this.#clock.now();
+    const { units, charges } = returnsOf(record, unused, now);
+    if (units === 0) return 0;
+    for (const { metered, returns } of charges) {
+      const holding = this.find(metered) ?? new Holding(metered, workspace_id, now);
+      holding.putBack(returns);
+      await this.giveBack(holding, false);
     }
     return units;
   }
@@ -189,7 +222,7 @@ export class QuotaBank {
 
   /** A request that still uses it gives back what it takes. */
   #forget(holding: Holding): void {
-    if (this.find(holding.metered) === holding) this.#holdings.delete(nameOf(holding.metered));
+    if (this.find(holding.metered) === holding) this.#holdings.delete(balanceName(holding.metered));
     holding.isTransient = true;
   }
 
@@ -261,10 +294,4 @@ async function forSome(holdings: readonly Holding[], work: (holding: Holding) =>
 
 function isDue(holding: Holding, now: number, publishes: boolean): boolean {
   return now - holding.usedAt >= UNUSED_MS || holding.hasReturns || (publishes && holding.isUnpublished);
-}
-
-/** Ids are UUIDs and rule ids, so the parts cannot run into each other. */
-function nameOf(metered: Metered): string {
-  const { subject_id, env, quota_id, calendar } = balanceKey(metered);
-  return `${subject_id}/${env}/${quota_id}/${calendar}`;
 }

@@ -15,7 +15,12 @@ import type { Owed } from "./takes.ts";
 
 type Machine = Ctx<SecretKeyActor>;
 
-/** A request that loses its units to others this often is refused for a second. */
+/**
+ * A request that loses its units to others this often is refused for a second. Each attempt is one transaction, shared by all
+ * requests that wait for the balance, and at least one of them gets its units: under contention for the last ones, where a
+ * block is one unit, the last of n requests needs n attempts. Taking units for all of them at once would need fewer, but
+ * a crash would then cost more than two blocks.
+ */
 const ATTEMPTS_MAX = 1_000;
 /** While another process holds the last units, it gives unused ones back within this time. */
 const OTHERS_WAIT_MS = 10_000;
@@ -112,7 +117,7 @@ async function leaseHoldings(
   if (rules.lease_id !== null && holdings.length > 0) {
     const charges = holdings.map((holding, i) => ({ holding, spent: spent[i]! }));
     const { workspace_id } = request;
-    quotas.leases.put(ownerOf(ctx.actor), { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges });
+    await quotas.lend(ownerOf(ctx.actor), { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges });
   }
   prefetchAll(ctx, holdings);
   const expires_in_ms = rules.granted === 0 ? 0 : Math.max(0, end - now);

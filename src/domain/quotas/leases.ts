@@ -1,15 +1,16 @@
 // The units of quotas that are in leases. They are spent unless they are returned: until a minute after the lease's end, because
-// a node never spends after it. A lease that does not fit is granted all the same and cannot be returned.
+// a node never spends after it. A lease that does not fit is granted all the same and cannot be returned. One that is also on
+// Redis belongs to the process that takes its record from there, so that it is returned once.
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import { sumOf } from "../../kernel/quotas/allocation.ts";
 import type { Holding, Spent } from "./holding.ts";
 
-const RETURNABLE_MS = 60_000;
+export const RETURNABLE_MS = 60_000;
 const NOTHING = { units: 0, holdings: [] };
 
-type Charge = { readonly holding: Holding; readonly spent: Spent };
+export type Charge = { readonly holding: Holding; readonly spent: Spent };
 /** `granted`: units of the lease that came from grants. */
 type Held = Charge & { readonly granted: number };
 type Entry = {
@@ -20,7 +21,10 @@ type Entry = {
   readonly charges: readonly Held[];
   /** Its end has come: it no longer counts as held. */
   isEnded: boolean;
+  /** Other processes may return it. */
+  isShared: boolean;
 };
+export type NewLease = Omit<Entry, "isEnded" | "isShared" | "charges"> & { charges: readonly Charge[] };
 
 export class QuotaLeases {
   /** Oldest first. */
@@ -35,24 +39,31 @@ export class QuotaLeases {
     return this.#entries.size;
   }
 
-  put(owner: Owner, lease: Omit<Entry, "isEnded" | "charges"> & { charges: readonly Charge[] }): void {
+  /** Null where it does not fit. */
+  put(owner: Owner, lease: NewLease): Entry | null {
     const charges = lease.charges.map(({ holding, spent }) => {
       const fromGrants = spent.map(({ part }) => part).filter(({ grant }) => grant !== null);
       return { holding, spent, granted: sumOf(fromGrants) };
     });
-    const entry = { ...lease, charges, isEnded: false };
-    if (!this.#fair.add(owner, entry)) return;
+    const entry = { ...lease, charges, isEnded: false, isShared: false };
+    if (!this.#fair.add(owner, entry)) return null;
     this.#entries.set(entry.id, entry);
     for (const { holding, granted } of charges) {
       holding.held += entry.granted;
       holding.heldGranted += granted;
     }
+    return entry;
+  }
+
+  find(workspace_id: string, id: string): Entry | undefined {
+    const entry = this.#entries.get(id);
+    return entry?.workspace_id === workspace_id ? entry : undefined;
   }
 
   /** Puts unused units back; returns how many, and into which holdings. */
   return(workspace_id: string, id: string, unused: number, now: number): { units: number; holdings: Holding[] } {
-    const entry = this.#entries.get(id);
-    if (entry?.workspace_id !== workspace_id) return NOTHING;
+    const entry = this.find(workspace_id, id);
+    if (!entry) return NOTHING;
     this.#fair.delete(entry);
     this.#forget(entry);
     if (now >= entry.end + RETURNABLE_MS) return NOTHING;

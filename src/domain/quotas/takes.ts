@@ -40,6 +40,12 @@ export function balanceKey({ subject_id, env, quota }: Metered): BalanceKey {
   return { subject_id, env, quota_id: quota.id, calendar: calendarName(quota) };
 }
 
+/** Ids are UUIDs and rule ids, so the parts cannot run into each other. */
+export function balanceName(metered: Metered): string {
+  const { subject_id, env, quota_id, calendar } = balanceKey(metered);
+  return `${subject_id}/${env}/${quota_id}/${calendar}`;
+}
+
 type State = { row: QuotaBalanceRow; period: Period; sources: Source[] };
 
 /** The row in the period of `now`: spent amounts of past periods do not count. */
@@ -189,7 +195,7 @@ async function takeFromGrants(tx: Tx, parts: readonly Part[]): Promise<boolean> 
 }
 
 /** Units of a past period are gone, except those of grants, which outlive it. */
-export type Return = { period: Period; parts: readonly Part[] };
+export type Return = { period: Pick<Period, "start">; parts: readonly Part[] };
 
 export async function returnUnits(
   tx: Tx,

@@ -18,7 +18,7 @@ import {
   verdictOf,
 } from "../counter.ts";
 import { keyOf } from "../memory/saved-counter.ts";
-import { CHECK, RETURN_LEASE, LEASE, type Script } from "./scripts.ts";
+import { CHECK, LEASE, RETURN_LEASE, TAKE_RECORD, type Script } from "./scripts.ts";
 
 export type RedisCounterOptions = {
   /** One, or several nodes of a cluster. */
@@ -138,6 +138,14 @@ export class RedisCounter implements Counter {
     return Number(await this.#run(RETURN_LEASE, [leaseKey, ...counters], [unused, this.#time()]));
   }
 
+  async putLease(workspace_id: string, lease_id: string, record: string, ttlMs: number): Promise<void> {
+    await this.#inTime(this.#client.set(this.#recordKey(workspace_id, lease_id), record, "PX", ttlMs));
+  }
+
+  async takeLease(workspace_id: string, lease_id: string): Promise<string | null> {
+    return (await this.#run(TAKE_RECORD, [this.#recordKey(workspace_id, lease_id)], [])) as string | null;
+  }
+
   /** Throws unless Redis accepts a write: a read-only replica responds to PING and is of no use here. */
   async ping(): Promise<void> {
     await this.#inTime(this.#client.set(`${this.#prefix}:ping`, "1", "PX", 1_000));
@@ -189,6 +197,10 @@ export class RedisCounter implements Counter {
 
   #leaseKey(workspace_id: string, lease_id: string): string {
     return `${this.#tag(workspace_id)}lease:${digest(lease_id)}`;
+  }
+
+  #recordKey(workspace_id: string, lease_id: string): string {
+    return `${this.#tag(workspace_id)}lease-record:${digest(lease_id)}`;
   }
 
   /** Memoized. */

@@ -282,6 +282,8 @@ return back
 export const CHECK = script(clock + newcomers + rules + fastPath + check);
 export const LEASE = script(clock + newcomers + rules + lease);
 export const RETURN_LEASE = script(clock + returnLease);
+/** As GETDEL of Redis 6.2. */
+export const TAKE_RECORD = script("local text = redis.call('GET', KEYS[1]) redis.call('DEL', KEYS[1]) return text");
 
 function script(text: string): Script {
   // Redis names scripts by SHA-1; nothing here is secret.
