@@ -114,7 +114,7 @@ export const calledElsewhere: Record<string, string> = {
   "PATCH /v1/auth/me": "the web pages",
   "POST /v1/auth/me/password": "the web pages",
   "GET /v1/instance": "the web pages",
-  "POST /v1/keys/lookup": "the web pages; a key must not be an argument, which process lists show",
+  "POST /v1/keys/lookup": "keyrack key lookup",
   "GET /v1/keys/{id}/quotas": "keyrack quota show",
   "GET /v1/tenants/{id}/quotas": "keyrack quota show",
   "GET /v1/keys/{id}/quotas/{quota_id}/grants": "keyrack quota grants",

@@ -39,6 +39,9 @@ export type ReportedRequest = {
   durationMs: number;
   tags?: Tags;
   cost?: number;
+  /** The client's address and user agent, for the key's last use; `clientInfo: false` sends neither. */
+  ip?: string | null | undefined;
+  userAgent?: string | null | undefined;
 };
 
 export type Keyrack<Resources = unknown> = {

@@ -81,7 +81,7 @@ export function createKeyrackWith<Resources = undefined>(
     verify: (key, options) => verifyKey(verifier, settings, noted, key, options) as Verdict<Resources>,
     tag: (context, added) => tags.add(context, added),
     report: (request) => {
-      const decision = decisionOf(request, tags, noted);
+      const decision = decisionOf(request, tags, noted, clientInfo);
       otel?.decided(decision);
       reporter.record(decision);
     },
@@ -126,11 +126,17 @@ function openOtel(
 }
 
 /** What a user of bare `verify` reports, as the guard would have. */
-function decisionOf(request: ReportedRequest, added: AddedTags, noted: NotedVerdicts): RequestOutcome {
+function decisionOf(
+  request: ReportedRequest,
+  added: AddedTags,
+  noted: NotedVerdicts,
+  clientInfo: boolean,
+): RequestOutcome {
   const { context = null, denial = null, method, path, route = null, status, durationMs } = request;
-  const { cost = 1, tags } = request;
+  const { cost = 1, tags, ip: address = null, userAgent } = request;
+  const client = clientInfo ? { address, userAgent } : null;
   const all = cleanTags({ ...tags, ...added.of(context) });
-  const outcome = { method, path, route, status, durationMs, cost: requireCost(cost), tags: all };
+  const outcome = { method, path, route, status, durationMs, cost: requireCost(cost), tags: all, client };
   const { subject = context, outside = null } = noted.of(context ?? denial) ?? {};
   return { ...outcome, subject, outside, denial: denial?.code ?? null, degraded: context?.degraded ?? false };
 }

@@ -17,6 +17,7 @@ import { Shares } from "../fairness/shares.ts";
 import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
 import { createTouched } from "../domain/auth/credentials.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
+import { newLookupCounts } from "../domain/health/lookup-counts.ts";
 import { newMutationCounts } from "../domain/health/mutation-counts.ts";
 import { Throttles } from "../domain/auth/throttle.ts";
 import type { Log } from "../platform/log.ts";
@@ -108,6 +109,7 @@ export async function openInstance(
     statusCache: { until: 0, status: undefined },
     setup: { claimed: false, unclaimedUntil: 0 },
     mutationCounts: newMutationCounts(),
+    lookupCounts: newLookupCounts(),
     shutdown: new AbortController(),
     ...machineServices,
   };

@@ -51,3 +51,29 @@ describe("a command", () => {
     });
   }
 });
+
+describe("key lookup", () => {
+  const lookup = (input: string, ...args: string[]) => cli.run(["key", "lookup", ...args], {}, input);
+
+  it("exits 0 for a key that a verifier admits, and 1 with the reason for any other", async () => {
+    const { project_id, tenant_id } = cli.seed;
+    const { id, key } = await cli.api("POST", "/v1/keys", { project_id, tenant_id, env: "live", name: "looked up" });
+    const admitted = await lookup(`${key}\n`);
+    expect([admitted.code, admitted.stdout]).toEqual([0, expect.stringMatching(/admitted +yes/)]);
+    expect((await lookup(key, "--quiet")).stdout).toBe(`${id}\n`);
+    const unscoped = await lookup(key, "--scopes", "orders:read", "orders:write");
+    expect([unscoped.code, unscoped.stdout]).toEqual([1, expect.stringContaining("lacks a required scope")]);
+    await cli.api("POST", `/v1/keys/${id}/revoke`, {});
+    const revoked = await lookup(key);
+    expect([revoked.code, revoked.stdout]).toEqual([1, expect.stringContaining("It was revoked. Since 2")]);
+    expect(JSON.parse((await lookup(key, "--json")).stdout)).toMatchObject({ admitted: false, record: { id } });
+    expect(revoked.stdout + revoked.stderr + admitted.stdout).not.toContain(key);
+  });
+
+  it("refuses a key as an argument, and an empty input", async () => {
+    const refused = await lookup("", "kr_live_whatever");
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("standard input")]);
+    expect(refused.stderr).not.toContain("whatever");
+    expect((await lookup("\n")).code).toBe(2);
+  });
+});

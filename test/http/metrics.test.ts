@@ -92,6 +92,21 @@ for (const back of backends) {
       expect(after.get('keyrack_ratelimit_store{store="memory"}')).toBe(1);
     });
 
+    it("counts keys that were looked up by outcome, a foreign one as unknown", async () => {
+      const before = await scrape();
+      const [admitted, refused] = [await w.mint(), await w.mint()];
+      await w.call("sk_owner", `POST /v1/keys/${refused.id}/revoke`, {});
+      const foreign = await (await r.workspace()).mint();
+      for (const key of [admitted.key, refused.key, foreign.key, "nonsense", "krsk_live_nonsense"])
+        expect((await w.call("sk_owner", "POST /v1/keys/lookup", { key })).status).toBe(200);
+      const after = await scrape();
+      const grew = ["admitted", "refused", "unknown", "other"].map((outcome) => {
+        const name = `keyrack_key_lookups_total{outcome="${outcome}"}`;
+        return (after.get(name) ?? 0) - (before.get(name) ?? 0);
+      });
+      expect(grew).toEqual([1, 1, 1, 2]);
+    });
+
     it("exports every metric that the dashboard and the alerts use", async () => {
       const exported = new Set([...(await scrape()).keys()].map((name) => name.split("{", 1)[0]));
       expect(named().filter((name) => !exported.has(name))).toEqual([]);

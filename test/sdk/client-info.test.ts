@@ -73,6 +73,23 @@ describe("events", () => {
     expect(await send({}, { getIp: () => "192.0.2.1" })).toEqual([["192.0.2.0/24", "curl"], NONE, NONE]);
   });
 
+  it("carry what report() is given of the client, cut in the process", async () => {
+    const reported = async (options: Partial<KeyrackOptions>) => {
+      await using r = await startTestKeyrack({ options });
+      const { key } = r.plane.mint();
+      await until(() => r.keyrack.verify(key).ok);
+      const verdict = r.keyrack.verify(key);
+      const request = { method: "GET", path: "/", status: 200, durationMs: 1 };
+      const context = verdict.ok ? verdict.context : null;
+      r.keyrack.report({ ...request, context, ip: "203.0.113.9", userAgent: "curl/8" });
+      await r.keyrack.close();
+      const events = r.plane.ingest.events as unknown as Record<string, unknown>[];
+      return events.map(({ network, user_agent }) => [network, user_agent]);
+    };
+    expect(await reported({})).toEqual([["203.0.113.0/24", "curl"]]);
+    expect(await reported({ clientInfo: false })).toEqual([NONE]);
+  });
+
   it("carry nothing with clientInfo: false, and a throwing getIp fails no request", async () => {
     expect(await send({ clientInfo: false })).toEqual([NONE, NONE, NONE]);
     const getIp = () => {

@@ -25,6 +25,7 @@ import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
 import type { BackupState, SetupState, StatusCache, WorkerState } from "../health/state.ts";
 import type { OverviewCache } from "../workspaces/overview-cache.ts";
+import type { LookupCounts } from "../health/lookup-counts.ts";
 import type { MutationCounts } from "../health/mutation-counts.ts";
 import type { Throttles } from "../auth/throttle.ts";
 import type { Vault } from "../vault/vault.ts";
@@ -84,6 +85,8 @@ export type Services = {
   readonly setup: SetupState;
   /** Committed mutations by audit action, for /metrics. */
   readonly mutationCounts: MutationCounts;
+  /** Keys that were looked up by outcome, for /metrics. */
+  readonly lookupCounts: LookupCounts;
   /** Aborted when the instance stops: long operations such as backups end early. */
   readonly shutdown: AbortController;
 };

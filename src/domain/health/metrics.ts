@@ -31,9 +31,11 @@ export async function collectMetrics(services: Services): Promise<Family[]> {
   ];
 }
 
-function writeFamilies({ store, mutationCounts }: Services): Family[] {
+function writeFamilies({ store, mutationCounts, lookupCounts }: Services): Family[] {
   const mutations = Object.entries(mutationCounts).map(([action, value]) => ({ labels: { action }, value }));
+  const lookups = Object.entries(lookupCounts).map(([outcome, value]) => ({ labels: { outcome }, value }));
   return [
+    counter("keyrack_key_lookups", "Whole keys that were looked up, by outcome.", lookups),
     counter("keyrack_mutations", "Changes committed and audited, by action.", mutations),
     counter("keyrack_commits", "Durable commits.", store.stats.commits),
     {

@@ -15,6 +15,7 @@ import { addressRuleOf, refusesAddress } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
 import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/views.ts";
+import type { LookupOutcome } from "../health/lookup-counts.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { resolveLimits, splitScopes } from "../plans/resolution.ts";
 import { needsToServe, nodesHolding } from "../policy/needs.ts";
@@ -66,6 +67,18 @@ export type Lookup = {
 };
 
 export async function lookUpKey(ctx: Ctx<Vendor>, input: Lookup) {
+  const found = await judgeText(ctx, input);
+  ctx.services.lookupCounts[outcomeOf(found)]++;
+  return found;
+}
+
+/** For /metrics. A key of another workspace is unknown there too. */
+function outcomeOf({ kind, found, admitted }: Awaited<ReturnType<typeof judgeText>>): LookupOutcome {
+  if (kind !== "api_key") return "other";
+  return !found ? "unknown" : admitted ? "admitted" : "refused";
+}
+
+async function judgeText(ctx: Ctx<Vendor>, input: Lookup) {
   const { services, actor } = ctx;
   services.throttles.take(PER_CREDENTIAL, actor.id);
   services.throttles.take(confinedTo(actor) === "test" ? PER_TEST_CELL : PER_LIVE_CELL, ownerOf(actor).id);

@@ -1,0 +1,78 @@
+// `keyrack key lookup`: what a pasted key is, and why a verifier refuses it. The key comes from standard input or a hidden
+// prompt, never from an argument, which process lists show.
+import type { Command } from "commander";
+import { sendRequest } from "../../api/generated.ts";
+import { targetFlags, type TargetOptions } from "../../api/target.ts";
+import { cell } from "../../ui/format.ts";
+import {
+  ExitError,
+  examples,
+  isTerminal,
+  outputFlags,
+  printResult,
+  readStdin,
+  table,
+  type OutputOptions,
+} from "../../ui/output.ts";
+
+type LookupOptions = TargetOptions & OutputOptions & { scopes?: string[]; projectId?: string; ip?: string };
+
+type Lookup = {
+  kind: string | null;
+  env: string | null;
+  display_prefix: string | null;
+  record: { id: string; name?: string | null } | null;
+  project: { slug: string } | null;
+  tenant: { external_id: string } | null;
+  admitted: boolean | null;
+  reasons: { code: string; message: string; since: string | null }[];
+  nodes: { live: number; current: number } | null;
+};
+
+export function addLookupCommand(key: Command): void {
+  const command = key
+    .command("lookup")
+    .description("Look up the key on standard input: its record, and why a verifier refuses it. Exit 1 if it does.")
+    .allowExcessArguments()
+    .option("--scopes <value...>", "scopes that the request needs")
+    .option("--project-id <value>", "the project that the key is for")
+    .option("--ip <value>", "a client's address, judged by the key's allowed_cidrs");
+  targetFlags(outputFlags(command, "print only the key's id"))
+    .addHelpText("after", examples(["keyrack key lookup < key.txt", "pbpaste | keyrack key lookup --json"]))
+    .action((options: LookupOptions) => lookup(command.args, options));
+}
+
+async function lookup(args: readonly string[], options: LookupOptions): Promise<void> {
+  if (args.length > 0)
+    throw new ExitError("A key must not be an argument: process lists show those. Pass it on standard input.", 2);
+  const key = (isTerminal() ? await askKey() : await readStdin()).trim();
+  if (!key) throw new ExitError("No key. Pass it on standard input.", 2);
+  const { scopes, projectId, ip } = options;
+  const body = { key, ...(scopes && { scopes }), ...(projectId && { project_id: projectId }), ...(ip && { ip }) };
+  const { text } = await sendRequest({ method: "POST", path: "/v1/keys/lookup", body }, options);
+  const found = JSON.parse(text) as Lookup;
+  printResult(options, { json: found, quiet: found.record?.id ?? "", human: describe(found) });
+  if (found.admitted !== true) throw new ExitError("A verifier does not admit this key.", 1);
+}
+
+async function askKey(): Promise<string> {
+  const { askPassword } = await import("../../ui/prompts.ts");
+  return askPassword("Key");
+}
+
+function describe({ kind, env, display_prefix, record, project, tenant, admitted, reasons, nodes }: Lookup): string {
+  const rows: [string, unknown][] = [
+    ["kind", kind],
+    ["environment", env],
+    ["display prefix", display_prefix],
+    ["id", record?.id],
+    ["name", record?.name],
+    ["project", project?.slug],
+    ["tenant", tenant?.external_id],
+    ["admitted", admitted === null ? null : admitted ? "yes" : "no"],
+    ["nodes", nodes && `${nodes.current} of ${nodes.live} live ones are current`],
+  ];
+  const shown = rows.map(([name, value]) => [name, cell(value ?? null)]);
+  const why = reasons.map(({ message, since }) => `- ${message}${since ? ` Since ${since}.` : ""}`);
+  return [table(shown), ...why].join("\n");
+}
