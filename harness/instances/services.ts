@@ -19,8 +19,7 @@ import { KnownIds } from "../../src/domain/usage/known-ids.ts";
 import { MeterState } from "../../src/domain/metering/state.ts";
 import { SeriesState } from "../../src/domain/usage/series-state.ts";
 import { openCounters } from "../../src/domain/limits/counters.ts";
-import { newLookupCounts } from "../../src/domain/health/lookup-counts.ts";
-import { newMutationCounts } from "../../src/domain/health/mutation-counts.ts";
+import { newCounts } from "../../src/domain/health/counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
 import { OverviewCache } from "../../src/domain/workspaces/overview-cache.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
@@ -139,8 +138,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     setup: { claimed: false, unclaimedUntil: 0 },
     statusCache: { until: 0, status: undefined },
     overviews: new OverviewCache(clock, shares.of("overviews")),
-    mutationCounts: newMutationCounts(),
-    lookupCounts: newLookupCounts(),
+    ...newCounts(),
     shutdown: new AbortController(),
   } satisfies Partial<Services> as Services; // the domain alone does not use what is missing
   return {

@@ -17,8 +17,7 @@ import { Shares } from "../fairness/shares.ts";
 import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
 import { createTouched } from "../domain/auth/credentials.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
-import { newLookupCounts } from "../domain/health/lookup-counts.ts";
-import { newMutationCounts } from "../domain/health/mutation-counts.ts";
+import { newCounts } from "../domain/health/counts.ts";
 import { Throttles } from "../domain/auth/throttle.ts";
 import type { Log } from "../platform/log.ts";
 import { openMachineServices } from "./services.ts";
@@ -108,8 +107,7 @@ export async function openInstance(
     worker: { leads: false, failing: new Set() },
     statusCache: { until: 0, status: undefined },
     setup: { claimed: false, unclaimedUntil: 0 },
-    mutationCounts: newMutationCounts(),
-    lookupCounts: newLookupCounts(),
+    ...newCounts(),
     shutdown: new AbortController(),
     ...machineServices,
   };

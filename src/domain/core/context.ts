@@ -25,8 +25,7 @@ import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
 import type { BackupState, SetupState, StatusCache, WorkerState } from "../health/state.ts";
 import type { OverviewCache } from "../workspaces/overview-cache.ts";
-import type { LookupCounts } from "../health/lookup-counts.ts";
-import type { MutationCounts } from "../health/mutation-counts.ts";
+import type { LookupCounts, MutationCounts } from "../health/counts.ts";
 import type { Throttles } from "../auth/throttle.ts";
 import type { Vault } from "../vault/vault.ts";
 

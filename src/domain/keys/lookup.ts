@@ -15,7 +15,7 @@ import { addressRuleOf, refusesAddress } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
 import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/views.ts";
-import type { LookupOutcome } from "../health/lookup-counts.ts";
+import type { LookupOutcome } from "../health/counts.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { resolveLimits, splitScopes } from "../plans/resolution.ts";
 import { needsToServe, nodesHolding } from "../policy/needs.ts";
