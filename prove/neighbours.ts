@@ -1,17 +1,21 @@
 // Attackers beside victims on one server: a stranger with a workspace of its own, and the victim's own test key. Whatever they
 // do, every answer to the victims is the one that an exact model expects, and nothing takes effect after its credential ended.
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findRedis } from "../harness/databases/redis.ts";
 import { openRaw } from "../harness/databases/raw-sql.ts";
+import { readMailbox } from "../harness/instances/mailbox.ts";
 import { must } from "../harness/instances/world.ts";
 import { actsAfterEnd, type ChainRow } from "../harness/models/ended-credentials.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { seeded, type Random } from "../harness/random.ts";
+import { until } from "../harness/waiting.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { callOf, worldOn } from "./crash.ts";
 import type { Attack, Stage } from "./neighbours/attack.ts";
 import { attacks } from "./neighbours/index.ts";
+import { countHolds, METRICS_ENV, metricsUrlOf } from "./neighbours/loop-delay.ts";
 import type { Answers } from "./neighbours/victim.ts";
 import { VictimProcess } from "./neighbours/victim-process.ts";
 
@@ -78,6 +82,23 @@ async function attack(stage: Stage, { perRound, atOnce }: NeighboursOptions, tal
   await Promise.all(Array.from({ length: atOnce }, attacker));
 }
 
+/** Every invitation of a victim arrives, however many letters others send. */
+async function checkMail(dir: string, invited: readonly string[], tally: Tally, seed: number): Promise<void> {
+  const missing = new Set(invited);
+  const look = (): boolean => {
+    for (const { to } of readMailbox(join(dir, "mail"))) missing.delete(to);
+    return missing.size === 0;
+  };
+  await until(look).catch(() => tally.failed(seed, `no letter came to ${[...missing].join()}`));
+  tally.count("letters to victims' guests", invited.length);
+}
+
+/** What the machine itself does shows in the quiet phase. */
+function judgeHolds(tally: Tally, seed: number, quiet: number, beside: number, measured: boolean): void {
+  tally.count("event loop held over 50 ms", beside);
+  if (measured && quiet === 0 && beside > 0) tally.failed(seed, `the event loop was held over 50 ms ${beside} times`);
+}
+
 function judge(tally: Tally, seed: number, quiet: Answers, beside: Answers, measured: boolean): void {
   for (const what of [...quiet.wrong, ...beside.wrong]) tally.failed(seed, `a victim got a wrong answer: ${what}`);
   tally.count("answers to victims", quiet.times.length + beside.times.length);
@@ -107,7 +128,9 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
       }
       const args = redis ? [...scratch.args, "--redis-url", redis.url] : scratch.args;
       // Throttles stay on: they are part of what is under test.
-      const server: Running = await startServer(args, { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000" });
+      const env = { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000", ...METRICS_ENV };
+      const server: Running = await startServer(args, env);
+      const metricsUrl = metricsUrlOf(server);
       const victims = new VictimProcess();
       let made = 0;
       try {
@@ -120,9 +143,11 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           const test = await must(call(victim.key, "POST /v1/secret_keys", { env: "test" }));
           const broken = (what: string): void => tally.failed(seed, what);
           const { url } = server.ready;
+          const heldBefore = await countHolds(metricsUrl);
           const stopQuiet = victims.start({ url, world: victim, seed });
           await sleep(options.quietMs);
           const quiet = await stopQuiet();
+          const heldQuiet = await countHolds(metricsUrl);
           const end = new AbortController();
           const stopBeside = victims.start({ url, world: victim, seed: seed + 1 });
           const stage: Stage = {
@@ -138,7 +163,11 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           };
           await attack(stage, options, tally);
           end.abort();
-          judge(tally, seed, quiet, await stopBeside(), options.measured);
+          const beside = await stopBeside();
+          judge(tally, seed, quiet, beside, options.measured);
+          const held = await countHolds(metricsUrl);
+          judgeHolds(tally, seed, heldQuiet - heldBefore, held - heldQuiet, options.measured);
+          await checkMail(scratch.dir, [...quiet.invited, ...beside.invited], tally, seed);
           tally.most("largest RSS MB", peakRssMb(server.ready.pid));
         }
         await checkChains(run, tally);

@@ -3,16 +3,23 @@ import { hash } from "node:crypto";
 import { must, type World } from "../../harness/instances/world.ts";
 import type { Random } from "../../harness/random.ts";
 
-export type Answers = { wrong: string[]; times: number[] };
+/** `invited`: addresses to which a letter must be delivered. */
+export type Answers = { wrong: string[]; times: number[]; invited: string[] };
 type Report = (what: string, wrong: boolean) => void;
-type Step = (world: World, fresh: () => string, report: Report) => Promise<void>;
+type Step = (world: World, fresh: () => string, report: Report, invited: string[]) => Promise<void>;
 
 const LIMIT = 3;
+/** Of one phase: an account may send 100 in a day. */
+const INVITES_MAX = 10;
+
+const newCustomer = (project_id: string) => {
+  const rule = { id: "r", limit: LIMIT, window_ms: 3_600_000, algorithm: "fixed", scope: "tenant" };
+  return { project_id, env: "live", tenant_id: crypto.randomUUID(), limits: [rule] };
+};
 
 /** A new customer is allowed exactly `LIMIT` times. */
 const checkLimits: Step = async ({ call, key, project_id }, _fresh, report) => {
-  const rule = { id: "r", limit: LIMIT, window_ms: 3_600_000, algorithm: "fixed", scope: "tenant" };
-  const subject = { project_id, env: "live", tenant_id: crypto.randomUUID(), limits: [rule] };
+  const subject = newCustomer(project_id);
   for (let i = 0; i <= LIMIT; i++) {
     const { status, body } = await call(key, "POST /v1/ratelimit/check", subject);
     const allowed = body?.allowed as unknown;
@@ -20,6 +27,15 @@ const checkLimits: Step = async ({ call, key, project_id }, _fresh, report) => {
       `check ${i + 1} of ${LIMIT}: ${status}, allowed ${String(allowed)}`,
       status !== 200 || allowed !== i < LIMIT,
     );
+  }
+};
+
+/** Of a new customer's units two leases get exactly all. */
+const leaseLimits: Step = async ({ call, key, project_id }, _fresh, report) => {
+  const subject = { ...newCustomer(project_id), want: LIMIT - 1 };
+  for (const expected of [LIMIT - 1, 1, 0]) {
+    const { status, body } = await call(key, "POST /v1/ratelimit/lease", subject);
+    report(`lease: ${status}, ${String(body?.granted)} of ${expected}`, body?.granted !== expected);
   }
 };
 
@@ -57,7 +73,15 @@ const makeTenant: Step = async ({ call, key }, fresh, report) => {
   report(`tenant read: ${shown.status}`, shown.body?.external_id !== external_id);
 };
 
-const steps = [checkLimits, mintAndRevoke, claimOnce, makeTenant];
+const invite: Step = async ({ call, key }, fresh, report, invited) => {
+  if (invited.length === INVITES_MAX) return;
+  const email = `${fresh()}@example.com`;
+  const { status } = await call(key, "POST /v1/invites", { email, role: "member" });
+  report(`invite: ${status}`, status !== 201);
+  invited.push(email);
+};
+
+const steps = [checkLimits, leaseLimits, mintAndRevoke, claimOnce, makeTenant, invite];
 
 /** Runs steps one after another until the end. */
 export async function victimTraffic(
@@ -66,7 +90,7 @@ export async function victimTraffic(
   fresh: () => string,
   end: AbortSignal,
 ): Promise<Answers> {
-  const answers: Answers = { wrong: [], times: [] };
+  const answers: Answers = { wrong: [], times: [], invited: [] };
   const timed: World["call"] = async (...args) => {
     const started = performance.now();
     const reply = await world.call(...args);
@@ -78,7 +102,9 @@ export async function victimTraffic(
   };
   while (!end.aborted) {
     const step = random.pick(steps);
-    await step({ ...world, call: timed }, fresh, report).catch((error: Error) => report(error.message, true));
+    await step({ ...world, call: timed }, fresh, report, answers.invited).catch((error: Error) =>
+      report(error.message, true),
+    );
   }
   return answers;
 }

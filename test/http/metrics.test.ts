@@ -55,6 +55,15 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
     const scrape = async (): Promise<Samples> => parse(await (await fetch(r.app.metricsUrl ?? "")).text());
 
+    it("counts log lines that were dropped because their reader is slow", async () => {
+      const { log } = r.app.services;
+      const dropped = async () => (await scrape()).get("keyrack_log_lines_dropped_total");
+      expect(await dropped()).toBe(0);
+      Object.defineProperty(log, "dropped", { value: 7, configurable: true });
+      expect(await dropped()).toBe(7);
+      Reflect.deleteProperty(log, "dropped");
+    });
+
     it("counts a request by the status it was sent, not by that before the disk failed", async () => {
       const name = (status: number) => `keyrack_http_requests_total{method="GET",route="/v1/keys",status="${status}"}`;
       const before = await scrape();
