@@ -21,9 +21,14 @@ type Pieces = AsyncGenerator<string, void>;
 
 /** `read` yields whole lines. A first read that fails is answered as an error. */
 export async function startExport(ctx: Ctx<Vendor>, name: string, read: Pieces): Promise<Export> {
-  const ended = begin(ctx, name);
+  const release = begin(ctx, name);
   const cut = new AbortController();
   const pieces = charged(ctx, read, () => cut.abort());
+  // Also for a stream of which nothing was read, as by HEAD: its first piece has been charged.
+  const ended = (): void => {
+    release();
+    pieces.return().catch(() => {});
+  };
   try {
     const first = await pieces.next();
     return { pieces: continued(first, pieces), cut: cut.signal, ended };
@@ -61,12 +66,8 @@ async function* charged({ services, actor }: Ctx<Vendor>, read: Pieces, cut: () 
 }
 
 async function* continued(first: IteratorResult<string, void>, others: Pieces): Pieces {
-  try {
-    if (!first.done) yield first.value;
-    yield* others;
-  } finally {
-    await others.return();
-  }
+  if (!first.done) yield first.value;
+  yield* others;
 }
 
 /** Lines, some at a time: one may be large. */

@@ -171,6 +171,7 @@ for (const back of backends) {
       ).toEqual(["project.created"]);
       const head = await w.call("sk_owner", "HEAD /v1/audit_logs/export");
       expect([head.status, head.text, head.headers.get("audit-to-seq")]).toEqual([200, "", String(rows.length)]);
+      await until(() => r.app.services.shares.of("unsent").used === 0);
     });
 
     it("streams four exports of an environment at a time", async () => {

@@ -39,8 +39,9 @@ for (const back of backends) {
       await r[Symbol.asyncDispose]();
       await receiver[Symbol.asyncDispose]();
     });
-    /** Later in every test, and everything of the tests before is sent. */
+    /** Later in every test; everything of the tests before is sent, and their failures are forgotten. */
     beforeEach(async () => {
+      r.app.services.meter.succeeded(r.clock.now());
       receiver.answer = () => ({ status: 204 });
       r.clock.set(Math.ceil((r.clock.now() + HOUR) / HOUR) * HOUR);
       await retryMeter(r.app.services);
