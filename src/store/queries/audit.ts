@@ -20,10 +20,15 @@ export type AuditFilter = {
   env: "test" | null;
 };
 
-/** Must be spelled as in the index audit_log_test, which holds these rows and no others. */
+/**
+ * The first condition must be spelled as in the index audit_log_test. The index holds the grants of live too, because it is
+ * older than them.
+ */
 const visibleToTest: Record<Dialect, RawBuilder<SqlBool>> = {
-  sqlite: sql`(target_type not in ('api_key', 'secret_key') or instr(payload, '"env":"test"') > 0)`,
-  postgres: sql`(target_type not in ('api_key', 'secret_key') or strpos(payload, '"env":"test"') > 0)`,
+  sqlite: sql`(target_type not in ('api_key', 'secret_key') or instr(payload, '"env":"test"') > 0)
+    and (target_type <> 'quota_grant' or instr(payload, '"env":"test"') > 0)`,
+  postgres: sql`(target_type not in ('api_key', 'secret_key') or strpos(payload, '"env":"test"') > 0)
+    and (target_type <> 'quota_grant' or strpos(payload, '"env":"test"') > 0)`,
 };
 
 /** In the order of seq. Returns one row more than the limit if there are more. */

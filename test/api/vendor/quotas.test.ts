@@ -243,6 +243,25 @@ for (const back of backends) {
       ]);
     });
 
+    it("show a test key the grants of test in the audit log, and none of live", async () => {
+      const w = await r.workspace();
+      await ok(w, `PATCH /v1/tenants/${w.tenant_id}`, { quotas: [quota()] });
+      const grants = `POST /v1/tenants/${w.tenant_id}/quotas/calls/grants`;
+      const live = await ok(w, grants, { units: 5, reference: "invoice-17" });
+      const test = await ok(w, grants, { units: 7, env: "test" });
+      await ok(w, `POST /v1/quota_grants/${live.id}/void`, {});
+      const seenBy = async (as: "sk_owner" | "sk_test", query: string): Promise<unknown[]> => {
+        const { data } = (await w.call(as, `GET /v1/audit_logs?limit=200${query}`)).body as { data: Json[] };
+        return data.filter(({ target_type }) => target_type === "quota_grant").map(({ target_id }) => target_id);
+      };
+      for (const query of ["", "&order=desc", "&action=quota_grant.*", `&target_id=${live.id}`]) {
+        expect(await seenBy("sk_owner", query), query).toContain(live.id);
+        expect(await seenBy("sk_test", query), query).toEqual(query.includes("target_id") ? [] : [test.id]);
+      }
+      const exported = await w.call("sk_test", "GET /v1/audit_logs/export");
+      expect([exported.text.includes(test.id), exported.text.includes(live.id)]).toEqual([true, false]);
+    });
+
     it("refuse grants to what does not apply, in the past, and beyond the environment", async () => {
       const w = await r.workspace();
       const key = await newKey(w, { quotas: [quota()] });
