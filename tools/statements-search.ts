@@ -7,13 +7,14 @@ import {
   walkTexts,
   type KeyWalk,
 } from "../src/store/queries/key-search.ts";
-import { walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
+import { deleteTerms, walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
 import { tenantsByIds, walkTenants } from "../src/store/queries/tenant-search.ts";
 import type { Tx } from "../src/store/engine/statement.ts";
 
 const workspace_id = "w";
 const after = { created_at: 1, id: "i" };
 const terms = { workspace_id, kinds: ["live.word", "test.word"], from: "a", below: "b", limit: 2 };
+const term = { workspace_id, kind: "live.word", term: "t", newest: -1, id: "i" };
 const sets: KeyWalk["set"][] = [...KEY_STATES, "unrevoked", "dated", "all"];
 const walks = sets.flatMap((set) =>
   [true, false].map((byTenant): KeyWalk => {
@@ -30,7 +31,8 @@ export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
     walkTerms(on, { ...terms, direction: "asc", after: { term: "t", newest: -1, id: "i" } }),
     walkTerms(on, { ...terms, direction: "desc", after: { term: "t", newest: -1, id: "i" } }),
   ],
-  writeTerms: (on) => [writeTerms(on, [{ workspace_id, kind: "live.word", term: "t", newest: -1, id: "i" }])],
+  writeTerms: (on) => [writeTerms(on, [term])],
+  deleteTerms: (on) => [deleteTerms(on, [term])],
   tenantsByIds: (on) => [tenantsByIds(on, workspace_id, ["i"])],
   walkTenants: (on) =>
     ([{ by: "created" }, { by: "suspended" }, { by: "plan", plan_id: "p" }] as const).map((order) =>

@@ -38,7 +38,13 @@ import {
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
-import { firstAllowedAt, tenantMonths, tenantMonthUpsert, usageDayUpsert } from "../src/store/queries/usage.ts";
+import {
+  firstAllowedAt,
+  tenantMonths,
+  tenantMonthUpsert,
+  touchKeys,
+  usageDayUpsert,
+} from "../src/store/queries/usage.ts";
 import { listUsers, usersByIds } from "../src/store/queries/users.ts";
 import { builtForSearch } from "./statements-search.ts";
 import {
@@ -89,6 +95,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],
+  touchKeys: (on) => [touchKeys(on, workspace_id, [])],
   listGrants: (on) => [
     listGrants(on, { subject_id: "s", env: "live", quota_id: "q" }, null, 1),
     listGrants(on, { subject_id: "s", env: "live", quota_id: "q" }, { created_at: 1, id: "i" }, 1),

@@ -1,5 +1,5 @@
 // Terms that are written with the change itself: of tenants, and of keys that are renamed or used on another day.
-import { deleteTerm, writeTerms, type ChangedKey, type IndexedTenant } from "../../store/queries/search-terms.ts";
+import { deleteTerms, writeTerms, type ChangedKey, type IndexedTenant } from "../../store/queries/search-terms.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
 import { dayTerm, keyTerms, kindOf, tenantTerms, termRow, usedTerm } from "./terms.ts";
@@ -24,16 +24,22 @@ type UsedKey = { id: string; env: Env; created_at: number; last_used_at: number 
 
 /** Keys whose last use moves to another UTC day. `at`: of the use. */
 export async function moveUses(tx: Tx, workspace_id: string, uses: readonly (readonly [UsedKey, number])[]) {
+  const [added, old]: [SearchTermRow[], SearchTermRow[]] = [[], []];
   for (const [key, at] of uses) {
     const [before, after] = [usedTerm(key), dayTerm(at)];
     if (after <= before) continue;
     const kind = kindOf(key.env, "used");
-    await writeTerms(tx, [termRow(workspace_id, kind, after, key)]);
-    await deleteTerm.run(tx, termRow(workspace_id, kind, before, key));
+    added.push(termRow(workspace_id, kind, after, key));
+    old.push(termRow(workspace_id, kind, before, key));
   }
+  await writeTerms(tx, added);
+  await deleteTerms(tx, old);
 }
 
 async function deleteOthers(tx: Tx, before: readonly SearchTermRow[], after: readonly SearchTermRow[]): Promise<void> {
   const kept = new Set(after.map(({ kind, term }) => `${kind} ${term}`));
-  for (const row of before) if (!kept.has(`${row.kind} ${row.term}`)) await deleteTerm.run(tx, row);
+  await deleteTerms(
+    tx,
+    before.filter(({ kind, term }) => !kept.has(`${kind} ${term}`)),
+  );
 }

@@ -11,12 +11,13 @@ import {
   insertBatch,
   lockBudget,
   reapBatches,
+  type KeyOwner,
 } from "../../store/queries/ingest.ts";
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
 import { lastUseUpsert } from "../../store/queries/last-uses.ts";
-import { usageDayUpsert, tenantMonthUpsert, touchKey } from "../../store/queries/usage.ts";
+import { usageDayUpsert, tenantMonthUpsert, touchKeys } from "../../store/queries/usage.ts";
 import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
@@ -233,7 +234,10 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
   const journal = (await totals.journal) ?? [];
   const now = services.clock.now();
   const receipt = { accepted: totals.accepted, events_dropped: sum.events_dropped };
-  const touched = [...totals.lastUsed].filter(([key, at]) => at - (key.last_used_at ?? 0) >= TOUCH_EVERY_MS);
+  // In the order of ids, so that two processes with the same keys hardly deadlock.
+  const touched = [...totals.lastUsed]
+    .filter(([key, at]) => at - (key.last_used_at ?? 0) >= TOUCH_EVERY_MS)
+    .toSorted(([a], [b]) => (a.id < b.id ? -1 : 1));
   const { charged, earlier } = await record(
     services,
     async (tx: Tx) => {
@@ -249,8 +253,7 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
       await saveNetworks(tx, totals.networks);
       for (const data of journal)
         await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data });
-      for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });
-      await moveUses(tx, workspace_id, touched);
+      if (touched.length > 0) await touchUsed(tx, workspace_id, touched);
       return { charged };
     },
     // The bound on networks depends on what the batch before has stored.
@@ -261,6 +264,16 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
   for (const [key, at] of touched) key.last_used_at = at;
   services.series.countIgnored(totals.ignored);
   return { receipt: receiptOf(receipt), headers };
+}
+
+/** Keys that were not used within the minute before. */
+async function touchUsed(tx: Tx, workspace_id: string, touched: [KeyOwner, number][]): Promise<void> {
+  await touchKeys(
+    tx,
+    workspace_id,
+    touched.map(([{ id }, at]) => ({ id, at })),
+  );
+  await moveUses(tx, workspace_id, touched);
 }
 
 function receiptOf({ accepted, events_dropped }: { accepted: number; events_dropped: number }): Receipt {

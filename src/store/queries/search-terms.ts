@@ -2,7 +2,7 @@
 // pays nothing for it, and a crash only leaves it behind, never with gaps.
 import { sql, type SqlBool } from "kysely";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement, type Builder, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement, type Builder, type Reader, type Tx } from "../engine/statement.ts";
 import type { ApiKeyRow, SearchTermRow, TenantRow } from "../schema/tables.ts";
 
 /** A term that is there already stays. */
@@ -13,15 +13,19 @@ export const writeTerms = bulkInsert<SearchTermRow>(["workspace_id", "kind", "te
     .onConflict((oc) => oc.doNothing()),
 );
 
-export const deleteTerm = statement<SearchTermRow>()((db, p) =>
-  db
-    .deleteFrom("search_terms")
-    .where("workspace_id", "=", p.workspace_id)
-    .where("kind", "=", p.kind)
-    .where("term", "=", p.term)
-    .where("newest", "=", p.newest)
-    .where("id", "=", p.id),
-);
+/** The terms as one parameter, so that the statement stays prepared for any number of them. */
+const TERMS = {
+  sqlite: "select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 from json_each(?)",
+  postgres: `select value ->> 0, value ->> 1, value ->> 2, (value ->> 3)::bigint, value ->> 4
+    from json_array_elements($1::json)`,
+};
+
+export async function deleteTerms(on: Tx, terms: readonly SearchTermRow[]): Promise<void> {
+  if (terms.length === 0) return;
+  const rows = terms.map(({ workspace_id, kind, term, newest, id }) => [workspace_id, kind, term, newest, id]);
+  const sql = `delete from search_terms where (workspace_id, kind, term, newest, id) in (${TERMS[on.dialect]})`;
+  await on.run({ sql, values: [JSON.stringify(rows)] });
+}
 
 export const saveProgress = statement<{ id: string; version: number; last_id: string }>()((db, p) =>
   db

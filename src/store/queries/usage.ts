@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { LIST_MAX } from "./page.ts";
-import { compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
 
@@ -53,14 +53,22 @@ export const tenantMonthUpsert: AdditiveUpsert<UsageTenantMonthRow> = {
   write: writeTenantMonths,
 };
 
-export const touchKey = statement<{ workspace_id: string; id: string; at: number }>()((db, p) =>
-  db
-    .updateTable("api_keys")
-    .set({ last_used_at: p.at })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id)
-    .where((eb) => eb.or([eb("last_used_at", "is", null), eb("last_used_at", "<", p.at)])),
-);
+/** The uses as one parameter, so that the statement stays prepared for any number of them. */
+const USES = {
+  sqlite: "select value ->> 0 as id, value ->> 1 as at from json_each(?)",
+  postgres: "select value ->> 0 as id, (value ->> 1)::bigint as at from json_array_elements($1::json)",
+};
+
+/**
+ * Raises the last use of keys; an earlier one changes nothing. One statement: a batch may name thousands of keys. They are found
+ * by id: the workspace is compared as an expression, so that none of its indexes is taken instead.
+ */
+export function touchKeys(on: Tx, workspace_id: string, uses: readonly { id: string; at: number }[]): Promise<number> {
+  const sql = `update api_keys set last_used_at = used.at from (${USES[on.dialect]}) as used
+    where api_keys.id = used.id and coalesce(api_keys.workspace_id, '') = ${on.dialect === "sqlite" ? "?" : "$2"}
+      and (last_used_at is null or last_used_at < used.at)`;
+  return on.run({ sql, values: [JSON.stringify(uses.map(({ id, at }) => [id, at])), workspace_id] });
+}
 
 export const keyDays = statement<{ workspace_id: string; key_id: string; from: number; to: number }>()((db, p) =>
   db
