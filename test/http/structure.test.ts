@@ -48,6 +48,13 @@ describe("the structure of JSON", () => {
     expect(fits(0, '"a\\', '"[', '\\\\\\"{,:', '"')).toBe(true);
     expect(fits(0, '"a\\\\', '"', "[")).toBe(false);
   });
+
+  it("is counted behind a string that is cut after any number of bytes", () => {
+    for (let bytes = 0; bytes < 10; bytes++) {
+      expect(fits(0, `"${"x".repeat(bytes)}`, '"', "[")).toBe(false);
+      expect(fits(0, `"${"x".repeat(bytes)}`, "[", '"')).toBe(true);
+    }
+  });
 });
 
 describe("a hostile body", () => {

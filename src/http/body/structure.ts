@@ -47,6 +47,7 @@ export class JsonStructure {
       if (inString) {
         // Most of a batch is in strings: four bytes at a time take half of one by one. bench: ingest/batch
         while (at + 4 <= length && !hasStringEnd(words.getInt32(at, true))) at += 4;
+        if (at === length) break; // the string continues in the next piece
         let byte = bytes[at++] as number;
         // A loop, because a search for the quote would start again behind each escaped one.
         while (byte !== QUOTE && byte !== BACKSLASH && at < length) byte = bytes[at++] as number;
