@@ -1,6 +1,7 @@
 // HTTP over a bare socket: sends bytes exactly as given and splits what comes back into responses.
-import { connect } from "node:net";
-import { DEADLINE_MS, turns } from "../waiting.ts";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { connect, type Socket } from "node:net";
+import { DEADLINE_MS, until } from "../waiting.ts";
 
 export type RawResponse = { status: number; head: string; body: string };
 
@@ -9,7 +10,7 @@ export type RawOptions = {
   count?: number;
   /** The request was HEAD: responses have a length but no body. */
   head?: boolean;
-  /** Resolves when the next part may be sent; otherwise after a few turns of the event loop. */
+  /** Resolves when the next part may be sent; otherwise when the server has read those before it. */
   between?: () => Promise<void>;
 };
 
@@ -37,14 +38,38 @@ export function sendRaw(
       if (error.code !== "ECONNRESET" && error.code !== "EPIPE") reject(error);
     });
     socket.setTimeout(DEADLINE_MS, () => socket.destroy(new Error(`no end after: ${received}`)));
-    void write([parts].flat());
-    async function write(texts: readonly string[]): Promise<void> {
+    const server = serverSideOf(socket);
+    const write = async (texts: readonly string[]): Promise<void> => {
+      let sent = 0;
       for (const [i, text] of texts.entries()) {
-        if (i > 0) await (options.between?.() ?? turns(3));
+        if (i > 0) await (options.between?.() ?? server.hasRead(sent));
         if (!socket.destroyed) socket.write(text, "latin1");
+        sent += text.length;
       }
-    }
+    };
+    write([parts].flat()).then(
+      () => server.end(),
+      (error: Error) => socket.destroy(error),
+    );
   });
+}
+
+/** The other end of a connection to a server in this process. */
+function serverSideOf(client: Socket): { hasRead(bytes: number): Promise<void>; end(): void } {
+  const accepted: Socket[] = [];
+  const accept = (message: unknown): void => void accepted.push((message as { socket: Socket }).socket);
+  const channel = "net.server.socket";
+  subscribe(channel, accept);
+  const end = (): void => void unsubscribe(channel, accept);
+  client.once("close", end);
+  return {
+    hasRead: (bytes) =>
+      until(() => {
+        const socket = accepted.find(({ remotePort }) => remotePort === client.localPort);
+        return client.destroyed || socket?.destroyed === true || (socket?.bytesRead ?? 0) >= bytes;
+      }),
+    end,
+  };
 }
 
 /** Status and error code. */
