@@ -26,7 +26,9 @@ export function encrypt(key: Uint8Array, plain: Uint8Array, aad?: Uint8Array): B
 /** Throws when the key, the `aad` or any byte differs. */
 export function decrypt(key: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Buffer {
   const bodyEnd = sealed.length - TAG_BYTES;
-  const decipher = createDecipheriv("aes-256-gcm", key, sealed.subarray(0, NONCE_BYTES));
+  // Without the option a tag of four bytes would do, as of a text that is too short.
+  const nonce = sealed.subarray(0, NONCE_BYTES);
+  const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: TAG_BYTES });
   if (aad) decipher.setAAD(aad);
   decipher.setAuthTag(sealed.subarray(bodyEnd));
   return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, bodyEnd)), decipher.final()]);
