@@ -42,6 +42,10 @@ const CHECKS: Record<string, Check> = {
   format: (name: string, value) => (typeof value !== "string" || FORMATS[name]?.test(value) ? null : `is no ${name}`),
   minItems: (min: number, value) => (!Array.isArray(value) || value.length >= min ? null : "has too few items"),
   maxItems: (max: number, value) => (!Array.isArray(value) || value.length <= max ? null : "has too many items"),
+  uniqueItems: (unique: boolean, value) => {
+    if (!unique || !Array.isArray(value)) return null;
+    return new Set(value.map((item) => JSON.stringify(item))).size === value.length ? null : "repeats an item";
+  },
   items: (each: Schema, value, _schema, root) =>
     Array.isArray(value) ? first(value.entries(), (item) => problem(each, item, root)) : null,
   properties: (shapes: Record<string, Schema>, value, _schema, root) =>
@@ -83,6 +87,20 @@ function resolve(ref: string, root: Schema): Schema {
   const found = names.reduce<unknown>((at, name) => (at as Schema | undefined)?.[name], root);
   if (!isObject(found)) throw new Error(`${ref} points nowhere`);
   return found;
+}
+
+/** Keywords in a schema and those inside it that nothing here checks. */
+export function unknownKeywords(schema: Schema): string[] {
+  const { properties = {}, anyOf = [], items, additionalProperties, propertyNames } = schema;
+  const inner = [
+    ...Object.values(properties as object),
+    ...(anyOf as unknown[]),
+    items,
+    additionalProperties,
+    propertyNames,
+  ];
+  const own = Object.keys(schema).filter((keyword) => !(keyword in CHECKS));
+  return [...own, ...inner.filter(isObject).flatMap(unknownKeywords)];
 }
 
 /** The first violation, or null. `root` is the document that references point into. */
