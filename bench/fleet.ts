@@ -126,6 +126,7 @@ async function storeReports(store: Store, version: number, size: number): Promis
     last_seen_at: Date.now(),
     caps: "",
     full_power: 0,
+    sdk: "@keyrack/sdk/0.1.0",
     leaving: false,
   };
   const reports = Array.from({ length: NODES }, (_, i) => ({ ...node, node_id: `node-${i}` }));

@@ -76,7 +76,10 @@ export const commandMap: Record<string, CommandRow> = {
   "GET /v1/nodes": {
     command: "node list",
     quiet: "node_id",
-    columns: ["node_id", "project_id", "env_scope", "version", "lag", "live", "missing_caps", "last_seen_at"],
+    columns: [
+      ...["node_id", "project_id", "env_scope", "version", "lag"],
+      ...["live", "late", "degraded", "missing_caps", "sdk", "last_seen_at"],
+    ],
   },
   "GET /v1/propagation": { command: "node acks", quiet: "complete" },
   "POST /v1/embed_tokens": { command: "embed-token create", quiet: "token", secret: "token" },

@@ -20,6 +20,9 @@ import type { Row } from "../databases/raw-sql.ts";
 import type { TestServices } from "../instances/services.ts";
 import { seeded } from "../random.ts";
 
+/** Has nothing yet. */
+export const NEW_CALLER = { hasTag: () => false, sdk: null };
+
 export const STEPS = 24;
 /** Concurrent sequences share commits and caches. */
 export const AT_ONCE = 20;
@@ -76,7 +79,7 @@ class Node {
       return false;
     }
     const query = { ...this.#query, since: this.version, wait_ms: 0, leaving: "false" as const };
-    const fed = await policyDelta(ctx, query, () => false, NEVER_DISCONNECTS);
+    const fed = await policyDelta(ctx, query, NEW_CALLER, NEVER_DISCONNECTS);
     if (fed.page) await this.#take(fed);
     return !fed.page;
   }
@@ -85,7 +88,7 @@ class Node {
   async #nextPage(cursor: string): Promise<void> {
     const { ctx, fixture } = this.#world;
     try {
-      await this.#take(await policySnapshot(ctx, { ...this.#query, cursor }, () => false));
+      await this.#take(await policySnapshot(ctx, { ...this.#query, cursor }, NEW_CALLER));
     } catch (error) {
       const tooOld = fixture.clock.now() - this.#cursorAt > 7 * DAY_MS;
       if (!tooOld || (error as { failure?: string }).failure !== "invalid_query") throw error;

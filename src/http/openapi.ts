@@ -99,6 +99,15 @@ function parameters(endpoint: Endpoint): Json[] {
       schema: { type: "string", format: "uuid" },
     });
   }
+  if (endpoint.access === "machine.use") {
+    list.push({
+      name: "keyrack-sdk",
+      in: "header",
+      description: "library that calls, as name/version: shown by GET /v1/nodes?view=fleet; a malformed one is ignored",
+      required: false,
+      schema: { type: "string" },
+    });
+  }
   if (endpoint.idempotent) {
     list.push({
       name: "Idempotency-Key",

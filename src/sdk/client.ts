@@ -4,6 +4,7 @@
 import { concatBytes } from "../kernel/crypto/bytes.ts";
 import type { Settings } from "./options.ts";
 import type { Ports } from "./runtime.ts";
+import { SDK_NAME, SDK_VERSION } from "./version.ts";
 
 export type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
 
@@ -79,6 +80,7 @@ export class Client {
       headers: {
         authorization: `Bearer ${secretKey}`,
         accept: "application/json",
+        "keyrack-sdk": `${SDK_NAME}/${SDK_VERSION}`,
         ...(call.body !== undefined && { "content-type": "application/json" }),
         ...call.headers,
       },

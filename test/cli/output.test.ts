@@ -41,6 +41,19 @@ describe("output", () => {
     expect(JSON.parse(refused.stdout)).toMatchObject({ error: { code: "not_found" } });
   });
 
+  it("node list shows the library that a node runs, with view=fleet", async () => {
+    const { url, project_id, secret_key } = cli.seed;
+    const headers = { authorization: `Bearer ${secret_key}`, "keyrack-sdk": "@keyrack/sdk/1.2.3" };
+    await fetch(`${url}/v1/policy/delta?project_id=${project_id}&node=api-1&since=0`, { headers });
+    const list = async (...more: string[]) => (await cli.run(["node", "list", ...more])).stdout.split("\n");
+    await expect.poll(() => list("--view", "fleet")).toHaveLength(3);
+    const [head = "", row = ""] = await list("--view", "fleet");
+    expect(head).toMatch(/LIVE +LATE +DEGRADED +MISSING CAPS +SDK +LAST SEEN AT/);
+    expect(row).toMatch(/^api-1 .* true +true +false +- +@keyrack\/sdk 1\.2\.3 +\d/);
+    const [plain = ""] = await list("--project-id", project_id);
+    expect(plain).toMatch(/LIVE +MISSING CAPS +LAST SEEN AT/);
+  });
+
   it("key show names where a key was last used from, and ip-report prints its rows as a table", async () => {
     const { project_id, tenant_id } = cli.seed;
     const { id } = await cli.api("POST", "/v1/keys", { project_id, tenant_id, env: "live" });

@@ -8,6 +8,7 @@ import { startInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/databases/backends.ts";
+import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
@@ -145,6 +146,29 @@ for (const back of backends) {
       expect((await fetch(`${root}/v1/workspace`)).status).toBe(404);
       expect((await fetch(`${root}/metrics`, { method: "POST" })).status).toBe(405);
       expect((await r.call(null, "GET /metrics")).status).toBe(404);
+    });
+
+    it("counts nodes by state", async () => {
+      const { policy_version: since } = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body;
+      await w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=${since}&node=n1`);
+      await r.app.services.nodes.flushed();
+      await w.mint();
+      const own = { ts: new Date(r.clock.now()).toISOString(), project_id: w.project_id, request_id: "degraded" };
+      const batch = telemetryBatch([telemetryEvent({ ...own, degraded: true })], { node_id: "n1" });
+      expect((await w.call("sk_owner", "POST /v1/ingest/batch", batch)).status).toBe(202);
+      for (const [ms, counts] of [
+        [0, [1, 0, 1, 0]],
+        [20_000, [1, 1, 1, 0]],
+        [180_000, [0, 0, 1, 1]],
+        [100_000, [0, 0, 0, 1]],
+      ] as const) {
+        r.clock.advance(ms);
+        const now = await scrape();
+        const states = ["live", "late", "degraded", "silent"].map((state) =>
+          now.get(`keyrack_nodes{state="${state}"}`),
+        );
+        expect(states).toEqual(counts);
+      }
     });
 
     it.runIf(hasPromtool)("is accepted by promtool", async () => {

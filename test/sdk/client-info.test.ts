@@ -6,7 +6,10 @@ import { internalsOf } from "../../src/sdk/internals.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import type { ProtectOptions } from "../../src/sdk/guard.ts";
 import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
+import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
 import { until } from "../../harness/waiting.ts";
+
+const RULE = { id: "m", limit: 10, window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
 
 describe("ClientInfo", () => {
   const fields = (info: ClientInfo, address: string | null, userAgent: string | null, elapsed = 0, key = "k") =>
@@ -66,6 +69,19 @@ describe("events", () => {
     return events.map(({ network, user_agent }) => [network, user_agent]);
   };
   const NONE = [undefined, undefined];
+
+  it("and every other call name the library and its version in a header", async () => {
+    await using r = await startTestKeyrack({});
+    const { key } = r.plane.mint({ rate_limits: [RULE] });
+    await until(() => r.keyrack.verify(key).ok);
+    const guard = internalsOf(r.keyrack).guard({});
+    const admitted = await guard.admit({}, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
+    admitted.done(200, null);
+    await r.keyrack.close();
+    const named = new Set(r.plane.seen.map(({ path, headers }) => `${path} ${headers["keyrack-sdk"]}`));
+    const paths = ["ingest/batch", "policy/delta", "policy/snapshot", "ratelimit/check"];
+    expect([...named].toSorted()).toEqual(paths.map((path) => `/v1/${path} ${SDK_NAME}/${SDK_VERSION}`));
+  });
 
   it("carry the fields of a verified key's client, of the socket or behind trusted proxies", async () => {
     expect(await send({})).toEqual([["203.0.113.0/24", "curl"], NONE, NONE]);

@@ -13,6 +13,7 @@ import { until } from "../../harness/waiting.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { internalsOf } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
+import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
 
 for (const back of backends) {
   describe(`a node of release 0.1.0 beside a new one on ${back}`, () => {
@@ -47,6 +48,9 @@ for (const back of backends) {
         const { body: nodes } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
         const caps = nodes.data.map((node: { node_id: string; caps: string[] }) => [node.node_id, node.caps]);
         expect(Object.fromEntries(caps)).toMatchObject({ old: [], new: expect.arrayContaining(["disabled"]) });
+        const { body: fleet } = await w.call("sk_owner", "GET /v1/nodes?view=fleet");
+        const sdks = fleet.data.map((node: { node_id: string; sdk: unknown }) => [node.node_id, node.sdk]);
+        expect(Object.fromEntries(sdks)).toEqual({ old: null, new: { name: SDK_NAME, version: SDK_VERSION } });
         await w.call("sk_owner", `POST /v1/keys/${key.id}/enable?wait=true`, {});
         expect(both()).toEqual(["200", "200"]);
       } finally {

@@ -3,7 +3,8 @@ import { CAPS_CHARS_MAX } from "../../kernel/policy/capabilities.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
 import { z } from "zod";
 import type { Services } from "../../domain/core/context.ts";
-import { policyDelta, policySnapshot, type FeedResponse } from "../../domain/policy/policy.ts";
+import { readSdk } from "../../domain/policy/node-sdk.ts";
+import { policyDelta, policySnapshot, type FeedCaller, type FeedResponse } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { matchesEtag, onDisconnect, type HttpRequest } from "../../http/request.ts";
@@ -34,7 +35,7 @@ export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
   output: PolicySnapshot,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: async (ctx, { query, request }) =>
-    toResponse(ctx.services, request, await policySnapshot(ctx, query, hasVersion(request))),
+    toResponse(ctx.services, request, await policySnapshot(ctx, query, callerOf(request))),
 });
 
 export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
@@ -50,15 +51,14 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   output: z.union([PolicyDelta, PolicySnapshot]),
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: (ctx, { query, request }) => {
-    const delta = policyDelta(ctx, query, hasVersion(request), onDisconnect(request));
+    const delta = policyDelta(ctx, query, callerOf(request), onDisconnect(request));
     if (delta instanceof Promise) return delta.then((found) => toResponse(ctx.services, request, found));
     return toResponse(ctx.services, request, delta);
   },
 });
 
-/** Whether the caller has the version with this tag already. */
-function hasVersion({ headers }: HttpRequest): (tag: string) => boolean {
-  return (tag) => matchesEtag(headers, `"${tag}"`);
+function callerOf({ headers }: HttpRequest): FeedCaller {
+  return { hasTag: (tag) => matchesEtag(headers, `"${tag}"`), sdk: readSdk(headers["keyrack-sdk"]) };
 }
 
 const NOT_MODIFIED_MAX = 1_000;

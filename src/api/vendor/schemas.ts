@@ -245,14 +245,22 @@ const fleet = {
     .int()
     .nullable()
     .describe("age of the oldest version that it lacks; null if that is not in the log any more"),
-  late: z.boolean(),
+  late: z.boolean().describe("live, and lacks a version for longer than KEYRACK_NODE_LATE_AFTER"),
+  degraded: z.boolean().describe("in the last five minutes it reported a request that it decided degraded"),
+  sdk: z
+    .strictObject({ name: z.string(), version: z.string() })
+    .nullable()
+    .describe("its library; null if its calls name none"),
+  first_seen_at: Timestamp.nullable().describe("null of a node that an earlier release registered"),
 };
-export const Node = z.strictObject({ ...node, lag_ms: fleet.lag_ms.optional(), late: fleet.late.optional() });
+/** The fields of the fleet only with view=fleet. */
+export const Node = z.strictObject({ ...node, ...z.strictObject(fleet).partial().shape });
 export const FleetCounts = z.strictObject({
   total: z.int(),
   live: z.int(),
   current: z.int().describe("live, and with the newest version"),
   late: z.int(),
+  degraded: z.int(),
   silent: z.int(),
   unregistered: z.int().describe("nodes, at least, that poll without being registered"),
 });

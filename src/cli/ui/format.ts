@@ -46,8 +46,9 @@ export function cell(value: unknown): string {
 
 export const NO_RESULTS = "No results.";
 
-/** Columns that are no fields of the record. */
-const DERIVED: Record<string, (row: Fields) => string> = {
+/** Columns that are no fields of the record, or no plain ones. */
+const DERIVED: Record<string, (row: Fields) => string | undefined> = {
+  sdk: ({ sdk }) => (isRecord(sdk) ? `${cell(sdk.name)} ${cell(sdk.version)}` : undefined),
   power: ({ permissions, project_ids }) => {
     if (!Array.isArray(permissions)) return "full";
     const projects = Array.isArray(project_ids) ? ` (${plural(project_ids.length, "project")})` : "";
@@ -58,7 +59,7 @@ const DERIVED: Record<string, (row: Fields) => string> = {
 const cellOf = (row: Fields, name: string): string => DERIVED[name]?.(row) ?? cell(row[name]);
 
 export function listTable(rows: readonly Fields[], columns: readonly string[]): string {
-  const isPresent = (name: string): boolean => name in DERIVED || rows.some((row) => name in row);
+  const isPresent = (name: string): boolean => rows.some((row) => name in row || DERIVED[name]?.(row) !== undefined);
   const present = columns.filter((name) => rows.length === 0 || isPresent(name));
   const head = present.map((name) => name.replaceAll("_", " ").toUpperCase());
   const [first = "", ...lines] = table([head, ...rows.map((row) => present.map((name) => cellOf(row, name)))]).split(

@@ -5,10 +5,17 @@ import { counter, gauge, type Family, type Sample } from "../../kernel/expositio
 import { missingFrom } from "../../kernel/policy/capabilities.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { headOf } from "../../store/queries/audit.ts";
-import { auditTotals, countLiveNodes, liveNodesOfUsers } from "../../store/queries/metrics.ts";
+import {
+  auditTotals,
+  countLateNodes,
+  countLiveNodes,
+  countNodes,
+  liveNodesOfUsers,
+} from "../../store/queries/metrics.ts";
 import { journalState } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
 import { isSetupOpen } from "../workspaces/setup-tokens.ts";
+import { DEGRADED_MS } from "../policy/nodes.ts";
 import { meterLagMs } from "../metering/status.ts";
 import { mailState } from "../mail/outbox.ts";
 import { backupState } from "./status.ts";
@@ -171,12 +178,28 @@ async function backupFamilies(services: Services): Promise<Family[]> {
   ];
 }
 
+/** As GET /v1/nodes?view=fleet counts them, over all workspaces. */
+async function nodeCounts({ store, clock, settings }: Services) {
+  const [now, lateAfter] = [clock.now(), settings.node_late_after];
+  const seenAfter = now - settings.node_live_ms;
+  const [all, seen, behind] = await Promise.all([
+    countNodes.first(store.read, { degradedAfter: now - DEGRADED_MS }),
+    countLiveNodes.first(store.read, { seenAfter }),
+    lateAfter === null ? undefined : countLateNodes.first(store.read, { seenAfter, madeBefore: now - lateAfter }),
+  ]);
+  const [live, late, degraded] = [seen?.n ?? 0, behind?.n ?? 0, all?.degraded ?? 0];
+  return { live, late, degraded, silent: (all?.total ?? 0) - live };
+}
+
+const inStates = (counts: Record<string, number>): Sample[] =>
+  Object.entries(counts).map(([state, value]) => ({ labels: { state }, value }));
+
 async function storedFamilies(services: Services): Promise<Family[]> {
   const { store, clock, settings } = services;
   const seenAfter = clock.now() - settings.node_live_ms;
   const [mail, nodes, capable, audit, head, setupOpen, journal, meterLag] = await Promise.all([
     mailState(services),
-    countLiveNodes.first(store.read, { seenAfter }),
+    nodeCounts(services),
     liveNodesOfUsers.all(store.read, { seenAfter }),
     auditTotals.first(store.read, {}),
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),
@@ -196,7 +219,8 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     gauge("keyrack_series_lag_seconds", "Age of the oldest batch that usage series lack.", lagMs / 1_000),
     gauge("keyrack_series_journal_rows", "Journal rows that usage series lack.", journal?.rows ?? 0),
     gauge("keyrack_meter_lag_seconds", "Since when the oldest hour that was not pushed is due.", meterLag / 1_000),
-    gauge("keyrack_nodes_live", "Nodes seen recently.", nodes?.n ?? 0),
+    gauge("keyrack_nodes_live", "Nodes seen recently.", nodes.live),
+    gauge("keyrack_nodes", "Nodes by state; a node may be in several.", inStates(nodes)),
     gauge("keyrack_nodes_missing_caps", "Live nodes that lack a capability which their project uses.", lacking),
     gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),
     gauge("keyrack_audit_rows", "Audit rows in all chains.", audit?.rows ?? 0),

@@ -19,10 +19,18 @@ const SEEN_EVERY_MS = 30_000;
 const WRITTEN_MAX = 50_000;
 const WRITE_MAX = 500;
 
-/** A node as its poll shows it: the capabilities that it announces, and whether its secret key is unrestricted. */
-export type PollingNode = { node_id: string; env_scope: EnvScope; caps: number; full_power: boolean };
+/** A node as its poll shows it: the capabilities that it announces, whether its secret key is unrestricted, and its library. */
+export type PollingNode = {
+  node_id: string;
+  env_scope: EnvScope;
+  caps: number;
+  full_power: boolean;
+  sdk: string | null;
+};
 
-type Written = Pick<PolicyNodeRow, "version" | "last_seen_at" | "caps" | "full_power">;
+/** What a poll shows of a node beside its version. */
+type NodeTraits = Pick<PolicyNodeRow, "caps" | "full_power" | "sdk">;
+type Written = NodeTraits & Pick<PolicyNodeRow, "version" | "last_seen_at">;
 
 type Options = {
   store: Store;
@@ -80,14 +88,13 @@ export class NodeRegistry {
 
   /** Whether the database knows the node as it is, and saw it lately. */
   #isFresh(known: Written, node: PollingNode): boolean {
-    const isSame = isSamePower(known, { caps: textOf(node.caps), full_power: Number(node.full_power) });
-    return isSame && this.#clock.now() - known.last_seen_at < SEEN_EVERY_MS;
+    return hasTraits(known, traitsOf(node)) && this.#clock.now() - known.last_seen_at < SEEN_EVERY_MS;
   }
 
   #report({ project_id }: Head, node: PollingNode, version: number | null): NodeReport {
     const { node_id, env_scope } = node;
-    const power = { caps: textOf(node.caps), full_power: Number(node.full_power) };
-    return { project_id, node_id, env_scope, version, last_seen_at: this.#clock.now(), ...power, leaving: false };
+    const last_seen_at = this.#clock.now();
+    return { project_id, node_id, env_scope, version, last_seen_at, ...traitsOf(node), leaving: false };
   }
 
   /** Resolves when all reports so far are in the database, or were dropped because the write failed. */
@@ -146,14 +153,14 @@ export class NodeRegistry {
     for (const [key, report] of reports) {
       const row = this.#written.get(key) ?? stored.get(key);
       const version = report.version ?? row?.version ?? 0;
-      const fresh = row && report.last_seen_at - row.last_seen_at < SEEN_EVERY_MS && isSamePower(row, report);
+      const fresh = row && report.last_seen_at - row.last_seen_at < SEEN_EVERY_MS && hasTraits(row, report);
       const isChange = report.leaving ? row !== undefined : !fresh || row.version !== version;
-      const { caps, full_power } = report;
+      const { caps, full_power, sdk } = report;
       if (isChange) changed.push({ ...report, version });
       if (report.leaving) this.#written.delete(key);
       else {
         const last_seen_at = isChange ? report.last_seen_at : (row?.last_seen_at ?? 0);
-        this.#remember(key, { version, last_seen_at, caps, full_power });
+        this.#remember(key, { version, last_seen_at, caps, full_power, sdk });
       }
     }
     return changed;
@@ -165,8 +172,12 @@ export class NodeRegistry {
   }
 }
 
-function isSamePower(a: Pick<Written, "caps" | "full_power">, b: Pick<Written, "caps" | "full_power">): boolean {
-  return a.caps === b.caps && a.full_power === b.full_power;
+function traitsOf({ caps, full_power, sdk }: PollingNode): NodeTraits {
+  return { caps: textOf(caps), full_power: Number(full_power), sdk };
+}
+
+function hasTraits(a: NodeTraits, b: NodeTraits): boolean {
+  return a.caps === b.caps && a.full_power === b.full_power && a.sdk === b.sdk;
 }
 
 /** As stored, for each set. */

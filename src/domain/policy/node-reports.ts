@@ -17,7 +17,10 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 
 /** `version` is null when the report acknowledges nothing: the node only took a snapshot, or is leaving. */
-export type NodeReport = Omit<PolicyNodeRow, "version"> & { version: number | null; leaving: boolean };
+export type NodeReport = Omit<NodeRow, "version" | "first_seen_at"> & { version: number | null; leaving: boolean };
+
+/** What a report writes. */
+type NodeRow = Omit<PolicyNodeRow, "degraded_at">;
 
 /** `perProject`: of the nodes that hold live keys, and as many of the others. Seen within `liveMs`, a node is live. */
 export type NodeBounds = { perProject: number; liveMs: number };
@@ -90,7 +93,6 @@ function scopesOf(scope: EnvScope): { env: Env; one: EnvScope; other: EnvScope }
   return scope === "test" ? { env: "test", one: "test", other: "test" } : { env: "live", one: "live", other: "all" };
 }
 
-function rowOf(report: NodeReport): PolicyNodeRow {
-  const { project_id, node_id, env_scope, last_seen_at, caps, full_power } = report;
-  return { project_id, node_id, env_scope, last_seen_at, version: report.version ?? 0, caps, full_power };
+function rowOf(report: NodeReport): NodeRow {
+  return { ...report, version: report.version ?? 0, first_seen_at: report.last_seen_at };
 }

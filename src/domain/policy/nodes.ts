@@ -9,13 +9,16 @@ import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import { NEEDED } from "./needs.ts";
+import { viewSdk } from "./node-sdk.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
+/** How long a report of a degraded decision shows. */
+export const DEGRADED_MS = 300_000;
 /** Counts stop here, and a list over all projects ends here. */
 const FLEET_MAX = 10_000;
 const PROJECT_NODES_MAX = 1_000;
 
-export const NODE_STATES = ["live", "late", "silent"] as const;
+export const NODE_STATES = ["live", "late", "degraded", "silent"] as const;
 export type NodeState = (typeof NODE_STATES)[number];
 
 export type FleetQuery = {
@@ -62,7 +65,7 @@ async function countWithheld({ services, actor }: Ctx<Vendor>, project_id: strin
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */
 export async function listFleet(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: FleetQuery) {
   const rows = await readFleet(ctx, filters);
-  const all = rows.toSorted(byPosition).map((row) => ({ ...viewNode(ctx, row), ...viewLag(ctx, row) }));
+  const all = rows.toSorted(byPosition).map((row) => ({ ...viewNode(ctx, row), ...viewHealth(ctx, row) }));
   const pages = new ListCursor(ctx, "nodes", filters);
   const after = cursor === undefined ? [] : pages.read(cursor, ["string", "string", "string"]);
   const wanted = all.filter((node) => isIn(node, filters.state) && isAfter(positionOf(node), after));
@@ -134,19 +137,24 @@ function viewNode({ services }: Ctx, row: FleetRow) {
 }
 
 /** `lag_ms`: the age of the oldest version that the node lacks; null when that is no longer in the delta log. */
-function viewLag(ctx: Ctx, row: FleetRow) {
+function viewHealth(ctx: Ctx, row: FleetRow) {
   const { clock, settings } = ctx.services;
   const { lag, live } = viewNode(ctx, row);
   const lag_ms = lag === 0 ? 0 : row.missed_at === null ? null : Math.max(0, clock.now() - row.missed_at);
   const lateAfter = settings.node_late_after;
-  return { lag_ms, late: live && lateAfter !== null && (lag_ms === null || lag_ms > lateAfter) };
+  return {
+    lag_ms,
+    late: live && lateAfter !== null && (lag_ms === null || lag_ms > lateAfter),
+    degraded: row.degraded_at !== null && row.degraded_at > clock.now() - DEGRADED_MS,
+    sdk: viewSdk(row.sdk),
+    first_seen_at: row.first_seen_at === null ? null : formatTimestamp(row.first_seen_at),
+  };
 }
 
-type FleetNode = ReturnType<typeof viewNode> & ReturnType<typeof viewLag>;
+type FleetNode = ReturnType<typeof viewNode> & ReturnType<typeof viewHealth>;
 
-function isIn({ live, late }: FleetNode, state: NodeState | undefined): boolean {
-  if (state === undefined) return true;
-  return state === "late" ? late : live === (state === "live");
+function isIn({ live, late, degraded }: FleetNode, state: NodeState | undefined): boolean {
+  return state === undefined || { live, late, degraded, silent: !live }[state];
 }
 
 function countStates(nodes: readonly FleetNode[]) {
@@ -156,6 +164,7 @@ function countStates(nodes: readonly FleetNode[]) {
     live: count(({ live }) => live),
     current: count(({ live, lag }) => live && lag === 0),
     late: count(({ late }) => late),
+    degraded: count(({ degraded }) => degraded),
     silent: count(({ live }) => !live),
   };
 }

@@ -30,22 +30,22 @@ function sendAndPrefetch({ tag, page, prefetchNext }: FoundPage): FeedResponse {
   return { tag, page };
 }
 
-/** Whether the caller already has the content with this tag. */
-export type HasTag = (tag: string) => boolean;
+/** `hasTag`: whether it already has the content with this tag. `sdk`: its library, if it names one. */
+export type FeedCaller = { hasTag(tag: string): boolean; sdk: string | null };
 
 export async function policySnapshot(
   ctx: Ctx<SecretKeyActor>,
   query: SnapshotQuery,
-  hasTag: HasTag,
+  caller: FeedCaller,
 ): Promise<FeedResponse> {
   const { services } = ctx;
   const filter = filterOf(ctx, query);
   const head = await services.feed.head(ctx.actor.workspace_id, query.project_id);
   const cursor = query.cursor === undefined ? null : readCursor(services, head, filter, query.cursor);
-  if (query.node) services.nodes.seen(head, nodeOf(ctx, filter, query.node));
+  if (query.node) services.nodes.seen(head, nodeOf(ctx, filter, query.node, caller));
   const tag = tagOf("snap", head, filter, head.version);
   // All pages of a version share its tag, so a 304 is possible for the first page only.
-  if (!cursor && hasTag(tag)) return { tag, page: null };
+  if (!cursor && caller.hasTag(tag)) return { tag, page: null };
   return sendAndPrefetch(await findSnapshot(ctx, head, filter, query.max_keys, cursor));
 }
 
@@ -53,15 +53,15 @@ export async function policySnapshot(
 export function policyDelta(
   ctx: Ctx<SecretKeyActor>,
   query: DeltaQuery,
-  hasTag: HasTag,
+  caller: FeedCaller,
   onDisconnect: OnDisconnect,
 ): FeedResponse | Promise<FeedResponse> {
   const { services, actor } = ctx;
   const filter = filterOf(ctx, query);
   const onEnd = orCredentialEnds(ctx, onDisconnect);
   const head = services.feed.head(actor.workspace_id, query.project_id);
-  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, hasTag, onEnd));
-  return deltaAt(ctx, head, filter, query, hasTag, onEnd);
+  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, caller, onEnd));
+  return deltaAt(ctx, head, filter, query, caller, onEnd);
 }
 
 function deltaAt(
@@ -69,13 +69,13 @@ function deltaAt(
   head: Head,
   filter: Filter,
   query: DeltaQuery,
-  hasTag: HasTag,
+  caller: FeedCaller,
   onEnd: OnDisconnect,
 ): FeedResponse | Promise<FeedResponse> {
-  if (query.node) acknowledge(ctx, head, filter, query, query.node, hasTag);
+  if (query.node) acknowledge(ctx, head, filter, query, query.node, caller);
   const waits = query.wait_ms > 0 && query.leaving === "false";
   if (query.since === head.version && !waits) return { tag: tagOf("delta", head, filter, head.version), page: null };
-  return awaitDelta(ctx, head, filter, query, hasTag, onEnd);
+  return awaitDelta(ctx, head, filter, query, caller, onEnd);
 }
 
 async function awaitDelta(
@@ -83,7 +83,7 @@ async function awaitDelta(
   current: Head,
   filter: Filter,
   query: DeltaQuery,
-  hasTag: HasTag,
+  caller: FeedCaller,
   onEnd: OnDisconnect,
 ): Promise<FeedResponse> {
   const { since } = query;
@@ -93,7 +93,7 @@ async function awaitDelta(
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
   const found = await deltaSince(ctx, head, filter, query);
   if (head !== current) await ctx.requireStillValid?.();
-  return hasTag(found.tag) ? { tag: found.tag, page: null } : sendAndPrefetch(found);
+  return caller.hasTag(found.tag) ? { tag: found.tag, page: null } : sendAndPrefetch(found);
 }
 
 function acknowledge(
@@ -102,17 +102,22 @@ function acknowledge(
   filter: Filter,
   { since, leaving }: DeltaQuery,
   node_id: string,
-  hasTag: HasTag,
+  caller: FeedCaller,
 ): void {
   const { nodes } = ctx.services;
-  const node = nodeOf(ctx, filter, node_id);
+  const node = nodeOf(ctx, filter, node_id, caller);
   if (leaving === "true") nodes.leave(head, node);
-  else if (since < head.version && hasTag(cutTagOf(head, filter, since))) nodes.seen(head, node);
+  else if (since < head.version && caller.hasTag(cutTagOf(head, filter, since))) nodes.seen(head, node);
   else if (since <= head.version) nodes.acknowledge(head, node, since);
 }
 
-function nodeOf({ actor }: Ctx<SecretKeyActor>, { env, announced }: Filter, node_id: string): PollingNode {
-  return { node_id, env_scope: env ?? "all", caps: announced, full_power: actor.restriction === null };
+function nodeOf(
+  { actor }: Ctx<SecretKeyActor>,
+  { env, announced }: Filter,
+  node_id: string,
+  { sdk }: FeedCaller,
+): PollingNode {
+  return { node_id, env_scope: env ?? "all", caps: announced, full_power: actor.restriction === null, sdk };
 }
 
 /** The head once it differs from `since`, or the current one when the wait has ended otherwise. */

@@ -18,6 +18,7 @@ export type WireEvent = {
   tenant_id?: string | null;
   key_id?: string | null;
   status: number;
+  degraded: boolean;
   denial_reason?: string | null;
   request_id: string;
   sample_rate?: number;

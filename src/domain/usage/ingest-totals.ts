@@ -1,5 +1,6 @@
 // Sums the events of one batch per key and day, and per tenant, project, environment and month. Each event counts as
 // 1/sample_rate, so that a fleet that samples is not under-reported.
+import type { Env } from "../../kernel/credentials.ts";
 import type { Detail } from "../../kernel/errors.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type {
@@ -35,11 +36,15 @@ export type IngestTotals = {
   lastUsed: Map<KeyOwner, number>;
   /** The newest event of each key that named its client. */
   lastUses: KeyLastUseRow[];
+  /** Projects and environments of requests that were decided degraded. */
+  degraded: DegradedRequests[];
   /** Rows of the journal; null where series are off. */
   journal: Promise<string[]> | null;
   /** Malformed optional fields. */
   ignored: Readonly<Record<string, number>>;
 };
+
+export type DegradedRequests = { project_id: string; env: Env };
 
 type SumOptions = { now: number; series: boolean; lastUsedDetail: boolean };
 
@@ -96,6 +101,7 @@ export function sumEvents(
   const series = hasSeries ? new SeriesBatch() : null;
   const networks = new NetworkSums();
   const lastUses = new LastUses();
+  const degraded = new Map<string, DegradedRequests>();
   let [accepted, day, today] = [0, -1, new Map<KeyOwner, DaySum>()];
   let isSampled = sample_rate < 1;
   for (let i = 0; i < events.length; i++) {
@@ -106,6 +112,7 @@ export function sumEvents(
     const at = sent > now + AHEAD_MS ? now : sent;
     const weight = 1 / (event.sample_rate ?? sample_rate);
     if (weight > 1) isSampled = true;
+    if (event.degraded) degraded.set(`${event.project_id} ${event.env}`, event);
     const admitted = (event.denial_reason ?? null) === null && (event.tenant_id ?? null) !== null;
     const key = keys[i];
     series?.add(event as unknown as SeriesEvent, key, at, weight);
@@ -130,8 +137,13 @@ export function sumEvents(
   const sampled = isSampled && !batch.key_first_daily ? 1 : 0;
   const journal = series && journalOf(series);
   const ignored = { ...series?.ignored, ...lastUses.ignored };
-  const named = { networks: networks.rows, lastUses: lastUses.rows };
+  const named = { networks: networks.rows, lastUses: lastUses.rows, degraded: degradedOf(degraded) };
   return { accepted, journal, ignored, ...named, ...collect(byDay, months, sampled) };
+}
+
+/** Copies, so that the events are garbage before the next await. */
+function degradedOf(found: ReadonlyMap<string, DegradedRequests>): DegradedRequests[] {
+  return [...found.values()].map(({ project_id, env }) => ({ project_id, env }));
 }
 
 /** At once, because the sums take more memory than their text; but in turns, because a batch may have tens of thousands. */

@@ -20,6 +20,7 @@ import { lastUseUpsert } from "../../store/queries/last-uses.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKeys } from "../../store/queries/usage.ts";
 import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
+import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { sumEvents, checkOwnership, checkProjects, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
 import { saveNetworks } from "./key-networks.ts";
@@ -69,7 +70,12 @@ function begin(ctx: Machine, bytes: Buffer): Begun {
   }
 }
 
-type BatchSum = { body_hash: MaybePromise<string>; events_dropped: number; totals: IngestTotals };
+type BatchSum = {
+  node_id: string;
+  body_hash: MaybePromise<string>;
+  events_dropped: number;
+  totals: IngestTotals;
+};
 
 function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): { sum: BatchSum } | { rest: () => Promise<BatchSum> } {
   const { services, actor } = ctx;
@@ -88,7 +94,8 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): { sum: BatchSum 
       series: services.settings.series,
       lastUsedDetail: services.settings.last_used_detail,
     });
-    return { body_hash, events_dropped: batch.events_dropped, totals };
+    const { node_id, events_dropped } = batch;
+    return { node_id, body_hash, events_dropped, totals };
   };
   const { missing } = checked;
   if (missing.keys.size + missing.projects.size + missing.tenants.size === 0) return { sum: sum() };
@@ -254,6 +261,7 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
       for (const data of journal)
         await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data });
       if (touched.length > 0) await touchUsed(tx, workspace_id, touched);
+      await tx.upsertAdditive(degradedUpsert, degradedNodes(actor, { ...sum, at: now }));
       return { charged };
     },
     // The bound on networks depends on what the batch before has stored.

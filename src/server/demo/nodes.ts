@@ -2,13 +2,20 @@
 // ones are reported again as long as the instance runs.
 import type { Services } from "../../domain/core/context.ts";
 import { CAPABILITIES, maskOf } from "../../kernel/policy/capabilities.ts";
+import { SDK } from "./traffic.ts";
 
 const AGAIN_MS = 30_000;
 const BEHIND = 3;
 
 /** A verifier of this version with a secret key that may only verify. */
 const node = (node_id: string) =>
-  ({ node_id, env_scope: "live", caps: maskOf(CAPABILITIES), full_power: false }) as const;
+  ({
+    node_id,
+    env_scope: "live",
+    caps: maskOf(CAPABILITIES),
+    full_power: false,
+    sdk: `${SDK.name}/${SDK.version}`,
+  }) as const;
 
 /** To be called some minutes in the past. */
 export async function addSilentNode(services: Services, workspace_id: string, project_id: string): Promise<void> {

@@ -4,6 +4,7 @@ import { ingest } from "../../domain/usage/ingest.ts";
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { VERSION } from "../../platform/version.ts";
 import type { DemoKey } from "./customers.ts";
 
 const ROUTES = [
@@ -22,6 +23,8 @@ const DENIALS = [
   [503, "unavailable"],
 ] as const;
 const HOUR_MS = 3_600_000;
+/** The library that its verifiers run. */
+export const SDK = { name: "@keyrack/sdk", version: VERSION };
 /** Each reported event stands for ten. */
 const SAMPLE_RATE = 0.1;
 
@@ -32,8 +35,7 @@ export async function reportDay(ctx: Ctx<SecretKeyActor>, keys: readonly DemoKey
     const start = now - (24 - hour) * HOUR_MS;
     return Array.from({ length: eventsAt(start) }, (__, i) => eventOf(keys, start, hour * 100 + i));
   }).flat();
-  const sdk = { name: "@keyrack/sdk", version: "0.1.0" };
-  const batch = { object: "ingest_batch", protocol_version: 1, node_id, sdk, sample_rate: SAMPLE_RATE, events };
+  const batch = { object: "ingest_batch", protocol_version: 1, node_id, sdk: SDK, sample_rate: SAMPLE_RATE, events };
   await ingest(ctx, async () => Buffer.from(JSON.stringify(batch)));
 }
 

@@ -25,7 +25,7 @@ import {
 } from "kysely";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Tables } from "../schema/tables.ts";
-import type { Dialect, Query, Reader, Tx, Value } from "./tx.ts";
+import type { Dialect, Query, Reader, Runner, Tx, Value } from "./tx.ts";
 
 export type { Dialect, Query, Reader, Row, Tx, Value } from "./tx.ts";
 
@@ -66,7 +66,7 @@ export type Statement<P, R> = {
   all(on: Reader, params: P): Promise<R[]>;
   first(on: Reader, params: P): Promise<R | undefined>;
   firstMemoized(on: Reader, params: P): MaybePromise<R | undefined>;
-  run(on: Tx, params: P): Promise<number>;
+  run(on: Runner, params: P): Promise<number>;
   insertMany(on: Tx, rows: readonly P[]): Promise<void>;
   insertDeferred(on: Tx, params: P): Promise<void>;
   sql(dialect: Dialect): string;

@@ -42,7 +42,7 @@ export type Tally = { n: number };
 /** `forgetDeltas`: nodes take a new snapshot. `uses`: capabilities of the policy feed that the project needs from now on. */
 export type BumpOptions = { forgetDeltas?: boolean; uses?: number };
 
-/** The part of a transaction that a bulk insert needs. */
+/** The part of a transaction that deferred writes get. */
 export type Runner = Pick<Tx, "dialect" | "run">;
 
 export type AdditiveUpsert<R> = {

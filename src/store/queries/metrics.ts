@@ -8,6 +8,35 @@ export const countLiveNodes = statement<{ seenAfter: number }>()((db, p) =>
     .where("last_seen_at", ">", p.seenAfter),
 );
 
+/** All nodes, and those of them that reported a degraded decision after `degradedAfter`. */
+export const countNodes = statement<{ degradedAfter: number }>()((db, p) =>
+  db.selectNoFrom((eb) => [
+    eb
+      .selectFrom("policy_nodes")
+      .select((count) => count.fn.countAll<number>().as("n"))
+      .as("total"),
+    eb
+      .selectFrom("policy_nodes")
+      .select((count) => count.fn.countAll<number>().as("n"))
+      .where("degraded_at", ">", p.degradedAfter)
+      .as("degraded"),
+  ]),
+);
+
+/** Live nodes that lack a version made by `madeBefore`, or one that is no longer in the delta log. */
+export const countLateNodes = statement<{ seenAfter: number; madeBefore: number }>()((db, p) =>
+  db
+    .selectFrom("policy_nodes as n")
+    .innerJoin("projects as p", "p.id", "n.project_id")
+    .leftJoin("policy_versions as v", (join) =>
+      join.onRef("v.project_id", "=", "n.project_id").on((eb) => eb("v.version", "=", eb("n.version", "+", 1))),
+    )
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("n.last_seen_at", ">", p.seenAfter)
+    .whereRef("n.version", "<", "p.policy_version")
+    .where((eb) => eb.or([eb("v.changed_at", "is", null), eb("v.changed_at", "<", p.madeBefore)])),
+);
+
 /** Live nodes of projects that use capabilities, counted by what the project uses and what the nodes have. */
 export const liveNodesOfUsers = statement<{ seenAfter: number }>()((db, p) =>
   db

@@ -25,18 +25,36 @@ export function deleteNodes(on: Tx, keys: readonly NodeKey[]): Promise<number> {
   return on.run({ sql, values: keyList(keys) });
 }
 
-export const upsertNode = statement<PolicyNodeRow>()((db, p) =>
+/** `first_seen_at` is that of the first registration. */
+export const upsertNode = statement<Omit<PolicyNodeRow, "degraded_at">>()((db, p) =>
   db
     .insertInto("policy_nodes")
-    .values(columns(p, ["project_id", "node_id", "env_scope", "version", "last_seen_at", "caps", "full_power"]))
+    .values({
+      ...columns(p, ["project_id", "node_id", "env_scope", "version", "last_seen_at"]),
+      ...columns(p, ["caps", "full_power", "sdk", "first_seen_at"]),
+    })
     .onConflict((on) =>
       on.columns(["project_id", "node_id", "env_scope"]).doUpdateSet((eb) => ({
         version: eb.ref("excluded.version"),
         last_seen_at: eb.ref("excluded.last_seen_at"),
         caps: eb.ref("excluded.caps"),
         full_power: eb.ref("excluded.full_power"),
+        sdk: eb.ref("excluded.sdk"),
       })),
     ),
+);
+
+export type DegradedNode = NodeKey & { at: number; unlessAfter: number };
+
+/** Only of a registered node, and unless it was marked after `unlessAfter`. */
+export const markDegraded = statement<DegradedNode>()((db, p) =>
+  db
+    .updateTable("policy_nodes")
+    .set({ degraded_at: p.at })
+    .where("project_id", "=", p.project_id)
+    .where("node_id", "=", p.node_id)
+    .where("env_scope", "=", p.env_scope)
+    .where((eb) => eb.or([eb("degraded_at", "is", null), eb("degraded_at", "<=", p.unlessAfter)])),
 );
 
 export const liveNodes = statement<{ project_id: string; seenAfter: number }>()((db, p) =>

@@ -55,6 +55,12 @@ export type PolicyNodeRow = {
   caps: string;
   /** 1 when its secret key is unrestricted. */
   full_power: number;
+  /** Its library as `name/version`, if it names one. */
+  sdk: string | null;
+  /** Null where a process of an earlier release registered it. */
+  first_seen_at: number | null;
+  /** When a request that it decided degraded was last reported, to about a minute. */
+  degraded_at: number | null;
 };
 
 /** Nodes that poll but are not registered, by the environment whose keys they hold. */

@@ -78,7 +78,7 @@ for (const back of backends) {
       r.clock.advance(20_000);
       for (const node of ["a", "b", "c"]) await poll(w, node, version + 1);
       await poll(w, "late", version);
-      const counts = { total: 5, live: 4, current: 3, late: 1, silent: 1, unregistered: 0 };
+      const counts = { total: 5, live: 4, current: 3, late: 1, degraded: 0, silent: 1, unregistered: 0 };
       const fleet = (more = "") => w.call("sk_owner", `GET /v1/nodes?view=fleet${more}`);
       const whole = (await fleet()).body;
       expect(names(whole)).toEqual(["a", "b", "c", "late", "silent"]);

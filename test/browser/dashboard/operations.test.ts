@@ -4,6 +4,7 @@ import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { reportLeaks } from "../../../src/domain/keys/leaks.ts";
 
 describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
@@ -64,9 +65,17 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "fleet", colorScheme: "dark" });
     const { page } = g;
     await page.getByRole("heading", { name: "No verifier is connected" }).waitFor();
-    await suite.instance.call(t.key, `GET /v1/policy/delta?project_id=${t.project_id}&node=api-1&since=1`);
+    const poll = `GET /v1/policy/delta?project_id=${t.project_id}&node=api-1&since=1`;
+    await suite.instance.call(t.key, poll, undefined, { headers: { "keyrack-sdk": "@keyrack/sdk/1.2.3" } });
     await page.getByText("1 of 1 node is current.").waitFor();
-    await page.getByRole("table", { name: "Nodes" }).getByRole("rowheader", { name: "api-1" }).waitFor();
+    const nodes = page.getByRole("table", { name: "Nodes" });
+    await nodes.getByRole("rowheader", { name: "api-1" }).waitFor();
+    await nodes.getByRole("cell", { name: "@keyrack/sdk 1.2.3" }).waitFor();
+    const own = { ts: new Date(suite.instance.clock.now()).toISOString(), project_id: t.project_id, request_id: "r1" };
+    const batch = telemetryBatch([telemetryEvent({ ...own, degraded: true })], { node_id: "api-1" });
+    await suite.instance.call(t.key, "POST /v1/ingest/batch", batch);
+    await page.getByText("1 of 1 node is current. 1 is degraded.").waitFor();
+    await nodes.getByRole("cell", { name: "Current Degraded" }).waitFor();
     await expectAccessible(page);
     await page.getByRole("link", { name: "Instance" }).click();
     await g.at("Instance");

@@ -14,7 +14,13 @@ const MAX = 100;
 const AT_LEAST_ONE = expect.any(Number);
 const ONCE = { waitMs: 0, onDisconnect: NEVER_DISCONNECTS };
 
-const node = (node_id: string, env_scope: Env | "all") => ({ node_id, env_scope, caps: 0, full_power: true });
+const node = (node_id: string, env_scope: Env | "all") => ({
+  node_id,
+  env_scope,
+  caps: 0,
+  full_power: true,
+  sdk: null,
+});
 
 for (const back of backends) {
   describe(`nodes of a project on ${back}`, () => {

@@ -9,6 +9,7 @@ import { policySnapshot } from "../../../src/domain/policy/policy.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { backends } from "../../../harness/databases/backends.ts";
+import { NEW_CALLER } from "../../../harness/models/feed.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
 type Delta = { version: number; changes: object[] };
@@ -25,7 +26,7 @@ for (const back of backends) {
       const mint = (): Promise<{ id: string }> =>
         createKey(ctx, { project_id: project.id, tenant_id: tenant.id, env: "live" });
       const snapshot = async (max_keys?: number): Promise<{ ids: string[]; more: boolean }> => {
-        const { page } = await policySnapshot(ctx, { project_id: project.id, max_keys }, () => false);
+        const { page } = await policySnapshot(ctx, { project_id: project.id, max_keys }, NEW_CALLER);
         const text = Buffer.concat(await fixture.services.feed.pages.plain(page!)).toString();
         const { keys, next_cursor } = JSON.parse(text) as { keys: { key_id: string }[]; next_cursor: string | null };
         return { ids: keys.map(({ key_id }) => key_id), more: next_cursor !== null };

@@ -2,6 +2,7 @@
 // is not in the page of a node that cannot enforce the restriction.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
+import { NEW_CALLER } from "../../../harness/models/feed.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { disableKey } from "../../../src/domain/keys/disabling.ts";
 import { editKey } from "../../../src/domain/keys/edits.ts";
@@ -54,7 +55,7 @@ for (const back of backends) {
       expect(new Set([plain, ofSuspended, ofConfined]).size).toBe(3);
       // Each set of capabilities has pages of its own, whichever was built first.
       const counts = async (caps: string | undefined): Promise<number> => {
-        const { page } = await policySnapshot(ctx, { project_id, caps }, () => false);
+        const { page } = await policySnapshot(ctx, { project_id, caps }, NEW_CALLER);
         return (await idsOf(page as Page)).length;
       };
       for (const order of [

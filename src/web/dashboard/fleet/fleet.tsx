@@ -24,6 +24,7 @@ const FILTERS = ["project", "state"];
 const STATES = [
   ["live", "Live"],
   ["late", "Late"],
+  ["degraded", "Degraded"],
   ["silent", "Silent"],
 ] as const;
 const SCOPES: Record<Node["env_scope"], string> = { live: "Live", test: "Test", all: "Live and test" };
@@ -45,6 +46,11 @@ function query() {
 function Lacks({ node: { missing_caps } }: { node: Node }) {
   if (missing_caps.length === 0) return null;
   return <Badge tone="warn">Lacks {missing_caps.join(", ")}</Badge>;
+}
+
+/** Beside its state: a node may be late and silent as well. */
+function Degraded({ node: { degraded } }: { node: Node }) {
+  return degraded ? <Badge tone="warn">Degraded</Badge> : null;
 }
 
 function NodeState({ node: { live, late, lag } }: { node: Node }) {
@@ -74,13 +80,15 @@ function columns(projects: readonly Project[]): Column<Node>[] {
       head: "State",
       cell: (node) => (
         <>
-          <NodeState node={node} /> <Lacks node={node} />
+          <NodeState node={node} /> <Degraded node={node} /> <Lacks node={node} />
         </>
       ),
     },
-    { head: "Environment", cell: ({ env_scope }) => SCOPES[env_scope] },
+    { head: "Environment", wide: true, cell: ({ env_scope }) => SCOPES[env_scope] },
     { head: "Version", number: true, cell: ({ version }) => formatNumber(version) },
     { head: "Lag", cell: lagWords },
+    { head: "SDK", cell: ({ sdk }) => (sdk ? <UserText>{`${sdk.name} ${sdk.version}`}</UserText> : "Unknown") },
+    { head: "Capabilities", wide: true, cell: ({ caps }) => (caps.length === 0 ? "None" : caps.join(", ")) },
     { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
   ];
 }
