@@ -16,6 +16,7 @@ const TENANT = ["id", "external_id", "name", "created_at"];
 const PLAN = ["id", "slug", "name", "tenants", "max_keys", "key_ttl_days", "created_at"];
 const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expires_at", "revoked_at"];
 const SECRET_KEY = ["id", "display_prefix", "env", "name", "power", "last_used_at", "expires_at", "revoked_at"];
+const NODE = "node_id project_id env_scope version lag live late degraded missing_caps sdk last_seen_at".split(" ");
 const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
 
 export const commandMap: Record<string, CommandRow> = {
@@ -76,10 +77,7 @@ export const commandMap: Record<string, CommandRow> = {
   "GET /v1/nodes": {
     command: "node list",
     quiet: "node_id",
-    columns: [
-      ...["node_id", "project_id", "env_scope", "version", "lag"],
-      ...["live", "late", "degraded", "missing_caps", "sdk", "last_seen_at"],
-    ],
+    columns: NODE,
   },
   "GET /v1/propagation": { command: "node acks", quiet: "complete" },
   "POST /v1/embed_tokens": { command: "embed-token create", quiet: "token", secret: "token" },

@@ -78,7 +78,7 @@ describe("events", () => {
     const admitted = await guard.admit({}, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
     admitted.done(200, null);
     await r.keyrack.close();
-    const named = new Set(r.plane.seen.map(({ path, headers }) => `${path} ${headers["keyrack-sdk"]}`));
+    const named = new Set(r.plane.seen.map(({ path, headers }) => `${path} ${String(headers["keyrack-sdk"])}`));
     const paths = ["ingest/batch", "policy/delta", "policy/snapshot", "ratelimit/check"];
     expect([...named].toSorted()).toEqual(paths.map((path) => `/v1/${path} ${SDK_NAME}/${SDK_VERSION}`));
   });

@@ -47,6 +47,7 @@ import {
   RevokedApiKey,
   RotatedApiKey,
   SecretKey,
+  verdict,
 } from "./schemas.ts";
 
 const NewKey = withFastPath(
@@ -151,16 +152,16 @@ export const keysLookup = endpoint("POST /v1/keys/lookup", {
     record: z.union([ApiKey, SecretKey]).nullable(),
     project: z.strictObject({ id: Uuid, name: z.string(), slug: z.string() }).nullable(),
     tenant: z.strictObject({ id: Uuid, external_id: z.string(), name: z.string().nullable() }).nullable(),
+    ...verdict,
     admitted: z.boolean().nullable(),
-    code: z.string().nullable(),
-    reasons: z.array(z.strictObject({ code: z.string(), message: z.string(), since: Timestamp.nullable() })),
-    nodes: z
-      .strictObject({ live: z.int(), current: z.int(), withheld: z.int().describe("nodes that do not get the key") })
-      .nullable(),
   }),
   failures: ["rate_limited"],
   handle: (ctx, { body }) => lookUpKey(ctx, body),
 });
+
+/** Each name at most once. */
+const INCLUDE =
+  /^(?!.*\b(\w+),.*\b\1\b)(?:effective|last_used|successor|verdict)(?:,(?:effective|last_used|successor|verdict))*$/;
 
 export const keysShow = endpoint("GET /v1/keys/{id}", {
   summary: "Show an API key.",
@@ -170,13 +171,18 @@ export const keysShow = endpoint("GET /v1/keys/{id}", {
   query: z.strictObject({
     include: z
       .string()
-      .regex(/^(?:effective|last_used)(?:,(?:effective|last_used))?$/)
+      .regex(INCLUDE)
       .optional()
       .describe(
-        "effective: also what nodes enforce, resolved from key, tenant, plan and project; last_used: also where it was last used from; comma separated",
+        "effective: also what nodes enforce, resolved from key, tenant, plan and project; last_used: also where it was last used from; successor: also the key that replaced it; verdict: also whether a verifier admits it, and every reason why not; comma separated",
       ),
   }),
-  output: ApiKey.extend({ effective: EffectiveRules.optional(), last_used: LastUse.nullable().optional() }),
+  output: ApiKey.extend({
+    effective: EffectiveRules.optional(),
+    last_used: LastUse.nullable().optional(),
+    successor_id: Uuid.nullable().optional().describe("the key that the newest rotation made of it"),
+    verdict: z.strictObject(verdict).optional(),
+  }),
   failures: ["key_not_found"],
   handle: (ctx, { params, query }) =>
     query.include === undefined ? showKey(ctx, params.id) : showKeyWith(ctx, params.id, query.include.split(",")),

@@ -6,7 +6,7 @@ import { endpoint } from "../../http/endpoint.ts";
 import { onDisconnect } from "../../http/request.ts";
 import { failField } from "../../kernel/errors.ts";
 import { Cursor, Env, Limit, PAGE, Uuid } from "../schemas.ts";
-import { FleetCounts, Node, VersionPropagation } from "./schemas.ts";
+import { FleetCounts, Node, VersionPropagation } from "./node-schemas.ts";
 
 const WAIT_MS_MAX = 30_000;
 

@@ -1,16 +1,29 @@
 // The parts of a key that a reader asks for by `include`.
+import { newestSuccessor } from "../../store/queries/keys.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { showEffectiveKey } from "../plans/effective.ts";
 import { searchKeys, type KeySearch } from "../search/keys.ts";
 import { withLastUse } from "../usage/last-use.ts";
 import { showKey } from "./keys.ts";
+import { showVerdict } from "./lookup.ts";
 
 export async function showKeyWith(ctx: Ctx<Vendor>, id: string, include: readonly string[]) {
-  const key = include.includes("effective") ? await showEffectiveKey(ctx, id) : await showKey(ctx, id);
-  if (!include.includes("last_used")) return key;
-  const [used] = await withLastUse(ctx, [key]);
-  return used ?? key;
+  const has = (part: string): boolean => include.includes(part);
+  const key = has("effective") ? await showEffectiveKey(ctx, id) : await showKey(ctx, id);
+  const [used] = has("last_used") ? await withLastUse(ctx, [key]) : [];
+  return {
+    ...key,
+    ...used,
+    ...(has("successor") && { successor_id: await successorOf(ctx, id) }),
+    ...(has("verdict") && { verdict: await showVerdict(ctx, id) }),
+  };
+}
+
+/** In the project and environment of the key, so it is as readable as the key. */
+async function successorOf({ services, actor }: Ctx<Vendor>, id: string): Promise<string | null> {
+  const { workspace_id } = actor;
+  return (await newestSuccessor.first(services.store.read, { workspace_id, id }))?.id ?? null;
 }
 
 export async function searchKeysWith(ctx: Ctx<Vendor>, search: KeySearch) {

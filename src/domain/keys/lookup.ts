@@ -1,11 +1,11 @@
-// Looks a pasted key up: its record, whether a verifier would admit it, and every reason why not. The text is not logged, not
+// Looks a key up, pasted or by its id: its record, whether a verifier would admit it, and every reason why not. A pasted text is not logged, not
 // stored and not repeated; a key of another workspace gets the response of one that was never issued.
 import { displayPrefix, guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
 import { missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
-import { keyByHash } from "../../store/queries/keys.ts";
+import { keyByHash, keyById } from "../../store/queries/keys.ts";
 import { anyProjectById } from "../../store/queries/projects.ts";
 import { secretKeyByHash, secretKeyById } from "../../store/queries/secret-keys.ts";
 import { anyTenantById } from "../../store/queries/tenants.ts";
@@ -13,7 +13,7 @@ import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import { confinedTo, ownerOf, restrictionOf, type Vendor } from "../core/actor.ts";
 import { addressRuleOf, refusesAddress } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
-import { reachesProject } from "../core/env-access.ts";
+import { reachesProject, requireReadable } from "../core/env-access.ts";
 import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/views.ts";
 import type { LookupOutcome } from "../health/counts.ts";
 import { planOfKey } from "../plans/plans.ts";
@@ -128,7 +128,17 @@ async function readSecretKey({ services, actor }: Ctx<Vendor>, text: string): Pr
   return row ? viewSecretKey(row) : null;
 }
 
-async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id, ip }: Lookup) {
+/** The same verdict for a key by its id, which needs no pasted key. */
+export async function showVerdict(ctx: Ctx<Vendor>, id: string) {
+  const { services, actor } = ctx;
+  const found = await keyById.first(services.store.read, { workspace_id: actor.workspace_id, id });
+  const { admitted, code, reasons, nodes } = await judge(ctx, requireReadable(actor, found, "key_not_found"), {});
+  return { admitted, code, reasons, nodes };
+}
+
+type Request = Omit<Lookup, "key">;
+
+async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id, ip }: Request) {
   const { services, actor } = ctx;
   const { read } = services.store;
   const { workspace_id } = actor;

@@ -125,6 +125,18 @@ export const activeSuccessor = statement<{ workspace_id: string; id: string; now
     .limit(1),
 );
 
+/** The newest, ended ones too: a key may be rotated again while it overlaps with its successor. */
+export const newestSuccessor = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("api_keys")
+    .select("id")
+    .where("rotated_from", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .orderBy("created_at", "desc")
+    .orderBy("id", "desc")
+    .limit(1),
+);
+
 type KeyEdit = Pick<
   ApiKeyRow,
   | "workspace_id"

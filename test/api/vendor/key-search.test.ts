@@ -215,6 +215,44 @@ for (const back of backends) {
       expectRefusal(await r.call(member.session, "POST /v1/keys/lookup", { key: "x" }), 403, "forbidden");
     });
 
+    it("says of a key by its id why it is refused and what replaced it, to members too", async () => {
+      const t = await team(r);
+      const member = await memberOf(r, t, "member");
+      const make = async (route: string, body: object): Promise<string> => (await r.call(t.key, route, body)).body.id;
+      const project_id = await make("POST /v1/projects", { name: "Orders", slug: "orders" });
+      const tenant_id = await make("POST /v1/tenants", { external_id: "globex" });
+      const made = { project_id, tenant_id, env: "live", expires_at: at(DAY) };
+      const { id } = (await r.call(t.owner.session, "POST /v1/keys", made)).body;
+      const show = async (include: string) =>
+        (await r.call(member.session, `GET /v1/keys/${id}?include=${include}`)).body;
+      const fresh = await show("successor,verdict,effective,last_used");
+      const nodes = { live: 0, current: 0, withheld: 0 };
+      expect(fresh).toMatchObject({ id, successor_id: null, effective: {}, last_used: null });
+      expect(fresh.verdict).toEqual({ admitted: true, code: null, reasons: [], nodes });
+      const rotate = () => r.call(t.owner.session, `POST /v1/keys/${id}/rotate`, { overlap_hours: 1 });
+      const [, second] = [await rotate(), (r.clock.advance(1), await rotate())];
+      expect(await show("successor")).toMatchObject({ successor_id: second.body.id });
+      const end = second.body.previous_key.expires_at as string;
+      r.clock.advance(2 * HOUR);
+      const since = new Date(r.clock.now()).toISOString();
+      await r.call(t.owner.session, `POST /v1/keys/${id}/revoke`, {});
+      expect((await show("verdict")).verdict).toMatchObject({
+        admitted: false,
+        code: "invalid_key",
+        reasons: [
+          { code: "revoked", since },
+          { code: "expired", since: end },
+        ],
+      });
+      const plain = (await r.call(member.session, `GET /v1/keys/${id}`)).body;
+      expect(["successor_id", "verdict"].filter((name) => name in plain)).toEqual([]);
+      for (const include of ["verdict,verdict", "verdict,successor,verdict", "successor,", "moon"])
+        expectRefusal(await r.call(t.owner.session, `GET /v1/keys/${id}?include=${include}`), 400, "invalid_request");
+      const foreign = await r.workspace();
+      const asked = `GET /v1/keys/${id}?include=verdict,successor`;
+      for (const as of ["sk_owner", "sk_test"] as const) expectRefusal(await foreign.call(as, asked), 404, "not_found");
+    });
+
     it("never lets test credentials use up the lookups of live ones", async () => {
       const w = await r.workspace();
       const taken = vi.spyOn(r.app.services.throttles, "take");

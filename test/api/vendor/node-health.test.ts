@@ -32,14 +32,20 @@ for (const back of backends) {
     const fleet = async (w: Workspace, more = "", as: As = "sk_owner") =>
       (await w.call(as, `GET /v1/nodes?view=fleet${more}`)).body as { data: Json[]; counts: Json };
     const only = async (w: Workspace): Promise<Json> => (await fleet(w)).data[0] ?? {};
-    const report = async (w: Workspace, event: Json, { node = "n", as = "sk_owner" as As } = {}) => {
+    const report = async (
+      w: Workspace,
+      event: Json,
+      { node = "n", as = "sk_owner" }: { node?: string; as?: As } = {},
+    ) => {
       const own = { ts: new Date(r.clock.now()).toISOString(), project_id: w.project_id, request_id: `r${++serial}` };
       const batch = telemetryBatch([telemetryEvent({ ...own, ...event })], { node_id: node });
       const { status } = await w.call(as, "POST /v1/ingest/batch", batch);
       return { status, again: () => w.call(as, "POST /v1/ingest/batch", batch) };
     };
     const degradedOf = async (w: Workspace, as: As = "sk_owner"): Promise<Json> =>
-      Object.fromEntries((await fleet(w, "", as)).data.map((n) => [`${n.node_id} ${n.env_scope}`, n.degraded]));
+      Object.fromEntries(
+        (await fleet(w, "", as)).data.map((n) => [`${String(n.node_id)} ${String(n.env_scope)}`, n.degraded]),
+      );
 
     it("shows the library that a node's calls name, and null for none or a malformed one", async () => {
       const w = await r.workspace();

@@ -113,12 +113,15 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await button(page, "Done").click();
     await dialog(page, "Key rotated").waitFor();
     await button(page, "Open the new key").click();
-    await page.getByRole("link", { name: "the key before it" }).waitFor();
+    await page.getByRole("link", { name: "the key before it" }).click();
+    await page.getByRole("link", { name: "its successor" }).click();
+    await page.getByText("Verifiers admit this key.").waitFor();
     await button(page, "Disable").click();
     await button(page, "Disable key").click();
     await dialog(page, "Key disabled").waitFor();
     await button(page, "Done").click();
     await page.getByText(/Disabled since/).waitFor();
+    await page.getByRole("list", { name: "Reasons" }).getByText("It is disabled.").waitFor();
     await button(page, "Enable").click();
     await button(page, "Enable key").click();
     await dialog(page, "Key enabled").waitFor();

@@ -16,6 +16,7 @@ import { DisableKey } from "./disable.tsx";
 import { EditKey } from "./edit.tsx";
 import { PlanLink } from "../tenants/plan-field.tsx";
 import { ruleText } from "./limits.ts";
+import { Reasons } from "./lookup.tsx";
 import { tenantLabel, useProjects, useTenants } from "./records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
@@ -111,6 +112,24 @@ function Meta({ of }: { of: ApiKey }) {
   );
 }
 
+/** A key that rotation made of this one, or this one of. */
+function neighbour(head: string, words: string, id: string | null) {
+  if (id === null) return [];
+  const link = <a href={hrefTo("keys", { id })}>{words}</a>;
+  return [[head, link] as const];
+}
+
+/** Of a revoked key too: it may be refused for more than that. */
+function Refusal({ of: { verdict } }: { of: ApiKey }) {
+  if (!verdict) return null;
+  return (
+    <Panel title="Why is this key refused?">
+      {verdict.admitted && verdict.reasons.length > 0 && <p>It is not refused now.</p>}
+      <Reasons of={verdict.reasons} />
+    </Panel>
+  );
+}
+
 function Record({ of }: { of: ApiKey }) {
   const project = useProjects().find(({ id }) => id === of.project_id);
   const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
@@ -143,21 +162,14 @@ function Record({ of }: { of: ApiKey }) {
                 ["Last used", <Time key="used" at={of.last_used_at} focusable />],
                 ...(of.last_used ? [["Last used from", <LastUse key="last" of={of.last_used} />] as const] : []),
                 ["Expires", <Time key="expires" at={of.expires_at} focusable />],
-                ...(of.rotated_from === null
-                  ? []
-                  : [
-                      [
-                        "Replaces",
-                        <a key="from" href={hrefTo("keys", { id: of.rotated_from })}>
-                          the key before it
-                        </a>,
-                      ] as const,
-                    ]),
+                ...neighbour("Replaces", "the key before it", of.rotated_from),
+                ...neighbour("Replaced by", "its successor", of.successor_id ?? null),
               ]}
             />
             <Limits of={of} />
             <Meta of={of} />
           </Panel>
+          <Refusal of={of} />
           <QuotaPanel balances={quotas.answer.value.data?.data} />
         </div>
       </div>
@@ -168,7 +180,7 @@ function Record({ of }: { of: ApiKey }) {
 export function KeyPage({ id }: { id: string }) {
   const read = useRead(
     "GET /v1/keys/{id}",
-    { params: { id }, query: { include: "effective,last_used" } },
+    { params: { id }, query: { include: "effective,last_used,successor,verdict" } },
     { everyMs: EVERY_MS },
   );
   const key = read.answer.value.data;

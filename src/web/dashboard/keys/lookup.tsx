@@ -15,6 +15,20 @@ type Found = RouteOutput<"POST /v1/keys/lookup">;
 
 const lookUp = (key: string): Promise<Found> => call("POST /v1/keys/lookup", { body: { key } });
 
+/** Every reason why verifiers refuse a key, and what to know of one that they admit. */
+export function Reasons({ of }: { of: Found["reasons"] }) {
+  if (of.length === 0) return <p>Verifiers admit this key.</p>;
+  return (
+    <ul aria-label="Reasons">
+      {of.map(({ code, message, since }) => (
+        <li key={code}>
+          {message} {since !== null && <Time at={since} />}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 function Verdict({ of }: { of: Found }) {
   const { admitted, record, reasons, display_prefix } = of;
   return (
@@ -24,14 +38,7 @@ function Verdict({ of }: { of: Found }) {
         {admitted === true && <Badge tone="good">Admitted</Badge>}
         {admitted === false && <Badge tone="bad">Refused</Badge>}
       </p>
-      {reasons.length === 0 && <p>Verifiers admit this key.</p>}
-      <ul aria-label="Reasons">
-        {reasons.map(({ code, message, since }) => (
-          <li key={code}>
-            {message} {since !== null && <Time at={since} />}
-          </li>
-        ))}
-      </ul>
+      <Reasons of={reasons} />
       {record?.object === "api_key" && <a href={hrefTo("keys", { id: record.id, env: record.env })}>Open this key</a>}
     </>
   );
