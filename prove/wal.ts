@@ -1,5 +1,5 @@
-// Writes without pause beside a reader on another connection that holds its snapshot for up to a second: the -wal must not
-// grow without bound, and a write must not wait long for a checkpoint.
+// Writes without pause beside a reader on another connection that holds its snapshot for up to a second, or several short ones
+// that overlap: the -wal must not grow without bound, and a write must not wait long for a checkpoint.
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,8 +14,13 @@ const WRITERS = 8;
 const BODY_BYTES = 2_000;
 const ROUND_MS = 5_000;
 const SAMPLE_MS = 20;
-const READ_MS = { min: 50, max: 1_000 };
-const GAP_MS = { min: 50, max: 150 };
+type Range = { min: number; max: number };
+type Reading = { readers: number; readMs: Range; gapMs: Range };
+/** One reader that leaves gaps, or several that leave none, as the threads of the server do. */
+const READINGS: readonly Reading[] = [
+  { readers: 1, readMs: { min: 50, max: 1_000 }, gapMs: { min: 50, max: 150 } },
+  { readers: 3, readMs: { min: 1, max: 20 }, gapMs: { min: 0, max: 1 } },
+];
 const WAL_MAX_BYTES = 32 * 1024 * 1024;
 const WAIT_MS = 50;
 
@@ -35,14 +40,14 @@ async function write(ctx: Ctx, end: AbortSignal, tally: Tally): Promise<void> {
   }
 }
 
-async function read(file: string, random: Random, end: AbortSignal): Promise<void> {
+async function read(file: string, { readMs, gapMs }: Reading, random: Random, end: AbortSignal): Promise<void> {
   const db = new Database(file, { readonly: true });
   while (!end.aborted) {
     db.exec("begin");
     db.prepare("select count(*) from workspaces").get();
-    await sleep(random.int(READ_MS.min, READ_MS.max));
+    await sleep(random.int(readMs.min, readMs.max));
     db.exec("commit");
-    await sleep(random.int(GAP_MS.min, GAP_MS.max));
+    await sleep(random.int(gapMs.min, gapMs.max));
   }
   db.close();
 }
@@ -81,7 +86,9 @@ export const wal: Campaign = {
       for (const seed of rounds(run, tally)) {
         const end = AbortSignal.timeout(ROUND_MS);
         const writers = Array.from({ length: WRITERS }, () => write(ctx, end, tally));
-        const ended = Promise.all([read(file, seeded(seed), end), ...writers]);
+        const reading = READINGS[seed % READINGS.length] as Reading;
+        const readers = Array.from({ length: reading.readers }, (_, i) => read(file, reading, seeded(seed + i), end));
+        const ended = Promise.all([...readers, ...writers]);
         let most = 0;
         while (!end.aborted) {
           most = Math.max(most, statSync(`${file}-wal`).size);

@@ -19,6 +19,10 @@ const CHECKPOINT_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_COMMITS = 200;
 /** A checkpoint that readers kept from restarting the -wal is repeated: they leave only short gaps. */
 const RETRY_MS = 25;
+/** Readers that overlap leave no gap: a checkpoint of a -wal of this size waits for them, within what a write may wait. */
+const WAIT_BYTES = 16 * 1024 * 1024;
+const WAIT_MS = 25;
+const WAIT_AGAIN_MS = 500;
 /** A -wal is made smaller only when there was no commit for this long: under load that would delay writes. */
 const TRUNCATE_IDLE_MS = 5_000;
 const COPY_PAGES = 100;
@@ -132,6 +136,8 @@ export class SqliteDriver implements Driver {
   #walAtCheckpoint = 0;
   /** When the last checkpoint could not restart the -wal, of performance.now(). */
   #busyAt: number | undefined;
+  /** When a checkpoint last waited for readers, of performance.now(). */
+  #waitedAt = 0;
 
   constructor(file: string, fatal: (error: unknown) => void = () => {}) {
     this.#file = file;
@@ -189,9 +195,11 @@ export class SqliteDriver implements Driver {
     const truncate = idle && bytes > CHECKPOINT_BYTES && now - this.#committedAt >= TRUNCATE_IDLE_MS;
     const retry = this.#busyAt !== undefined && now - this.#busyAt >= RETRY_MS;
     if (!truncate && !retry && grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
+    const waits = bytes >= WAIT_BYTES && now - this.#waitedAt >= WAIT_AGAIN_MS;
+    if (waits) this.#waitedAt = now;
     try {
       const { busy } = await this.reader.withoutSnapshot(() =>
-        truncate ? this.#walSync.truncate() : this.#walSync.checkpoint(),
+        truncate ? this.#walSync.truncate() : this.#walSync.checkpoint(waits ? WAIT_MS : 0),
       );
       this.#busyAt = busy === 0 ? undefined : performance.now();
     } catch (error) {

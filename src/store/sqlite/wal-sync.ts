@@ -5,7 +5,7 @@ import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 
 type Op = "open" | "sync" | "checkpoint" | "truncate" | "close";
-export type WalRequest = { id: number; op: Op; file?: string | undefined };
+export type WalRequest = { id: number; op: Op; file?: string; waitMs?: number };
 type Reply = { id: number; value?: unknown; error?: string; code?: string };
 type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => void };
 
@@ -57,15 +57,16 @@ export class WalSync {
     this.#worker = takeThread();
     this.#worker.on("message", this.#onMessage).on("error", this.#onError).on("exit", this.#onExit);
     // A database that cannot be opened fails every request, now and later.
-    this.#send("open", file).catch((error: Error) => this.#fail(error));
+    this.#send("open", { file }).catch((error: Error) => this.#fail(error));
   }
 
   sync(): Promise<void> {
     return this.#send("sync") as Promise<void>;
   }
 
-  checkpoint(): Promise<CheckpointResult> {
-    return this.#send("checkpoint") as Promise<CheckpointResult>;
+  /** Waits for readers up to `waitMs`; without commits meanwhile, later readers do not need the -wal. */
+  checkpoint(waitMs = 0): Promise<CheckpointResult> {
+    return this.#send("checkpoint", { waitMs }) as Promise<CheckpointResult>;
   }
 
   truncate(): Promise<CheckpointResult> {
@@ -78,12 +79,12 @@ export class WalSync {
     await keepThread(this.#worker);
   }
 
-  #send(op: Op, file?: string): Promise<unknown> {
+  #send(op: Op, more: Pick<WalRequest, "file" | "waitMs"> = {}): Promise<unknown> {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      this.#worker.postMessage({ id, op, file } satisfies WalRequest, []);
+      this.#worker.postMessage({ id, op, ...more } satisfies WalRequest, []);
     });
   }
 

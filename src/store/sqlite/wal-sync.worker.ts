@@ -25,17 +25,18 @@ function assertSameWal({ file, wal }: Opened): void {
   if (fstatSync(wal).ino !== statSync(`${file}-wal`).ino) throw new Error("the -wal file was replaced");
 }
 
-function checkpoint(at: Opened, mode: "RESTART" | "TRUNCATE"): CheckpointResult {
+function checkpoint(at: Opened, mode: "RESTART" | "TRUNCATE", waitMs = 0): CheckpointResult {
+  at.db.pragma(`busy_timeout=${waitMs}`);
   const [row] = at.db.pragma(`wal_checkpoint(${mode})`) as [CheckpointResult];
   assertSameWal(at);
   return row;
 }
 
-function perform({ op, file }: WalRequest): unknown {
+function perform({ op, file, waitMs }: WalRequest): unknown {
   if (op === "open") return open(file as string);
   if (!opened) throw new Error("no database is open");
   if (op === "sync") return fdatasyncSync(opened.wal);
-  if (op === "checkpoint") return checkpoint(opened, "RESTART");
+  if (op === "checkpoint") return checkpoint(opened, "RESTART", waitMs);
   if (op === "truncate") return checkpoint(opened, "TRUNCATE");
   closeSync(opened.wal);
   opened.db.close();

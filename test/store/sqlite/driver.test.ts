@@ -250,6 +250,24 @@ describe("durability on SQLite", () => {
     db.close();
   });
 
+  it("waits a moment for readers while the -wal is large, and not again at once", async () => {
+    const { driver, group } = await openGroup(file);
+    const checkpoint = vi
+      .spyOn(WalSync.prototype, "checkpoint")
+      .mockResolvedValue({ busy: 1, log: 1, checkpointed: 1 });
+    const size = vi.spyOn(driver, "walBytes").mockReturnValue(15 * 1024 * 1024);
+    const now = performance.now() + 60_000; // later than any checkpoint before it
+    await driver.checkpointIfDue(false, now);
+    size.mockReturnValue(20 * 1024 * 1024);
+    for (const ms of [1_000, 1_100, 1_600]) await driver.checkpointIfDue(false, now + ms);
+    const waits = checkpoint.mock.calls.map(([waitMs = 0]) => waitMs > 0 && waitMs < 50);
+    checkpoint.mockRestore();
+    size.mockRestore();
+    expect(waits).toEqual([false, true, false, true]);
+    await group.close();
+    await driver.close();
+  });
+
   it("keeps the -wal from growing with the number of commits", async () => {
     const { driver, group, insert } = await openGroup(file);
     const sizes: number[] = [];

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, expect, it } from "vitest";
+import { DEADLINE_MS, until } from "../../../harness/waiting.ts";
 import { WalSync } from "../../../src/store/sqlite/wal-sync.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
@@ -40,6 +41,32 @@ it("watches the -wal of the present database: one that was replaced fails the ch
   renameSync(`${wal}.copy`, wal);
   await expect(replaced.sync.checkpoint()).rejects.toThrow("the -wal file was replaced");
   await replaced.sync.close();
+});
+
+it("waits for a reader during a checkpoint, for as long as it is allowed to", async () => {
+  using one = database("read.db");
+  const reader = new Database(one.file, { readonly: true });
+  reader.exec("begin");
+  reader.prepare("select a from t").get();
+  expect(await one.sync.checkpoint()).toMatchObject({ busy: 1 });
+  const other = new Database(one.file, { timeout: 0 });
+  /** The checkpoint holds SQLite's lock for writers while it waits. */
+  const isWaiting = (): boolean => {
+    try {
+      other.exec("begin immediate; rollback");
+      return false;
+    } catch {
+      return true;
+    }
+  };
+  let isDone = false;
+  const waiting = one.sync.checkpoint(DEADLINE_MS).finally(() => (isDone = true));
+  await until(() => isDone || isWaiting());
+  reader.exec("commit");
+  expect(await waiting).toMatchObject({ busy: 0 });
+  reader.close();
+  other.close();
+  await one.sync.close();
 });
 
 it("rejects every request about a database that cannot be opened, and serves the next", async () => {
