@@ -1,7 +1,7 @@
 // The push of usage to a metering system, with a receiver that fails, stalls, refuses and comes back.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { pushUsage } from "../../../src/domain/metering/push.ts";
 import { replayMeter, retryMeter, showMeter } from "../../../src/domain/metering/status.ts";
 import { collectMetrics } from "../../../src/domain/health/metrics.ts";
@@ -154,11 +154,18 @@ for (const back of backends) {
       receiver.answer = take;
       r.clock.advance(1);
       await push();
+      const waiting = new AbortController();
+      const timeout = vi.spyOn(AbortSignal, "timeout").mockReturnValue(waiting.signal);
+      receiver.answer = () => () => waiting.abort(new DOMException("stalled", "TimeoutError"));
+      r.clock.advance(HOUR);
+      await push();
+      timeout.mockRestore();
+      expect((await showMeter(r.app.services)).last_error).toBe("no answer within 10 s");
       receiver.answer = () => ({ status: 204 });
       r.clock.advance(HOUR);
       await push();
       const bodies = receiver.requests.map(({ events }) => JSON.stringify(events));
-      expect(bodies.slice(0, 4).every((body) => body === bodies[0])).toBe(true);
+      expect(bodies.slice(0, 5).every((body) => body === bodies[0])).toBe(true);
       expect(receiver.total().value - before).toBe(await exported());
       expect(await exported()).toBe(7);
       expect(await showMeter(r.app.services)).toMatchObject({ unsettled: 0, last_error: null, next_attempt_at: null });
