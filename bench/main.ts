@@ -31,6 +31,8 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   curves: async () => (await import("./curves.ts")).curves(write),
   lanes: async () => (await import("./lanes.ts")).lanes(),
   limiter: async () => (await import("./limiter.ts")).limiter(),
+  insight: async () => (await import("./insight.ts")).insight(),
+  million: async () => (await import("./million.ts")).million(),
   dashboard: async () => (await import("./dashboard.ts")).dashboard(),
   install: async () => (await import("./install.ts")).install(),
 };
@@ -53,6 +55,8 @@ const ALONE = [
   "scale-out",
   "paper",
   "dashboard",
+  "insight",
+  "million",
 ];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -90,7 +94,7 @@ async function run(name: string): Promise<number> {
   const text = `${name === "paper" ? "" : `${conditions()}\n\n`}${typeof result === "string" ? result : markdown(result)}`;
   console.log(`## ${name}\n\n${text}\n`);
   if (write) publish(name, text);
-  return 0;
+  return Number(process.exitCode ?? 0);
 }
 
 /** Each in a process of its own: after another benchmark's code and heap, verify() took 1.5 times as long. */

@@ -49,6 +49,16 @@ export const ROWS = {
     "ratelimit/check while 2,000 polls wait and 50 mints a second wake them; compared with no mints",
   "fleet/revocation": "a revocation at 5,000 waiting nodes, p99; compared with 1,000",
 
+  "insight/search": "GET /v1/keys by q, state or sort, SQLite, the slowest at 1e6 keys; compared with 1e3 keys",
+  "insight/search-postgres": "the same on PostgreSQL",
+  "insight/audit": "GET /v1/audit_logs by a filter, SQLite, the slowest at 1e6 rows; compared with a plain page",
+  "insight/audit-postgres": "the same on PostgreSQL",
+  "insight/top-tenants": "usage series of the top 10 tenants by hour over 30 days, 1e7 events; limit: 50 ms",
+  "insight/outcomes": "usage series by outcome and hour over the same 30 days; limit: 50 ms",
+  "insight/check-quota": "ratelimit/check with one rule and one quota; compared with the rule alone",
+  "insight/lease-quota": "ratelimit/lease of 100 units with one rule and one quota; compared with the rule alone",
+  "insight/plan-patch": "a changed limit of a plan with 1e5 tenants; compared with one with 10",
+
   "dashboard/log-in": "the log-in page until its heading, at a quarter of the speed; compared with a blank page",
   "dashboard/keys": "the list of keys until its first row, 100,000 keys and 10,000 tenants; compared with 50 keys",
   "dashboard/heap": "growth of the page's heap, 100,000 keys paged 20 times forward and back; limit: 30 MB",

@@ -1,0 +1,103 @@
+// Searches, lookups, the overview and audit filters of a large workspace: how long each takes, and how long it holds the event
+// loop. That is measured in CPU time of a turn, so that it is right on a busy machine too.
+import { Worker } from "node:worker_threads";
+import type { LargeWorkspace } from "./large.ts";
+import { median } from "./report.ts";
+
+const WARM_UP = 3;
+const ROUNDS = 30;
+
+type Sent = { ms: number; status: number; text: string };
+type Request = { name: string; path: string; body?: object; asTest?: true };
+export type Times = { name: string; ms: number; turnMs: number; longestMs: number };
+
+/** The client has a thread of its own. */
+const CLIENT = `
+const { parentPort } = require("node:worker_threads");
+parentPort.on("message", async ({ url, init }) => {
+  const start = performance.now();
+  const response = await fetch(url, init);
+  const text = await response.text();
+  parentPort.postMessage({ ms: performance.now() - start, status: response.status, text });
+});`;
+
+function requestsOf({ key, key_id, tenant_ids, ctx }: LargeWorkspace): Request[] {
+  const keys = (query: string): Request => ({ name: `keys?${query}`, path: `/v1/keys?${query}` });
+  const audit = (query: string): Request => ({ name: `audit_logs?${query}`, path: `/v1/audit_logs?${query}` });
+  const states = ["active", "expiring", "expired", "quarantined", "disabled", "revoked", "idle"];
+  const sorts = ["created_at", "name", "expires_at", "last_used_at"];
+  return [
+    ...["service", "bil", "service+mobile+4711", "customer-7", "kr_live_ab", "nonsense"].map((q) => keys(`q=${q}`)),
+    { name: "keys?q=UUID", path: `/v1/keys?q=${key_id}` },
+    ...states.map((state) => keys(`state=${state}`)),
+    keys("scope=orders:read"),
+    keys("unused_days=30"),
+    ...sorts.map((sort) => keys(`sort=${sort}`)),
+    { name: "tenants?q=customer", path: "/v1/tenants?q=customer" },
+    { name: "keys/lookup", path: "/v1/keys/lookup", body: { key } },
+    { name: "overview", path: "/v1/overview" },
+    audit("order=desc"),
+    audit("order=desc&action=api_key.created"),
+    audit("action=tenant.*"),
+    { name: "audit_logs?target_id=…", path: `/v1/audit_logs?target_id=${tenant_ids[0]}` },
+    { name: "audit_logs?actor_id=…", path: `/v1/audit_logs?order=desc&actor_id=${ctx.actor.id}` },
+    audit("order=desc&actor_type=secret_key"),
+    { name: "audit_logs?from=…", path: `/v1/audit_logs?from=${new Date(Date.now() - 60_000).toISOString()}` },
+    { name: "audit_logs as a test key", path: "/v1/audit_logs?order=desc", asTest: true },
+  ];
+}
+
+/** CPU milliseconds of this thread in the longest turn of the event loop since the last call. Keeps the loop turning. */
+class Turns {
+  #longest = 0;
+  #last = process.threadCpuUsage();
+  #next: NodeJS.Immediate = setImmediate(() => this.#turn());
+
+  #turn(): void {
+    const { user, system } = process.threadCpuUsage(this.#last);
+    this.#longest = Math.max(this.#longest, (user + system) / 1_000);
+    this.#last = process.threadCpuUsage();
+    this.#next = setImmediate(() => this.#turn());
+  }
+
+  longest(): number {
+    const longest = this.#longest;
+    this.#longest = 0;
+    return longest;
+  }
+
+  stop(): void {
+    clearImmediate(this.#next);
+  }
+}
+
+export async function timeRequests(url: string, world: LargeWorkspace): Promise<Times[]> {
+  const client = new Worker(CLIENT, { eval: true });
+  const send = ({ path, body, asTest }: Request): Promise<Sent> => {
+    const headers = { authorization: `Bearer ${asTest ? world.testBearer : world.bearer}` };
+    const post = { method: "POST", headers: { ...headers, "content-type": "application/json" } };
+    const init = body ? { ...post, body: JSON.stringify(body) } : { headers };
+    client.postMessage({ url: url + path, init }, []);
+    return new Promise((resolve) => client.once("message", resolve));
+  };
+  const turns = new Turns();
+  const times: Times[] = [];
+  try {
+    for (const request of requestsOf(world)) {
+      const [ms, turn]: [number[], number[]] = [[], []];
+      for (let round = 0; round < WARM_UP + ROUNDS; round++) {
+        turns.longest();
+        const sent = await send(request);
+        if (sent.status !== 200) throw new Error(`${request.name}: ${sent.status} ${sent.text}`);
+        if (round < WARM_UP) continue;
+        ms.push(sent.ms);
+        turn.push(turns.longest());
+      }
+      times.push({ name: request.name, ms: median(ms), turnMs: median(turn), longestMs: Math.max(...turn) });
+    }
+  } finally {
+    turns.stop();
+    await client.terminate();
+  }
+  return times;
+}
