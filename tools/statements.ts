@@ -11,7 +11,7 @@ import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
 import { listAuditRows } from "../src/store/queries/audit.ts";
 import * as cascades from "../src/store/queries/cascades.ts";
-import { cellUpsert, nextExcess } from "../src/store/queries/idempotency-cells.ts";
+import { addMissingCells, cellUpsert, nextExcess } from "../src/store/queries/idempotency-cells.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { addKeyNetworks, seenNetworks } from "../src/store/queries/key-networks.ts";
 import { lastUsesOf, lastUseUpsert } from "../src/store/queries/last-uses.ts";
@@ -120,6 +120,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   projectsWithKeysOf: (on) =>
     [true, false].map((deleted) => cascades.projectsWithKeysOf(on, { workspace_id, tenant_id: "t", deleted })),
   cellUpsert: (on) => [cellUpsert.write(on, [{ workspace_id, env: "live", records: 1, stored_bytes: 1 }])],
+  addMissingCells: (on) => [addMissingCells(on)],
   nextExcess: (on) => [on.all(nextExcess(on, { workspace_id, env: "live" }))],
   findKeyOwners: (on) => [findKeyOwners(on, workspace_id, ["k"])],
   addKeyNetworks: (on) => [addKeyNetworks(on, [keyNetwork])],

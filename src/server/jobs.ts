@@ -79,7 +79,7 @@ export const jobs = [
   { name: "signing keys", everyMs: MINUTE_MS, runsOn: "leader", run: maintainEmbedKeys },
   { name: "idempotency replays", everyMs: MINUTE_MS, runsOn: "leader", run: reapReplays },
   { name: "idempotency records", everyMs: MINUTE_MS, runsOn: "leader", run: reapIdempotency },
-  { name: "idempotency counts", everyMs: HOUR_MS, runsOn: "leader", run: recountIdempotency },
+  { name: "idempotency counts", everyMs: HOUR_MS, runsOn: "leader", atStart: true, run: recountIdempotency },
   { name: "silent nodes", everyMs: 10 * MINUTE_MS, runsOn: "leader", run: reapSilentNodes },
   { name: "delta log", everyMs: HOUR_MS, runsOn: "leader", run: reapDeltaLog },
   { name: "rate counters", everyMs: 5 * SECOND_MS, runsOn: "every process", run: flushCounters },

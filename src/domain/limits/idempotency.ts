@@ -20,7 +20,7 @@ import {
   reapRecords,
   releaseRecord,
 } from "../../store/queries/idempotency.ts";
-import { cellUpsert, nextExcess } from "../../store/queries/idempotency-cells.ts";
+import { addMissingCells, cellUpsert, nextExcess } from "../../store/queries/idempotency-cells.ts";
 import type { IdempotencyCellRow } from "../../store/schema/tables.ts";
 import { budgetRefusal } from "../auth/throttle.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
@@ -64,6 +64,7 @@ export function reapIdempotency(services: Services): Promise<number> {
  */
 export async function recountIdempotency(services: Services): Promise<void> {
   const { store, shutdown } = services;
+  await record(services, addMissingCells);
   let cell: Pick<IdempotencyCellRow, "workspace_id" | "env"> = { workspace_id: "", env: "live" };
   while (!shutdown.signal.aborted) {
     const [excess] = await store.readAside<IdempotencyCellRow>(nextExcess(store.read, cell));

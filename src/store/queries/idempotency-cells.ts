@@ -46,6 +46,16 @@ export function tallyCell(tx: Tx, { workspace_id, env }: Cell, count: Count): Pr
   });
 }
 
+/** Adds the cells of records that were made before there were cells. Their counts come with the next comparison. */
+export function addMissingCells(on: Tx): Promise<number> {
+  const sql = `insert into idempotency_cells (workspace_id, env, records, stored_bytes)
+    select workspaces.id, envs.env, 0, 0 from workspaces cross join (select 'live' as env union all select 'test') as envs
+    where exists (
+      select 1 from idempotency_records as record where record.workspace_id = workspaces.id and record.env = envs.env
+    ) on conflict do nothing`;
+  return on.run({ sql, values: [] });
+}
+
 /** The first cell behind another, with what its counts have too much. One statement, so that it sees one moment. */
 export function nextExcess(on: Reader, after: Cell): Query {
   return compileQuery(on, (db) =>

@@ -13,6 +13,7 @@ import {
   recountIdempotency,
   release,
 } from "../../../src/domain/limits/idempotency.ts";
+import type { Services } from "../../../src/domain/core/context.ts";
 import { Failure } from "../../../src/kernel/errors.ts";
 import { RedisClaims } from "../../../src/ratelimit/redis/claims.ts";
 import { openStore } from "../../../src/store/database.ts";
@@ -132,11 +133,14 @@ for (const back of backends) {
       expect(await count()).toEqual({ cells: [], records: [] });
     });
 
-    it("are filled from the records of an earlier schema", async () => {
+    it("are filled from the records of an earlier schema: on PostgreSQL after the migration, which holds locks", async () => {
       await using old = await openSchemaFixture(back, 33);
-      await (await openStore(old.target, { now: Date.now, fatal: () => {} })).close();
+      const store = await openStore(old.target, { now: Date.now, fatal: () => {} });
       const sql: Sql = (text, values) => rawSql(old.target, text, values);
       const [{ workspace_id } = {}] = await sql("select workspace_id from idempotency_records");
+      expect((await counted(sql, String(workspace_id))).cells.length > 0).toBe(back === "sqlite");
+      await recountIdempotency({ store, shutdown: new AbortController() } as unknown as Services);
+      await store.close();
       const { cells, records } = await counted(sql, String(workspace_id));
       expect(cells.length).toBeGreaterThan(0);
       expect(cells).toEqual(records);
