@@ -142,6 +142,10 @@ class Line {
     });
   }
 
+  /**
+   * A socket that is not read does not notice that its client has left; node has no other event for it. The request that runs
+   * meanwhile ends at its deadline at the latest, and what waits behind it is dropped when its answer cannot be written.
+   */
   #hold(): void {
     this.#isHeld = true;
     this.#socket.pause();
