@@ -2,8 +2,9 @@
 // docs/images.
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { agent, revocationP99 } from "./feed.ts";
+import { revocationP99 } from "./feed.ts";
 import { svgOf, type Chart } from "./plot.ts";
+import { agent } from "./snapshots.ts";
 import { median } from "./report.ts";
 import { mintCosts, SIZES } from "./scale.ts";
 import { perSecond } from "./turns.ts";

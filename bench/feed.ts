@@ -1,16 +1,15 @@
 // The policy feed: an unchanged poll compared with bare node:http, a snapshot of 1e5 keys with only reading the rows,
 // the cost of a second node, a delta by number of keys, and the delay of a revocation at 200 waiting nodes.
 import { execFileSync } from "node:child_process";
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { Agent, request } from "node:http";
 import { join } from "node:path";
-import { zstdDecompressSync } from "node:zlib";
 import Database from "better-sqlite3";
 import { startServer } from "../harness/processes/server.ts";
 import { cpuMicros, microsIn } from "./micros.ts";
 import { interleave, median, startPeer, type Row } from "./report.ts";
 import type { RowName } from "./rows.ts";
+import { agent, call, fill, filledId, idle, KEYS, onSeededServer, takeSnapshot, type Ready } from "./snapshots.ts";
 import { inTurns, type Side } from "./turns.ts";
 
 const BARE = new URL("./servers/bare.ts", import.meta.url).pathname;
@@ -18,56 +17,12 @@ const SCAN = new URL("./servers/scan.ts", import.meta.url).pathname;
 const ROUNDS = 5;
 /** A snapshot takes a quarter of a second in a new process: a single one is too noisy. */
 const SNAPSHOT_ROUNDS = 9;
-const KEYS = 100_000;
 const NODES = 200;
 const REVOCATION_MS = 60;
 /** Nodes after the first, to average their cost: CPU time is counted in hundredths of a second. */
 const LATER_NODES = 10;
 /** Revocations before the first that counts: connections and compiled code. */
 const WARM_ROUNDS = 5;
-
-type Ready = { url: string; secret_key: string; project_id: string; tenant_id: string; data_dir: string; pid: number };
-
-async function onKeyrack<T>(work: (ready: Ready) => Promise<T>): Promise<T> {
-  const server = await startServer(["--ephemeral", "--seed"]);
-  try {
-    return await work(server.ready as unknown as Ready);
-  } finally {
-    await server.end("SIGTERM");
-  }
-}
-
-export const agent = new Agent({ keepAlive: true, maxSockets: 8_192 });
-
-type Got = { status: number; body: Buffer; ms: number };
-
-function call(ready: Ready, path: string, method = "GET", body?: string, accept = "identity"): Promise<Got> {
-  const start = performance.now();
-  return new Promise((resolve, reject) => {
-    const headers = {
-      authorization: `Bearer ${ready.secret_key}`,
-      "accept-encoding": accept,
-      ...(body !== undefined && { "content-type": "application/json", "content-length": body.length }),
-    };
-    const req = request(ready.url + path, { method, agent, headers }, (res) => {
-      const chunks: Buffer[] = [];
-      res.on("data", (chunk: Buffer) => chunks.push(chunk));
-      res.on("end", () =>
-        resolve({ status: res.statusCode ?? 0, body: Buffer.concat(chunks), ms: performance.now() - start }),
-      );
-    });
-    req.on("error", reject);
-    req.end(body);
-  });
-}
-
-/** Waits until the process uses no CPU. */
-async function idle(pid: number): Promise<void> {
-  for (let before = -1, now = cpuMicros(pid); now !== before; now = cpuMicros(pid)) {
-    before = now;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-}
 
 function pollsOf(pid: number, url: string, bearer: string, end: Side["end"]): Side {
   const headers = { authorization: `Bearer ${bearer}` };
@@ -92,56 +47,6 @@ async function delta304(): Promise<Row> {
   return { name: "feed/unchanged-poll", ours, peer, ratio: 1 / ratio, target: ">= 0.7", unit: "µs" };
 }
 
-/** Inserts keys directly: minting is another benchmark. */
-function fill(ready: Ready, count: number, tenants = [ready.tenant_id]): string {
-  const file = join(ready.data_dir, "keyrack.db");
-  const db = new Database(file, { timeout: 5_000 });
-  const { workspace_id } = db.prepare("select workspace_id from projects where id = ?").get(ready.project_id) as {
-    workspace_id: string;
-  };
-  const insert = db.prepare(`insert into api_keys (id, workspace_id, project_id, tenant_id, env, lookup_hash,
-    display_prefix, scopes, created_at, policy_version) values (?, ?, ?, ?, 'live', ?, ?, ?, ?, 1)`);
-  const scopes = JSON.stringify(["orders:read", "orders:write", "customers:read"]);
-  db.transaction(() => {
-    for (let i = 0; i < count; i++) {
-      const hex = i.toString(16).padStart(12, "0");
-      const id = `01990000-0000-7000-8000-${hex}`;
-      const hash = randomBytes(32).toString("hex");
-      insert.run(
-        id,
-        workspace_id,
-        ready.project_id,
-        tenants[i % tenants.length],
-        hash,
-        `kr_live_${hex.slice(6)}`,
-        scopes,
-        Date.now(),
-      );
-    }
-  })();
-  db.pragma("wal_checkpoint(PASSIVE)");
-  db.close();
-  return file;
-}
-
-/** Fetches all pages; returns milliseconds. */
-async function takeSnapshot(ready: Ready, accept: "identity" | "zstd"): Promise<number> {
-  const start = performance.now();
-  let pages = 0;
-  for (let cursor = ""; ; ) {
-    const path = `/v1/policy/snapshot?project_id=${ready.project_id}&max_keys=10000${cursor}`;
-    const { body, status } = await call(ready, path, "GET", undefined, accept);
-    if (status !== 200) throw new Error(body.toString());
-    const text = accept === "zstd" ? zstdDecompressSync(body) : body;
-    const [, next] = /"next_cursor":"([^"]+)"\}$/.exec(text.toString("latin1", text.length - 600)) ?? [];
-    pages += 1;
-    if (!next) break;
-    cursor = `&cursor=${next}`;
-  }
-  if (pages !== KEYS / 10_000) throw new Error(`there were ${pages} pages`);
-  return performance.now() - start;
-}
-
 function megabytes(pid: number, field: "VmHWM" | "VmRSS"): number {
   const text = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(text)?.[1]) / 1024;
@@ -153,7 +58,7 @@ async function snapshots(): Promise<Row[]> {
   const seen: Snapshot[] = [];
   for (let round = 0; round < SNAPSHOT_ROUNDS; round++) {
     seen.push(
-      await onKeyrack(async (ready) => {
+      await onSeededServer(async (ready) => {
         const file = fill(ready, KEYS);
         const scanned = execFileSync(process.execPath, [SCAN, file, ready.project_id], { encoding: "utf8" });
         await call(ready, `/v1/policy/delta?project_id=${ready.project_id}&since=1`);
@@ -209,7 +114,7 @@ function addTenantsOnPlan(db: Database.Database, count: number): string[] {
 
 /** CPU milliseconds of the server. */
 async function snapshotCpu(tenantsOnPlan: number): Promise<number> {
-  return onKeyrack(async (ready) => {
+  return onSeededServer(async (ready) => {
     const db = new Database(join(ready.data_dir, "keyrack.db"), { timeout: 5_000 });
     // The project has the plan's limits, so that entries are equal with and without it.
     db.prepare("update projects set default_rate_limits = ?").run(LIMITS);
@@ -231,9 +136,9 @@ export async function planCost(): Promise<Row> {
 }
 
 async function deltaCost(keys: number): Promise<number> {
-  return onKeyrack(async (ready) => {
+  return onSeededServer(async (ready) => {
     fill(ready, keys);
-    const edited = "/v1/keys/01990000-0000-7000-8000-000000000001";
+    const edited = `/v1/keys/${filledId(1)}`;
     const times: number[] = [];
     for (let i = 1; i <= 100; i++) {
       await call(ready, edited, "PATCH", JSON.stringify({ name: `n${i}` }));
@@ -245,7 +150,7 @@ async function deltaCost(keys: number): Promise<number> {
 
 /** p99 in milliseconds from sending a revocation to its arrival at each waiting node. */
 export async function revocationP99(nodes: number, rounds = 20): Promise<number> {
-  const times = await onKeyrack(async (ready) => {
+  const times = await onSeededServer(async (ready) => {
     const seen: number[] = [];
     for (let round = 0; round < WARM_ROUNDS + rounds; round++) {
       const body = JSON.stringify({ project_id: ready.project_id, tenant_id: ready.tenant_id, env: "live" });

@@ -59,6 +59,16 @@ export const ROWS = {
   "insight/lease-quota": "ratelimit/lease of 100 units with one rule and one quota; compared with the rule alone",
   "insight/plan-patch": "a changed limit of a plan with 1e5 tenants; compared with one with 10",
 
+  "rules/snapshot":
+    "snapshot of 1e5 keys, a tenth with address lists, to a node with capabilities, CPU time; compared with one without",
+  "rules/second-snapshot": "a second node with capabilities (zstd), CPU time of the server; compared with the first",
+  "rules/unchanged-poll":
+    "policy/delta 304 with capabilities, CPU time; compared with none (the ratio is theirs to ours)",
+  "rules/suspend": "suspending a tenant of 10,000 keys; compared with deleting one",
+  "rules/bulk-revoke": "10,000 keys revoked in bulk, 500 a call; compared with single revocations by 50 clients",
+  "rules/self": "GET /v1/self with the API key; compared with GET /v1/keys/{id}",
+  "rules/mint": "POST /v1/keys under a key policy and with a prefix; compared with neither",
+
   "dashboard/log-in": "the log-in page until its heading, at a quarter of the speed; compared with a blank page",
   "dashboard/keys": "the list of keys until its first row, 100,000 keys and 10,000 tenants; compared with 50 keys",
   "dashboard/heap": "growth of the page's heap, 100,000 keys paged 20 times forward and back; limit: 30 MB",
@@ -73,6 +83,7 @@ export const ROWS = {
   "verify/floor-1e6": "verify() at 1e6 keys; limit: the fused floor",
   "verify/digests-1e6": "verify() at 1e6 keys; limit: the fused floor with only digests in its table",
   "verify/idiomatic-1e6": "verify() at 1e6 keys; peer: a straightforward implementation",
+  "verify/previous-release": "verify() at 1e5 keys; compared with the library of the previous release, 0.1.0",
   "verify/address-list":
     "verify() of a key with 50 IPv4 networks, from an address in them; compared with the same key without a list",
   "verify/address-list-ipv6":

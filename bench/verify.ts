@@ -13,6 +13,7 @@ import type { Keyrack } from "../src/sdk/internals.ts";
 import { markdown, median, type Row } from "./report.ts";
 import type { RowName } from "./rows.ts";
 import { betterAuth, type Peer, prefixedApiKey } from "./verify/peers.ts";
+import { previousTurns } from "./verify/previous.ts";
 import { listBytes, restrictedTurns } from "./verify/restrictions.ts";
 import { floor, idiomatic, type Variant } from "./verify/variants.ts";
 import { deltaOf, entryOf, holding, mint, pagesOf, PROJECT, tenantsFor } from "./verify/world.ts";
@@ -128,12 +129,14 @@ async function beside(): Promise<Row[]> {
   return rows;
 }
 
-/** Keys with a restriction, and without. */
+/** The library without and with what it restricts keys by. */
 async function restrictions(): Promise<Row[]> {
+  const previous = await previousTurns();
   const turns = await restrictedTurns();
   setFlagsFromString("--expose-gc");
   const bytes = listBytes(runInNewContext("gc") as () => void);
   return [
+    against("verify/previous-release", previous.ours, previous.plain, "<= 1.1"),
     ...turns.map(({ name, ours, plain, target }) => against(name, ours, plain, target)),
     row("verify/address-list-memory", bytes, 600, "<= 1", "B"),
   ];

@@ -1,7 +1,5 @@
 // verify() of keys with a list of networks or another prefix, in turns with the same number of keys that have neither.
 import { SnapshotLoader } from "../../src/kernel/policy/loader.ts";
-import type { Keyrack } from "../../src/sdk/internals.ts";
-import type { VerifyOptions } from "../../src/sdk/internals.ts";
 import { median } from "../report.ts";
 import { holding, mint, mintWith, pagesOf, PROJECT } from "./world.ts";
 
@@ -11,7 +9,12 @@ const CALLS = 250;
 const LISTED = 50;
 const SCOPES = ["orders:read"];
 
-type Side = { keyrack: Keyrack; keys: string[]; addresses: readonly string[] };
+type Options = { scopes: string[]; ip?: string };
+type Verifier = {
+  verify(key: string, options: Options): { ok: boolean };
+  close(): Promise<unknown>;
+};
+export type Side = { keyrack: Verifier; keys: string[]; addresses: readonly string[] };
 export type Turns = { name: RestrictionRow; ours: number[]; plain: number[]; target: string };
 type RestrictionRow = "verify/address-list" | "verify/address-list-ipv6" | "verify/prefix-4" | "verify/prefix-9";
 
@@ -49,31 +52,36 @@ export async function restrictedTurns(): Promise<Turns[]> {
     ["verify/prefix-9", () => prefixed("northwind"), "<= 1.3"],
   ] as const) {
     const [ours, plain] = [await make(), await prefixed("kr")];
-    const seen: Turns = { name, ours: [], plain: [], target };
-    const sides = [
-      [ours, seen.ours],
-      [plain, seen.plain],
-    ] as const;
-    const texts = sides.map(([{ keys }]) => keys.map(flat));
-    for (let turn = 0; turn < TURNS; turn++)
-      for (const [i, [side, times]] of sides.entries()) {
-        const ns = timed(side, texts[i] as string[], (turn * 7919 * CALLS) % KEYS);
-        if (turn >= TURNS / 4) times.push(ns);
-      }
-    all.push(seen);
-    await Promise.all([ours.keyrack.close(), plain.keyrack.close()]);
+    all.push({ name, target, ...(await turnsOf(ours, plain)) });
   }
   return all;
 }
 
+/** Nanoseconds per call of each, in turns. */
+export async function turnsOf(ours: Side, plain: Side): Promise<{ ours: number[]; plain: number[] }> {
+  const seen = { ours: [] as number[], plain: [] as number[] };
+  const sides = [
+    [ours, seen.ours],
+    [plain, seen.plain],
+  ] as const;
+  const texts = sides.map(([{ keys }]) => keys.map(flat));
+  for (let turn = 0; turn < TURNS; turn++)
+    for (const [i, [side, times]] of sides.entries()) {
+      const ns = timed(side, texts[i] as string[], (turn * 7919 * CALLS) % KEYS);
+      if (turn >= TURNS / 4) times.push(ns);
+    }
+  await Promise.all([ours.keyrack.close(), plain.keyrack.close()]);
+  return seen;
+}
+
 function timed({ keyrack, addresses }: Side, texts: readonly string[], from: number): number {
-  const options: VerifyOptions = addresses.length > 0 ? { scopes: SCOPES, ip: "" } : { scopes: SCOPES };
+  const options: Options = addresses.length > 0 ? { scopes: SCOPES, ip: "" } : { scopes: SCOPES };
   let good = 0;
   const began = process.hrtime.bigint();
   for (let i = 0; i < CALLS; i++) {
     const at = (from + i) % texts.length;
-    if (addresses.length > 0) options.ip = addresses[at % addresses.length];
-    if (keyrack.verify(texts[at], options).ok) good++;
+    if (addresses.length > 0) options.ip = addresses[at % addresses.length] as string;
+    if (keyrack.verify(texts[at] as string, options).ok) good++;
   }
   const ns = Number(process.hrtime.bigint() - began) / CALLS;
   if (good !== CALLS) throw new Error(`${CALLS - good} good keys were refused`);

@@ -65,6 +65,10 @@ export function deltaOf(since: number, change: KeyEntry): object {
   return { ...head, version: since + 1, project_deleted: false, changes: [{ change: "upsert", ...change }] };
 }
 
+const crcOf = (text: string): string => crc32(text).toString(16).padStart(8, "0");
+const secret = mint().replace("kr_live_", "krsk_live_").slice(0, 42);
+export const OPTIONS = { url: "http://keyrack.invalid", secretKey: secret + crcOf(secret), projectId: PROJECT };
+
 /** An SDK instance that has loaded these pages. Its later polls wait for ever. */
 export async function holding(pages: Iterable<string>): Promise<Keyrack> {
   const next = pages[Symbol.iterator]();
@@ -73,11 +77,7 @@ export async function holding(pages: Iterable<string>): Promise<Keyrack> {
     if (url.includes("/v1/policy/snapshot")) return Promise.resolve(new Response(next.next().value));
     return url.includes("leaving") ? Promise.resolve(new Response("{}")) : never;
   };
-  const secretKey = mint().replace("kr_live_", "krsk_live_").slice(0, 42);
-  const options = { url: "http://keyrack.invalid", secretKey: secretKey + crcOf(secretKey), projectId: PROJECT };
-  const keyrack = createKeyrackWith(options, { ...defaultPorts(), fetch: answer });
+  const keyrack = createKeyrackWith(OPTIONS, { ...defaultPorts(), fetch: answer });
   await keyrack.ready();
   return keyrack;
 }
-
-const crcOf = (text: string): string => crc32(text).toString(16).padStart(8, "0");

@@ -10,7 +10,7 @@ import type { KeyrackOptions } from "../../src/sdk/options.ts";
 
 export type EarlierKeyrack = {
   ready(): Promise<void>;
-  verify(key: string): { ok: true; context: Context } | Denied;
+  verify(key: string, options?: { scopes?: string[] }): { ok: true; context: Context } | Denied;
   status(): { version: number | null; keys: number };
   close(): Promise<void>;
 };
