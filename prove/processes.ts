@@ -15,7 +15,10 @@ import { until } from "../harness/waiting.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { ENV, worldOn } from "./crash.ts";
 
-const NODES_PER_PROCESS = 4;
+/** Each is revoked in at once, so that a round's waits (for time-outs, the look, the pause) are shared. */
+const PROJECTS = 4;
+/** Of a project: one that waits, and one that polls at an interval. */
+const NODES_PER_PROCESS = 2;
 const KEYS_MAX = 3;
 const LONG_POLL_MS = 2_000;
 /** Between polls of a node that does not wait. */
@@ -27,16 +30,20 @@ const FAULTS = ["none", "notices lost", "half-open", "paused"] as const;
 type Fault = (typeof FAULTS)[number];
 
 type Process = { server: Running; proxy: Proxy };
+type Processes = readonly [Process, Process];
 type Report = (what: string) => void;
 
 type NodeOptions = { name: string; waitMs: number };
 /** When the response to each revocation arrived, by key. */
 type Revoked = Map<string, number>;
 
+/** A project with the nodes that follow it. */
+type Followed = { world: World; nodes: readonly Node[]; revoked: Revoked };
+
 /** A verifier that polls one process, waiting or at an interval, and holds the keys of its responses. */
 class Node {
   readonly keys = new Set<string>();
-  #version = 0;
+  version = 0;
   readonly #poll: (since: number) => Promise<Reply>;
   readonly #revoked: Revoked;
   readonly #report: Report;
@@ -61,7 +68,7 @@ class Node {
   async run(stop: AbortSignal): Promise<void> {
     while (!stop.aborted) {
       const sentAt = performance.now();
-      const { status, body } = await this.#poll(this.#version);
+      const { status, body } = await this.#poll(this.version);
       if (status === 503) {
         // On a busy machine a process may refuse to answer: the node has learnt nothing, and asks again.
         await sleep(INTERVAL_MS);
@@ -77,7 +84,7 @@ class Node {
   }
 
   #apply(body: Reply["body"]): void {
-    this.#version = body.version;
+    this.version = body.version;
     for (const { key_id } of body.keys ?? []) this.keys.add(key_id);
     for (const { change, key_id } of body.changes ?? []) {
       if (change === "upsert") this.keys.add(key_id);
@@ -86,7 +93,7 @@ class Node {
   }
 }
 
-async function startProcesses({ dir, target }: Scratch): Promise<[Process, Process]> {
+async function startProcesses({ dir, target }: Scratch): Promise<Processes> {
   if (target.kind !== "postgres") throw new Error("several processes need PostgreSQL");
   const { hostname, port } = new URL(target.url);
   const masterKey = join(dir, "a", "master.key");
@@ -105,79 +112,124 @@ async function startProcesses({ dir, target }: Scratch): Promise<[Process, Proce
 class Round {
   readonly #a: Process;
   readonly #b: Process;
-  readonly #world: World;
-  readonly #nodes: readonly Node[];
-  readonly #revoked: Revoked;
+  readonly #followed: Followed;
   readonly #random: Random;
   readonly #tally: Tally;
   readonly #report: Report;
+  readonly #ids: string[] = [];
 
-  constructor(
-    [a, b]: [Process, Process],
-    world: World,
-    { nodes, revoked, report }: { nodes: readonly Node[]; revoked: Revoked; report: Report },
-    random: Random,
-    tally: Tally,
-  ) {
+  constructor([a, b]: Processes, followed: Followed, random: Random, tally: Tally, report: Report) {
     this.#a = a;
     this.#b = b;
-    this.#world = world;
-    this.#nodes = nodes;
-    this.#revoked = revoked;
+    this.#followed = followed;
     this.#random = random;
     this.#tally = tally;
     this.#report = report;
   }
 
-  async run(fault: Fault): Promise<void> {
-    const ids = await this.#mint(this.#random.int(1, KEYS_MAX));
-    await until(() => this.#nodes.every(({ keys }) => ids.every((id) => keys.has(id))));
-    const lift = this.#apply(fault);
-    const started = performance.now();
-    for (const id of ids) await this.#revoke(id, fault === "paused" ? this.#a : this.#random.pick([this.#a, this.#b]));
-    await lift();
-    await until(() => this.#nodes.every(({ keys }) => ids.every((id) => !keys.has(id))));
-    this.#tally.count(`rounds, ${fault}`);
-    this.#tally.most(`every node has it after ms, ${fault}`, performance.now() - started);
-    for (const id of ids) this.#revoked.delete(id);
-  }
-
-  async #mint(count: number): Promise<string[]> {
-    const { project_id, tenant_id, key } = this.#world;
+  async mint(): Promise<void> {
+    const { project_id, tenant_id, key } = this.#followed.world;
     const body = { project_id, tenant_id, env: "live" };
-    const minted = Array.from({ length: count }, () =>
+    const minted = Array.from({ length: this.#random.int(1, KEYS_MAX) }, () =>
       must(send(this.#a.server.ready.url, key, "POST /v1/keys", body)),
     );
-    return (await Promise.all(minted)).map(({ id }) => id as string);
+    for (const { id } of await Promise.all(minted)) this.#ids.push(id);
+    await until(() => this.#followed.nodes.every(({ keys }) => this.#ids.every((id) => keys.has(id))));
   }
 
-  /** Returns how to lift the fault. A connection that is half-open is noticed and replaced by the process itself. */
-  #apply(fault: Fault): () => Promise<void> {
-    if (fault === "notices lost") this.#a.proxy.swallowListeners();
-    if (fault === "half-open") this.#b.proxy.swallowListeners();
-    if (fault !== "paused") return async () => {};
-    const { child } = this.#b.server;
-    child.kill("SIGSTOP");
-    const pause = this.#random.int(0, PAUSE_MAX_MS);
-    return async () => {
-      await sleep(pause);
-      child.kill("SIGCONT");
-    };
+  async revoke(fault: Fault): Promise<void> {
+    for (const id of this.#ids) {
+      const [by, other] = this.#random.int(0, 1) === 1 && fault !== "paused" ? [this.#b, this.#a] : [this.#a, this.#b];
+      const { version } = this.#followed.nodes[0] as Node;
+      await this.#revokeAt(by, id);
+      if (fault !== "paused") await this.#pollAfter(other, id, version);
+    }
   }
 
-  async #revoke(id: string, { server }: Process): Promise<void> {
+  async settle(): Promise<void> {
+    const { nodes, revoked } = this.#followed;
+    await until(() => nodes.every(({ keys }) => this.#ids.every((id) => !keys.has(id))));
+    for (const id of this.#ids) revoked.delete(id);
+  }
+
+  async #revokeAt({ server }: Process, id: string): Promise<void> {
+    const { world, nodes, revoked } = this.#followed;
     const waits = this.#random.int(0, 1) === 1;
     const route = `POST /v1/keys/${id}/revoke${waits ? "?wait=true" : ""}`;
-    const { propagation } = await must(send(server.ready.url, this.#world.key, route, {}));
-    this.#revoked.set(id, performance.now());
+    const { propagation } = await must(send(server.ready.url, world.key, route, {}));
+    revoked.set(id, performance.now());
     this.#tally.count("revocations");
     if (!propagation) return;
-    const holding = this.#nodes.filter(({ keys }) => keys.has(id)).length;
+    const holding = nodes.filter(({ keys }) => keys.has(id)).length;
     if (propagation.complete && holding > 0) this.#report(`a receipt is complete while ${holding} nodes hold the key`);
-    if (propagation.total_nodes !== this.#nodes.length)
-      this.#report(`a receipt knows of ${propagation.total_nodes} nodes, not of ${this.#nodes.length}`);
+    if (propagation.total_nodes !== nodes.length)
+      this.#report(`a receipt knows of ${propagation.total_nodes} nodes, not of ${nodes.length}`);
     this.#tally.count(propagation.complete ? "complete receipts" : "incomplete receipts");
   }
+
+  /** A poll of the other process that begins right after the response, among those of the nodes. */
+  async #pollAfter({ server }: Process, id: string, since: number): Promise<void> {
+    const { project_id, key } = this.#followed.world;
+    const route = `GET /v1/policy/delta?project_id=${project_id}&since=${since}`;
+    const { status, body } = await send(server.ready.url, key, route);
+    if (status === 503) return;
+    const change = body.changes?.findLast(({ key_id }: { key_id: string }) => key_id === id);
+    if (status !== 200 || change?.change !== "remove")
+      this.#report(`a poll right after a revocation was answered with ${status} and without it`);
+    this.#tally.count("polls right after a response");
+  }
+}
+
+/** Returns how to lift the fault. A connection that is half-open is noticed and replaced by the process itself. */
+function applyFault(fault: Fault, [a, b]: Processes, random: Random): () => Promise<void> {
+  if (fault === "notices lost") a.proxy.swallowListeners();
+  if (fault === "half-open") b.proxy.swallowListeners();
+  if (fault !== "paused") return async () => {};
+  const { child } = b.server;
+  child.kill("SIGSTOP");
+  const pause = random.int(0, PAUSE_MAX_MS);
+  return async () => {
+    await sleep(pause);
+    child.kill("SIGCONT");
+  };
+}
+
+async function runRound(
+  processes: Processes,
+  projects: readonly Followed[],
+  seed: number,
+  tally: Tally,
+  report: Report,
+) {
+  const fault = FAULTS[seed % FAULTS.length] ?? "none";
+  const all = projects.map((one, i) => new Round(processes, one, seeded(seed * PROJECTS + i), tally, report));
+  await Promise.all(all.map((one) => one.mint()));
+  const lift = applyFault(fault, processes, seeded(seed));
+  const started = performance.now();
+  await Promise.all(all.map((one) => one.revoke(fault)));
+  await lift();
+  await Promise.all(all.map((one) => one.settle()));
+  tally.count(`rounds, ${fault}`);
+  tally.most(`every node has it after ms, ${fault}`, performance.now() - started);
+}
+
+/** Projects of one workspace, each with nodes at every process. */
+async function followProjects(processes: Processes, report: Report): Promise<Followed[]> {
+  const first = await worldOn(processes[0].server, "processes");
+  const projects = [first.project_id];
+  for (let n = 1; n < PROJECTS; n++)
+    projects.push((await must(first.call(first.key, "POST /v1/projects", { name: "P", slug: `p-${n}` }))).id);
+  return projects.map((project_id) => {
+    const world = { ...first, project_id };
+    const revoked: Revoked = new Map();
+    const nodes = processes.flatMap((process, p) =>
+      Array.from({ length: NODES_PER_PROCESS }, (_, i) => {
+        const node = { name: `n${p}-${i}`, waitMs: i % 2 === 0 ? LONG_POLL_MS : 0 };
+        return new Node(process, world, node, revoked, report);
+      }),
+    );
+    return { world, nodes, revoked };
+  });
 }
 
 export const processesCampaign: Campaign = {
@@ -186,29 +238,19 @@ export const processesCampaign: Campaign = {
   claim:
     "a poll after a revocation brings it, whatever fails between two processes, and no receipt is complete too early",
   rounds: 500,
-  round: "revocation of one to three keys under one fault",
+  round: `revocation of one to three keys in each of ${PROJECTS} projects under one fault`,
   backends: ["postgres"],
   async run({ scratch, ...options }, tally) {
     const processes = await startProcesses(scratch);
     const stop = new AbortController();
     let seed = options.seed;
     const report: Report = (what) => tally.failed(seed, what);
-    const revoked: Revoked = new Map();
     let polling: Promise<unknown> = Promise.resolve();
     try {
-      const world = await worldOn(processes[0].server, "processes");
-      const nodes = processes.flatMap((process, p) =>
-        Array.from({ length: NODES_PER_PROCESS }, (_, i) => {
-          const node = { name: `n${p}-${i}`, waitMs: i % 2 === 0 ? LONG_POLL_MS : 0 };
-          return new Node(process, world, node, revoked, report);
-        }),
-      );
-      polling = Promise.all(nodes.map((node) => node.run(stop.signal)));
+      const projects = await followProjects(processes, report);
+      polling = Promise.all(projects.flatMap(({ nodes }) => nodes.map((node) => node.run(stop.signal))));
       polling.catch((error: unknown) => report(`a node failed: ${String(error)}`));
-      for (seed of rounds(options, tally)) {
-        const round = new Round(processes, world, { nodes, revoked, report }, seeded(seed), tally);
-        await round.run(FAULTS[seed % FAULTS.length] ?? "none");
-      }
+      for (seed of rounds(options, tally)) await runRound(processes, projects, seed, tally, report);
     } finally {
       stop.abort();
       await polling.catch(() => {});
