@@ -23,7 +23,9 @@ const filter = {
   node: NodeId.optional().describe("id of the node that polls; its polls are acknowledgements"),
   caps: text(1, CAPS_CHARS_MAX)
     .optional()
-    .describe("what the node enforces: names joined by commas, of cidr, disabled and formats; others are ignored"),
+    .describe(
+      "what the node enforces: names joined by commas, of cidr, disabled, formats and quotas; others are ignored",
+    ),
   max_keys: z.int().min(1).optional().describe("keys on a page"),
 };
 
