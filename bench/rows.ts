@@ -131,11 +131,15 @@ export const ROWS = {
   "timing/login": "login with a wrong password, a known address; compared with an unknown one",
 
   "start/binary-ready": "binary: serve ready; limit: bare node + 400 ms",
+  "start/binary-cpu": "binary: CPU time until serve is ready; peer: node -e 0",
   "start/binary-command": "binary: a command over HTTP; peer: node -e 0",
   "start/binary-memory": "binary: RSS when idle; limit: 120 MB",
+  "start/binary-anonymous": "binary: memory when idle that is no file's; limit: 50 MB",
   "start/checkout-ready": "checkout: serve ready; limit: bare node + 400 ms",
+  "start/checkout-cpu": "checkout: CPU time until serve is ready; peer: node -e 0",
   "start/checkout-command": "checkout: a command over HTTP; peer: node -e 0",
   "start/checkout-memory": "checkout: RSS when idle; limit: 120 MB",
+  "start/checkout-anonymous": "checkout: memory when idle that is no file's; limit: 50 MB",
 
   "install/first-key": "fresh clone to a minted key, empty npm cache; limit: five minutes",
   "install/install": "of which ./install.sh (npm ci and the build)",
