@@ -16,7 +16,7 @@ import { iofault } from "./iofault.ts";
 import { limits } from "./limits.ts";
 import { neighbours } from "./neighbours.ts";
 import { powercut } from "./powercut.ts";
-import { processesCampaign } from "./processes.ts";
+import { processes } from "./processes.ts";
 import { quotasCampaign } from "./quotas.ts";
 import { races } from "./races.ts";
 import { seriesCampaign } from "./series.ts";
@@ -36,7 +36,7 @@ export const campaigns: readonly Campaign[] = [
   idempotency,
   feed,
   fleetCampaign,
-  processesCampaign,
+  processes,
   tamper,
   backupCampaign,
   flipsCampaign,

@@ -15,11 +15,11 @@ import { until } from "../harness/waiting.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { ENV, worldOn } from "./crash.ts";
 
-/** Each is revoked in at once, so that a round's waits (for time-outs, the look, the pause) are shared. */
-const PROJECTS = 4;
 /** Of a project: one that waits, and one that polls at an interval. */
 const NODES_PER_PROCESS = 2;
 const KEYS_MAX = 3;
+/** Polls of a project at the other process right after a revocation's response: 200 at once over all projects. */
+const POLLS_AFTER = 50;
 const LONG_POLL_MS = 2_000;
 /** Between polls of a node that does not wait. */
 const INTERVAL_MS = 10;
@@ -167,16 +167,18 @@ class Round {
     this.#tally.count(propagation.complete ? "complete receipts" : "incomplete receipts");
   }
 
-  /** A poll of the other process that begins right after the response, among those of the nodes. */
+  /** Polls of the other process that begin right after the response, beside those of the nodes and other projects. */
   async #pollAfter({ server }: Process, id: string, since: number): Promise<void> {
     const { project_id, key } = this.#followed.world;
     const route = `GET /v1/policy/delta?project_id=${project_id}&since=${since}`;
-    const { status, body } = await send(server.ready.url, key, route);
-    if (status === 503) return;
-    const change = body.changes?.findLast(({ key_id }: { key_id: string }) => key_id === id);
-    if (status !== 200 || change?.change !== "remove")
-      this.#report(`a poll right after a revocation was answered with ${status} and without it`);
-    this.#tally.count("polls right after a response");
+    const polls = Array.from({ length: POLLS_AFTER }, () => send(server.ready.url, key, route));
+    for (const { status, body } of await Promise.all(polls)) {
+      if (status === 503) continue;
+      const change = body.changes?.findLast(({ key_id }: { key_id: string }) => key_id === id);
+      if (status !== 200 || change?.change !== "remove")
+        this.#report(`a poll right after a revocation was answered with ${status} and without it`);
+      this.#tally.count("polls right after a response");
+    }
   }
 }
 
@@ -202,7 +204,7 @@ async function runRound(
   report: Report,
 ) {
   const fault = FAULTS[seed % FAULTS.length] ?? "none";
-  const all = projects.map((one, i) => new Round(processes, one, seeded(seed * PROJECTS + i), tally, report));
+  const all = projects.map((one, i) => new Round(processes, one, seeded(seed * projects.length + i), tally, report));
   await Promise.all(all.map((one) => one.mint()));
   const lift = applyFault(fault, processes, seeded(seed));
   const started = performance.now();
@@ -214,10 +216,10 @@ async function runRound(
 }
 
 /** Projects of one workspace, each with nodes at every process. */
-async function followProjects(processes: Processes, report: Report): Promise<Followed[]> {
+async function followProjects(count: number, processes: Processes, report: Report): Promise<Followed[]> {
   const first = await worldOn(processes[0].server, "processes");
   const projects = [first.project_id];
-  for (let n = 1; n < PROJECTS; n++)
+  for (let n = 1; n < count; n++)
     projects.push((await must(first.call(first.key, "POST /v1/projects", { name: "P", slug: `p-${n}` }))).id);
   return projects.map((project_id) => {
     const world = { ...first, project_id };
@@ -232,32 +234,37 @@ async function followProjects(processes: Processes, report: Report): Promise<Fol
   });
 }
 
-export const processesCampaign: Campaign = {
-  name: "processes",
-  promise: "P6",
-  claim:
-    "a poll after a revocation brings it, whatever fails between two processes, and no receipt is complete too early",
-  rounds: 500,
-  round: `revocation of one to three keys in each of ${PROJECTS} projects under one fault`,
-  backends: ["postgres"],
-  async run({ scratch, ...options }, tally) {
-    const processes = await startProcesses(scratch);
-    const stop = new AbortController();
-    let seed = options.seed;
-    const report: Report = (what) => tally.failed(seed, what);
-    let polling: Promise<unknown> = Promise.resolve();
-    try {
-      const projects = await followProjects(processes, report);
-      polling = Promise.all(projects.flatMap(({ nodes }) => nodes.map((node) => node.run(stop.signal))));
-      polling.catch((error: unknown) => report(`a node failed: ${String(error)}`));
-      for (seed of rounds(options, tally)) await runRound(processes, projects, seed, tally, report);
-    } finally {
-      stop.abort();
-      await polling.catch(() => {});
-      for (const { server, proxy } of processes) {
-        await server.end("SIGTERM");
-        await proxy[Symbol.asyncDispose]();
+/** Keys are revoked in all projects at once: they share a round's waits for time-outs, the look and the pause. */
+export function processesCampaign(projects: number): Campaign {
+  return {
+    name: "processes",
+    promise: "P6",
+    claim:
+      "a poll after a revocation brings it, whatever fails between two processes, and no receipt is complete too early",
+    rounds: 500,
+    round: `revocation of one to three keys in each of ${projects} projects under one fault`,
+    backends: ["postgres"],
+    async run({ scratch, ...options }, tally) {
+      const started = await startProcesses(scratch);
+      const stop = new AbortController();
+      let seed = options.seed;
+      const report: Report = (what) => tally.failed(seed, what);
+      let polling: Promise<unknown> = Promise.resolve();
+      try {
+        const followed = await followProjects(projects, started, report);
+        polling = Promise.all(followed.flatMap(({ nodes }) => nodes.map((node) => node.run(stop.signal))));
+        polling.catch((error: unknown) => report(`a node failed: ${String(error)}`));
+        for (seed of rounds(options, tally)) await runRound(started, followed, seed, tally, report);
+      } finally {
+        stop.abort();
+        await polling.catch(() => {});
+        for (const { server, proxy } of started) {
+          await server.end("SIGTERM");
+          await proxy[Symbol.asyncDispose]();
+        }
       }
-    }
-  },
-};
+    },
+  };
+}
+
+export const processes = processesCampaign(4);
