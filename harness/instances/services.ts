@@ -103,6 +103,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     bodies: new Bodies(shares),
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
+    command: "keyrack",
     throttles: new Throttles(clock, false),
     writtenBytes: new WrittenBytes({ store, clock, settings, ledger: shares.of("disk") }),
     passwords: new Passwords(shares.of("passwords"), { memoryCost: 64, timeCost: 2, parallelism: 1 }),

@@ -35,6 +35,8 @@ export type InstanceOptions = {
   allowNetworkFs?: boolean;
   /** Reject every write, to read what is left of a damaged SQLite database. */
   forceReadOnly?: boolean;
+  /** How this program is called in a shell, for the first steps that setup shows. */
+  command?: string;
   /** The caller holds the data dir's lock already. */
   locked?: boolean;
   /** For tests only: cheaper hashing than any setting allows. */
@@ -97,6 +99,7 @@ export async function openInstance(
     log,
     shares,
     publicUrl: settings.public_url ?? "",
+    command: options.command ?? "keyrack",
     throttles: new Throttles(clock, settings.throttle, shares.of("throttles")),
     passwords: new Passwords(shares.of("passwords"), options.passwordCost),
     mail: { transport, wake: () => {} },

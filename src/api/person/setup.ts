@@ -36,6 +36,7 @@ export const setupComplete = endpoint("POST /v1/setup", {
     tenant: Tenant,
     secret_key: MintedSecretKey,
     api_key: MintedApiKey,
+    command: z.string().describe("how the program is called in a shell on the server: its name, or its path"),
   }),
   status: 201,
   failures: ["setup_done", "invalid_token", "slug_taken", "user_exists", "rate_limited", "overloaded"],

@@ -1,6 +1,6 @@
-// How this program is called from the folder that it was started in.
+// How this program is called.
 import { accessSync, constants } from "node:fs";
-import { delimiter, dirname, join, relative } from "node:path";
+import { delimiter, dirname, join, relative, resolve } from "node:path";
 import sea from "node:sea";
 
 const NAME = "keyrack";
@@ -15,10 +15,16 @@ function isExecutable(file: string): boolean {
 }
 
 /** Its name where it is on PATH, else its path: a checkout and a downloaded binary are often not installed. */
-export function commandName({ PATH = "" }: NodeJS.ProcessEnv = process.env): string {
-  const own = sea.isSea() ? process.execPath : join(dirname(process.argv[1] ?? ""), NAME);
+export function commandPath({ PATH = "" }: NodeJS.ProcessEnv = process.env): string {
+  const own = sea.isSea() ? process.execPath : resolve(dirname(process.argv[1] ?? ""), NAME);
   const folders = PATH.split(delimiter).filter((folder) => folder !== "");
-  if (!isExecutable(own) || folders.some((folder) => isExecutable(join(folder, NAME)))) return NAME;
+  return !isExecutable(own) || folders.some((folder) => isExecutable(join(folder, NAME))) ? NAME : own;
+}
+
+/** The same, as short as it can be in the working folder. */
+export function commandName(env: NodeJS.ProcessEnv = process.env): string {
+  const own = commandPath(env);
+  if (own === NAME) return NAME;
   const near = relative(process.cwd(), own);
   if (near.startsWith("..")) return own;
   return near.includes("/") ? near : `./${near}`;

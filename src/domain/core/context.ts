@@ -45,6 +45,8 @@ export type Services = {
   readonly bodies: Bodies;
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */
   publicUrl: string;
+  /** How this program is called in a shell on the server's machine. */
+  readonly command: string;
   readonly throttles: Throttles;
   /** How much each environment of a workspace writes in a day. */
   readonly writtenBytes: WrittenBytes;

@@ -127,6 +127,7 @@ function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]
         tenant: viewTenant(tenant),
         secret_key: withKey(viewSecretKey(secretKey), minted.secret_key.text),
         api_key: withKey(viewKey(apiKey), minted.api_key.text),
+        command: services.command,
       },
       events: [
         workspaceCreated(workspace),

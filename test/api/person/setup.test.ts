@@ -106,6 +106,7 @@ for (const back of backends) {
         "tenant",
         "secret_key",
         "api_key",
+        "command",
       ]);
       expect(body.session).toMatchObject({
         object: "session",

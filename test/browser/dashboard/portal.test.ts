@@ -48,6 +48,15 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await button(page, "Add origin").click();
     await page.getByText("Origin added.").waitFor();
     await expectAccessible(page);
+    // A refusal stays at its origin.
+    const refused = { error: { code: "forbidden", message: "Not now.", details: [], request_id: "r" } };
+    await page.route("**/v1/workspace", (route) =>
+      route.request().method() === "PATCH" ? route.fulfill({ status: 403, json: refused }) : route.continue(),
+    );
+    await button(page, "Remove https://app.example.com").click();
+    const origins = page.getByRole("list", { name: "Origins" });
+    await origins.getByRole("alert").getByText("Not now.").waitFor();
+    await page.unroute("**/v1/workspace");
     await button(page, "Remove https://app.example.com").click();
     await page.getByText("None yet. The portal opens nowhere until you add one.").waitFor();
     await g.expectClean();

@@ -1,5 +1,6 @@
 // The first minutes with a new server: setup link, first keys, first verified request, first revocation; and links that do
 // not work.
+import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
@@ -8,7 +9,8 @@ import { button, field, useBrowserSuite } from "../../../harness/browser/suite.t
 import { PASSWORD } from "../../../harness/instances/people.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 import { tempDir } from "../../../harness/processes/cli.ts";
-import { startProcess, startServer } from "../../../harness/processes/server.ts";
+import { cleanEnv, startProcess, startServer } from "../../../harness/processes/server.ts";
+import { VERSION } from "../../../src/platform/version.ts";
 import { issueSetupLink } from "../../../src/domain/workspaces/setup-tokens.ts";
 
 async function fill(page: Parameters<typeof field>[0], password = PASSWORD): Promise<void> {
@@ -41,6 +43,11 @@ describe.runIf(hasBrowser)("setting up a server", () => {
       const snippet = await page.getByRole("region", { name: "Terminal snippet" }).innerText();
       const env = Object.fromEntries(
         [...snippet.matchAll(/(KEYRACK_\w+)=(\S+)/g)].map(([, name = "", value = ""]) => [name, value]),
+      );
+      // The command works although keyrack is not on PATH.
+      const [, program = ""] = /^KEYRACK_SECRET_KEY=\S+ (.+) gateway &$/m.exec(snippet) ?? [];
+      expect(execFileSync("sh", ["-c", `${program} version`], { env: cleanEnv(), encoding: "utf8" })).toContain(
+        VERSION,
       );
       const [, key = ""] = /Bearer (\S+)"/.exec(snippet) ?? [];
       const gateway = await startProcess(["gateway", "--json", "--port", "0"], env);

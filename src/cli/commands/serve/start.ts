@@ -8,6 +8,7 @@ import type { Demo } from "../../../server/demo/demo.ts";
 import type { Seed } from "../../../server/seed.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
+import { commandPath } from "../../ui/command-name.ts";
 import { createProgressBar } from "../../ui/progress.ts";
 import { ExitError } from "../../ui/output.ts";
 
@@ -38,6 +39,7 @@ export async function start(
     log,
     allowNetworkFs: allowNetworkFs === true,
     forceReadOnly: forceReadOnly === true,
+    command: commandPath(),
     ...(clock && { clock }),
   });
 }

@@ -13,10 +13,17 @@ import { Card } from "./card.tsx";
 
 export type Made = RouteOutput<"POST /v1/setup">;
 
-function terminalSnippet({ project, secret_key, api_key }: Made): string {
+/** A server that was started from a checkout or a download is not on PATH: then its own path is tried. */
+function commandText(command: string): string {
+  if (command === "keyrack") return command;
+  const quoted = `'${command.replaceAll("'", "'\\''")}'`;
+  return `"$(command -v keyrack || echo ${quoted})"`;
+}
+
+function terminalSnippet({ project, secret_key, api_key, command }: Made): string {
   return [
     `export KEYRACK_URL=${serverUrl()} KEYRACK_PROJECT_ID=${project.id}`,
-    `KEYRACK_SECRET_KEY=${secret_key.key} keyrack gateway &`,
+    `KEYRACK_SECRET_KEY=${secret_key.key} ${commandText(command)} gateway &`,
     "sleep 2",
     `curl -i -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:4748/verify`,
   ].join("\n");

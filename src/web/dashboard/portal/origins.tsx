@@ -1,6 +1,7 @@
 // The origins of pages that may embed the portal.
+import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
-import { Problem, toProblem } from "../api/problems.ts";
+import { Problem, problemMessage, toProblem } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
@@ -41,6 +42,28 @@ function AddOrigin({ origins }: { origins: readonly string[] }) {
   );
 }
 
+type OriginProps = { origin: string; others: string[] };
+
+/** A refusal is shown at its place: it needs an answer, so it is no toast. */
+function Origin({ origin, others }: OriginProps) {
+  const [refusal, setRefusal] = useState("");
+  const remove = (): void => {
+    setRefusal("");
+    save(others, "Origin removed.").catch((error: unknown) => setRefusal(problemMessage(toProblem(error))));
+  };
+  return (
+    <li>
+      <code>{origin}</code>
+      <Button kind="quiet" needs="admin" label={`Remove ${origin}`} onClick={remove}>
+        Remove
+      </Button>
+      <div role="alert" class="alert">
+        {refusal !== "" && <p>{refusal}</p>}
+      </div>
+    </li>
+  );
+}
+
 export function Origins() {
   const read = useRead("GET /v1/workspace", {});
   return (
@@ -54,20 +77,7 @@ export function Origins() {
             ) : (
               <ul class="boxed-list" aria-label="Origins">
                 {embed_origins.map((origin) => (
-                  <li key={origin}>
-                    <code>{origin}</code>
-                    <Button
-                      kind="quiet"
-                      needs="admin"
-                      label={`Remove ${origin}`}
-                      onClick={() => {
-                        const left = embed_origins.filter((one) => one !== origin);
-                        save(left, "Origin removed.").catch((error: unknown) => toast(toProblem(error).message));
-                      }}
-                    >
-                      Remove
-                    </Button>
-                  </li>
+                  <Origin key={origin} origin={origin} others={embed_origins.filter((one) => one !== origin)} />
                 ))}
               </ul>
             )}
