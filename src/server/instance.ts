@@ -54,6 +54,8 @@ export type Instance = {
   migrationBackup: Manifest | undefined;
 };
 
+const KEY_CREATED = "a master key was created; keep a copy of it away from the backups";
+
 export type Closers = (() => Promise<void> | void)[];
 
 /** `opened` gets a closer for each part as it opens, so that the caller can close them in reverse when a later one fails. */
@@ -81,8 +83,7 @@ export async function openInstance(
   opened.push(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
   const { vault, created } = await openVault(store, settings, dir);
-  if (created)
-    log.warn("a master key was created; keep a copy of it away from the backups", { file: join(dir, "master.key") });
+  if (created) log.warn(KEY_CREATED, { file: join(dir, "master.key") });
   const bootstrap = withBootstrap ? await openBootstrap(store, settings, dir) : noBootstrap;
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.push(() => transport.close());

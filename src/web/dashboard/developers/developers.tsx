@@ -48,8 +48,8 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
       cell: ({ permissions }) => (permissions === null ? "Everything" : <Chips values={permissions} max={4} />),
     },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    { head: "Expires", cell: ({ expires_at }) => <Time at={expires_at} /> },
-    { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
+    { head: "Expires", spare: true, cell: ({ expires_at }) => <Time at={expires_at} /> },
+    { head: "Created", spare: true, cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Actions",
       actions: true,

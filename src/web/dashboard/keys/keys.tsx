@@ -59,7 +59,7 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} /> },
     { head: "Scopes", wide: true, cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    { head: "Expires", cell: ({ expires_at }) => <Time at={expires_at} /> },
+    { head: "Expires", spare: true, cell: ({ expires_at }) => <Time at={expires_at} /> },
     { head: "Created", wide: true, cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Actions",

@@ -48,7 +48,7 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
   );
   return [
     { head: "Key", names: true, cell: name },
-    { head: "Reported", cell: ({ quarantined_at }) => <Time at={quarantined_at} /> },
+    { head: "Reported", spare: true, cell: ({ quarantined_at }) => <Time at={quarantined_at} /> },
     { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason ?? ""} /> },
     { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },
     {

@@ -12,6 +12,8 @@ export type Column<T> = {
   actions?: boolean;
   /** Left out where the window is too narrow for a wide table. */
   wide?: boolean;
+  /** Left out beside a navigation of icons (641 to 1000 px); a phone's card has room for it. */
+  spare?: boolean;
 };
 
 export type Selection = {
@@ -29,8 +31,10 @@ export type TableProps<T> = {
   selection?: Selection;
 };
 
-const classOf = ({ number, actions, wide }: Pick<Column<never>, "number" | "actions" | "wide">): string | undefined =>
-  number ? "number" : actions ? "actions" : wide ? "wide" : undefined;
+const CLASSES = ["number", "actions", "wide", "spare"] as const;
+
+const classOf = (column: Pick<Column<never>, (typeof CLASSES)[number]>): string | undefined =>
+  CLASSES.find((name) => column[name]);
 
 function toggle(chosen: ReadonlySet<string>, ids: readonly string[], on: boolean): ReadonlySet<string> {
   const next = new Set(chosen);

@@ -24,7 +24,7 @@ const COLUMNS: readonly Column<Plan>[] = [
       </a>
     ),
   },
-  { head: "Slug", cell: ({ slug }) => <code>{slug}</code> },
+  { head: "Slug", spare: true, cell: ({ slug }) => <code>{slug}</code> },
   { head: "Limits", cell: ({ rate_limits }) => limitsText(rate_limits) },
   { head: "Scopes", cell: ({ scopes }) => (scopes === null ? "Every scope" : <Chips values={scopes} max={2} />) },
   { head: "Active keys", cell: ({ max_keys }) => keysText(max_keys) },
