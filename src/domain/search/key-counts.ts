@@ -9,7 +9,7 @@ import { runningCascade } from "../../store/queries/key-search.ts";
 import { countKeys } from "./keys.ts";
 
 /** Keys that one statement counts at most: it holds the event loop. */
-const STOPPED_MAX = 10_000;
+const STOPPED_MAX = 2_000;
 const PIECE_KEYS = 1_000;
 
 /**

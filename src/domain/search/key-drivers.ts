@@ -1,5 +1,6 @@
 // The orders in which keys are searched: an index of keys by state, terms of the search index, and the keys of tenants whose
 // words match. What the index leads to is compared again, because terms may be out of date.
+import { setImmediate as endOfTurn } from "node:timers/promises";
 import { keyTexts, walkTexts, type KeyWalk, type WalkedTexts } from "../../store/queries/key-search.ts";
 import { walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
 import type { Reader } from "../../store/engine/statement.ts";
@@ -105,7 +106,7 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
       const terms = { workspace_id: walk.workspace_id, kinds: [TENANT_WORD], ...termsFrom(lead) };
       const place = { ...terms, direction: "asc", after: tenant, limit: TENANTS_AT_ONCE } as const;
       const tenants = await walkTerms(read, place);
-      const lists = await Promise.all(tenants.map((each) => keysOf(each, null)));
+      const lists = await inTurns(tenants, (each) => keysOf(each, null));
       const full = lists.findIndex((list) => list.length === PIECE_ROWS);
       const candidates = [...rest, ...lists.slice(0, full < 0 ? undefined : full + 1).flat()];
       if (full >= 0) return { candidates, last: lastOf(candidates, false) };
@@ -114,6 +115,18 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
       return { candidates, last: isEnd ? null : [end.term, end.newest, end.id, NO_KEYS, ""] };
     },
   };
+}
+
+/** Each read begins in a turn of its own: SQLite holds the event loop for it. On PostgreSQL they overlap. */
+async function inTurns<T, R>(all: readonly T[], read: (one: T) => Promise<R>): Promise<R[]> {
+  const reading: Promise<R>[] = [];
+  for (const one of all) {
+    const result = read(one);
+    result.catch(() => {}); // the caller gets the error below
+    reading.push(result);
+    await endOfTurn();
+  }
+  return Promise.all(reading);
 }
 
 /** All of the first driver, then all of the second. Positions begin with the number of the driver. */
