@@ -111,6 +111,7 @@ export async function holdLastByte(
         const value = found();
         if (value !== undefined) resolve(value);
       };
+      look(); // a refusal may have come before the last byte was sent
       socket.on("data", look).on("close", look).on("error", reject);
       socket.on("close", () => reject(new Error(`closed after: ${received}`)));
     });
