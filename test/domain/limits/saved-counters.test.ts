@@ -49,7 +49,8 @@ for (const back of backends) {
       const ctx = await vendorOf(services);
       const { workspace_id } = ctx.actor;
       await fixture.sql("update workspaces set created_by = $1 where id = $2", ["ann", workspace_id]);
-      const body = { project_id: services.newId(), env: "live" as const, tenant_id: null, cost: 1, limits: [minute] };
+      const limits = [ruleOf("account", 60_000)];
+      const body = { project_id: services.newId(), env: "live" as const, tenant_id: null, cost: 1, limits };
       await checkLimits(ctx, { ...body, key_id: services.newId() });
       await flushCounters(services);
       await using later = await fixture.another();
