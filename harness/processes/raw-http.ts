@@ -114,6 +114,7 @@ export async function holdLastByte(
       look(); // a refusal may have come before the last byte was sent
       socket.on("data", look).on("close", look).on("error", reject);
       socket.on("close", () => reject(new Error(`closed after: ${received}`)));
+      look(); // the answer may have come before anyone waited for it
     });
   socket.on("data", (more: string) => (received += more));
   socket.write(`${route} HTTP/1.1\r\n${lines.join("")}\r\n${text.slice(0, -1)}`);

@@ -3,6 +3,7 @@
 import type { TestProject } from "vitest/node";
 import { dropDatabase, newName } from "../databases/postgres-databases.ts";
 import { findPostgres, type Found } from "../databases/postgres-server.ts";
+import { DEADLINE_MS } from "../waiting.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
@@ -15,6 +16,13 @@ declare module "vitest" {
 const services = { postgres: findPostgres } as const satisfies Record<string, () => Promise<Found | null>>;
 
 type ServiceName = keyof typeof services;
+
+/** On a busy machine a new connection may take longer than a server in use would wait for it. */
+function patient(url: string): string {
+  const address = new URL(url);
+  address.searchParams.set("connect_timeout", String(DEADLINE_MS / 1_000));
+  return address.href;
+}
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const required = (process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).filter(Boolean);
@@ -29,7 +37,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
       await stopAll();
       throw new Error(`KEYRACK_TEST_REQUIRE names ${name}, and none was found or could be started`);
     } else console.error(`!!! SKIPPED: no ${name} was found or could be started; every test on ${name} is left out.`);
-    project.provide(name, found?.url ?? null);
+    project.provide(name, found && patient(found.url));
   }
   const { postgres } = project.getProvidedContext();
   if (postgres) process.env.KEYRACK_TEST_POSTGRES_URL = postgres; // for campaigns (harness/databases/scratch.ts)

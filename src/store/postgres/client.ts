@@ -16,11 +16,17 @@ export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & 
 export async function connectPostgres(url: string, options: ConnectOptions = {}): Promise<Client> {
   const { onLost = () => {}, ...config } = options;
   const connectionString = config.application_name ? withoutApplicationName(url) : url;
-  const client = new Client({ connectionString, types, connectionTimeoutMillis: CONNECT_MAX_MS, ...config });
+  const client = new Client({ connectionString, types, connectionTimeoutMillis: connectMaxMs(url), ...config });
   client.on("error", () => onLost(client)); // without a listener Node would throw; the next query fails by itself
   client.on("end", () => onLost(client));
   await client.connect();
   return client;
+}
+
+/** `connect_timeout` is in seconds, as in PostgreSQL's own tools. */
+function connectMaxMs(url: string): number {
+  const seconds = Number(/[?&]connect_timeout=(\d+)/.exec(url)?.[1] ?? 0);
+  return seconds > 0 ? seconds * 1_000 : CONNECT_MAX_MS;
 }
 
 /** A name in the URL would take precedence, and other processes recognise this one by its name. */
