@@ -76,7 +76,7 @@ function installPeers(): void {
 function conditions(): string {
   const [load = 0] = loadavg();
   const date = new Date().toISOString().slice(0, 10);
-  return `Measured ${date} with Node ${process.versions.node} on ${cpus().length} cores, load ${load.toFixed(1)} at the end.`;
+  return `Measured ${date} with Node ${process.versions.node} on ${cpus().length} ${process.arch} cores, load ${load.toFixed(1)} at the end.`;
 }
 
 /** Replaces the table between its two markers. */
