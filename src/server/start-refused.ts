@@ -2,6 +2,7 @@
 // database, 70 for a damaged one.
 import { BadSetting } from "../config/settings.ts";
 import { NativeUnavailable } from "../platform/native-addons.ts";
+import { isConnectionLost } from "../store/postgres/connection-lost.ts";
 import { SchemaRefused } from "../store/schema/migrate.ts";
 import { DataDirInUse } from "../store/sqlite/lock.ts";
 
@@ -30,15 +31,8 @@ export function toStartRefused(error: unknown): unknown {
       "The migration could not lock a table that another session, such as a backup, is using. Nothing was changed; try again.",
       3,
     );
-  if (isUnreachable(code, message)) return new StartRefused(`The database cannot be reached: ${message || code}`, 3);
+  if (isConnectionLost(error)) return new StartRefused(`The database cannot be reached: ${message || code}`, 3);
   if (code === "3D000" || code.startsWith("28"))
     return new StartRefused(`The database refused the connection: ${message}`, 3);
   return error;
-}
-
-const UNREACHABLE =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ECONNRESET|ENOENT|08\w{3}|57P0\d)$/;
-
-function isUnreachable(code: string, message: string): boolean {
-  return UNREACHABLE.test(code) || /timeout|terminated/i.test(message);
 }

@@ -3,13 +3,14 @@
 export function isConnectionLost(error: unknown): boolean {
   const { code = "", message = "" } = error as { code?: string; message?: string };
   if (/^(08|57P0|25P03)/.test(code)) return true;
-  if (/^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/.test(code)) return true;
+  if (/^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ENOENT)$/.test(code))
+    return true;
   return /Connection terminated|not queryable/i.test(message) || isTimeout(error);
 }
 
 /** The server may still be working on it: asking again at once would only add to its load. */
 export function isTimeout(error: unknown): boolean {
   const { code = "", message = "" } = error as { code?: string; message?: string };
-  const words = /Query read timeout|timeout exceeded when trying to connect|connection timeout/i;
+  const words = /Query read timeout|timeout expired|timeout exceeded when trying to connect|connection timeout/i;
   return code === "ETIMEDOUT" || words.test(message);
 }
