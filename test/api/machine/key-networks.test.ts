@@ -9,6 +9,7 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
+import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { networksOfKey } from "../../../src/store/queries/key-networks.ts";
 import type { KeyNetworkRow } from "../../../src/store/schema/tables.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -128,14 +129,17 @@ for (const back of backends) {
     });
 
     it("are deleted in short transactions, however many there are", async () => {
-      const old = (n: number): string => `('key-${n}', 0, '198.51.100.0/24', 'refused', '${w.id}', 1, 0, 0)`;
+      await using fixture = await testServices(back); // without the job that deletes them too
+      const { services, sql } = fixture;
+      const { workspace_id } = (await vendorOf(services)).actor;
+      const old = (n: number): string => `('key-${n}', 0, '198.51.100.0/24', 'refused', '${workspace_id}', 1, 0, 0)`;
       const columns = "key_id, day, network, outcome, workspace_id, requests, first_seen_at, last_seen_at";
       const values = Array.from({ length: 1_500 }, (_, n) => old(n)).join();
-      await r.sql(`insert into key_networks (${columns}) values ${values}`);
-      const { store } = r.app.services;
+      await sql(`insert into key_networks (${columns}) values ${values}`);
+      const { store } = services;
       const write = vi.fn<Store["write"]>((job) => store.write(job));
       const counting = Object.create(store, { write: { value: write } }) as Store;
-      expect(await reapKeyNetworks({ ...r.app.services, store: counting })).toBe(1_500);
+      expect(await reapKeyNetworks({ ...services, store: counting })).toBe(1_500);
       expect(write).toHaveBeenCalledTimes(2);
     });
 
