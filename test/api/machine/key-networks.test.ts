@@ -130,12 +130,12 @@ for (const back of backends) {
 
     it("are deleted in short transactions, however many there are", async () => {
       await using fixture = await testServices(back); // without the job that deletes them too
-      const { services, sql } = fixture;
+      const { services } = fixture;
       const { workspace_id } = (await vendorOf(services)).actor;
       const old = (n: number): string => `('key-${n}', 0, '198.51.100.0/24', 'refused', '${workspace_id}', 1, 0, 0)`;
       const columns = "key_id, day, network, outcome, workspace_id, requests, first_seen_at, last_seen_at";
       const values = Array.from({ length: 1_500 }, (_, n) => old(n)).join();
-      await sql(`insert into key_networks (${columns}) values ${values}`);
+      await fixture.sql(`insert into key_networks (${columns}) values ${values}`);
       const { store } = services;
       const write = vi.fn<Store["write"]>((job) => store.write(job));
       const counting = Object.create(store, { write: { value: write } }) as Store;
