@@ -1,6 +1,10 @@
 // Many nodes and several processes: unchanged polls on PostgreSQL compared with SQLite, commits of several writers, the
 // arrival of a revocation at thousands of waiting nodes, and what their wakes leave for other requests.
-import { withScratchDatabase } from "../harness/databases/scratch.ts";
+import { readFileSync } from "node:fs";
+import { createDatabase } from "../harness/databases/postgres-databases.ts";
+import { POSTGRES, withScratch } from "../harness/databases/scratch.ts";
+import { send } from "../harness/instances/local-instance.ts";
+import { makeWorld } from "../harness/instances/world.ts";
 import { startServer } from "../harness/processes/server.ts";
 import { unusedPort } from "../harness/processes/unused-port.ts";
 import { writeReports } from "../src/domain/policy/node-reports.ts";
@@ -8,6 +12,7 @@ import { openStore } from "../src/store/database.ts";
 import type { Store } from "../src/store/store.ts";
 import { load } from "./client.ts";
 import { revocationP99 } from "./feed.ts";
+import { bodyOf } from "./ratelimit.ts";
 import { interleave, median, type Row } from "./report.ts";
 import { inTurns, perSecond, type Side } from "./turns.ts";
 import { commitsPerSecond, onCluster } from "./writers.ts";
@@ -24,38 +29,43 @@ type Ready = { url: string; secret_key: string; project_id: string; tenant_id: s
 const bearer = ({ secret_key }: Ready): Record<string, string> => ({ authorization: `Bearer ${secret_key}` });
 const pollOf = ({ url, project_id }: Ready): string => `${url}/v1/policy/delta?since=1&project_id=${project_id}`;
 
-async function pollsOn(databaseUrl: string | null): Promise<Side> {
-  const server = await startServer(["--ephemeral", "--seed", ...(databaseUrl ? ["--database-url", databaseUrl] : [])]);
+/** Each start has a data dir of its own, so it needs a database of its own too. */
+async function pollsOn(backend: "sqlite" | "postgres"): Promise<Side> {
+  const database = backend === "postgres" ? await createDatabase(POSTGRES) : null;
+  const server = await startServer(["--ephemeral", "--seed", ...(database ? ["--database-url", database.url] : [])]);
   const ready = server.ready as unknown as Ready;
   const options = { url: pollOf(ready), headers: bearer(ready), connections: CONNECTIONS };
   return {
     measure: (times) => perSecond({ ...options, ...times }, "304"),
-    end: () => server.end("SIGTERM"),
+    end: async () => {
+      await server.end("SIGTERM");
+      await database?.drop();
+    },
   };
 }
 
 async function unchangedPolls(): Promise<Row> {
-  return withScratchDatabase("postgres", async (url) => {
-    const { ours, peer, ratio } = await inTurns({ ours: () => pollsOn(url), peer: () => pollsOn(null) });
-    return { name: "fleet/unchanged-poll", ours, peer, ratio, target: ">= 0.65", unit: "/s" };
-  });
+  const sides = { ours: () => pollsOn("postgres"), peer: () => pollsOn("sqlite") };
+  return { name: "fleet/unchanged-poll", ...(await inTurns(sides)), target: ">= 0.65", unit: "/s" };
 }
 
 /** Statements that read heads, per poll. */
 async function headReads(): Promise<Row> {
-  return withScratchDatabase("postgres", async (database) => {
+  return withScratch("postgres", async ({ args }) => {
     const metrics = `127.0.0.1:${await unusedPort()}`;
-    const server = await startServer(["--ephemeral", "--seed", "--database-url", database ?? "", "--metrics", metrics]);
+    const server = await startServer(args, { KEYRACK_METRICS: metrics });
     try {
-      const ready = server.ready as unknown as Ready;
+      const { url, bootstrap_token_file } = server.ready;
+      const bootstrap = readFileSync(String(bootstrap_token_file), "utf8").trim();
+      const { key, project_id } = await makeWorld((...call) => send(url, ...call), bootstrap, "fleet");
       const read = async (): Promise<number> => {
         const text = await (await fetch(`http://${metrics}/metrics`)).text();
         return Number(/^keyrack_policy_head_reads_total (\d+)/m.exec(text)?.[1]);
       };
       const before = await read();
       const { requests } = await load({
-        url: pollOf(ready),
-        headers: bearer(ready),
+        url: `${url}/v1/policy/delta?since=0&project_id=${project_id}`,
+        headers: { authorization: `Bearer ${key}` },
         connections: CONNECTIONS,
         warmMs: 0,
         forMs: 5_000,
@@ -92,8 +102,7 @@ async function checksBesideWakes(): Promise<Row> {
     warmMs: 0,
     forMs: 30_000,
   }).catch(() => undefined);
-  const limits = [{ id: "m", limit: 1e9, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
-  const check = JSON.stringify({ project_id, env: "live", key_id: "k", tenant_id, cost: 1, limits });
+  const check = bodyOf(project_id, tenant_id);
   const checks = (): Promise<number> =>
     perSecond(
       { url: `${url}/v1/ratelimit/check`, method: "POST", headers, body: check, warmMs: 500, forMs: 2_000 },
