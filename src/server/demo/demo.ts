@@ -1,4 +1,4 @@
-// Fills a throwaway instance with thirty days of a small vendor: people, projects, customers, keys in every state, traffic
+// Fills a throwaway instance with some weeks of a small vendor: people, projects, customers, keys in every state, traffic
 // and verifiers. Everything goes through the operations that the API calls, so nothing is there that could not be.
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx, Services } from "../../domain/core/context.ts";
@@ -11,12 +11,13 @@ import { addSilentNode, keepNodes } from "./nodes.ts";
 import { ADMIN, DEMO_PASSWORD, invite, makeOwner, MEMBER, OWNER } from "./people.ts";
 import { reportDay } from "./traffic.ts";
 
-/** How far in the past the instance has to start. */
-export const DEMO_DAYS = 30;
+/** How far in the past the instance has to start: before the traffic, so that some keys are idle. */
+export const DEMO_DAYS = 40;
+const TRAFFIC_DAYS = 30;
 const MINUTES_AGO_10 = 10 / 24 / 60;
-/** One in this many keys is used, at most so many; the others are idle. */
-const USED_EVERY = 11;
-const USED_MAX = 60;
+/** One in so many keys is never used. Of very many, only so many are used. */
+const UNUSED_EVERY = 5;
+const USED_MAX = 600;
 
 export type DemoSize = { keys: number; tenants: number };
 export type Demo = {
@@ -65,7 +66,7 @@ export async function seedDemo(
   return { dashboard_url: `${services.publicUrl}/`, ...emails, ...password, secret_key, project_id };
 }
 
-/** A thirtieth of the customers and keys comes each day; the traffic of a day is reported at its end. */
+/** An equal share of the customers and keys comes each day; the traffic of a day is reported at its end. */
 async function liveThrough(
   ctx: Ctx<SecretKeyActor>,
   clock: DemoClock,
@@ -84,8 +85,8 @@ async function liveThrough(
     const [from, count] = [keys.length, Math.ceil(size.keys * share) - keys.length];
     const made = await makeKeys(ctx, { from, count, projects, customers });
     keys.push(...made);
-    const used = keys.filter((_, n) => n % USED_EVERY === 0).slice(0, USED_MAX);
-    await reportDay(ctx, used, "orders-1");
+    const used = keys.filter((_, n) => n % UNUSED_EVERY !== 0).slice(0, USED_MAX);
+    if (day < TRAFFIC_DAYS) await reportDay(ctx, used, "orders-1");
     await changeKeys(ctx, made, from);
     onDay(DEMO_DAYS - day);
   }

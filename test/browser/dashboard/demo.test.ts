@@ -50,7 +50,7 @@ describe("the demonstration", () => {
   const read = async (path: string) => (await instance.call(demo.secret_key, `GET ${path}`)).body;
 
   it("has keys in every state, people, verifiers and a log that verifies", async () => {
-    for (const state of ["active", "expiring", "expired", "disabled", "quarantined", "revoked"])
+    for (const state of ["active", "expiring", "expired", "idle", "disabled", "quarantined", "revoked"])
       expect((await read(`/v1/keys?state=${state}`)).data, state).not.toEqual([]);
     const { keys, projects, nodes } = await read("/v1/overview");
     expect({ quarantined: keys.quarantined, projects, nodes }).toEqual({
