@@ -31,10 +31,10 @@ const SAMPLE_RATE = 0.1;
 /** Reports the last 24 hours. */
 export async function reportDay(ctx: Ctx<SecretKeyActor>, keys: readonly DemoKey[], node_id: string): Promise<void> {
   const now = ctx.services.clock.now();
-  const events = Array.from({ length: 24 }, (_, hour) => {
-    const start = now - (24 - hour) * HOUR_MS;
-    return Array.from({ length: eventsAt(start) }, (__, i) => eventOf(keys, start, hour * 100 + i));
-  }).flat();
+  const hours = Array.from({ length: 24 }, (_, hour) => now - (24 - hour) * HOUR_MS);
+  const events = hours
+    .flatMap((start) => Array.from({ length: eventsAt(start) }, () => start))
+    .map((start, n) => eventOf(keys, start, n));
   const batch = { object: "ingest_batch", protocol_version: 1, node_id, sdk: SDK, sample_rate: SAMPLE_RATE, events };
   await ingest(ctx, async () => Buffer.from(JSON.stringify(batch)));
 }
