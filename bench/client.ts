@@ -12,6 +12,8 @@ export type LoadOptions = {
   /** Warm-up, not counted. */
   warmMs?: number;
   forMs?: number;
+  /** Between a response and the next request of its connection: a probe that hardly adds to the load. */
+  pauseMs?: number;
 };
 
 export type LoadResult = {
@@ -47,7 +49,7 @@ function lengthIn(head: Buffer): number {
 
 type Seen = { counting: boolean; done: number; statuses: Record<string, number>; times: number[] };
 
-function drive(socket: Socket, request: Buffer, seen: Seen): void {
+function drive(socket: Socket, request: Buffer, seen: Seen, pauseMs: number): void {
   let pending: Buffer = Buffer.alloc(0);
   let sentAt = 0;
   const send = (): void => {
@@ -69,7 +71,8 @@ function drive(socket: Socket, request: Buffer, seen: Seen): void {
       seen.statuses[status] = (seen.statuses[status] ?? 0) + 1;
       seen.times.push(performance.now() - sentAt);
     }
-    send();
+    if (pauseMs > 0) setTimeout(send, pauseMs);
+    else send();
   });
   socket.on("error", () => {});
 }
@@ -80,13 +83,14 @@ function at(sorted: number[], share: number): number {
 
 async function serve(options: LoadOptions): Promise<LoadResult> {
   const { url, method = "GET", headers = {}, body = "", connections = 50, warmMs = 500, forMs = 1_500 } = options;
+  const { pauseMs = 0 } = options;
   const { hostname, port, pathname, search, host } = new URL(url);
   const all = { host, ...headers, ...(body && { "content-length": String(Buffer.byteLength(body)) }) };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
   const request = Buffer.from(`${method} ${pathname}${search} HTTP/1.1\r\n${lines.join("")}\r\n${body}`);
   const seen: Seen = { counting: false, done: 0, statuses: {}, times: [] };
   const sockets = Array.from({ length: connections }, () => connect(Number(port), hostname));
-  for (const socket of sockets) drive(socket, request, seen);
+  for (const socket of sockets) drive(socket, request, seen, pauseMs);
   await new Promise((resolve) => setTimeout(resolve, warmMs));
   seen.counting = true;
   const start = performance.now();

@@ -16,6 +16,7 @@ const ROUNDS = 3;
 const CONNECT_AT_A_TIME = 50;
 const WAIT_MS = 25_000;
 const BESIDE_MS = 3_000;
+const BESIDE_PAUSE_MS = 5;
 const BESIDE_LEAD_MS = 500;
 
 type Ready = { url: string; secret_key: string; project_id: string; tenant_id: string; pid: number };
@@ -106,7 +107,8 @@ async function revokeOnce(ready: Ready, nodes: readonly Node[]): Promise<Sample>
   const { id } = await call<{ id: string }>(ready, "/v1/keys", { project_id, tenant_id, env: "live" });
   const { policy_version } = await call<{ policy_version: number }>(ready, `/v1/projects/${project_id}`);
   await complete(ready, policy_version, nodes);
-  const beside = load({ url: `${ready.url}/healthz`, connections: 1, warmMs: 0, forMs: BESIDE_MS });
+  const pace = { connections: 1, warmMs: 0, forMs: BESIDE_MS, pauseMs: BESIDE_PAUSE_MS };
+  const beside = load({ url: `${ready.url}/healthz`, ...pace });
   await sleep(BESIDE_LEAD_MS);
   const [cpu, start] = [cpuMicros(pid), performance.now()];
   await call(ready, `/v1/keys/${id}/revoke`, {});
