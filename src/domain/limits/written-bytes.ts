@@ -7,7 +7,7 @@ import type { Settings } from "../../config/settings.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { fail } from "../../kernel/errors.ts";
+import { fail, type Failure } from "../../kernel/errors.ts";
 import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/queries/written-bytes.ts";
 import type { Store } from "../../store/store.ts";
 import { budgetRefusal } from "../auth/throttle.ts";
@@ -60,21 +60,30 @@ export class WrittenBytes {
 
   /** Throws unless the owner may write. */
   requireRoom(owner: Owner): void {
+    const refusal = this.#refusal(owner);
+    if (!refusal) return;
+    if (owner.kind === "cell") this.#options.ledger.countRefusal(owner);
+    throw refusal;
+  }
+
+  /** For what is stored only if the owner may write, and done in any case. */
+  hasRoom(owner: Owner): boolean {
+    return this.#refusal(owner) === null;
+  }
+
+  #refusal(owner: Owner): Failure | null {
     const { ledger, settings, clock } = this.#options;
-    if (this.#free < LAST_BYTES && settings.disk_reserve_mb > 0) throw fail("storage_full", { retryAfterSeconds: 60 });
-    if (owner.kind !== "cell") return;
+    if (this.#free < LAST_BYTES && settings.disk_reserve_mb > 0) return storageFull();
+    if (owner.kind !== "cell") return null;
     this.#turnDay();
     const used = ledger.usedBy(owner);
     const share = settings.writes_mb_per_day * MIB * (owner.displacedFirst ? TEST_PART : 1);
     if (settings.throttle && share > 0 && used >= share) {
-      ledger.countRefusal(owner);
       const throttle = { name: "writes", limit: share / MIB, windowMs: DAY_MS };
-      throw budgetRefusal(throttle, { start: this.#day * DAY_MS, used: throttle.limit }, clock.now(), "share_spent");
+      return budgetRefusal(throttle, { start: this.#day * DAY_MS, used: throttle.limit }, clock.now(), "share_spent");
     }
-    if (this.#free < settings.disk_reserve_mb * MIB && used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES) {
-      ledger.countRefusal(owner);
-      throw fail("storage_full", { retryAfterSeconds: 60 });
-    }
+    const wroteMuch = used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES;
+    return this.#free < settings.disk_reserve_mb * MIB && wroteMuch ? storageFull() : null;
   }
 
   /** Adds what this process has written, and learns what all have. */
@@ -140,6 +149,8 @@ export class WrittenBytes {
     for (const { owner, used } of ledger.owners()) ledger.release(owner, used);
   }
 }
+
+const storageFull = (): Failure => fail("storage_full", { retryAfterSeconds: 60 });
 
 function dayOf(clock: Clock): number {
   return Math.floor(clock.now() / DAY_MS);

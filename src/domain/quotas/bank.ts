@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import type { Owner } from "../../fairness/owners.ts";
 import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
 import type { SharedLeases } from "../../ratelimit/counter.ts";
@@ -24,7 +24,7 @@ import {
   returnUnits,
   takeOwed,
   takeUnits,
-  type Owed,
+  type OwedCharge,
   type Return,
   type Stored,
   type TakeRequest,
@@ -111,7 +111,7 @@ export class QuotaBank {
   }
 
   /** Charges units that were admitted without asking, even beyond zero. */
-  async chargeOwed(holding: Holding, owed: Owed): Promise<void> {
+  async chargeOwed(holding: Holding, owed: OwedCharge): Promise<void> {
     while (holding.pending) await holding.pending.catch(() => {});
     holding.pending = this.#turn(holding, async () => {
       const stored = await this.#write(holding, [], (tx, request) => takeOwed(tx, request, owed));
@@ -262,7 +262,6 @@ export class QuotaBank {
     const { metered, workspace_id } = holding;
     const now = this.#clock.now();
     const request = { metered, workspace_id, process_id: this.process_id, now };
-    const owner = cellOwner(workspace_id, metered.env);
     const write = async (tx: Tx): Promise<T> => {
       const after = returns.length > 0 ? await returnUnits(tx, request, returns) : null;
       const done = await work(tx, request, after);
@@ -270,7 +269,7 @@ export class QuotaBank {
       return done;
     };
     try {
-      return await record({ store: this.#store }, write, { owner });
+      return await record({ store: this.#store }, write, { owner: holding.owner });
     } catch (error) {
       // Refused before it began. Any other error leaves open whether it was committed.
       if (error instanceof Failure && error.failure === "share_full") holding.putBack(returns);

@@ -146,7 +146,10 @@ function mayCharge(actor: SecretKeyActor, { env, project_id }: Definition): bool
 }
 
 async function chargeOwed({ services }: Machine, holdings: Holding[], owed: Owed): Promise<void> {
-  await Promise.all(holdings.map((holding) => services.quotas.chargeOwed(holding, owed)));
+  const { quotas, writtenBytes } = services;
+  const charge = (holding: Holding): Promise<void> =>
+    quotas.chargeOwed(holding, { ...owed, storesId: writtenBytes.hasRoom(holding.owner) });
+  await Promise.all(holdings.map(charge));
 }
 
 /** What was spent of each holding; null where one of them has not enough. `most`: as many as all have, at least `units`. */

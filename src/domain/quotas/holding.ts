@@ -1,5 +1,6 @@
 // What this process holds of one balance: blocks of units that it has taken and spends in memory. Nothing here waits, so a
 // check that finds its units is answered without the database.
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { addPart, blockSize, sumOf, type Part } from "../../kernel/quotas/allocation.ts";
 import type { Period } from "../../kernel/quotas/period.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
@@ -47,6 +48,11 @@ export class Holding {
 
   get quota(): Quota {
     return this.metered.quota;
+  }
+
+  /** Who pays for its writes. */
+  get owner(): Owner {
+    return cellOwner(this.workspace_id, this.metered.env);
   }
 
   /** Takes over a changed definition: units that were taken under another one are given back. */

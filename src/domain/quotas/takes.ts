@@ -146,12 +146,21 @@ export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
  * added since: only what was not charged under this id is charged.
  */
 export type Owed = { readonly units: number; readonly id: string | null };
+/** `storesId`: whether there is room for an id that is not known yet. */
+export type OwedCharge = Owed & { readonly storesId: boolean };
 
 /** Longer than the library uses an id (sdk/limits/owed.ts). */
 const OWED_KEPT_MS = 8 * 86_400_000;
 
-/** What was charged under the id is stored with the charge, as an idempotency replay. */
-export async function takeOwed(tx: Tx, request: Omit<TakeRequest, "need">, { units, id }: Owed): Promise<Stored> {
+/**
+ * What was charged under the id is stored with the charge, as an idempotency replay. Without room for it the units are charged
+ * all the same, and again if they are sent again: they were admitted, and ids must not fill the disk.
+ */
+export async function takeOwed(
+  tx: Tx,
+  request: Omit<TakeRequest, "need">,
+  { units, id, storesId }: OwedCharge,
+): Promise<Stored> {
   const { metered, workspace_id, now } = request;
   const { subject_id, env, quota } = metered;
   if (id === null) return (await takeUnits(tx, { ...request, need: 0, owed: units })).stored;
@@ -162,7 +171,7 @@ export async function takeOwed(tx: Tx, request: Omit<TakeRequest, "need">, { uni
   const owed = units - Number(before?.fingerprint ?? 0);
   if (owed <= 0) return readBalance(tx, request);
   const row = { key_hash, fingerprint: String(units), status: 200, sealed_body: Buffer.alloc(0) };
-  await insertReplay.run(tx, { ...row, created_at: now, expires_at: now + OWED_KEPT_MS });
+  if (before || storesId) await insertReplay.run(tx, { ...row, created_at: now, expires_at: now + OWED_KEPT_MS });
   return (await takeUnits(tx, { ...request, need: 0, owed })).stored;
 }
 

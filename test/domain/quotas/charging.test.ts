@@ -107,6 +107,30 @@ for (const back of backends) {
       fixture.clock.advance(-7 * DAY_MS);
     });
 
+    it("charge what is owed but store no new id, once the environment has written its share of the day", async () => {
+      const flags = { throttle: "on", writes_mb_per_day: "8" };
+      await using small = await testServices(back, { flags });
+      const { services } = small;
+      const metered = await MeteredWorld.create(services, { key: [quotaOf({ amount: 100 })] });
+      const ids = () => small.sql("select fingerprint from kept_answers");
+      const left = async (owed: number, owed_id: string) =>
+        (await metered.check({ cost: 0, owed, owed_id })).quotas[0]?.remaining;
+      const [known, unknown] = [crypto.randomUUID(), crypto.randomUUID()];
+      const disk = services.shares.of("disk");
+      const before = disk.usedBy(ownerOf(metered.ctx.actor));
+      expect(await left(5, known)).toBe(95);
+      expect(disk.usedBy(ownerOf(metered.ctx.actor)) - before).toBeGreaterThan(200);
+      disk.take(ownerOf(metered.ctx.actor), 8 * 1024 * 1024);
+      expect(await left(6, known)).toBe(94);
+      expect(await left(6, known)).toBe(94);
+      expect(await left(7, unknown)).toBe(87);
+      expect(await left(7, unknown)).toBe(80);
+      expect(await ids()).toEqual([{ fingerprint: "6" }]);
+      small.clock.advance(DAY_MS);
+      expect([await left(7, unknown), await left(7, unknown)]).toEqual([73, 73]);
+      expect(await ids()).toHaveLength(2);
+    });
+
     it("are not charged by a peek", async () => {
       const metered = await world({ key: [quotaOf({ amount: 1 })] });
       const peeks = [await metered.check({ cost: 0 }), await metered.check({ cost: 0 })];
