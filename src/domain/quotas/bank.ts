@@ -30,12 +30,13 @@ import {
   type TakeRequest,
 } from "./takes.ts";
 
-export const UNUSED_MS = 10_000;
 /** A process that reports nothing for so long is dead, and its units count as spent. Every sweep renews it. */
 const ALIVE_MS = 4_500;
 const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200;
 const STOP_MS = 3_000;
+/** Beyond it, units that the database has no room for count as spent. */
+const REFUSED_MAX = 10_000;
 
 export type BankOptions = {
   store: Store;
@@ -61,6 +62,8 @@ export class QuotaBank {
   readonly #shared: SharedLeases | null;
   readonly #holdings = new Map<string, Holding>();
   readonly #fair: FairSet<Holding>;
+  /** Not kept, but with units that the database had no room to take back. */
+  readonly #refused = new Set<Holding>();
   #publishedAt = 0;
 
   constructor({ store, clock, log, definitions, balances, leases, shared = null }: BankOptions) {
@@ -90,14 +93,14 @@ export class QuotaBank {
       return known;
     }
     const holding = new Holding(metered, workspace_id, now);
-    if (this.#fair.add(owner, holding)) this.#holdings.set(balanceName(metered), holding);
-    else holding.isTransient = true;
+    holding.isTransient = !this.#fair.add(owner, holding);
+    if (!holding.isTransient) this.#holdings.set(balanceName(metered), holding);
     return holding;
   }
 
   /** Takes a block, at least `units` in all; afterwards `holding.answer` knows. */
   fetch(holding: Holding, units: number): Promise<void> {
-    holding.pending ??= this.#turn(holding, () => this.#take(holding, units));
+    holding.pending ??= this.#turn(holding, (generation) => this.#take(holding, units, generation));
     return holding.pending;
   }
 
@@ -113,22 +116,19 @@ export class QuotaBank {
   /** Charges units that were admitted without asking, even beyond zero. */
   async chargeOwed(holding: Holding, owed: OwedCharge): Promise<void> {
     while (holding.pending) await holding.pending.catch(() => {});
-    holding.pending = this.#turn(holding, async () => {
+    holding.pending = this.#turn(holding, async (generation) => {
       const stored = await this.#write(holding, [], (tx, request) => takeOwed(tx, request, owed));
-      holding.know(stored, this.#clock.now());
+      holding.know(stored, this.#clock.now(), generation);
     });
     await holding.pending;
   }
 
   /** Reads the balance without taking anything. */
   async look(holding: Holding): Promise<void> {
-    const { metered, turns } = holding;
-    const stored = await readBalance(this.#store.read, {
-      metered,
-      process_id: this.process_id,
-      now: this.#clock.now(),
-    });
-    if (holding.turns === turns && !holding.pending) holding.know(stored, this.#clock.now());
+    const { metered, turns, generation } = holding;
+    const request = { metered, process_id: this.process_id, now: this.#clock.now() };
+    const stored = await readBalance(this.#store.read, request);
+    if (holding.turns === turns && !holding.pending) holding.know(stored, this.#clock.now(), generation);
   }
 
   async lend(owner: Owner, lease: NewLease): Promise<void> {
@@ -160,7 +160,7 @@ export class QuotaBank {
     const { units, charges } = returnsOf(record, unused, now);
     if (units === 0) return 0;
     for (const { metered, returns } of charges) {
-      const holding = this.find(metered) ?? new Holding(metered, workspace_id, now);
+      const holding = this.find(metered) ?? new Holding(metered, workspace_id, now, true);
       holding.putBack(returns);
       await this.giveBack(holding, false);
     }
@@ -174,8 +174,11 @@ export class QuotaBank {
     const publishes = this.#store.dialect === "postgres" && now - this.#publishedAt >= PUBLISH_EVERY_MS;
     if (publishes) this.#publishedAt = now;
     if (this.#store.dialect === "postgres" && this.#holdings.size > 0) await this.#reportAlive(now);
-    const due = [...this.#holdings.values()].filter((holding) => !holding.pending && isDue(holding, now, publishes));
+    const due = [...this.#holdings.values()].filter((holding) => !holding.pending && holding.isDue(now, publishes));
     await forSome(due, (holding) => this.#settle(holding, now));
+    const refused = [...this.#refused];
+    this.#refused.clear();
+    await forSome(refused, (holding) => this.giveBack(holding));
   }
 
   async #reportAlive(now: number): Promise<void> {
@@ -185,7 +188,7 @@ export class QuotaBank {
 
   /** At a clean stop nothing is lost. */
   async close(): Promise<void> {
-    const all = [...this.#holdings.values()];
+    const all = [...this.#holdings.values(), ...this.#refused];
     this.#holdings.clear();
     const returned = forSome(all, (holding) => this.giveBack(holding));
     await Promise.race([returned, new Promise((resolve) => setTimeout(resolve, STOP_MS).unref())]);
@@ -196,18 +199,17 @@ export class QuotaBank {
     while (holding.pending) await holding.pending.catch(() => {});
     const returns = holding.takeReturns(this.#clock.now(), all);
     if (returns.length === 0) return;
-    holding.pending = this.#turn(holding, () => this.#return(holding, returns));
+    holding.pending = this.#turn(holding, (generation) => this.#return(holding, returns, generation));
     await holding.pending.catch(() => {});
   }
 
   async #settle(holding: Holding, now: number): Promise<void> {
     if (holding.pending) return; // since the sweep began
-    const isUnused = now - holding.usedAt >= UNUSED_MS;
+    const isUnused = holding.isUnused(now);
     const returns = holding.takeReturns(now, isUnused);
     if (returns.length > 0 || holding.isUnpublished) {
-      holding.pending = this.#turn(holding, () => this.#return(holding, returns));
-      await holding.pending.catch(() => {});
-      return; // a request may wait for this transaction: the next sweep drops the holding
+      holding.pending = this.#turn(holding, (generation) => this.#return(holding, returns, generation));
+      return holding.pending.catch(() => {}); // a request may wait for it: the next sweep drops the holding
     }
     const isEmpty = holding.unspent === 0 && holding.held === 0 && !holding.hasReturns;
     if (!isUnused || !isEmpty) return;
@@ -227,10 +229,10 @@ export class QuotaBank {
   }
 
   /** One transaction of a holding at a time. */
-  async #turn(holding: Holding, work: () => Promise<void>): Promise<void> {
+  async #turn(holding: Holding, work: (generation: number) => Promise<void>): Promise<void> {
     holding.turns++;
     try {
-      await work();
+      await work(holding.generation);
     } catch (error) {
       this.metrics.failed++;
       throw error;
@@ -239,18 +241,18 @@ export class QuotaBank {
     }
   }
 
-  async #take(holding: Holding, units: number): Promise<void> {
+  async #take(holding: Holding, units: number, generation: number): Promise<void> {
     const returns = holding.takeReturns(this.#clock.now(), false);
     const need = Math.max(0, units - holding.unspent);
     const taken = await this.#write(holding, returns, (tx, request) => takeUnits(tx, { ...request, need }));
-    holding.add(taken, this.#clock.now());
+    holding.add(taken, this.#clock.now(), generation);
     this.metrics[taken.parts.length > 0 ? "taken" : "empty"]++;
   }
 
-  async #return(holding: Holding, returns: readonly Return[]): Promise<void> {
+  async #return(holding: Holding, returns: readonly Return[], generation: number): Promise<void> {
     if (returns.length > 0) this.metrics.returned++;
     const stored = await this.#write(holding, returns, async (_tx, _request, after) => after);
-    if (stored) holding.know(stored, this.#clock.now());
+    if (stored) holding.know(stored, this.#clock.now(), generation);
   }
 
   /** Gives units back and does `work` in one transaction. `after`: the balance with the units, null where there were none. */
@@ -272,9 +274,15 @@ export class QuotaBank {
       return await record({ store: this.#store }, write, { owner: holding.owner });
     } catch (error) {
       // Refused before it began. Any other error leaves open whether it was committed.
-      if (error instanceof Failure && error.failure === "share_full") holding.putBack(returns);
+      if (error instanceof Failure && error.failure === "share_full") this.#putBack(holding, returns);
       throw error;
     }
+  }
+
+  /** The next sweep tries again. */
+  #putBack(holding: Holding, returns: readonly Return[]): void {
+    holding.putBack(returns);
+    if (holding.isTransient && this.#refused.size < REFUSED_MAX) this.#refused.add(holding);
   }
 
   /** Without the units of the take that is being committed: they show with the next report. */
@@ -289,8 +297,4 @@ export class QuotaBank {
 async function forSome(holdings: readonly Holding[], work: (holding: Holding) => Promise<void>): Promise<void> {
   for (let at = 0; at < holdings.length; at += RETURNED_AT_ONCE)
     await Promise.all(holdings.slice(at, at + RETURNED_AT_ONCE).map(work));
-}
-
-function isDue(holding: Holding, now: number, publishes: boolean): boolean {
-  return now - holding.usedAt >= UNUSED_MS || holding.hasReturns || (publishes && holding.isUnpublished);
 }

@@ -126,7 +126,10 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
     return row;
   };
   const found = await manageable(services.store.read);
-  for (const holding of await holdingsOf(ctx, viewGrant(found))) await services.quotas.giveBack(holding);
+  const giveBackAll = async (of: Grant): Promise<void> => {
+    for (const holding of await holdingsOf(ctx, of)) await services.quotas.giveBack(holding);
+  };
+  await giveBackAll(viewGrant(found));
   const grant = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await manageable(tx);
     if (row.voided_at !== null) return unchanged(viewGrant(row));
@@ -136,6 +139,7 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
     const value = viewGrant({ ...row, voided_at: now, remaining: 0 });
     return { value, events: [{ action: "quota_grant.voided", target_id: id, payload }] };
   });
+  await giveBackAll(grant); // what a request took of it meanwhile
   for (const holding of await holdingsOf(ctx, grant)) holding.forget();
   return grant;
 }

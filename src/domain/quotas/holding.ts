@@ -9,9 +9,19 @@ import type { Return, Stored, Taken } from "./takes.ts";
 
 /** A denial is believed for so long, unless this process changes the balance: another process may have given units back. */
 const EXHAUSTED_MS = 1_000;
+/** Units that nothing uses for so long are given back. */
+const UNUSED_MS = 10_000;
 
-/** `isOver`: its units were given back, so spent ones that come again are given back too. */
-type Block = { readonly period: Period; readonly end: number; readonly size: number; parts: Part[]; isOver: boolean };
+type Block = {
+  readonly period: Period;
+  readonly end: number;
+  readonly size: number;
+  /** Of the holding, when it was taken. */
+  readonly generation: number;
+  parts: Part[];
+  /** Its units were given back, so spent ones that come again are given back too. */
+  isOver: boolean;
+};
 
 /** Units that were spent, and where they came from. */
 export type Spent = { readonly block: Block; readonly part: Part }[];
@@ -22,7 +32,7 @@ export class Holding {
   metered: Metered;
   readonly workspace_id: string;
   /** Not kept beyond one request: there was no room for it. */
-  isTransient = false;
+  isTransient: boolean;
   /** Unspent units in blocks. */
   unspent = 0;
   /** Units in leases of nodes, and how many of them came from grants. */
@@ -34,13 +44,19 @@ export class Holding {
   pending: Promise<void> | null = null;
   /** Counts transactions, so that a read notices one in between. */
   turns = 0;
+  /**
+   * Raised when everything is given up, as after a change of the quota. Units of earlier blocks that come again are given back,
+   * also where nothing was left of the block; so are those of a take that began earlier.
+   */
+  generation = 0;
   /** Whether other processes do not know of the last change. */
   isUnpublished = false;
   #storedAt = Number.NEGATIVE_INFINITY;
   #blocks: Block[] = [];
   #returns: Return[] = [];
 
-  constructor(metered: Metered, workspace_id: string, now: number) {
+  constructor(metered: Metered, workspace_id: string, now: number, isTransient = false) {
+    this.isTransient = isTransient;
     this.metered = metered;
     this.workspace_id = workspace_id;
     this.usedAt = now;
@@ -60,7 +76,7 @@ export class Holding {
     const { amount, overage } = this.quota;
     this.metered = metered;
     if (metered.quota.amount === amount && metered.quota.overage === overage) return;
-    this.#giveUp(() => true);
+    this.#giveUpAll();
     this.stored = null;
     this.usedAt = now;
   }
@@ -83,19 +99,22 @@ export class Holding {
     this.#storedAt = Number.NEGATIVE_INFINITY;
   }
 
-  know(stored: Stored, now: number): void {
+  /** `generation`: that in which the transaction began. */
+  know(stored: Stored, now: number, generation: number): void {
+    if (generation !== this.generation) return; // what is available is that of another definition
     this.stored = stored;
     this.#storedAt = now;
   }
 
   /** Adds the units of a take. */
-  add({ parts, end, stored }: Taken, now: number): void {
-    this.know(stored, now);
+  add({ parts, end, stored }: Taken, now: number, generation: number): void {
+    this.know(stored, now, generation);
     const size = sumOf(parts);
     if (size === 0) return;
-    this.#blocks.push({ period: stored.period, end, size, parts, isOver: false });
+    this.#blocks.push({ period: stored.period, end, size, generation, parts, isOver: false });
     this.unspent += size;
     this.isUnpublished = true;
+    if (generation !== this.generation) this.#giveUp((block) => block.generation === generation);
   }
 
   /** Only after `answer` said ready. */
@@ -127,7 +146,7 @@ export class Holding {
       part.units -= given;
       left -= given;
       this.isUnpublished = true;
-      if (block.isOver || now >= block.end) {
+      if (block.isOver || block.generation < this.generation || now >= block.end) {
         this.#returns.push({ period: block.period, parts: [{ grant: part.grant, units: given }] });
         continue;
       }
@@ -141,6 +160,15 @@ export class Holding {
   get isLow(): boolean {
     const last = this.#blocks.at(-1);
     return this.unspent <= (last?.size ?? 0) / 4;
+  }
+
+  isUnused(now: number): boolean {
+    return now - this.usedAt >= UNUSED_MS;
+  }
+
+  /** Whether there is something to give back, or to report to other processes where `publishes`. */
+  isDue(now: number, publishes: boolean): boolean {
+    return this.isUnused(now) || this.hasReturns || (publishes && this.isUnpublished);
   }
 
   get hasReturns(): boolean {
@@ -177,7 +205,7 @@ export class Holding {
   /** Takes what is to be given back out of this holding: what is left of ended blocks, or of all of them. */
   takeReturns(now: number, all: boolean): Return[] {
     this.#closeEnded(now);
-    if (all) this.#giveUp(() => true);
+    if (all) this.#giveUpAll();
     return this.#returns.splice(0);
   }
 
@@ -188,6 +216,11 @@ export class Holding {
 
   #closeEnded(now: number): void {
     for (const block of this.#blocks) if (now >= block.end) return this.#giveUp(({ end }) => now >= end);
+  }
+
+  #giveUpAll(): void {
+    this.generation++;
+    this.#giveUp(() => true);
   }
 
   #giveUp(isOver: (block: Block) => boolean): void {

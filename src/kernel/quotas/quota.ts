@@ -32,7 +32,7 @@ export function isDayOf(refill: Refill, day: number | null | undefined): boolean
   return day === null || day === undefined || (day >= 1 && day <= DAY_MAX[refill]);
 }
 
-/** Names the calendar of a quota: what is spent belongs to a period of one calendar. */
+/** Names the calendar of a quota: what is spent belongs to a period of one calendar. Names of zones have no case. */
 export function calendarName({ refill, day, time_zone }: Pick<Quota, "refill" | "day" | "time_zone">): string {
-  return refill === "none" ? refill : `${refill}/${day ?? ""}/${time_zone}`;
+  return refill === "none" ? refill : `${refill}/${day ?? ""}/${time_zone.toLowerCase()}`;
 }

@@ -81,56 +81,6 @@ for (const back of backends) {
       expect({ spent, remaining, exceeded }).toEqual({ spent: 5, remaining: 0, exceeded: true });
     });
 
-    it("charge what is owed even beyond zero", async () => {
-      const metered = await world({ key: [quotaOf({ amount: 10 })] });
-      const { allowed, quotas } = await metered.check({ cost: 0, owed: 25 });
-      expect([allowed, quotas[0]?.remaining, quotas[0]?.exceeded]).toEqual([false, 0, true]);
-      expect((await metered.balance()).spent).toBe(25);
-    });
-
-    it("are charged once for what is owed, however often and wherever it arrives under the same id", async () => {
-      const quota = { amount: 100, refill: "none" } as const;
-      const metered = await world({ key: [quotaOf({ ...quota, id: "own" })], tenant: [quotaOf(quota)] });
-      await using other = await fixture.another();
-      const owed_id = crypto.randomUUID();
-      const report = { cost: 0, owed: 7, owed_id };
-      const there = metered.in(other.services);
-      await Promise.all([metered.check(report), metered.check(report), there.check(report), there.check(report)]);
-      await there.check({ ...report, owed: 9 });
-      await other.services.quotas.close();
-      const left = async (charge: typeof report) =>
-        (await metered.check(charge)).quotas.map(({ remaining }) => remaining);
-      expect(await left(report)).toEqual([91, 91]);
-      fixture.clock.advance(7 * DAY_MS);
-      expect(await left({ ...report, owed: 10 })).toEqual([90, 90]);
-      expect(await left({ ...report, owed_id: crypto.randomUUID() })).toEqual([83, 83]);
-      fixture.clock.advance(-7 * DAY_MS);
-    });
-
-    it("charge what is owed but store no new id, once the environment has written its share of the day", async () => {
-      const flags = { throttle: "on", writes_mb_per_day: "8" };
-      await using small = await testServices(back, { flags });
-      const { services } = small;
-      const metered = await MeteredWorld.create(services, { key: [quotaOf({ amount: 100 })] });
-      const ids = () => small.sql("select fingerprint from kept_answers");
-      const left = async (owed: number, owed_id: string) =>
-        (await metered.check({ cost: 0, owed, owed_id })).quotas[0]?.remaining;
-      const [known, unknown] = [crypto.randomUUID(), crypto.randomUUID()];
-      const disk = services.shares.of("disk");
-      const before = disk.usedBy(ownerOf(metered.ctx.actor));
-      expect(await left(5, known)).toBe(95);
-      expect(disk.usedBy(ownerOf(metered.ctx.actor)) - before).toBeGreaterThan(200);
-      disk.take(ownerOf(metered.ctx.actor), 8 * 1024 * 1024);
-      expect(await left(6, known)).toBe(94);
-      expect(await left(6, known)).toBe(94);
-      expect(await left(7, unknown)).toBe(87);
-      expect(await left(7, unknown)).toBe(80);
-      expect(await ids()).toEqual([{ fingerprint: "6" }]);
-      small.clock.advance(DAY_MS);
-      expect([await left(7, unknown), await left(7, unknown)]).toEqual([73, 73]);
-      expect(await ids()).toHaveLength(2);
-    });
-
     it("are not charged by a peek", async () => {
       const metered = await world({ key: [quotaOf({ amount: 1 })] });
       const peeks = [await metered.check({ cost: 0 }), await metered.check({ cost: 0 })];
@@ -227,6 +177,23 @@ for (const back of backends) {
       isFull = false;
       await services.quotas.sweep();
       expect(await takenOf(metered.key_id)).toEqual([1]);
+    });
+
+    it("are not lost where they are displaced while the database has no room", async () => {
+      const { store } = fixture.services;
+      let isFull = false;
+      const write: Store["write"] = (job) => (isFull ? Promise.reject(fail("share_full")) : store.write(job));
+      const services = withBank(1, Object.create(store, { write: { value: write } }) as Store);
+      const quotas = { key: [quotaOf({ amount: 640 })] };
+      const [displaced, other] = [(await world(quotas)).in(services), await world(quotas)];
+      await displaced.check();
+      isFull = true;
+      await expect(other.in(services).check()).rejects.toThrow("too much in flight");
+      await services.quotas.sweep();
+      expect(await takenOf(displaced.key_id)).toEqual([10]);
+      isFull = false;
+      await services.quotas.sweep();
+      expect(await takenOf(displaced.key_id)).toEqual([1]);
     });
 
     it.runIf(back === "sqlite")("go back at a clean stop, however many balances there are", async () => {

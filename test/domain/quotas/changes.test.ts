@@ -1,0 +1,99 @@
+// Quotas and grants that change while units of them are held: what was taken before does not outlive the change.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
+import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
+import { ownerOf } from "../../../src/domain/core/actor.ts";
+import { createGrant, voidGrant } from "../../../src/domain/quotas/grants.ts";
+
+const none = quotaOf({ amount: 0, refill: "none" });
+
+for (const back of backends) {
+  describe(`changes of quotas on ${back}`, () => {
+    let fixture: TestServices;
+    beforeAll(async () => {
+      fixture = await testServices(back);
+    });
+    afterAll(() => fixture[Symbol.asyncDispose]());
+
+    /** A key that can spend 640 units of a grant, and nothing else. */
+    const granted = async () => {
+      const metered = await MeteredWorld.create(fixture.services, { key: [none] });
+      const target = { scope: "key", key_id: metered.key_id, quota_id: none.id } as const;
+      const { grant } = await createGrant(metered.ctx, target, { units: 640 });
+      return { metered, grant };
+    };
+
+    it("keep units of a voided grant from being spent when their lease is returned", async () => {
+      const { metered, grant } = await granted();
+      const lease = await metered.lease(10);
+      expect(lease.granted).toBe(10);
+      expect((await voidGrant(metered.ctx, grant.id)).remaining).toBe(0);
+      expect((await metered.return(lease.lease_id, 10)).returned).toBe(10);
+      expect(await metered.admitted(20)).toBe(0);
+      expect(await metered.balance()).toMatchObject({ spent: 0, granted: 0, remaining: 0 });
+    });
+
+    it("take back what a request took of a grant while it was being voided", async () => {
+      const { metered, grant } = await granted();
+      await metered.check();
+      const { quotas } = fixture.services;
+      const giveBack = quotas.giveBack.bind(quotas);
+      let isFirst = true;
+      quotas.giveBack = async (...args) => {
+        await giveBack(...args);
+        if (!isFirst) return;
+        isFirst = false;
+        await metered.check();
+      };
+      await voidGrant(metered.ctx, grant.id);
+      quotas.giveBack = giveBack;
+      expect(isFirst).toBe(false);
+      expect(await metered.admitted(20)).toBe(0);
+      expect((await metered.balance()).spent).toBe(2);
+    });
+
+    it("keep what is spent when the time zone is spelled otherwise", async () => {
+      const daily = { amount: 2, refill: "daily" } as const;
+      const metered = await MeteredWorld.create(fixture.services, {
+        key: [quotaOf({ ...daily, time_zone: "Europe/Berlin" })],
+      });
+      expect(await metered.admitted(3)).toBe(2);
+      await fixture.sql("update api_keys set quotas = $1 where id = $2", [
+        JSON.stringify([quotaOf({ ...daily, time_zone: "europe/BERLIN" })]),
+        metered.key_id,
+      ]);
+      fixture.services.quotas.definitions.changed();
+      expect(await metered.admitted(3)).toBe(0);
+      expect(await metered.balance()).toMatchObject({ spent: 2, remaining: 0 });
+    });
+
+    it("give back the units that are being taken", async () => {
+      const { ctx, key_id } = await MeteredWorld.create(fixture.services, { key: [quotaOf({ amount: 1_000 })] });
+      const { quotas } = fixture.services;
+      const metered = { scope: "key", source: "key", subject_id: key_id, env: "live" } as const;
+      const open = (amount: number) =>
+        quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, { ...metered, quota: quotaOf({ amount }) });
+      const taking = quotas.fetch(open(1_000), 1);
+      const holding = open(0);
+      await taking;
+      expect([holding.unspent, holding.hasReturns, holding.stored]).toEqual([0, true, null]);
+      await quotas.giveBack(holding);
+      const rows = await fixture.sql("select taken from quota_balances where subject_id = $1", [key_id]);
+      expect(rows).toEqual([{ taken: 0 }]);
+    });
+
+    it("keep units from being spent beyond a lowered amount when their lease is returned", async () => {
+      const metered = await MeteredWorld.create(fixture.services, { key: [quotaOf({ amount: 1_000 })] });
+      const lease = await metered.lease(15);
+      expect(lease.granted).toBe(15);
+      const quotas = JSON.stringify([quotaOf({ amount: 0 })]);
+      await fixture.sql("update api_keys set quotas = $1 where id = $2", [quotas, metered.key_id]);
+      fixture.services.quotas.definitions.changed();
+      expect(await metered.admitted(1)).toBe(0);
+      expect((await metered.return(lease.lease_id, 15)).returned).toBe(15);
+      expect(await metered.admitted(20)).toBe(0);
+      expect(await metered.balance()).toMatchObject({ spent: 0, remaining: 0 });
+    });
+  });
+}

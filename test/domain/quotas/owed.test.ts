@@ -1,0 +1,70 @@
+// What nodes owe: units that they admitted without asking are charged, even beyond zero, and once for each id.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
+import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
+import { ownerOf } from "../../../src/domain/core/actor.ts";
+
+const DAY_MS = 86_400_000;
+
+for (const back of backends) {
+  describe(`quotas on ${back}`, () => {
+    let fixture: TestServices;
+    beforeAll(async () => {
+      fixture = await testServices(back);
+    });
+    afterAll(() => fixture[Symbol.asyncDispose]());
+
+    const world = (quotas: Parameters<typeof MeteredWorld.create>[1]) => MeteredWorld.create(fixture.services, quotas);
+
+    it("charge what is owed even beyond zero", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 10 })] });
+      const { allowed, quotas } = await metered.check({ cost: 0, owed: 25 });
+      expect([allowed, quotas[0]?.remaining, quotas[0]?.exceeded]).toEqual([false, 0, true]);
+      expect((await metered.balance()).spent).toBe(25);
+    });
+
+    it("are charged once for what is owed, however often and wherever it arrives under the same id", async () => {
+      const quota = { amount: 100, refill: "none" } as const;
+      const metered = await world({ key: [quotaOf({ ...quota, id: "own" })], tenant: [quotaOf(quota)] });
+      await using other = await fixture.another();
+      const owed_id = crypto.randomUUID();
+      const report = { cost: 0, owed: 7, owed_id };
+      const there = metered.in(other.services);
+      await Promise.all([metered.check(report), metered.check(report), there.check(report), there.check(report)]);
+      await there.check({ ...report, owed: 9 });
+      await other.services.quotas.close();
+      const left = async (charge: typeof report) =>
+        (await metered.check(charge)).quotas.map(({ remaining }) => remaining);
+      expect(await left(report)).toEqual([91, 91]);
+      fixture.clock.advance(7 * DAY_MS);
+      expect(await left({ ...report, owed: 10 })).toEqual([90, 90]);
+      expect(await left({ ...report, owed_id: crypto.randomUUID() })).toEqual([83, 83]);
+      fixture.clock.advance(-7 * DAY_MS);
+    });
+
+    it("charge what is owed but store no new id, once the environment has written its share of the day", async () => {
+      const flags = { throttle: "on", writes_mb_per_day: "8" };
+      await using small = await testServices(back, { flags });
+      const { services } = small;
+      const metered = await MeteredWorld.create(services, { key: [quotaOf({ amount: 100 })] });
+      const ids = () => small.sql("select fingerprint from kept_answers");
+      const left = async (owed: number, owed_id: string) =>
+        (await metered.check({ cost: 0, owed, owed_id })).quotas[0]?.remaining;
+      const [known, unknown] = [crypto.randomUUID(), crypto.randomUUID()];
+      const disk = services.shares.of("disk");
+      const before = disk.usedBy(ownerOf(metered.ctx.actor));
+      expect(await left(5, known)).toBe(95);
+      expect(disk.usedBy(ownerOf(metered.ctx.actor)) - before).toBeGreaterThan(200);
+      disk.take(ownerOf(metered.ctx.actor), 8 * 1024 * 1024);
+      expect(await left(6, known)).toBe(94);
+      expect(await left(6, known)).toBe(94);
+      expect(await left(7, unknown)).toBe(87);
+      expect(await left(7, unknown)).toBe(80);
+      expect(await ids()).toEqual([{ fingerprint: "6" }]);
+      small.clock.advance(DAY_MS);
+      expect([await left(7, unknown), await left(7, unknown)]).toEqual([73, 73]);
+      expect(await ids()).toHaveLength(2);
+    });
+  });
+}
