@@ -15,7 +15,7 @@ import { reportDay } from "./traffic.ts";
 export const DEMO_DAYS = 40;
 const TRAFFIC_DAYS = 30;
 const MINUTES_AGO_10 = 10 / 24 / 60;
-/** One in so many keys is never used. Of very many, only so many are used. */
+/** Every fifth key is never used; of many keys, at most 600 are. */
 const UNUSED_EVERY = 5;
 const USED_MAX = 600;
 
