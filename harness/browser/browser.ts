@@ -1,15 +1,17 @@
 // Debian's chromium driven by playwright-core. Without it, browser tests are skipped with a warning, or fail
-// when KEYRACK_TEST_REQUIRE names chromium.
+// when KEYRACK_TEST_REQUIRE names chromium. Where its headless shell is installed too, that is used: the same engine
+// without the browser's own windows and services, which cost more CPU time than the pages under test.
 import { execFileSync } from "node:child_process";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { skipOrFail } from "../processes/tools.ts";
 import { DEADLINE_MS } from "../waiting.ts";
 
+const NAMES = ["chromium-headless-shell", "chromium", "chromium-browser"];
+
 function findChromium(): string | null {
   try {
-    return execFileSync("sh", ["-c", "command -v chromium || command -v chromium-browser"], {
-      encoding: "utf8",
-    }).trim();
+    const script = NAMES.map((name) => `command -v ${name}`).join(" || ");
+    return execFileSync("sh", ["-c", script], { encoding: "utf8" }).trim();
   } catch {
     return null;
   }
