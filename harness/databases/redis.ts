@@ -1,6 +1,6 @@
 // Starts a Redis for tests, or uses a given one, which is never flushed: tests use their own key prefix and delete it.
 // A test kills, pauses or flushes only servers that it started itself; they are stopped by process id.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
@@ -9,6 +9,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Redis } from "ioredis";
 import { DEADLINE_MS, until } from "../waiting.ts";
+
+const NOT_INSTALLED = "redis-server is not installed";
 
 export type OwnRedis = {
   url: string;
@@ -19,6 +21,16 @@ export type OwnRedis = {
   start(): Promise<void>;
   stop(): Promise<void>;
 };
+
+/**
+ * For `describe.runIf(hasRedis())`. Only hooks and tests start a server: what is started while tests are collected stays
+ * behind when `-t` leaves out the tests whose hook would stop it.
+ */
+export function hasRedis(): boolean {
+  if (process.env["KEYRACK_TEST_REDIS_URL"] !== undefined) return true;
+  const found = spawnSync("sh", ["-c", "command -v redis-server"], { stdio: "ignore" }).status === 0;
+  return found || missing(NOT_INSTALLED) !== null;
+}
 
 /** The Redis that KEYRACK_TEST_REDIS_URL names, else one of the test's own; null as below. */
 export async function findRedis(): Promise<{ url: string; stop(): Promise<void> } | null> {
@@ -34,7 +46,7 @@ export async function startRedis(args: string[] = []): Promise<OwnRedis | null> 
   try {
     for (let tries = 0; child === null && tries < 10; tries++) child = await launch((port = randomInt(...PORTS)), args);
   } catch {
-    return missing("redis-server is not installed");
+    return missing(NOT_INSTALLED);
   }
   if (child === null) throw new Error("redis-server does not start");
   const kill = async () => {

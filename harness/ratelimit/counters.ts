@@ -5,7 +5,7 @@ import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import * as random from "../random.ts";
-import { deleteKeys, findRedis, ownPrefix } from "../databases/redis.ts";
+import { deleteKeys, findRedis, hasRedis, ownPrefix } from "../databases/redis.ts";
 import { DEADLINE_MS } from "../waiting.ts";
 
 export { decision, handClock } from "./scenarios.ts";
@@ -42,23 +42,26 @@ export function ask(limits: RateLimit[], more: Partial<CheckRequest> = {}): Chec
 
 export type StoreMaker = { name: "memory" | "redis"; make: (now: () => number) => Promise<Counter> };
 
-/** The stores to test: memory always, Redis if one is found. */
-export async function stores(): Promise<StoreMaker[]> {
+/** The stores to test: memory always, and Redis, which the first test that needs it starts. */
+export function stores(): StoreMaker[] {
   const makers: StoreMaker[] = [{ name: "memory", make: async (now) => new MemoryCounter({ now }) }];
-  const redis = await findRedis();
-  if (redis === null) return makers;
+  if (!hasRedis()) return makers;
+  let starting: ReturnType<typeof findRedis> | undefined;
   const prefix = ownPrefix();
   const open: RedisCounter[] = [];
   afterAll(async () => {
     for (const counter of open) counter.close();
+    const redis = await starting;
+    if (!redis) return;
     await deleteKeys(redis.url, prefix);
     await redis.stop();
   });
   makers.push({
     name: "redis",
     make: async (now) => {
+      const redis = await (starting ??= findRedis());
       const counter = new RedisCounter({
-        urls: [redis.url],
+        urls: [redis!.url],
         prefix: `${prefix}:${open.length}`,
         timeoutMs: DEADLINE_MS,
         now,

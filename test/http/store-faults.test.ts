@@ -5,10 +5,8 @@ import { cellOwner } from "../../src/fairness/owners.ts";
 import { Feed } from "../../src/domain/policy/feed.ts";
 import { postgresUrl } from "../../harness/databases/backends.ts";
 import { testInstance, type Reply, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
-import { startCluster, startRedis, type OwnRedis } from "../../harness/databases/redis.ts";
+import { hasRedis, startCluster, startRedis, type OwnRedis } from "../../harness/databases/redis.ts";
 import { until } from "../../harness/waiting.ts";
-
-const server = await startRedis();
 
 async function admin({ url }: OwnRedis, ...words: string[]): Promise<void> {
   const client = new Redis(url);
@@ -16,8 +14,8 @@ async function admin({ url }: OwnRedis, ...words: string[]): Promise<void> {
   client.disconnect();
 }
 
-describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () => {
-  const redis = server as OwnRedis;
+describe.runIf(hasRedis())("ratelimit/check over HTTP while Redis is", () => {
+  let redis: OwnRedis;
   let r: TestInstance;
   let w: Workspace;
   const limits = [{ id: "a", limit: 1_000_000, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
@@ -36,12 +34,13 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
     });
 
   beforeAll(async () => {
+    redis = (await startRedis())!;
     r = await testInstance("sqlite", { flags: { redis_url: redis.url }, redisTimeoutMs: 200 });
     w = await r.workspace();
   });
   afterAll(async () => {
     await r?.[Symbol.asyncDispose]();
-    await redis.stop();
+    await redis?.stop();
   });
 
   /** Callers that keep checking until the fault has been seen and is over: every response is a 200 with a decision. */

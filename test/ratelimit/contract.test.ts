@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { ask, fixed, handClock, sliding, START, stores } from "../../harness/ratelimit/counters.ts";
 
-for (const { name, make } of await stores()) {
+for (const { name, make } of stores()) {
   describe(`a check on ${name}`, () => {
     it("admits exactly the limit, and reports what remains", async () => {
       const clock = handClock();

@@ -1,22 +1,20 @@
 // Whatever happens to Redis, a check gets a verdict in time that names its store (docs/design/0011-fail-modes.md).
 // Every server here is started by this file. KEYRACK_TEST_CYCLES=200 runs the nightly length.
 import { Redis } from "ioredis";
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { CircuitBreaker } from "../../src/ratelimit/redis/circuit-breaker.ts";
 import { classifyRedisError } from "../../src/ratelimit/redis/error.ts";
 import { FallbackCounter } from "../../src/ratelimit/fallback.ts";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import { Failure } from "../../src/kernel/errors.ts";
-import { type OwnRedis, startRedis } from "../../harness/databases/redis.ts";
+import { hasRedis, type OwnRedis, startRedis } from "../../harness/databases/redis.ts";
 import { DEADLINE_MS, pace, turns, until } from "../../harness/waiting.ts";
 import { ask, handClock, sliding } from "../../harness/ratelimit/counters.ts";
 
 const CYCLES = Number(process.env["KEYRACK_TEST_CYCLES"] ?? 2);
 const TIMEOUT_MS = 200;
 const rule = sliding(1_000_000, 60_000);
-const server = await startRedis();
-afterAll(() => server?.stop());
 
 const open: FallbackCounter[] = [];
 afterEach(() => {
@@ -98,13 +96,19 @@ const faults: Record<string, (own: OwnRedis, answered: Answered) => Promise<void
   },
 };
 
-describe.skipIf(server === null)("while Redis fails", () => {
+describe.runIf(hasRedis())("while Redis fails", () => {
+  let server: OwnRedis;
+  beforeAll(async () => {
+    server = (await startRedis())!;
+  });
+  afterAll(() => server?.stop());
+
   for (const [name, fault] of Object.entries(faults)) {
     it(`(${name}) every check gets a verdict from memory, and Redis is used again afterwards`, async () => {
-      const counter = fallback(server!.url);
+      const counter = fallback(server.url);
       await ready(counter);
       for (let cycle = 0; cycle < CYCLES; cycle++) {
-        const answered = await underLoad(counter, (answered) => fault(server!, answered));
+        const answered = await underLoad(counter, (answered) => fault(server, answered));
         expect(answered.memory).toBeGreaterThan(0);
         expect(answered.redis).toBeGreaterThan(0);
       }
@@ -115,11 +119,11 @@ describe.skipIf(server === null)("while Redis fails", () => {
   }
 
   it("(flushed with its scripts) every check gets its verdict from Redis", async () => {
-    const counter = fallback(server!.url, "local", DEADLINE_MS);
+    const counter = fallback(server.url, "local", DEADLINE_MS);
     await ready(counter);
     const answered = await underLoad(counter, async (answers) => {
       for (let i = 0; i < 10; i++) {
-        await admin(server!, ["FLUSHALL"], ["SCRIPT", "FLUSH"]);
+        await admin(server, ["FLUSHALL"], ["SCRIPT", "FLUSH"]);
         await more(answers, "redis");
       }
     });
@@ -127,7 +131,7 @@ describe.skipIf(server === null)("while Redis fails", () => {
   });
 
   it("a stall of this process is not taken for one of Redis: a reply that has arrived counts", async () => {
-    const counter = fallback(server!.url, "error", TIMEOUT_MS);
+    const counter = fallback(server.url, "error", TIMEOUT_MS);
     await decidesInRedis(counter);
     const verdict = counter.check(ask([rule]));
     await turns(); // sent
@@ -170,7 +174,7 @@ describe.skipIf(server === null)("while Redis fails", () => {
 });
 
 describe("the Redis state of /healthz", () => {
-  it.skipIf(server === null)("is `refused` while nothing listens, and ready once something does", async () => {
+  it.runIf(hasRedis())("is `refused` while nothing listens, and ready once something does", async () => {
     const own = (await startRedis())!;
     await own.kill();
     const counter = fallback(own.url, "local", DEADLINE_MS);
@@ -183,7 +187,7 @@ describe("the Redis state of /healthz", () => {
     await own.stop();
   });
 
-  it.skipIf(server === null)("is `auth` with a wrong password or none", async () => {
+  it.runIf(hasRedis())("is `auth` with a wrong password or none", async () => {
     const own = (await startRedis(["--requirepass", "right"]))!;
     for (const url of [own.url, own.url.replace("//", "//:wrong@")]) {
       const counter = fallback(url);

@@ -36,7 +36,7 @@ describe("the in-process counter compared with the exact log", () => {
   });
 });
 
-const redis = (await stores()).find(({ name }) => name === "redis");
+const redis = stores().find(({ name }) => name === "redis");
 
 describe.skipIf(redis === undefined)("the counter on Redis under the same clock", () => {
   const decisions = DECISIONS / 10;

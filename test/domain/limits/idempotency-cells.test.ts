@@ -1,7 +1,7 @@
 // How many idempotency records an environment of a workspace may have, and what is counted, on every store.
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { deleteKeys, findRedis, ownPrefix } from "../../../harness/databases/redis.ts";
+import { deleteKeys, findRedis, hasRedis, ownPrefix } from "../../../harness/databases/redis.ts";
 import { rawSql } from "../../../harness/databases/raw-sql.ts";
 import { openSchemaFixture } from "../../../harness/databases/schema-fixture.ts";
 import { sharedServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
@@ -18,7 +18,6 @@ import { Failure } from "../../../src/kernel/errors.ts";
 import { RedisClaims } from "../../../src/ratelimit/redis/claims.ts";
 import { openStore } from "../../../src/store/database.ts";
 
-const redis = await findRedis();
 const MAX = 1_000_000;
 const CELLS = `select env, records, stored_bytes from idempotency_cells
   where workspace_id = $1 and (records > 0 or stored_bytes > 0) order by env`;
@@ -148,16 +147,19 @@ for (const back of backends) {
   });
 }
 
-describe.skipIf(!redis)("counts of idempotency records on redis", () => {
+describe.runIf(hasRedis())("counts of idempotency records on redis", () => {
   const prefix = ownPrefix();
-  const url = redis?.url ?? "";
+  let redis: Awaited<ReturnType<typeof findRedis>>;
+  beforeAll(async () => {
+    redis = await findRedis();
+  });
   afterAll(async () => {
-    await deleteKeys(url, prefix);
+    if (redis) await deleteKeys(redis.url, prefix);
     await redis?.stop();
   });
   const open = async (options: { recordsMax?: number; storedBytesMax?: number }) => {
     let now = Date.now();
-    const { claims } = await RedisClaims.open({ urls: [url], prefix, forced: true, now: () => now, ...options });
+    const { claims } = await RedisClaims.open({ urls: [redis!.url], prefix, forced: true, now: () => now, ...options });
     const workspace_id = crypto.randomUUID();
     const scope = (name: string, env: "live" | "test" = "live") => ({ workspace_id, env, scope_hash: hash(name) });
     const ask = async (name: string, env?: "live" | "test") => {

@@ -1,27 +1,28 @@
 // Leases of quota units over several processes with Redis: their units come back once, whichever process gets the return.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { startRedis, type OwnRedis } from "../../../harness/databases/redis.ts";
+import { hasRedis, startRedis, type OwnRedis } from "../../../harness/databases/redis.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { createGrant } from "../../../src/domain/quotas/grants.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 
-const redis: OwnRedis | null = await startRedis();
-afterAll(() => redis?.stop());
 const rule: RateLimit = { id: "burst", limit: 50, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 const quota = quotaOf({ amount: 100, refill: "none" });
 
-for (const back of redis ? backends : []) {
+for (const back of hasRedis() ? backends : []) {
   describe(`leases of quotas on ${back} with Redis`, () => {
+    let redis: OwnRedis;
     let [here, there]: TestServices[] = [];
     beforeAll(async () => {
-      here = await testServices(back, { flags: { redis_url: redis!.url } });
+      redis = (await startRedis())!;
+      here = await testServices(back, { flags: { redis_url: redis.url } });
       there = await here.another();
     });
     afterAll(async () => {
       await there?.[Symbol.asyncDispose]();
       await here?.[Symbol.asyncDispose]();
+      await redis?.stop();
     });
 
     /** The same key in the process that grants leases, and in another one. */

@@ -18,7 +18,7 @@ import { ROUNDS } from "../../../harness/rounds.ts";
 
 type Spend = { t: number; units: number };
 
-const everyStore = await stores();
+const everyStore = stores();
 
 for (const { name, make } of everyStore) {
   describe(`a lease on ${name}`, () => {

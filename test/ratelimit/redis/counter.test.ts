@@ -2,21 +2,26 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { RedisCounter } from "../../../src/ratelimit/redis/counter.ts";
-import { deleteKeys, findRedis, ownPrefix, startCluster } from "../../../harness/databases/redis.ts";
+import { deleteKeys, findRedis, hasRedis, ownPrefix, startCluster } from "../../../harness/databases/redis.ts";
 import { ask, fixed, sliding } from "../../../harness/ratelimit/counters.ts";
 import { DEADLINE_MS } from "../../../harness/waiting.ts";
 
-const shared = await findRedis();
 const prefix = ownPrefix();
 
-describe.skipIf(shared === null)("keys in Redis", () => {
-  const client = new Redis(shared?.url ?? "", { lazyConnect: true });
-  const counter = shared === null ? null : new RedisCounter({ urls: [shared.url], prefix, timeoutMs: DEADLINE_MS });
-  beforeAll(() => counter?.ready(DEADLINE_MS));
+describe.runIf(hasRedis())("keys in Redis", () => {
+  let shared: Awaited<ReturnType<typeof findRedis>>;
+  let client: Redis;
+  let counter: RedisCounter;
+  beforeAll(async () => {
+    shared = await findRedis();
+    client = new Redis(shared!.url);
+    counter = new RedisCounter({ urls: [shared!.url], prefix, timeoutMs: DEADLINE_MS });
+    await counter.ready(DEADLINE_MS);
+  });
   afterAll(async () => {
     counter?.close();
-    client.disconnect();
-    if (shared !== null) await deleteKeys(shared.url, prefix);
+    client?.disconnect();
+    if (shared) await deleteKeys(shared.url, prefix);
     await shared?.stop();
   });
   const keys = async () => (await client.keys(`${prefix}:*`)).filter((key) => !/:ping$|}:new:/.test(key));
@@ -24,7 +29,7 @@ describe.skipIf(shared === null)("keys in Redis", () => {
   it("carry no id, share a workspace's hash tag, and live a window and a 60th", async () => {
     const before = new Set(await keys());
     const rules = [sliding(100, 60_000, { id: "slow" }), fixed(100, 60_000, { id: "even", scope: "tenant" })];
-    expect((await counter!.check(ask(rules))).store).toBe("redis");
+    expect((await counter.check(ask(rules))).store).toBe("redis");
     const found = (await keys()).filter((key) => !before.has(key));
     expect(found).toHaveLength(2);
     for (const key of found) expect(key).toMatch(/^keyrack-test-[0-9a-f]+:\{[\w-]{22}\}:[\w-]{22}$/);
@@ -68,21 +73,21 @@ describe.skipIf(shared === null)("keys in Redis", () => {
 
   it("are not written by a peek or a denial", async () => {
     const before = await keys();
-    await counter!.check(ask([sliding(5, 60_000, { id: "peeked" })], { cost: 0 }));
-    await counter!.check(ask([sliding(5, 60_000, { id: "denied" })], { cost: 6 }));
+    await counter.check(ask([sliding(5, 60_000, { id: "peeked" })], { cost: 0 }));
+    await counter.check(ask([sliding(5, 60_000, { id: "denied" })], { cost: 6 }));
     expect(await keys()).toEqual(before);
   });
 
   it("of a lease expire with it, and its counter a window after its end", async () => {
     const before = new Set(await keys());
     const rule = sliding(5, 100_000, { id: "leased" });
-    const { lease_id, expires_in_ms } = await counter!.lease({ ...ask([rule]), want: 5 });
+    const { lease_id, expires_in_ms } = await counter.lease({ ...ask([rule]), want: 5 });
     const added = (await keys()).filter((key) => !before.has(key));
     const lease = added.find((key) => key.includes("}:lease:"))!;
     expect(expires_in_ms).toBe(10_000);
     expect(await client.pttl(lease)).toBeLessThanOrEqual(10_000);
     expect(await client.pttl(added.find((key) => key !== lease)!)).toBeGreaterThan(100_000);
-    expect(await counter!.returnLease("w1", lease_id!, 5)).toBe(5);
+    expect(await counter.returnLease("w1", lease_id!, 5)).toBe(5);
     expect(await client.exists(lease)).toBe(0);
   });
 
@@ -93,7 +98,7 @@ describe.skipIf(shared === null)("keys in Redis", () => {
       return Number(seconds) * 1_000 + Number(micros) / 1_000;
     };
     const before = await time();
-    const { reset_ms } = (await counter!.check(ask([rule]))).policies[0]!;
+    const { reset_ms } = (await counter.check(ask([rule]))).policies[0]!;
     const after = await time();
     const end = (Math.floor(before / rule.window_ms) + 1) * rule.window_ms;
     expect(reset_ms).toBeLessThanOrEqual(end - before + 1);
@@ -101,9 +106,11 @@ describe.skipIf(shared === null)("keys in Redis", () => {
   });
 });
 
-const cluster = await startCluster();
-
-describe.skipIf(cluster === null)("a cluster of three nodes", () => {
+describe.runIf(hasRedis())("a cluster of three nodes", () => {
+  let cluster: Awaited<ReturnType<typeof startCluster>>;
+  beforeAll(async () => {
+    cluster = await startCluster();
+  });
   afterAll(() => cluster?.stop());
 
   it("counts, leases and returns for many workspaces at once, each on its own node", async () => {
