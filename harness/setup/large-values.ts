@@ -1,7 +1,12 @@
 // Runs before each test file. A failed matcher prints its values; for a buffer of 5 MiB that takes 30 s, and as long
-// again for every attempt of `expect.poll`. So a failed matcher gets the beginning and the size of a large value, and
-// `npm run test:times` names every test that gives a large value to a matcher, also one that passes.
+// again for every attempt of `expect.poll`. So a failed matcher gets 1 KiB of a longer value, around the first difference
+// of two texts, and the name of a file with all of it. `npm run test:times` names every test that gives a large value to
+// a matcher, also one that passes.
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, chai, expect } from "vitest";
+import { root } from "../repository.ts";
 
 declare module "vitest" {
   export interface TaskMeta {
@@ -10,8 +15,13 @@ declare module "vitest" {
   }
 }
 
+/** Recorded, in characters or bytes. */
 const LARGE = 16_384;
+/** Printed, in characters. */
 const SHOWN = 1_024;
+/** Of these, how many before the first difference of two texts. */
+const BEFORE = 200;
+const FILES = "node_modules/.cache/keyrack-test-values";
 const LOOKED_AT = 20;
 const PATCHED = Symbol.for("keyrack.large-values");
 
@@ -26,16 +36,44 @@ afterAll(({}, file) => {
 
 type Assert = (this: object, isTrue: unknown, ...more: unknown[]) => void;
 
-function shortened(value: unknown, depth = 0): unknown {
-  if (typeof value === "string" && value.length > LARGE) return beginning(value, `${value.length} characters`);
-  if (ArrayBuffer.isView(value) && value.byteLength > LARGE) {
-    const shown = Buffer.from(value.buffer, value.byteOffset, SHOWN / 2);
-    return beginning(shown.toString("hex"), `${value.byteLength} bytes`);
+/** `other` is what the matcher compares it with. */
+function shortened(value: unknown, other: unknown, depth = 0): unknown {
+  if (typeof value === "string" && value.length > SHOWN) {
+    const start = typeof other === "string" ? Math.max(0, firstDifference(value, other) - BEFORE) : 0;
+    return part(value, start, `${value.length} characters`, value);
+  }
+  if (ArrayBuffer.isView(value) && value.byteLength > SHOWN) {
+    const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+    return part(bytes.toString("hex", 0, SHOWN / 2), 0, `${value.byteLength} bytes`, bytes);
   }
   if (depth > 2 || typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map((each) => shortened(each, depth + 1));
+  const within = (name: string | number): unknown => (Object(other) as Record<string | number, unknown>)[name];
+  if (Array.isArray(value)) return value.map((each, i) => shortened(each, within(i), depth + 1));
   if (Object.getPrototypeOf(value) !== Object.prototype) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, shortened(each, depth + 1)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [name, shortened(each, within(name), depth + 1)]),
+  );
+}
+
+/** Where two texts part; 0 for equal ones. */
+function firstDifference(one: string, other: string): number {
+  if (one === other) return 0;
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  return at;
+}
+
+function part(text: string, start: number, size: string, whole: string | Buffer): string {
+  const from = start > 0 ? `from ${start}: …` : "";
+  return `${from}${text.slice(start, start + SHOWN)}… (${size}, all of it in ${fileOf(whole)})`;
+}
+
+/** Named by its content: every attempt of a poll has the same file. */
+function fileOf(whole: string | Buffer): string {
+  const name = join(FILES, createHash("sha256").update(whole).digest("hex").slice(0, 16));
+  mkdirSync(join(root, FILES), { recursive: true });
+  if (!existsSync(join(root, name))) writeFileSync(join(root, name), whole);
+  return name;
 }
 
 /** Looks into lists and records as `shortened` does, but only at their beginning: it runs for every matcher. */
@@ -49,10 +87,6 @@ function isLarge(value: unknown, depth = 0): boolean {
     .some((each) => isLarge(each, depth + 1));
 }
 
-function beginning(text: string, size: string): string {
-  return `${text.slice(0, SHOWN)}… (${size}: compare a length, a hash or a boolean instead)`;
-}
-
 chai.use(({ Assertion }, utils) => {
   const prototype = Assertion.prototype as unknown as { assert: Assert; [PATCHED]?: true };
   if (prototype[PATCHED]) return; // by an earlier file of this process
@@ -62,9 +96,13 @@ chai.use(({ Assertion }, utils) => {
     if (isLarge(utils.flag(this, "object")) || more.slice(2).some((value) => isLarge(value)))
       found.add(expect.getState().currentTestName ?? "a hook");
     if (Boolean(isTrue) === Boolean(utils.flag(this, "negate"))) {
-      utils.flag(this, "object", shortened(utils.flag(this, "object")));
       // Two messages, then the expected and the actual value.
-      return original.call(this, isTrue, ...more.map((value, i) => (i < 2 ? value : shortened(value))));
+      const [message, negated, expected, ...others] = more;
+      const object = utils.flag(this, "object");
+      const actual = others.length > 0 ? others[0] : object;
+      utils.flag(this, "object", shortened(object, expected));
+      const values = [shortened(expected, actual), ...others.map((value) => shortened(value, expected))];
+      return original.call(this, isTrue, message, negated, ...(more.length > 2 ? values : []));
     }
     original.call(this, isTrue, ...more);
   };

@@ -1,5 +1,8 @@
 // A failed matcher never prints a large value: it would take seconds, and as long again for every attempt of a poll.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { root } from "../../harness/repository.ts";
 
 const LENGTH = 5 * 2 ** 20;
 const bytes = Buffer.alloc(LENGTH);
@@ -53,6 +56,22 @@ describe("a failed matcher", () => {
       expect(shown.includes(`${LENGTH} `), message).toBe(true);
     }
     recorded.clear();
+  });
+
+  it("shows 1 KiB around the first difference of two texts, and names a file with all of it", () => {
+    const long = (middle: string): string => "a".repeat(9_000) + middle + "b".repeat(2_000);
+    for (const [one, other] of [
+      [long("left"), long("right")],
+      [{ body: long("left") }, { body: long("right") }],
+    ]) {
+      const { actual, expected } = failure(() => expect(one).toEqual(other));
+      const [left, right] = [actual, expected].map((value) => JSON.stringify(value));
+      expect(left).toContain("aleftb");
+      expect(right).toContain("arightb");
+      expect(Math.max(left!.length, right!.length)).toBeLessThan(1_300);
+      const file = /all of it in ([^")]+)/.exec(left!)?.[1] ?? "";
+      expect(readFileSync(join(root, file), "utf8") === long("left")).toBe(true);
+    }
   });
 
   it("shows other values as they are", () => {
