@@ -38,7 +38,7 @@ export async function countInviteMail(
   if ((inAll?.n ?? 0) >= perDay) throw spent(services, "invites", account_id, perDay, inAll);
   const queued = await countQueuedOf.first(tx, { account_id });
   if ((queued?.n ?? 0) >= QUEUED_MAX) throw spent(services, "invites", account_id, QUEUED_MAX, inAll);
-  const sends_at = await nextSend(services, tx, "invite", address_key);
+  const sends_at = await nextSend(tx, "invite", address_key, now);
   const sent = sends_at < mail.until ? sends_at : null;
   if (sent !== now) services.shares.of("mail").countRefusal(soleOwner("address", address_key));
   const id = services.newId();
@@ -56,7 +56,7 @@ export async function countRequestedMail(
   const now = services.clock.now();
   if (!services.settings.throttle) return true;
   const address_key = throttleKey(services, email_key);
-  const allowed = (await nextSend(services, tx, kind, address_key)) === now;
+  const allowed = (await nextSend(tx, kind, address_key, now)) === now;
   if (!allowed) services.shares.of("mail").countRefusal(soleOwner("address", address_key));
   const row = { id: services.newId(), kind, account_id: null, address_key, counted_at: now };
   if (allowed) await insertMailCount.run(tx, { ...row, sends_at: now });
@@ -64,8 +64,7 @@ export async function countRequestedMail(
 }
 
 /** Now, or when the oldest of the newest ten is a day old: so no day has more than ten. */
-async function nextSend(services: Services, tx: Tx, kind: string, address_key: string): Promise<number> {
-  const now = services.clock.now();
+async function nextSend(tx: Tx, kind: string, address_key: string, now: number): Promise<number> {
   const newest = await latestSends.all(tx, { kind, address_key, limit: MAILS_OF_A_KIND });
   const oldest = newest.length < MAILS_OF_A_KIND ? null : (newest.at(-1)?.sends_at ?? null);
   return oldest === null ? now : Math.max(now, oldest + DAY_MS);
