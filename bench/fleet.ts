@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { createDatabase } from "../harness/databases/postgres-databases.ts";
 import { POSTGRES, withScratch } from "../harness/databases/scratch.ts";
-import { send } from "../harness/instances/local-instance.ts";
+import { send } from "../harness/processes/send.ts";
 import { makeWorld } from "../harness/instances/world.ts";
 import { startServer } from "../harness/processes/server.ts";
 import { unusedPort } from "../harness/processes/unused-port.ts";

@@ -1,12 +1,16 @@
 // What a flood costs a neighbour: times of a client that sends one request at a time, beside another owner that pipelines
-// on many connections, compared with the same client alone. Quiet and busy slices alternate on one server.
+// on many connections, compared with the same client alone. Quiet and busy slices alternate on one server. Then what the
+// isolation itself costs, and what long work of another owner does.
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { send } from "../harness/instances/local-instance.ts";
+import { send } from "../harness/processes/send.ts";
 import { makeWorld, type World } from "../harness/instances/world.ts";
 import { startServer } from "../harness/processes/server.ts";
-import { sendBursts, type Burst } from "./pipelined.ts";
-import { median, type Row } from "./report.ts";
+import { hostileBodies } from "../harness/hostile-bodies.ts";
+import { besideDeletion, chainCalls } from "./long-work.ts";
+import { isolationCosts } from "./isolation-costs.ts";
+import { sendBursts, type Request } from "./pipelined.ts";
+import { median, p99, type Row } from "./report.ts";
 import type { RowName } from "./rows.ts";
 import { bodyOf } from "./ratelimit.ts";
 
@@ -16,9 +20,9 @@ const SLICE_MS = 1_500;
 /** By then every connection of the flood has sent. */
 const LEAD_MS = 700;
 const FLOOD = { connections: 32, pipelined: 50 };
+/** One for each body: more would measure how fast this machine writes megabytes. */
+const BODIES = { connections: 9, pipelined: 1 };
 const ONE = { connections: 1, pipelined: 1 };
-
-type Request = Pick<Burst, "path" | "key" | "body">;
 
 const check = ({ key, project_id, tenant_id }: World): Request => ({
   path: "/v1/ratelimit/check",
@@ -36,8 +40,15 @@ const mint = ({ key, project_id, tenant_id }: World): Request => ({
   body: JSON.stringify({ project_id, tenant_id, env: "live" }),
 });
 const anonymous = (): Request => ({ path: "/v1/keys" });
+const bodies = (world: World): Request[] => hostileBodies(world).map((one) => ({ ...one, key: world.key }));
 
-type Case = { name: RowName; victim: (world: World) => Request; flood: (world: World) => Request };
+type Flood = { connections: number; pipelined: number };
+type Case = {
+  name: RowName;
+  victim: (world: World) => Request;
+  flood: (world: World) => Request | Request[];
+  size?: Flood;
+};
 
 const CASES: readonly Case[] = [
   { name: "neighbours/check", victim: check, flood: check },
@@ -45,13 +56,14 @@ const CASES: readonly Case[] = [
   { name: "neighbours/claim", victim: claim, flood: claim },
   { name: "neighbours/mint", victim: mint, flood: claim },
   { name: "neighbours/mint-beside-anonymous", victim: mint, flood: anonymous },
+  { name: "neighbours/check-beside-bodies", victim: check, flood: bodies, size: BODIES },
 ];
 
-function p99(times: readonly number[]): number {
-  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN;
+export async function neighbours(): Promise<Row[]> {
+  return [...(await floods()), ...(await isolationCosts()), await besideDeletion(), await chainCalls()];
 }
 
-export async function neighbours(): Promise<Row[]> {
+async function floods(): Promise<Row[]> {
   const server = await startServer(["--ephemeral"]);
   try {
     const { url, bootstrap_token_file } = server.ready;
@@ -59,12 +71,13 @@ export async function neighbours(): Promise<Row[]> {
     const worldOf = (slug: string): Promise<World> => makeWorld((...call) => send(url, ...call), bootstrap, slug);
     const [victim, attacker] = [await worldOf("victim"), await worldOf("attacker")];
     const timesOf = (request: Request): Promise<number[]> =>
-      sendBursts({ url, ...ONE, ...request, warmMs: WARM_MS, forMs: SLICE_MS });
+      sendBursts({ url, ...ONE, requests: [request], warmMs: WARM_MS, forMs: SLICE_MS });
     const seen = CASES.map(() => ({ quiet: [] as number[], beside: [] as number[] }));
     for (let round = 0; round < ROUNDS; round++) {
-      for (const [i, { victim: request, flood }] of CASES.entries()) {
+      for (const [i, { victim: request, flood, size = FLOOD }] of CASES.entries()) {
         seen[i]?.quiet.push(...(await timesOf(request(victim))));
-        const flooding = sendBursts({ url, ...FLOOD, ...flood(attacker), warmMs: LEAD_MS, forMs: WARM_MS + SLICE_MS });
+        const requests = [flood(attacker)].flat();
+        const flooding = sendBursts({ url, ...size, requests, warmMs: LEAD_MS, forMs: WARM_MS + SLICE_MS });
         await sleep(LEAD_MS);
         seen[i]?.beside.push(...(await timesOf(request(victim))));
         await flooding;

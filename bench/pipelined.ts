@@ -5,12 +5,17 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
 
-export type Burst = {
-  url: string;
+export type Request = {
   path: string;
   key?: string;
   /** `{n}` becomes 64 hexadecimal digits, new with each request. */
   body?: string;
+};
+
+export type Burst = {
+  url: string;
+  /** Each connection repeats one of them. */
+  requests: readonly Request[];
   connections: number;
   /** Requests sent at once on a connection; the next burst follows their answers. */
   pipelined: number;
@@ -30,7 +35,7 @@ export async function sendBursts(burst: Burst): Promise<number[]> {
   return times;
 }
 
-function requestOf({ path, key, body }: Burst): string {
+function textOf({ path, key, body }: Request): string {
   const credential = key === undefined ? "" : `authorization: Bearer ${key}\r\n`;
   if (body === undefined) return `GET ${path} HTTP/1.1\r\nhost: x\r\n${credential}\r\n`;
   const text = body.replace("{n}", randomBytes(32).toString("hex"));
@@ -39,7 +44,7 @@ function requestOf({ path, key, body }: Burst): string {
 }
 
 /** One connection until it is closed: the server closes those that pipeline too much. */
-function drive(burst: Burst, end: number, took: (ms: number) => void): Promise<unknown> {
+function drive(burst: Burst, request: Request, end: number, took: (ms: number) => void): Promise<unknown> {
   const { hostname, port } = new URL(burst.url);
   const socket = connect(Number(port), hostname).setNoDelay(true).setEncoding("latin1");
   let [left, sentAt, tail] = [0, 0, ""];
@@ -47,7 +52,7 @@ function drive(burst: Burst, end: number, took: (ms: number) => void): Promise<u
     if (performance.now() >= end) return void socket.destroy();
     left = burst.pipelined;
     sentAt = performance.now();
-    socket.write(Array.from({ length: left }, () => requestOf(burst)).join(""));
+    socket.write(Array.from({ length: left }, () => textOf(request)).join(""));
   };
   socket.on("connect", send).on("error", () => {});
   socket.on("data", (text) => {
@@ -68,8 +73,9 @@ async function run(burst: Burst): Promise<number[]> {
   const took = (ms: number): void => {
     if (performance.now() - ms >= start) times.push(ms);
   };
-  const client = async (): Promise<void> => {
-    while (performance.now() < end) await drive(burst, end, took);
+  const client = async (_: unknown, i: number): Promise<void> => {
+    const request = burst.requests[i % burst.requests.length] as Request;
+    while (performance.now() < end) await drive(burst, request, end, took);
   };
   await Promise.all(Array.from({ length: burst.connections }, client));
   return times;

@@ -18,6 +18,10 @@ export function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
+export function p99(times: readonly number[]): number {
+  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN;
+}
+
 export function meets({ ratio, target }: Pick<Row, "ratio" | "target">): boolean {
   const [op, bound] = target.split(" ");
   return op === ">=" ? ratio >= Number(bound) : ratio <= Number(bound);

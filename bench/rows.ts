@@ -28,6 +28,14 @@ export const ROWS = {
     "POST /v1/keys, p99, beside 32 × 50 pipelined claims of another workspace; compared with no other load",
   "neighbours/mint-beside-anonymous":
     "POST /v1/keys, p99, beside 32 × 50 pipelined requests without a credential; compared with no other load",
+  "neighbours/check-beside-bodies":
+    "ratelimit/check, p99, beside hostile bodies of up to 8 MiB of another workspace; compared with no other load",
+  "neighbours/mint-credential":
+    "CPU time of POST /v1/keys, which reads its credential again in the transaction; compared with not reading it",
+  "neighbours/check-turns": "CPU time of ratelimit/check with turns of owners, one owner; compared with no turns",
+  "neighbours/write-beside-deletion":
+    "idempotency/claim, the longest, while another workspace deletes a project of 1e5 keys; compared with the p99 before",
+  "neighbours/chain": "GET /v1/audit_logs/chain of 1e6 rows that were verified before; compared with 1e4 rows",
 
   "scale/mint-1e5": "cost of a mint with 100,000 keys, compared with 10,000 (time ratio)",
   "scale/mint-1e6": "cost of a mint with 1,000,000 keys, compared with 10,000 (time ratio)",

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { withScratch, withScratchDatabase } from "../harness/databases/scratch.ts";
 import { makeWorld, type World } from "../harness/instances/world.ts";
-import { send } from "../harness/instances/local-instance.ts";
+import { send } from "../harness/processes/send.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { openStore } from "../src/store/database.ts";
 import { withPostgres } from "../src/store/postgres/client.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
-import { send } from "../harness/instances/local-instance.ts";
+import { send } from "../harness/processes/send.ts";
 import { must, type World } from "../harness/instances/world.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { portOf, stableAddress, type StableAddress } from "../harness/processes/stable-address.ts";

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { headersFor, keyList } from "../harness/instances/scanner-keys.ts";
-import type { CallOptions, Reply } from "../harness/instances/local-instance.ts";
+import type { CallOptions, Reply } from "../harness/processes/send.ts";
 import { logIn, mailedToken, makePerson, must, PASSWORD, type Person, type World } from "../harness/instances/world.ts";
 
 export type Request = { bearer: string | null; route: string; body?: unknown; options?: CallOptions };

@@ -6,7 +6,8 @@ import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
-import { startLocalInstance, type Call, type LocalInstance } from "../harness/instances/local-instance.ts";
+import { startLocalInstance, type LocalInstance } from "../harness/instances/local-instance.ts";
+import type { Call } from "../harness/processes/send.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 

@@ -8,7 +8,7 @@ import { openRaw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
-import { send, type Call } from "../harness/instances/local-instance.ts";
+import { send, type Call } from "../harness/processes/send.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { makeWorld, type World } from "../harness/instances/world.ts";
 

@@ -9,7 +9,7 @@ import { calls, scannerFlags, type Request, type Scene } from "./calls.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { callOf, worldOn } from "./crash.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import type { Reply } from "../harness/instances/local-instance.ts";
+import type { Reply } from "../harness/processes/send.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
 import { buildShim, FaultControl, NO_COMPILER, type Fault } from "./shim.ts";

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Raw, Row } from "../harness/databases/raw-sql.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import type { Call, Reply } from "../harness/instances/local-instance.ts";
+import type { Call, Reply } from "../harness/processes/send.ts";
 import type { World } from "../harness/instances/world.ts";
 import { telemetryBatch, telemetryEvent } from "../harness/telemetry.ts";
 

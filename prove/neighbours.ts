@@ -17,6 +17,7 @@ import type { Attack, Stage } from "./neighbours/attack.ts";
 import { attacks } from "./neighbours/index.ts";
 import { countHolds, METRICS_ENV, metricsUrlOf } from "./neighbours/loop-delay.ts";
 import type { Answers } from "./neighbours/victim.ts";
+import { makeVictimPerson } from "./neighbours/victim-logins.ts";
 import { VictimProcess } from "./neighbours/victim-process.ts";
 
 const QUIET_MS = 2_000;
@@ -101,13 +102,15 @@ function judgeHolds(tally: Tally, seed: number, quiet: number, beside: number, m
 
 function judge(tally: Tally, seed: number, quiet: Answers, beside: Answers, measured: boolean): void {
   for (const what of [...quiet.wrong, ...beside.wrong]) tally.failed(seed, `a victim got a wrong answer: ${what}`);
-  tally.count("answers to victims", quiet.times.length + beside.times.length);
   tally.count("wrong answers", quiet.wrong.length + beside.wrong.length);
-  const [before, during] = [p99(quiet.times), p99(beside.times)];
-  tally.most("quiet p99 ms", before);
-  tally.most("p99 beside attacks ms", during);
-  if (measured && during > Math.max(3 * before, P99_MS))
-    tally.failed(seed, `the victims' p99 rose from ${before} to ${during} ms`);
+  for (const kind of ["requests", "revocations", "log-ins"] as const) {
+    tally.count(`${kind} of victims`, quiet.times[kind].length + beside.times[kind].length);
+    const [before, during] = [p99(quiet.times[kind]), p99(beside.times[kind])];
+    tally.most(`${kind}: quiet p99 ms`, before);
+    tally.most(`${kind}: p99 beside attacks ms`, during);
+    if (measured && during > Math.max(3 * before, P99_MS))
+      tally.failed(seed, `the p99 of the victims' ${kind} rose from ${before} to ${during} ms`);
+  }
 }
 
 export function neighboursCampaign(options: NeighboursOptions): Campaign {
@@ -141,15 +144,16 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           const victim = { ...(await worldOn(server, `victim-${seed}`)), call };
           const attacker = { ...(await worldOn(server, `attacker-${seed}`)), call };
           const test = await must(call(victim.key, "POST /v1/secret_keys", { env: "test" }));
+          const person = await makeVictimPerson(call, scratch.dir, seed);
           const broken = (what: string): void => tally.failed(seed, what);
           const { url } = server.ready;
           const heldBefore = await countHolds(metricsUrl);
-          const stopQuiet = victims.start({ url, world: victim, seed });
+          const stopQuiet = victims.start({ url, world: victim, person, seed });
           await sleep(options.quietMs);
           const quiet = await stopQuiet();
           const heldQuiet = await countHolds(metricsUrl);
           const end = new AbortController();
-          const stopBeside = victims.start({ url, world: victim, seed: seed + 1 });
+          const stopBeside = victims.start({ url, world: victim, person, seed: seed + 1 });
           const stage: Stage = {
             url,
             attacker,

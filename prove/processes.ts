@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { tcpProxy, type Proxy } from "../harness/databases/commit-proxy.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
-import { send, type Reply } from "../harness/instances/local-instance.ts";
+import { send, type Reply } from "../harness/processes/send.ts";
 import { must, type World } from "../harness/instances/world.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { seeded, type Random } from "../harness/random.ts";

@@ -1,6 +1,6 @@
 // The load of the campaign on quotas: checks, leases, returns and grants on one key, with an exact log of the responses.
 import { setTimeout as sleep } from "node:timers/promises";
-import { send, type Reply } from "../harness/instances/local-instance.ts";
+import { send, type Reply } from "../harness/processes/send.ts";
 import type { Running } from "../harness/processes/server.ts";
 import type { Random } from "../harness/random.ts";
 

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { rounds, type Campaign } from "./campaign.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
-import { startLocalInstance, type Call, type Reply, type LocalInstance } from "../harness/instances/local-instance.ts";
+import { startLocalInstance, type LocalInstance } from "../harness/instances/local-instance.ts";
+import type { Call, Reply } from "../harness/processes/send.ts";
 import { makePerson, makeWorld, must, type Person, type World } from "../harness/instances/world.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
 

@@ -7,7 +7,7 @@ import type { Campaign, Tally } from "./campaign.ts";
 import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import type { Call } from "../harness/instances/local-instance.ts";
+import type { Call } from "../harness/processes/send.ts";
 import { startServer } from "../harness/processes/server.ts";
 
 const CLIENTS = 16;

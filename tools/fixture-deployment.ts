@@ -2,7 +2,7 @@
 // hold afterwards: credentials, receipts, and the answers they got. A later release must still honour all of it.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { send, type Call, type Reply } from "../harness/instances/local-instance.ts";
+import { send, type Call, type Reply } from "../harness/processes/send.ts";
 import type { DeploymentFacts, WorkspaceFacts } from "../harness/instances/release-data.ts";
 import { FIXTURE_MASTER_KEY, makePerson, makeWorld, must, PASSWORD } from "../harness/instances/world.ts";
 import { telemetryBatch, telemetryEvent } from "../harness/telemetry.ts";

@@ -1,5 +1,10 @@
 // The fast paths of the server, and the edit of the source that switches each off. The fast lane as a whole is measured by
 // `lanes`. test/house/fast-paths.test.ts checks that every edit still applies.
+import type { RowName } from "../rows.ts";
+import type { Variant } from "../variants.ts";
+
+const PRELOAD = new URL("./preload.mjs", import.meta.url).href;
+
 export type Edit = {
   file: string;
   /** Null replaces the whole file. */
@@ -17,6 +22,11 @@ export const MEASURED = [
 export type Measured = (typeof MEASURED)[number];
 
 export type Switch = { name: string; rows: readonly Measured[]; edits: readonly Edit[] };
+
+/** A server with these edits. */
+export const editedServer = (edits: readonly Edit[]): Variant => ({
+  env: { NODE_OPTIONS: `--import=${PRELOAD}`, KEYRACK_BENCH_EDITS: JSON.stringify(edits) },
+});
 
 const edit = (file: string, find: string | null, put: string): Edit => ({ file, find, put });
 
@@ -139,6 +149,30 @@ export const SWITCHES: readonly Switch[] = [
         "src/store/engine/transaction.ts",
         "if (this.#batch) this.#batch.insertDeferred(query);\n    else await",
         "await",
+      ),
+    ],
+  },
+];
+
+/** Not fast paths, but what isolation costs: the row that it is added to, and at least which part of its speed stays. */
+export type Cost = { name: RowName; row: Measured; target: string; edits: readonly Edit[] };
+
+export const COSTS: readonly Cost[] = [
+  {
+    name: "neighbours/mint-credential",
+    row: "parts/mint",
+    target: ">= 0.95",
+    edits: [edit("src/domain/core/mutate.ts", "await ctx.recheck?.(tx);", "")],
+  },
+  {
+    name: "neighbours/check-turns",
+    row: "parts/check",
+    target: ">= 0.97",
+    edits: [
+      edit(
+        "src/fairness/turns.ts",
+        "const began = this.#now();\n    this.#noteActive",
+        "return work();\n    this.#noteActive",
       ),
     ],
   },

@@ -1,18 +1,13 @@
 // A whole instance in this process: real HTTP on a given database, every response validated against its schema.
-import { request } from "node:http";
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import type { Clock } from "../../src/domain/core/clock.ts";
 import type { PasswordCost } from "../../src/domain/auth/password.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
+import { send, type Call } from "../processes/send.ts";
 import type { Flags } from "./services.ts";
 
-// Answers are looked at field by field, so their bodies are loosely typed on purpose.
-// oxlint-disable-next-line typescript/no-explicit-any
-export type Reply = { status: number; headers: Headers; body: any; text: string };
-export type CallOptions = { headers?: Record<string, string>; bearer?: string | null; raw?: string };
-export type Call = (bearer: string | null, route: string, body?: unknown, options?: CallOptions) => Promise<Reply>;
 export type LocalInstance = { app: RunningInstance; logs: string[]; call: Call };
 export type LocalInstanceOptions = {
   target: DatabaseTarget;
@@ -71,47 +66,4 @@ export async function startLocalInstance({
     ...(fatal && { fatal }),
   });
   return { app, logs, call: (bearer, route, body, options) => send(app.url, bearer, route, body, options) };
-}
-
-/** Calls a route as written: `send(url, "krsk_…", "GET /v1/workspace")`. */
-export async function send(
-  url: string,
-  bearer: string | null,
-  route: string,
-  body?: unknown,
-  options: CallOptions = {},
-): Promise<Reply> {
-  const [method = "", path = ""] = route.split(" ");
-  const credential = options.bearer === undefined ? bearer : options.bearer;
-  const headers: Record<string, string> = {};
-  if (credential !== null) headers.authorization = `Bearer ${credential}`;
-  const content = options.raw ?? (body === undefined ? undefined : JSON.stringify(body));
-  if (content !== undefined) headers["content-type"] = "application/json";
-  return exchange(url + path, method, { ...headers, ...options.headers }, content);
-}
-
-/** `node:http` takes less than half the CPU time of `fetch`, which is most of what a call costs. */
-function exchange(url: string, method: string, headers: Record<string, string>, content = ""): Promise<Reply> {
-  return new Promise((resolve, reject) => {
-    const outgoing = request(url, { method, headers }, (incoming) => {
-      let text = "";
-      incoming.setEncoding("utf8");
-      incoming.on("data", (chunk: string) => (text += chunk));
-      incoming.on("error", reject);
-      incoming.on("end", () => {
-        const received = new Headers();
-        for (const [name, values = []] of Object.entries(incoming.headersDistinct))
-          for (const value of values) received.append(name, value);
-        const isJson = received.get("content-type")?.startsWith("application/json");
-        resolve({
-          status: incoming.statusCode ?? 0,
-          headers: received,
-          text,
-          body: isJson && text ? JSON.parse(text) : text,
-        });
-      });
-    });
-    outgoing.on("error", reject);
-    outgoing.end(content);
-  });
 }

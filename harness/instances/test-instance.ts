@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { startLocalInstance, type CallOptions, type Reply } from "./local-instance.ts";
+import { startLocalInstance } from "./local-instance.ts";
+import type { CallOptions, Reply } from "../processes/send.ts";
 import type { RunningInstance } from "../../src/server/start.ts";
 import type { SettingName } from "../../src/config/settings.ts";
 import type { Vendor } from "../../src/domain/core/actor.ts";
@@ -20,7 +21,7 @@ import { keyActor, testClock, type TestClock } from "./test-services.ts";
 import { rawSql, type Row } from "../databases/raw-sql.ts";
 import { DEADLINE_MS } from "../waiting.ts";
 
-export type { Reply } from "./local-instance.ts";
+export type { Reply } from "../processes/send.ts";
 export type Json = Record<string, unknown>;
 export type As = "sk_owner" | "sk_admin" | "sk_test" | "bootstrap" | null;
 

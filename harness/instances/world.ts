@@ -1,7 +1,7 @@
 // The setup of campaigns over HTTP: a workspace with a project and a tenant, users with sessions, created by the API.
 import { join } from "node:path";
 import { readMailbox } from "./mailbox.ts";
-import type { Call, Reply } from "./local-instance.ts";
+import type { Call, Reply } from "../processes/send.ts";
 import { until } from "../waiting.ts";
 
 /** The master key of every fixture. */

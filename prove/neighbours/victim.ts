@@ -3,9 +3,11 @@ import { hash } from "node:crypto";
 import { must, type World } from "../../harness/instances/world.ts";
 import type { Random } from "../../harness/random.ts";
 
+/** What is timed apart: a revocation waits for the nodes, a log-in for its password. */
+export type Timed = "requests" | "revocations" | "log-ins";
 /** `invited`: addresses to which a letter must be delivered. */
-export type Answers = { wrong: string[]; times: number[]; invited: string[] };
-type Report = (what: string, wrong: boolean) => void;
+export type Answers = { wrong: string[]; times: Record<Timed, number[]>; invited: string[] };
+export type Report = (what: string, wrong: boolean) => void;
 type Step = (world: World, fresh: () => string, report: Report, invited: string[]) => Promise<void>;
 
 const LIMIT = 3;
@@ -39,7 +41,7 @@ const leaseLimits: Step = async ({ call, key, project_id }, _fresh, report) => {
   }
 };
 
-/** A key is in the feed after its minting, and gone once its revocation is complete. */
+/** A key is in the feed after its minting, and gone once it is revoked. */
 const mintAndRevoke: Step = async ({ call, key, project_id, tenant_id }, _fresh, report) => {
   const minted = await call(key, "POST /v1/keys", { project_id, tenant_id, env: "live" });
   report(`mint: ${minted.status}`, minted.status !== 201);
@@ -50,7 +52,7 @@ const mintAndRevoke: Step = async ({ call, key, project_id, tenant_id }, _fresh,
     return (keys as { key_id: string }[]).some(({ key_id }) => key_id === id);
   };
   report("a minted key is not in the snapshot", !(await listed()));
-  const revoked = await call(key, `POST /v1/keys/${id}/revoke?wait=true`, {});
+  const revoked = await call(key, `POST /v1/keys/${id}/revoke`, {});
   report(`revoke: ${revoked.status}`, revoked.status !== 200 || revoked.body.revoked_at === null);
   report("a revoked key is in the snapshot", await listed());
 };
@@ -83,28 +85,36 @@ const invite: Step = async ({ call, key }, fresh, report, invited) => {
 
 const steps = [checkLimits, leaseLimits, mintAndRevoke, claimOnce, makeTenant, invite];
 
-/** Runs steps one after another until the end. */
-export async function victimTraffic(
-  world: World,
-  random: Random,
-  fresh: () => string,
-  end: AbortSignal,
-): Promise<Answers> {
-  const answers: Answers = { wrong: [], times: [], invited: [] };
-  const timed: World["call"] = async (...args) => {
+/** The parts of a victim's traffic share this. `end` is aborted when the phase ends. */
+export type Traffic = { answers: Answers; report: Report; fresh: () => string; end: AbortSignal };
+
+export const newAnswers = (): Answers => ({
+  wrong: [],
+  times: { requests: [], revocations: [], "log-ins": [] },
+  invited: [],
+});
+
+/** Times the calls, as this kind. */
+export function timedCalls(call: World["call"], { times }: Answers, kind: Timed): World["call"] {
+  return async (...args) => {
     const started = performance.now();
-    const reply = await world.call(...args);
-    answers.times.push(performance.now() - started);
+    const reply = await call(...args);
+    times[kind].push(performance.now() - started);
     return reply;
   };
-  const report: Report = (what, wrong) => {
-    if (wrong) answers.wrong.push(what);
-  };
+}
+
+/** Runs steps one after another until the end. */
+export async function requestTraffic(
+  world: World,
+  random: Random,
+  { answers, report, fresh, end }: Traffic,
+): Promise<void> {
+  const timed = timedCalls(world.call, answers, "requests");
   while (!end.aborted) {
     const step = random.pick(steps);
     await step({ ...world, call: timed }, fresh, report, answers.invited).catch((error: Error) =>
       report(error.message, true),
     );
   }
-  return answers;
 }

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { send } from "../../harness/instances/local-instance.ts";
+import { send } from "../../harness/processes/send.ts";
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import type { Settings } from "../../src/config/settings.ts";

@@ -2,7 +2,7 @@
 // a copy of it with another migration is the newer.
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { send } from "../../harness/instances/local-instance.ts";
+import { send } from "../../harness/processes/send.ts";
 import { openRelease, type ReleaseData } from "../../harness/instances/release-data.ts";
 import { keyrack, keyrackProcess, type Ran } from "../../harness/processes/cli.ts";
 import {

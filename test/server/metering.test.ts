@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { send, type Call } from "../../harness/instances/local-instance.ts";
+import { send, type Call } from "../../harness/processes/send.ts";
 import { meterReceiver } from "../../harness/meter-receiver.ts";
 import { makeWorld, must } from "../../harness/instances/world.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
