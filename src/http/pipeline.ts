@@ -12,7 +12,7 @@ import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf } from "./address.ts";
-import { BodyRoom } from "./body/body-room.ts";
+import { BodyRoom, type BodyRoomOptions } from "./body/body-room.ts";
 import { checkMedia, readBody, reservedBytes } from "./body/body.ts";
 import { LAST_VALID, type TrackedSocket } from "./connections.ts";
 import { withCors } from "./cors.ts";
@@ -33,11 +33,9 @@ import {
   type Respond,
 } from "./response.ts";
 
-export type RunOptions = {
+export type RunOptions = BodyRoomOptions & {
   /** Checks every response against its schema: on in tests, off in production. */
   checkOutput: boolean;
-  /** The client's address; X-Forwarded-For counts only from trusted proxies. */
-  addressOf: (request: Pick<HttpRequest, "socket" | "headers">) => string;
   /** Which refusals are logged in full. */
   refusals: LineLimit;
   /** Counts requests for /metrics, where that is on. */
@@ -182,10 +180,11 @@ class Run implements Admission {
     const { bodyLimits } = this.#endpoint;
     checkMedia(headers, bodyLimits.bytes);
     const bytes = reservedBytes(headers, bodyLimits.bytes);
-    this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options.addressOf);
+    this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options);
     if (bytes === 0) return this.#readNow(take, refuse);
     const reserved = this.#bodyRoom.reserve(bytes);
-    this.#then(reserved, () => this.#readNow(take, refuse, reserved instanceof Promise), refuse);
+    const [taken, refused] = this.#bodyRoom.inTurn(take, refuse);
+    this.#then(reserved, () => this.#readNow(taken, refused, reserved instanceof Promise), refuse);
   }
 
   /** Where the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */

@@ -29,7 +29,7 @@ import { h3Listener } from "./router.ts";
 import { Stalls } from "./sending/stalls.ts";
 import { stopParsing } from "./sending/stop-parsing.ts";
 
-export type HttpOptions = Omit<RunOptions, "refusals"> & {
+export type HttpOptions = Omit<RunOptions, "refusals" | "turns"> & {
   publicUrl: string | null;
   /** Off: h3 serves every endpoint, on plain objects of node:http. */
   fastLane: boolean;
@@ -45,7 +45,7 @@ const HEADERS_MS = 10_000;
 
 export function createHttpServer(services: Services, endpoints: readonly Endpoint[], given: HttpOptions): HttpServer {
   const refusals = new LineLimit((summary) => services.log.info("refused, more of the same", summary));
-  const options = { ...given, refusals };
+  const options = { ...given, refusals, turns: new Turns(services.shares.of("loop")) };
   const defaults = defaultHeaders(options.publicUrl);
   const finish: Finish = (req, response) => withCorsByPath(services, req, response);
   const guard = new OverloadGuard(options.overloadClock, finish);
@@ -57,8 +57,8 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   };
   const h3 = h3Listener(services, endpoints, { ...options, guard, defaults, bodyOf });
   const fast = options.fastLane ? fastLane(services, endpoints, options, guard, defaults) : undefined;
-  const turns = {
-    turns: new Turns(services.shares.of("loop")),
+  const pipelining = {
+    turns: options.turns,
     ledger: services.shares.of("pipeline"),
     addressOf: options.addressOf,
     knownOwner: (req: IncomingMessage) => {
@@ -68,7 +68,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
     },
     refuse: (res: ServerResponse) => refuse(res, fail("share_full", { retryAfterSeconds: 1 })),
   };
-  const serve = inTurn(turns, (req, res) => {
+  const serve = inTurn(pipelining, (req, res) => {
     if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, refuse);
   });
   const bound = services.shares.of("connections");

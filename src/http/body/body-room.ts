@@ -1,23 +1,34 @@
 // The room of one request body: reserved before a large one is read, and for a small one only when it has arrived in part, so
-// that a body that comes with its headers costs nothing.
+// that a body that comes with its headers costs nothing. A large one also takes the event loop for milliseconds after its
+// request has started, to be measured and parsed: its owner waits for a turn, and pays for the bytes even of one that is refused.
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { Release } from "../../fairness/reservations.ts";
+import type { Turns } from "../../fairness/turns.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
 import type { PartKeeper } from "./body.ts";
 
+/** About what is read, measured and parsed in a millisecond. */
+const BYTES_PER_MS = 200_000;
+
+export type BodyRoomOptions = {
+  turns: Turns;
+  /** The client's address; X-Forwarded-For counts only from trusted proxies. */
+  addressOf: (request: Pick<HttpRequest, "socket" | "headers">) => string;
+};
+
 export class BodyRoom implements PartKeeper {
   readonly #bodies: Bodies;
   readonly #request: HttpRequest;
-  readonly #addressOf: (request: HttpRequest) => string;
+  readonly #options: BodyRoomOptions;
   #held: Release | undefined;
 
-  constructor(bodies: Bodies, request: HttpRequest, addressOf: (request: HttpRequest) => string) {
+  constructor(bodies: Bodies, request: HttpRequest, options: BodyRoomOptions) {
     this.#bodies = bodies;
     this.#request = request;
-    this.#addressOf = addressOf;
+    this.#options = options;
   }
 
   /** Before a large body is read. Rejects if the client disconnects while it waits. */
@@ -35,6 +46,20 @@ export class BodyRoom implements PartKeeper {
     );
     if (!(room instanceof Promise)) return void (this.#held = room);
     return room.then((release) => void (this.#held = release));
+  }
+
+  /** Makes both run in a turn of the owner. Called before a large body is read. */
+  inTurn<T, E>(take: (bytes: T) => void, refuse: (error: E) => void): [typeof take, typeof refuse] {
+    const { turns } = this.#options;
+    const { socket } = this.#request;
+    const owner = this.#owner();
+    const before = socket.bytesRead;
+    const run = (work: () => void): void =>
+      turns.run(owner, () => {
+        turns.charge(owner, (socket.bytesRead - before) / BYTES_PER_MS);
+        work();
+      });
+    return [(bytes) => run(() => take(bytes)), (error) => run(() => refuse(error))];
   }
 
   isWhole(bytes: number): boolean {
@@ -57,6 +82,6 @@ export class BodyRoom implements PartKeeper {
   }
 
   #owner(): Owner {
-    return chargedTo(this.#request, this.#addressOf);
+    return chargedTo(this.#request, this.#options.addressOf);
   }
 }
