@@ -1,5 +1,5 @@
 // A queue that serves its owners in turn, one item each, and each owner's items in order: a long queue of one owner delays
-// another by at most one item. With one owner it is an ordinary queue.
+// another by at most one item. With one owner it is an ordinary queue. Items may have weights, which limit how many are taken.
 import type { Owner } from "./owners.ts";
 
 type Lane<T> = { readonly owner: Owner; items: T[]; head: number };
@@ -7,7 +7,12 @@ type Lane<T> = { readonly owner: Owner; items: T[]; head: number };
 export class FairQueue<T> {
   /** In the order of their turns: a Map iterates in insertion order. */
   readonly #lanes = new Map<string, Lane<T>>();
+  readonly #weightOf: (item: T) => number;
   #length = 0;
+
+  constructor(weightOf: (item: T) => number = () => 1) {
+    this.#weightOf = weightOf;
+  }
 
   get length(): number {
     return this.#length;
@@ -30,25 +35,41 @@ export class FairQueue<T> {
     const [lane] = this.#lanes.values();
     if (!lane) return undefined;
     const item = this.#take(lane);
-    // With one owner the order of turns does not change.
-    if (this.#lanes.size > 1 && this.#lanes.delete(lane.owner.id)) this.#lanes.set(lane.owner.id, lane);
+    this.#endTurn(lane);
     return item;
   }
 
-  /** Up to `max` items and `perOwner` of each owner, chosen in turn; each owner's are adjacent and in order. */
+  /** With one owner the order of turns does not change. */
+  #endTurn(lane: Lane<T>): void {
+    if (this.#lanes.size > 1 && this.#lanes.delete(lane.owner.id)) this.#lanes.set(lane.owner.id, lane);
+  }
+
+  /**
+   * Items chosen in turn until their weights reach `max`, and `perOwner` for each owner; each owner's are adjacent and in order.
+   * One item never weighs more than `perOwner`, so that it leaves room for those of other owners.
+   */
   take(max: number, perOwner = max): T[] {
     const [first] = this.#lanes.values();
     if (first && this.#lanes.size === 1) return this.#takeMany(first, Math.min(max, perOwner));
-    const taken = new Map<Lane<T>, T[]>();
-    for (let i = 0; i < max; i++) {
-      const [lane] = this.#lanes.values();
-      const items = lane && taken.get(lane);
-      if (!lane || items?.length === perOwner) break;
+    const taken = new Map<Lane<T>, { items: T[]; weight: number }>();
+    let [weight, full] = [0, 0];
+    while (weight < max && full < this.#lanes.size) {
+      const [lane] = this.#lanes.values() as unknown as [Lane<T>];
+      const of = taken.get(lane) ?? { items: [], weight: 0 };
+      if (of.weight >= perOwner) {
+        full++;
+        this.#endTurn(lane);
+        continue;
+      }
       const item = this.shift() as T;
-      if (items) items.push(item);
-      else taken.set(lane, [item]);
+      const itsWeight = Math.min(perOwner, this.#weightOf(item));
+      of.items.push(item);
+      of.weight += itsWeight;
+      weight += itsWeight;
+      full = 0;
+      taken.set(lane, of);
     }
-    return [...taken.values()].flat();
+    return [...taken.values()].flatMap(({ items }) => items);
   }
 
   /** The owner's oldest item, out of turn: for one that is displaced. */
@@ -58,7 +79,9 @@ export class FairQueue<T> {
   }
 
   #takeMany(lane: Lane<T>, max: number): T[] {
-    const taken = lane.items.slice(lane.head, lane.head + max);
+    let end = lane.head;
+    for (let weight = 0; weight < max && end < lane.items.length; end++) weight += this.#weightOf(lane.items[end] as T);
+    const taken = lane.items.slice(lane.head, end);
     this.#length -= taken.length;
     lane.items = lane.items.slice(lane.head + taken.length);
     lane.head = 0;

@@ -154,10 +154,10 @@ export const sharesTable = {
     files: ["src/store/offline/verify-pool.ts"],
   },
   usage_reads: {
-    what: "Reads of usage series, 8 at a time and 2 of a workspace; so nothing is shown here",
+    what: "Reads of usage series: 8 at a time, 4 of an account, 2 of a cell; so nothing is shown here",
     owners: ["cell"],
     limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
-    atBound: "waits 2 s for its turn, then 503",
+    atBound: "waits 2 s for its turn, then 503; with 32 waiting at once",
     files: ["src/domain/usage/series-state.ts"],
   },
   exports: {

@@ -51,6 +51,17 @@ describe("a fair queue", () => {
     expect([queue.take(9), queue.take(9), queue.length]).toEqual([["a4"], [], 0]);
   });
 
+  it("takes as many as their weights allow, of each owner and in all", () => {
+    const queue = new FairQueue<string>((item) => (item.startsWith("a") ? 500 : 1));
+    for (let i = 0; i < 3; i++) queue.push(a!, `a${i}`);
+    expect(queue.take(200)).toEqual(["a0"]);
+    for (let i = 0; i < 4; i++) queue.push(b!, `b${i}`);
+    queue.push(c!, "c0");
+    expect(queue.take(200, 3)).toEqual(["a1", "b0", "b1", "b2", "c0"]);
+    expect(queue.take(200, 3)).toEqual(["a2", "b3"]);
+    expect([queue.take(200, 3), queue.length]).toEqual([[], 0]);
+  });
+
   it("keeps the order of a long queue", () => {
     const queue = new FairQueue<string>();
     const items = Array.from({ length: 5_000 }, (_, i) => String(i));

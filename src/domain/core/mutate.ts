@@ -30,6 +30,8 @@ export type MutationScope = {
   deployment?: boolean;
   /** May share a batch with jobs of its kind: it reads nothing that they write. */
   batch?: boolean;
+  /** How many ordinary changes it takes as long as: others must not wait for several large ones in one commit. */
+  weight?: number;
   /** The failure that a violated unique index means to the caller; undefined for an internal error. */
   onConflict?: (target: string) => Failure | undefined;
 };
@@ -47,6 +49,7 @@ export async function mutate<T>(
     chains: chains.filter((id) => id !== null),
     batch: scope.batch ?? false,
     owner,
+    weight: scope.weight,
     work: async (tx: Tx): Promise<Outcome<T>> => {
       await ctx.recheck?.(tx); // under the lock that also ends credentials (docs/design/0018-ended-credentials.md)
       const found = replay && (await findReplay(tx, replay, services.clock.now()));

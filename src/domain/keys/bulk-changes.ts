@@ -72,7 +72,8 @@ export async function changePage<T>(ctx: Ctx<Vendor>, page: Page, answer: (chang
     const minted = new Map(
       rotated.map(({ id, env, project_id }) => [id, mintKey(prefixes.get(project_id) ?? OWN_PREFIX, env)]),
     );
-    return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
+    const weight = Math.max(1, page.keys.length);
+    return mutate(ctx, { workspace_id, weight, onConflict: onHashConflict }, async (tx) => {
       const keys = await stillEligible(tx, page);
       const [first, ...rest] = keys;
       if (!first) return unchanged(answer({ data: [], versions: [], next: page.next }));

@@ -16,7 +16,7 @@ import {
   type WalkedTexts,
 } from "../../store/queries/key-search.ts";
 import type { WalkPosition } from "../../store/queries/page.ts";
-import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { visibleEnv } from "../core/env-access.ts";
@@ -178,7 +178,7 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max
   }
   if (count >= max) return max;
   const query = countInSet(store.read, walk, max);
-  const [counted] = await series.read(actor.workspace_id, () => store.readAside<{ n: number }>(query));
+  const [counted] = await series.read(ownerOf(actor), () => store.readAside<{ n: number }>(query));
   await store.durable();
   return counted?.n ?? 0;
 }

@@ -4,7 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { CSV_HEAD, type ExportBy, type ExportFormat, type ExportQuery } from "../../store/offline/usage-export.ts";
 import { oldestJournalRow } from "../../store/queries/series.ts";
-import { projectsOf, type Vendor } from "../core/actor.ts";
+import { ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
@@ -75,7 +75,7 @@ async function* exportLines(
   for (let start = from; start < end; start = calendar.next(start)) {
     const edges = [start, calendar.next(start)];
     const read = () => services.store.exportUsage({ ...query, range: { edges, grain } });
-    const text = await services.series.read(query.workspace_id, read);
+    const text = await services.series.read(ownerOf(ctx.actor), read);
     await services.store.durable();
     yield* piecesOf(text.matchAll(LINE), ([line]) => line);
     await ctx.requireStillValid?.();

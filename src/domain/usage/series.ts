@@ -4,7 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { isRanked, type SeriesQuery } from "../../store/offline/series.ts";
 import type { Grain, GroupBy, GroupFilter } from "../../store/offline/series-rows.ts";
-import { projectsOf, type Vendor } from "../core/actor.ts";
+import { ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { BUCKET_MS, calendarOf, edgesOf, requireTimeZone, type Bucket, type Calendar } from "./series-buckets.ts";
@@ -61,7 +61,7 @@ export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Pro
       group_by: request.group_by,
     },
   };
-  const answer = await services.series.read(actor.workspace_id, () => services.store.readSeries(query));
+  const answer = await services.series.read(ownerOf(actor), () => services.store.readSeries(query));
   await services.store.durable();
   return answer;
 }

@@ -15,6 +15,8 @@ export type Job<T> = {
   batch?: boolean;
   /** Whose turn in the queue it uses; the service itself without one. */
   owner?: Owner | undefined;
+  /** How many ordinary jobs it counts for in a group, because it takes about as long; 1 without it. */
+  weight?: number | undefined;
   work(tx: Tx): Promise<Outcome<T>>;
 };
 

@@ -19,7 +19,7 @@ const BESIDE_MS = 1_000;
 export class WriteQueue {
   /** What each owner has in the queue. */
   readonly ledger = new Ledger(sharesTable.writes.limits());
-  readonly #jobs = new FairQueue<Pending>();
+  readonly #jobs = new FairQueue<Pending>(({ job }) => job.weight ?? 1);
   readonly #now: () => number;
   #lastOwner = "";
   #besideUntil = 0;
@@ -50,10 +50,10 @@ export class WriteQueue {
   }
 
   takeAll(): Pending[] {
-    return this.#take(this.length, this.length);
+    return this.#take(Number.POSITIVE_INFINITY);
   }
 
-  #take(max: number, perOwner: number): Pending[] {
+  #take(max: number, perOwner = max): Pending[] {
     const group = this.#jobs.take(max, perOwner);
     for (const { job } of group) this.ledger.release(job.owner ?? SERVICE);
     return group;

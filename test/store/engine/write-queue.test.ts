@@ -13,10 +13,11 @@ function queueWith() {
   const queue = new WriteQueue(() => now);
   const pass = (ms: number): void => void (now += ms);
   const refused: string[] = [];
-  const push = (owner: Owner, count: number): void => {
+  const push = (owner: Owner, count: number, weight?: number): void => {
     for (let i = 0; i < count; i++) {
       const reject = (error: unknown): unknown => refused.push(`${owner.id} ${(error as { failure: string }).failure}`);
-      queue.push({ job: { chains: [], owner, work: () => Promise.reject(new Error()) }, resolve: () => {}, reject });
+      const job = { chains: [], owner, weight, work: () => Promise.reject(new Error()) };
+      queue.push({ job, resolve: () => {}, reject });
     }
   };
   return { queue, refused, push, pass };
@@ -49,6 +50,20 @@ describe("the queue of writes", () => {
     push(flood, 300);
     push(quiet, 2);
     expect(queue.takeAll().length).toBe(302);
+  });
+
+  it("holds one large job of an owner in a group, and the small ones of others", () => {
+    const { queue, push } = queueWith();
+    push(flood, 20, 500);
+    const sizes = (): string =>
+      queue
+        .takeGroup(200)
+        .map(({ job }) => `${job.owner?.id} ${job.weight ?? 1}`)
+        .join();
+    expect(sizes()).toBe("flood/live 500");
+    push(quiet, 2);
+    expect(sizes()).toBe("flood/live 500,quiet/live 1,quiet/live 1");
+    expect(queue.takeAll()).toHaveLength(18);
   });
 
   it("at the bound displaces a job of the owner that has most", () => {
