@@ -16,6 +16,10 @@ const SLOW = [
   "test/sdk/examples",
   "test/cli/",
   "test/api/machine/faults",
+  "test/api/access-matrix",
+  "test/domain/policy/convergence",
+  "test/sdk/checkout",
+  "test/examples/",
 ];
 
 function rankOf(file: string): number {
