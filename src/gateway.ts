@@ -10,6 +10,8 @@ import { type TextResponse, denialResponse } from "./sdk/denials.ts";
 import type { IncomingRequest, LimitsMode } from "./sdk/guard.ts";
 import { type Keyrack, internalsOf } from "./sdk/internals.ts";
 
+/** In the reports of its verifier: the fleet view shows which nodes are gateways. */
+export const GATEWAY_NAME = "keyrack-gateway";
 export const GATEWAY_MODES = ["forward", "nginx"] as const;
 export type GatewayMode = (typeof GATEWAY_MODES)[number];
 export type GatewayOptions = { keyrack: Keyrack; mode: GatewayMode; limits: LimitsMode; host: string; port: number };

@@ -4,7 +4,6 @@
 import { concatBytes } from "../kernel/crypto/bytes.ts";
 import type { Settings } from "./options.ts";
 import type { Ports } from "./runtime.ts";
-import { SDK_NAME, SDK_VERSION } from "./version.ts";
 
 export type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
 
@@ -74,13 +73,13 @@ export class Client {
   }
 
   async #exchange(call: Call, signal: AbortSignal): Promise<Reply> {
-    const { url, secretKey } = this.#settings;
+    const { url, secretKey, sdk } = this.#settings;
     const response = await this.#ports.fetch(url + call.path, {
       method: call.method,
       headers: {
         authorization: `Bearer ${secretKey}`,
         accept: "application/json",
-        "keyrack-sdk": `${SDK_NAME}/${SDK_VERSION}`,
+        "keyrack-sdk": `${sdk.name}/${sdk.version}`,
         ...(call.body !== undefined && { "content-type": "application/json" }),
         ...call.headers,
       },

@@ -30,11 +30,13 @@ const REJECTIONS = new Set([400, 401, 403, 404]);
 const NO_SCOPES: readonly string[] = [];
 const NO_OPTIONS: VerifyOptions = {};
 
+/** `name`: that of a program built on the library, for its reports. */
 export function createKeyrackWith<Resources = undefined>(
   options: KeyrackOptions<Resources>,
   ports: Ports = defaultPorts(),
+  name?: string,
 ): Keyrack<Resources> {
-  const settings = readOptions(options);
+  const settings = readOptions(options, name);
   const log = safeLog(options.log);
   if (isExposed(settings.url)) log("warn", "the secret key travels unencrypted: use https", { url: settings.url });
   const state = new PolicyState(settings, ports);
@@ -43,8 +45,7 @@ export function createKeyrackWith<Resources = undefined>(
   const verifier = new Verifier(state, settings, ports, log, options.log !== undefined, resources);
   const otel = openOtel(options, settings, log, () => readStatus(state, ports).ageMs);
   const reporter = new Reporter(client, settings, ports, log, (events) => otel?.dropped(events));
-  const tags = new AddedTags();
-  const noted = new NotedVerdicts();
+  const [tags, noted] = [new AddedTags(), new NotedVerdicts()];
   const checker = new CheckLimiter(client, settings, log, ports.now);
   const leases = new LeaseLimiter(client, settings, ports, log, checker);
   const idempotency = new Idempotency(client, settings, ports, log);

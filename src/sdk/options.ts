@@ -9,6 +9,7 @@ import { parseUuid } from "../kernel/ids.ts";
 import { TRUSTED_MAX, TrustedProxies } from "../kernel/network/trusted-proxies.ts";
 import type { OtelApi } from "./otel.ts";
 import { builtinModule, type Log, randomHex } from "./runtime.ts";
+import { SDK_NAME, SDK_VERSION } from "./version.ts";
 
 export type FailMode = "closed" | "open";
 
@@ -52,6 +53,8 @@ export type KeyrackOptions<Resources = unknown> = {
 };
 
 export type Settings = {
+  /** The program that reports: the library, or what is built on it. */
+  sdk: { name: string; version: string };
   url: string;
   secretKey: string;
   projectId: string;
@@ -93,7 +96,7 @@ const KNOWN = new Set([
 ]);
 const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 
-export function readOptions(options: KeyrackOptions): Settings {
+export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings {
   for (const name of Object.keys(options)) need(KNOWN.has(name), `there is no option "${name}"`);
   const { nodeId = defaultNodeId(), cacheFile = null, sampleRate = 1, clientInfo = true } = options;
   const secret = typeof options.secretKey === "string" ? parseCredential(options.secretKey) : null;
@@ -106,6 +109,7 @@ export function readOptions(options: KeyrackOptions): Settings {
   need(cacheFile === null || typeof cacheFile === "string", "cacheFile must be a path");
   need(cacheFile === null || builtinModule("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");
   const settings = {
+    sdk: { name, version: SDK_VERSION },
     url: readUrl(options.url),
     secretKey: options.secretKey,
     projectId: projectId as string,

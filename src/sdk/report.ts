@@ -11,7 +11,6 @@ import { redactCredentials } from "./redact.ts";
 import type { Log, Ports } from "./runtime.ts";
 import { randomHex } from "./runtime.ts";
 import type { Tags } from "./tags.ts";
-import { SDK_NAME, SDK_VERSION } from "./version.ts";
 
 export type RequestOutcome = {
   method: string;
@@ -170,7 +169,7 @@ export class Reporter {
       object: "ingest_batch",
       protocol_version: 1,
       node_id: this.#settings.nodeId,
-      sdk: { name: SDK_NAME, version: SDK_VERSION },
+      sdk: this.#settings.sdk,
       sample_rate: this.#settings.sampleRate,
       events_dropped: dropped,
       key_first_daily: true,

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { type GatewayMode, startGateway } from "../../src/gateway.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import { type Keyrack, INTERNALS, internalsOf } from "../../src/sdk/internals.ts";
+import { SDK_VERSION } from "../../src/sdk/version.ts";
 import { startProcess } from "../../harness/processes/server.ts";
 import { keyrack as run, tempDir } from "../../harness/processes/cli.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
@@ -203,6 +204,19 @@ describe("keyrack gateway", () => {
     expect(plane.ingest.events.length).toBe(1);
     expect(plane.feed.nodes.size).toBe(0);
     expect(gateway.stderr()).not.toContain(key);
+  });
+
+  it("names itself in every call, so that the fleet view distinguishes gateways from libraries", async () => {
+    await using plane = await FakeControlPlane.start();
+    const { key } = plane.mint();
+    const args = ["gateway", "--json", "--port", "0", "--url", plane.url, "--project-id", plane.projectId];
+    const gateway = await startProcess(args, { KEYRACK_SECRET_KEY: plane.secretKey });
+    await fetch(`${gateway.ready.url}/verify`, { headers: { "x-api-key": key } });
+    expect(await gateway.end("SIGTERM")).toBe(0);
+    const names = new Set(plane.seen.map(({ headers }) => headers["keyrack-sdk"]));
+    expect([...names]).toEqual([`keyrack-gateway/${SDK_VERSION}`]);
+    const batch = plane.seen.find(({ path }) => path === "/v1/ingest/batch")?.body ?? "{}";
+    expect(JSON.parse(batch)).toMatchObject({ sdk: { name: "keyrack-gateway", version: SDK_VERSION } });
   });
 
   it("stops although a proxy holds connections open, including one with an incomplete request", async () => {

@@ -71,9 +71,9 @@ export function addGatewayCommand(program: Command): void {
 }
 
 async function gateway(options: Options): Promise<void> {
-  const [{ startGateway, GATEWAY_MODES }, { createKeyrack }, { createLog }] = await Promise.all([
+  const [{ startGateway, GATEWAY_MODES, GATEWAY_NAME }, { createKeyrackWith }, { createLog }] = await Promise.all([
     import("../../gateway.ts"),
-    import("../../sdk/index.ts"),
+    import("../../sdk/keyrack.ts"),
     import("../../platform/log.ts"),
   ]);
   const mode = oneOf<GatewayMode>("--mode", options.mode, GATEWAY_MODES);
@@ -82,10 +82,14 @@ async function gateway(options: Options): Promise<void> {
   if (port > 65_535) throw new ExitError("--port must be a whole number from 0 to 65535.", 2);
   const log = createLog({ level: parseLevel(process.env.KEYRACK_LOG_LEVEL), pretty: process.stderr.isTTY });
   const keyrack = asUsageError(() =>
-    createKeyrack({
-      ...verifierOptions(options),
-      log: (level, message, fields) => log[level](message, fields as Parameters<typeof log.info>[1]),
-    }),
+    createKeyrackWith(
+      {
+        ...verifierOptions(options),
+        log: (level, message, fields) => log[level](message, fields as Parameters<typeof log.info>[1]),
+      },
+      undefined,
+      GATEWAY_NAME,
+    ),
   );
   const stopped = firstSignal();
   const running = await startGateway({ keyrack, mode, limits, host: options.host, port }).catch(
