@@ -15,6 +15,7 @@ import { revocationP99 } from "./feed.ts";
 import { bodyOf } from "./ratelimit.ts";
 import { interleave, median, type Row } from "./report.ts";
 import { inTurns, perSecond, type Side } from "./turns.ts";
+import { addNodes, type FleetServer, type WaitingNode } from "./waiting-node.ts";
 import { commitsPerSecond, onCluster } from "./writers.ts";
 
 const CONNECTIONS = 48;
@@ -24,7 +25,7 @@ const NODES = 1_000;
 const WAITING = 2_000;
 const MINTS_PER_SECOND = 50;
 
-type Ready = { url: string; secret_key: string; project_id: string; tenant_id: string };
+type Ready = FleetServer & { tenant_id: string };
 
 const bearer = ({ secret_key }: Ready): Record<string, string> => ({ authorization: `Bearer ${secret_key}` });
 const pollOf = ({ url, project_id }: Ready): string => `${url}/v1/policy/delta?since=1&project_id=${project_id}`;
@@ -95,13 +96,6 @@ async function checksBesideWakes(): Promise<Row> {
   const ready = server.ready as unknown as Ready;
   const { url, project_id, tenant_id } = ready;
   const headers = { ...bearer(ready), "content-type": "application/json" };
-  const waiting = load({
-    url: `${url}/v1/policy/delta?project_id=${project_id}&since=1&wait_ms=25000`,
-    headers,
-    connections: WAITING,
-    warmMs: 0,
-    forMs: 30_000,
-  }).catch(() => undefined);
   const check = bodyOf(project_id, tenant_id);
   const checks = (): Promise<number> =>
     perSecond(
@@ -110,8 +104,10 @@ async function checksBesideWakes(): Promise<Row> {
     );
   const mint = (): Promise<unknown> =>
     fetch(`${url}/v1/keys`, { method: "POST", headers, body: JSON.stringify({ project_id, tenant_id, env: "live" }) });
+  const nodes: WaitingNode[] = [];
   const pairs: { quiet: number; busy: number }[] = [];
   try {
+    await addNodes(nodes, WAITING, ready, 1);
     for (let round = 0; round < ROUNDS; round++) {
       const quiet = await checks();
       const minting = setInterval(() => void mint().catch(() => {}), 1_000 / MINTS_PER_SECOND);
@@ -119,8 +115,8 @@ async function checksBesideWakes(): Promise<Row> {
       pairs.push({ quiet, busy });
     }
   } finally {
+    for (const node of nodes) node.end();
     await server.end("SIGTERM");
-    await waiting;
   }
   const [ours, peer] = [median(pairs.map(({ busy }) => busy)), median(pairs.map(({ quiet }) => quiet))];
   return { name: "fleet/checks-beside-wakes", ours, peer, ratio: ours / peer, target: ">= 0.4", unit: "/s" };
