@@ -7,8 +7,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { startServer } from "../harness/processes/server.ts";
 import { cpuMicros, microsIn } from "./micros.ts";
-import { interleave, median, startPeer, type Row } from "./report.ts";
-import type { RowName } from "./rows.ts";
+import { interleave, median, rowOf, startPeer, type Row } from "./report.ts";
 import { agent, call, fill, filledId, idle, KEYS, onSeededServer, takeSnapshot, type Ready } from "./snapshots.ts";
 import { inTurns, type Side } from "./turns.ts";
 
@@ -76,22 +75,14 @@ async function snapshots(): Promise<Row[]> {
     );
   }
   const of = (name: keyof Snapshot): number => median(seen.map((each) => each[name]));
-  const row = (name: RowName, ours: number, peer: number, target: string, unit: string): Row => ({
-    name,
-    ours,
-    peer,
-    ratio: ours / peer,
-    target,
-    unit,
-  });
   const beside = median(seen.map(({ first, scan }) => first / scan)); // measured a second apart
   return [
     {
-      ...row("feed/snapshot", of("first"), of("scan"), "<= 1.1", "ms"),
+      ...rowOf("feed/snapshot", of("first"), of("scan"), "<= 1.1", "ms"),
       ratio: beside,
     },
-    row("feed/second-snapshot", of("secondCpu"), of("firstCpu"), "<= 0.1", "ms"),
-    row("feed/snapshot-memory", of("grown"), 30, "<= 1.0", "MB"),
+    rowOf("feed/second-snapshot", of("secondCpu"), of("firstCpu"), "<= 0.1", "ms"),
+    rowOf("feed/snapshot-memory", of("grown"), 30, "<= 1.0", "MB"),
   ];
 }
 

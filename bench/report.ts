@@ -13,6 +13,11 @@ export type Row = {
   unit?: string;
 };
 
+/** A row whose ratio is ours to the peer's. */
+export function rowOf(name: RowName, ours: number, peer: number, target: string, unit: string): Row {
+  return { name, ours, peer, ratio: ours / peer, target, unit };
+}
+
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;

@@ -7,8 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { cpuMicros } from "./micros.ts";
-import { interleave, type Row } from "./report.ts";
-import type { RowName } from "./rows.ts";
+import { interleave, rowOf, type Row } from "./report.ts";
 
 const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const BARE = `require("node:http").createServer().listen(0,"127.0.0.1",()=>console.log("ready"))`;
@@ -81,15 +80,6 @@ function cpuOfChildren(): number {
   return (Number(fields[13]) + Number(fields[14])) * 10;
 }
 
-const row = (name: RowName, ours: number, peer: number, target: string, unit: string): Row => ({
-  name,
-  ours,
-  peer,
-  ratio: ours / peer,
-  target,
-  unit,
-});
-
 async function measure(name: "binary" | "checkout", keyrack: string, commandMax: number): Promise<Row[]> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
   const serve = ["serve", "--json", "--port", "0", "--data-dir", dir];
@@ -114,11 +104,11 @@ async function measure(name: "binary" | "checkout", keyrack: string, commandMax:
     const [rss, anonymous] = [memoryMb(up.pid, "VmRSS"), memoryMb(up.pid, "RssAnon")];
     await up.end();
     return [
-      row(`start/${name}-ready`, cold.ours, cold.bare + READY_MORE_MS, "<= 1", "ms"),
-      row(`start/${name}-cpu`, cpu.ours, cpu.bare, name === "binary" ? "<= 12" : "", "ms"),
-      row(`start/${name}-command`, command.ours, command.bare, `<= ${commandMax}`, "ms"),
-      row(`start/${name}-memory`, rss, RSS_MAX_MB, "<= 1", "MB"),
-      row(`start/${name}-anonymous`, anonymous, ANONYMOUS_MAX_MB, name === "binary" ? "<= 1" : "", "MB"),
+      rowOf(`start/${name}-ready`, cold.ours, cold.bare + READY_MORE_MS, "<= 1", "ms"),
+      rowOf(`start/${name}-cpu`, cpu.ours, cpu.bare, name === "binary" ? "<= 12" : "", "ms"),
+      rowOf(`start/${name}-command`, command.ours, command.bare, `<= ${commandMax}`, "ms"),
+      rowOf(`start/${name}-memory`, rss, RSS_MAX_MB, "<= 1", "MB"),
+      rowOf(`start/${name}-anonymous`, anonymous, ANONYMOUS_MAX_MB, name === "binary" ? "<= 1" : "", "MB"),
     ];
   } finally {
     rmSync(dir, { recursive: true, force: true });

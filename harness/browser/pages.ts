@@ -13,6 +13,13 @@ const RULES = {
   resultTypes: ["violations"],
 };
 
+/** Colours and widths in which the pages of the dashboard are checked. */
+export const LOOKS = [
+  ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
+  ["dark", { colorScheme: "dark", viewport: { width: 820, height: 800 } }],
+  ["phone", { colorScheme: "light", viewport: { width: 320, height: 640 } }],
+] as const;
+
 export type Guest = AsyncDisposable & {
   page: Page;
   /** Opens a link as a mail program would. */

@@ -7,28 +7,15 @@ import { createTouched } from "../../src/domain/auth/credentials.ts";
 import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";
 import { createRecordIdGenerator } from "../../src/domain/core/record-ids.ts";
-import { Feed } from "../../src/domain/policy/feed.ts";
-import { PageCache } from "../../src/domain/policy/page-cache.ts";
-import { CredentialCache } from "../../src/domain/auth/credential-cache.ts";
-import { NodeRegistry } from "../../src/domain/policy/node-registry.ts";
 import { Passwords } from "../../src/domain/auth/password.ts";
-import { databaseClaims } from "../../src/domain/limits/idempotency.ts";
-import { QuotaBank } from "../../src/domain/quotas/bank.ts";
-import { WrittenBytes } from "../../src/domain/limits/written-bytes.ts";
-import { KnownIds } from "../../src/domain/usage/known-ids.ts";
-import { MeterState } from "../../src/domain/metering/state.ts";
-import { SeriesState } from "../../src/domain/usage/series-state.ts";
-import { openCounters } from "../../src/domain/limits/counters.ts";
 import { newCounts } from "../../src/domain/health/counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
-import { OverviewCache } from "../../src/domain/workspaces/overview-cache.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
-import { Bodies } from "../../src/fairness/bodies.ts";
-import { Answers } from "../../src/fairness/answers.ts";
 import { Shares } from "../../src/fairness/shares.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
 import type { Log } from "../../src/platform/log.ts";
+import { openMachineServices } from "../../src/server/services.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { rawSql, type Row } from "../databases/raw-sql.ts";
@@ -83,62 +70,31 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   const log = recordingLog(logged);
   const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
   const shares = new Shares(settings);
-  const answers = new Answers(shares.of("unsent"));
-  const counters = await openCounters({
-    now: () => clock.now(),
-    places: shares.of("counters"),
-    redisUrls: settings.redis_url,
-    onRedisFailure: "local",
-    redisByNow: true,
-    redisTimeoutMs: DEADLINE_MS,
-  });
+  const opened: (() => Promise<void> | void)[] = [() => store.close()];
+  const machine = await openMachineServices(
+    { store, clock, settings, shares, log, clockIsInjected: true, redisTimeoutMs: DEADLINE_MS },
+    opened,
+  );
   const services = {
+    ...machine,
     store,
     clock,
     settings,
     vault: createVault(MASTER),
     log,
     shares,
-    answers,
-    bodies: new Bodies(shares),
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     command: "keyrack",
     throttles: new Throttles(clock, false),
-    writtenBytes: new WrittenBytes({ store, clock, settings, ledger: shares.of("disk") }),
     passwords: new Passwords(shares.of("passwords"), { memoryCost: 64, timeCost: 2, parallelism: 1 }),
     mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,
     touched: createTouched(),
     inFlight: new Set<string>(),
-    credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
-    feed: new Feed(store, shares.of("polls"), new PageCache(shares.of("caches"), answers)),
-    nodes: new NodeRegistry({
-      store,
-      clock,
-      log,
-      waiting: shares.of("nodes"),
-      bounds: { perProject: settings.nodes_max, liveMs: settings.node_live_ms },
-    }),
-    counters,
-    quotas: new QuotaBank({
-      store,
-      clock,
-      log,
-      definitions: shares.of("quota_definitions"),
-      balances: shares.of("quota_balances"),
-      leases: shares.of("leases"),
-      shared: counters.sharedLeases,
-    }),
-    claims: databaseClaims({ store, clock }),
-    knownIds: new KnownIds(),
-    series: new SeriesState(),
-    meter: new MeterState(),
-    scannerKeys: null,
     worker: { leads: true, failing: new Set<string>() },
     setup: { claimed: false, unclaimedUntil: 0 },
     statusCache: { until: 0, status: undefined },
-    overviews: new OverviewCache(clock, shares.of("overviews")),
     ...newCounts(),
     shutdown: new AbortController(),
   } satisfies Partial<Services> as Services; // the domain alone does not use what is missing
@@ -151,8 +107,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     sql: (text, values) => rawSql(target, text, values),
     another: (way = target, other = {}) => openTestServices(way, { ...flags, ...other }, clock),
     async [Symbol.asyncDispose]() {
-      await counters.counter.close();
-      await store.close();
+      for (const close of opened.toReversed()) await close();
     },
   };
 }

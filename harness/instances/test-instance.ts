@@ -153,6 +153,10 @@ async function makeWorkspace(app: RunningInstance, call: TestInstance["call"]): 
 }
 
 /** Asserts a refusal: status, code, and optionally the paths its details name. */
+export function headerNames({ headers }: Reply): string[] {
+  return [...headers.keys()].toSorted();
+}
+
 export function expectRefusal(reply: Reply, status: number, code: string, ...paths: string[]): void {
   expect({ status: reply.status, code: reply.body?.error?.code, text: reply.text }).toMatchObject({ status, code });
   expect(Object.keys(reply.body)).toEqual(["error"]);

@@ -10,7 +10,7 @@ import {
   rangeEnd,
   type BulkAction,
   type BulkSelection,
-  type BulkState,
+  type KeyFilter,
 } from "../../store/queries/key-bulk.ts";
 import type { PageKey } from "../../store/queries/page.ts";
 import { projectPolicies } from "../../store/queries/projects.ts";
@@ -30,17 +30,9 @@ export { BULK_ACTIONS, BULK_STATES } from "../../store/queries/key-bulk.ts";
 export const EXAMINED_MAX = 5_000;
 const RUN_MS_MAX = 7 * DAY_MS;
 
-export type BulkFilter = {
+export type BulkFilter = KeyFilter & {
   ids?: string[] | undefined;
-  project_id?: string | undefined;
   tenant_id?: string | string[] | undefined;
-  env?: Env | undefined;
-  scope?: string | undefined;
-  prefix?: string | undefined;
-  state?: BulkState | undefined;
-  created_before?: number | undefined;
-  created_after?: number | undefined;
-  unused_since?: number | undefined;
   all?: true | undefined;
 };
 

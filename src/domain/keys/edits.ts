@@ -1,11 +1,10 @@
 // Changes of an API key by its vendor.
 import { fail } from "../../kernel/errors.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
-import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { keyById, updateKey } from "../../store/queries/keys.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
-import { addressRuleOf, editedList, type ListInput } from "../core/address-rules.ts";
+import { addressRuleOf, editedList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireManageable } from "../core/env-access.ts";
 import { changes } from "../core/events.ts";
@@ -13,27 +12,20 @@ import { requireWithinMax } from "../core/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { unknownScopes } from "../core/scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
-import { viewKey, type ApiKey, type Meta } from "../core/views.ts";
+import { viewKey, type ApiKey } from "../core/views.ts";
 import { withWarnings, type Warned } from "../core/warnings.ts";
 import { takeKeyPlace } from "../plans/key-cap.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { keyPolicyOf, requireWithinCeiling } from "../plans/resolution.ts";
 import { needsToServe, withNodeWarnings } from "../policy/needs.ts";
 import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
-import { meterCaps, reachesNodes, storedQuotas, type GivenQuotas } from "../quotas/stored.ts";
+import { meterCaps, reachesNodes, storedQuotas } from "../quotas/stored.ts";
 import { dropOldTerms } from "../search/changes.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
-import { requireFuture, type Revoked } from "./keys.ts";
+import { requireFuture, type KeyFields, type Revoked } from "./keys.ts";
 
-export type KeyEdit = {
-  name?: string | null | undefined;
-  scopes?: string[] | undefined;
-  meta?: Meta | undefined;
-  rate_limits?: RateLimit[] | null | undefined;
-  expires_at?: number | null | undefined;
-  quotas?: GivenQuotas;
-} & ListInput;
+export type KeyEdit = KeyFields & { name?: string | null | undefined };
 
 /** The key with warnings. */
 export type Edited = Revoked & { key: Warned<ApiKey> };

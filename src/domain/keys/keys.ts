@@ -45,18 +45,22 @@ import { liveTenant } from "../workspaces/tenants.ts";
 import { cutListOf } from "../core/list.ts";
 import { viewKey, withKey, type ApiKey, type Meta, type WithKey } from "../core/views.ts";
 
-export type NewKey = {
+/** What a key may be given when it is created, and later. */
+export type KeyFields = {
+  scopes?: string[] | undefined;
+  meta?: Meta | undefined;
+  rate_limits?: RateLimit[] | null | undefined;
+  expires_at?: number | null | undefined;
+  quotas?: GivenQuotas;
+} & ListInput;
+
+/** `expires_at` null: none. Absent: what the project's policy says. */
+export type NewKey = KeyFields & {
   project_id: string;
   tenant_id: string;
   env: Env;
   name?: string | undefined;
-  scopes?: string[] | undefined;
-  meta?: Meta | undefined;
-  rate_limits?: RateLimit[] | null | undefined;
-  /** Null: none. Absent: what the project's policy says. */
-  expires_at?: number | null | undefined;
-  quotas?: GivenQuotas;
-} & ListInput;
+};
 
 type KeyManager = Ctx<Vendor | EmbedActor>;
 /** Its holder may rotate and revoke a key too. */

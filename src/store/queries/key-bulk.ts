@@ -16,7 +16,19 @@ export type BulkState = (typeof BULK_STATES)[number];
 /** The longest life of a project's keys. */
 export type LifeMax = { id: string; ms: number };
 
-export type BulkSelection = {
+/** What every key of the selection has. */
+export type KeyFilter = {
+  project_id?: string | undefined;
+  env?: Env | undefined;
+  scope?: string | undefined;
+  prefix?: string | undefined;
+  state?: BulkState | undefined;
+  created_before?: number | undefined;
+  created_after?: number | undefined;
+  unused_since?: number | undefined;
+};
+
+export type BulkSelection = KeyFilter & {
   workspace_id: string;
   action: BulkAction;
   now: number;
@@ -25,17 +37,9 @@ export type BulkSelection = {
   /** The only projects that the caller reaches; null: all. */
   projects?: readonly string[] | null | undefined;
   ids?: readonly string[] | undefined;
-  project_id?: string | undefined;
   tenant_ids?: readonly string[] | undefined;
-  env?: Env | undefined;
   /** The only environment that the caller reaches: the walk passes no key of the other, or its cursor would name one. */
   confinedTo?: Env | null | undefined;
-  scope?: string | undefined;
-  prefix?: string | undefined;
-  state?: BulkState | undefined;
-  created_before?: number | undefined;
-  created_after?: number | undefined;
-  unused_since?: number | undefined;
   /** For `cap_expiry`: of projects that have one, and the earliest expiry to set. */
   lives?: { max: readonly LifeMax[]; earliest: number } | undefined;
 };

@@ -14,6 +14,7 @@ import {
 } from "../../../harness/instances/people.ts";
 import {
   expectRefusal,
+  headerNames,
   testInstance,
   type Reply,
   type TestInstance,
@@ -22,7 +23,6 @@ import {
 const NEW = "a password nobody else has";
 const VERIFY = "POST /v1/auth/email_verifications/consume";
 const RESET = "POST /v1/auth/password_resets/consume";
-const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();
 
 for (const back of backends) {
   describe(`one-time links on ${back}`, () => {

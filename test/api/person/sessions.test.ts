@@ -15,14 +15,13 @@ import {
 } from "../../../harness/instances/people.ts";
 import {
   expectRefusal,
+  headerNames,
   testInstance,
-  type Reply,
   type TestInstance,
 } from "../../../harness/instances/test-instance.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
-const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();
 
 for (const back of backends) {
   describe(`sessions on ${back}`, () => {

@@ -15,13 +15,12 @@ import {
 } from "../../../harness/instances/people.ts";
 import {
   expectRefusal,
+  headerNames,
   testInstance,
-  type Reply,
   type TestInstance,
 } from "../../../harness/instances/test-instance.ts";
 
 const NEW = "another fine password";
-const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();
 
 for (const back of backends) {
   describe(`accounts on ${back}`, () => {

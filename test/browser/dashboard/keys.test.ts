@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
-import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { expectAccessible, LOOKS } from "../../../harness/browser/pages.ts";
 import { button, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
 const HOSTILE = '"><img src=x onerror=alert(1)>\u202etxt';
@@ -163,11 +163,6 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await g.expectClean();
   });
 
-  const LOOKS = [
-    ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
-    ["dark", { colorScheme: "dark", viewport: { width: 820, height: 800 } }],
-    ["phone", { colorScheme: "light", viewport: { width: 320, height: 640 } }],
-  ] as const;
   for (const [look, options] of LOOKS) {
     it(`passes axe and fits the window: ${look}`, async () => {
       const at = await shop(suite.instance);

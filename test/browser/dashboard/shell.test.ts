@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
-import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { expectAccessible, LOOKS } from "../../../harness/browser/pages.ts";
 import { button, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
 describe.runIf(hasBrowser)("the dashboard's frame", () => {
@@ -73,11 +73,6 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     expect(await g.page.getByText(/^Offline/).count()).toBe(0);
   });
 
-  const LOOKS = [
-    ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
-    ["dark", { colorScheme: "dark", viewport: { width: 820, height: 800 } }],
-    ["phone", { colorScheme: "light", viewport: { width: 320, height: 640 } }],
-  ] as const;
   for (const [look, options] of LOOKS) {
     it(`passes axe and fits the window on every page: ${look}`, async () => {
       const at = await shop(suite.instance);

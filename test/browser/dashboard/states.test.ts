@@ -3,14 +3,8 @@ import type { Page, Route } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
-import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { expectAccessible, LOOKS } from "../../../harness/browser/pages.ts";
 import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
-
-const LOOKS = [
-  ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
-  ["dark", { colorScheme: "dark", viewport: { width: 820, height: 800 } }],
-  ["phone", { colorScheme: "light", viewport: { width: 320, height: 640 } }],
-] as const;
 
 /** Addresses of pages; ids are filled in. Each is seen in one look, before others of that look that read the same. */
 const PAGES = [

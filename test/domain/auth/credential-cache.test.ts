@@ -30,16 +30,17 @@ function countResolutions(r: TestInstance): () => number {
   return () => n;
 }
 
+const actor = {
+  kind: "secret_key",
+  id: "i",
+  workspace_id: "w",
+  env: "live",
+  owner_scope: false,
+  restriction: null,
+} as const;
+const lasting = { ...actor, expires_at: null };
+
 describe("the credential cache alone", () => {
-  const actor = {
-    kind: "secret_key",
-    id: "i",
-    workspace_id: "w",
-    env: "live",
-    owner_scope: false,
-    restriction: null,
-  } as const;
-  const lasting = { ...actor, expires_at: null };
   const newCache = (ttlMs = 5_000, durable: () => Promise<void> | undefined = () => undefined) => {
     const clock = testClock();
     const notices = new Map<string, (payload: string) => void>();
@@ -200,18 +201,9 @@ for (const back of backends) {
     it("holds ten thousand entries at most", async () => {
       await using r = await testInstance(back);
       const { credentialCache } = r.app.services;
-      const actor = {
-        kind: "secret_key",
-        id: "i",
-        workspace_id: "w",
-        env: "live",
-        owner_scope: false,
-        restriction: null,
-        expires_at: null,
-      } as const;
-      for (let i = 0; i < 10_500; i++) credentialCache.set(`h${i}`, actor, credentialCache.epoch);
+      for (let i = 0; i < 10_500; i++) credentialCache.set(`h${i}`, lasting, credentialCache.epoch);
       expect(credentialCache.size).toBe(10_000);
-      expect([credentialCache.get("h499"), credentialCache.get("h500")]).toEqual([undefined, actor]);
+      expect([credentialCache.get("h499"), credentialCache.get("h500")]).toEqual([undefined, lasting]);
     });
 
     it("neither returns nor stores a resolution that began before a revocation", async () => {
