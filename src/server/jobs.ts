@@ -2,9 +2,9 @@
 import { runDueBackup, runDueRestoreTest } from "../backup/schedule.ts";
 import { verifyDueChains } from "../domain/audit/chain-verification.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
-import { CONSECUTIVE_FAILURES_MAX } from "../domain/auth/login-throttle.ts";
+import { reapLogins } from "../domain/auth/retention.ts";
 import type { Services } from "../domain/core/context.ts";
-import { deleteInPieces, record } from "../domain/core/record.ts";
+import { deleteInPieces } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
 import { runKeyPolicies } from "../domain/keys/policy-job.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
@@ -23,10 +23,6 @@ import { foldJournal } from "../domain/usage/series-fold.ts";
 import { reapSeries } from "../domain/usage/series-retention.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
 import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
-import { reapLoginFailures, reapLoginNetworks, trimLoginFailures } from "../store/queries/logins.ts";
-import { reapTokens } from "../store/queries/one-time-tokens.ts";
-import { reapSetupTokens } from "../store/queries/setup-tokens.ts";
-import { reapEndedSessions, reapSessions } from "../store/queries/sessions.ts";
 
 export type Job = {
   /** In the log, and in the set of failing jobs. */
@@ -43,7 +39,6 @@ export type Job = {
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 /** A chain that has grown by this many rows gets a checkpoint before the minute is over. */
 const CHECKPOINT_ROWS = 1_000;
 
@@ -53,23 +48,6 @@ const checkpointWal = ({ store }: Services) => store.checkpointIfIdle();
 
 const reapReplays = (services: Services) =>
   deleteInPieces(services, (tx, limit) => reapIdempotencyReplays.run(tx, { now: services.clock.now(), limit }));
-
-/** Rows that anyone can cause. */
-const LOGIN_FAILURES_MAX = 100_000;
-const ENDED_SESSIONS_MAX = 100;
-
-async function reapLogins(services: Services): Promise<void> {
-  const now = services.clock.now();
-  await record(services, async (tx) => {
-    await reapSessions.run(tx, { before: now - 30 * DAY_MS });
-    await reapEndedSessions.run(tx, { now, keep: ENDED_SESSIONS_MAX });
-    await reapTokens.run(tx, { before: now - 7 * DAY_MS });
-    await reapSetupTokens.run(tx, { before: now - 7 * DAY_MS });
-    await reapLoginNetworks.run(tx, { before: now - 30 * DAY_MS });
-    await reapLoginFailures.run(tx, { before: now - 90 * DAY_MS, max: CONSECUTIVE_FAILURES_MAX });
-    await trimLoginFailures.run(tx, { keep: LOGIN_FAILURES_MAX, max: CONSECUTIVE_FAILURES_MAX });
-  });
-}
 
 export const jobs = [
   { name: "mail", everyMs: 5 * SECOND_MS, runsOn: "leader", run: deliverDue },

@@ -9,6 +9,7 @@ import {
   liveSessions,
   revokeSessionRow,
   setActiveWorkspace,
+  trimEndedSessions,
 } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SessionRow, UserRow } from "../../store/schema/tables.ts";
@@ -28,6 +29,8 @@ const HOUR_MS = 3_600_000;
 export const IDLE_MS = 12 * HOUR_MS;
 const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
 const SESSIONS_MAX = 50;
+/** Kept of a person, and deleted at one log-in. */
+const ENDED_SESSIONS = { keep: 100, limit: 1_000 };
 
 export type LogIn = { email: string; password: string; workspace_id?: string | undefined };
 
@@ -79,6 +82,7 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, input: LogIn
       row.active_workspace_id = chooseWorkspace(memberships, input.workspace_id, current.last_workspace_id);
       const ended = await endOldestSessions(tx, user.id, row.created_at);
       await insertSession.run(tx, row);
+      await trimEndedSessions.run(tx, { user_id: user.id, now: row.created_at, ...ENDED_SESSIONS });
       const last_workspace_id = row.active_workspace_id ?? current.last_workspace_id;
       await recordLogin.run(tx, { id: user.id, last_workspace_id, password_phc, now: row.created_at });
       await attempt.succeeded(tx);

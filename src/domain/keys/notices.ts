@@ -17,7 +17,7 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { KeyNoticeRow, ProjectRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { DAY_MS, leadDays, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { keyDigestMail, type DigestLine } from "../mail/templates.ts";
 import { blockedBy, type BlockedBy } from "./idle.ts";
@@ -129,7 +129,8 @@ async function queueDigest(
   for (const to of addresses) await queueMail(services, tx, to, message);
 }
 
-export async function forgetNotices(tx: Tx, now: number): Promise<void> {
-  await reapNotices.run(tx, { before: now });
-  await reapDigests.run(tx, { before: Math.floor(now / DAY_MS) });
+export async function forgetNotices(services: Services, now: number): Promise<void> {
+  const today = Math.floor(now / DAY_MS);
+  await deleteInPieces(services, (tx, limit) => reapNotices.run(tx, { before: now, limit }));
+  await deleteInPieces(services, (tx, limit) => reapDigests.run(tx, { before: today, limit }));
 }

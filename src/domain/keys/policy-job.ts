@@ -3,7 +3,7 @@ import { readFact, writeFact } from "../../store/queries/deployment.ts";
 import { policyProjects, reapIdleRevocations, reapTelemetryDays } from "../../store/queries/idle-keys.ts";
 import type { Services } from "../core/context.ts";
 import { DAY_MS, parseKeyPolicy } from "../core/key-policy.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 import { revokeIdle } from "./idle.ts";
 import { forgetNotices, sendDigest } from "./notices.ts";
 
@@ -17,12 +17,11 @@ export async function runKeyPolicies(services: Services): Promise<void> {
   const now = services.clock.now();
   const last = Number((await readFact.first(services.store.read, { name: "key_policy_run" }))?.value ?? 0);
   if (now >= last && now - last < every) return;
-  await record(services, async (tx) => {
-    await writeFact.run(tx, { name: "key_policy_run", value: String(now) });
-    await reapTelemetryDays.run(tx, { before: Math.floor(now / DAY_MS) - KEEP_DAYS });
-    await reapIdleRevocations.run(tx, { before: now - DAY_MS });
-    await forgetNotices(tx, now);
-  });
+  await record(services, (tx) => writeFact.run(tx, { name: "key_policy_run", value: String(now) }));
+  const firstDay = Math.floor(now / DAY_MS) - KEEP_DAYS;
+  await deleteInPieces(services, (tx, limit) => reapTelemetryDays.run(tx, { before: firstDay, limit }));
+  await deleteInPieces(services, (tx, limit) => reapIdleRevocations.run(tx, { before: now - DAY_MS, limit }));
+  await forgetNotices(services, now);
   await applyKeyPolicies(services);
 }
 

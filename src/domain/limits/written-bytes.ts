@@ -12,7 +12,7 @@ import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/que
 import type { Store } from "../../store/store.ts";
 import { budgetRefusal } from "../auth/throttle.ts";
 import type { Clock } from "../core/clock.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 
 const DAY_MS = 86_400_000;
 const MIB = 1024 * 1024;
@@ -111,15 +111,19 @@ export class WrittenBytes {
 
   /** Deletes sums that are of no use any more. */
   reap(): Promise<number> {
-    return record(this.#options, (tx) => reapWrittenBytes.run(tx, { before: dayOf(this.#options.clock) - 2 }));
+    return this.#deleteBefore(dayOf(this.#options.clock) - 2);
   }
 
   /** Everyone starts over: the sums of a restored database are of another time. */
   async reset(): Promise<void> {
-    await record(this.#options, (tx) => reapWrittenBytes.run(tx, { before: Number.MAX_SAFE_INTEGER }));
+    await this.#deleteBefore(Number.MAX_SAFE_INTEGER);
     this.#pending.clear();
     this.#yesterday.clear();
     this.#releaseAll();
+  }
+
+  #deleteBefore(before: number): Promise<number> {
+    return deleteInPieces(this.#options, (tx, limit) => reapWrittenBytes.run(tx, { before, limit }));
   }
 
   #add(owner: Owner, bytes: number): void {

@@ -25,7 +25,7 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import type { MailMessage } from "./templates.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces, record } from "../core/record.ts";
 import { listOf } from "../core/list.ts";
 
 const HOUR_MS = 3_600_000;
@@ -140,11 +140,10 @@ function oneLine(text: string): string {
 /** Deletes sent messages after a week and undeliverable ones after 30 days. */
 export async function reapOutbox(services: Services): Promise<void> {
   const now = services.clock.now();
-  await record(services, async (tx) => {
-    await reapMail.run(tx, { state: "sent", before: now - KEEP_SENT_MS });
-    await reapMail.run(tx, { state: "dead", before: now - KEEP_DEAD_MS });
-    await reapMailCounts.run(tx, { before: now - DAY_MS });
-  });
+  const [sent, dead] = [now - KEEP_SENT_MS, now - KEEP_DEAD_MS];
+  await deleteInPieces(services, (tx, limit) => reapMail.run(tx, { state: "sent", before: sent, limit }));
+  await deleteInPieces(services, (tx, limit) => reapMail.run(tx, { state: "dead", before: dead, limit }));
+  await deleteInPieces(services, (tx, limit) => reapMailCounts.run(tx, { before: now - DAY_MS, limit }));
   await services.mail.transport.tidy();
 }
 

@@ -1,8 +1,8 @@
 // Retention of the policy feed: the delta log (7 days and 10,000 versions) and silent nodes (24 hours).
-import { dropVersions, oldestVersion, projectsAfter } from "../../store/queries/policy.ts";
+import { reapVersions, oldestVersion, projectsAfter } from "../../store/queries/policy.ts";
 import { reapNodes } from "../../store/queries/nodes.ts";
 import type { Services } from "../core/context.ts";
-import { record } from "../core/record.ts";
+import { deleteInPieces } from "../core/record.ts";
 import { NODE_RETENTION_MS } from "./node-registry.ts";
 import { DELTA_VERSIONS_MAX } from "./policy.ts";
 import { DELTA_AGE_MAX_MS } from "./build-page.ts";
@@ -10,10 +10,11 @@ import { DELTA_AGE_MAX_MS } from "./build-page.ts";
 const PROJECTS_PER_PAGE = 200;
 
 export function reapSilentNodes(services: Services): Promise<number> {
-  return record(services, (tx) => reapNodes.run(tx, { seenBefore: services.clock.now() - NODE_RETENTION_MS }));
+  const seenBefore = services.clock.now() - NODE_RETENTION_MS;
+  return deleteInPieces(services, (tx, limit) => reapNodes.run(tx, { seenBefore, limit }));
 }
 
-/** One small transaction per project with outdated versions; other projects cost one point read. */
+/** Transactions for each project with outdated versions; other projects cost one point read. */
 export async function reapDeltaLog(services: Services): Promise<void> {
   const { store, clock } = services;
   const changedBefore = clock.now() - DELTA_AGE_MAX_MS;
@@ -23,7 +24,8 @@ export async function reapDeltaLog(services: Services): Promise<void> {
       const upTo = policy_version - DELTA_VERSIONS_MAX;
       const oldest = await oldestVersion.first(store.read, { project_id: id });
       if (!oldest || (oldest.version > upTo && oldest.changed_at >= changedBefore)) continue;
-      await record(services, (tx) => dropVersions.run(tx, { project_id: id, upTo, changedBefore }));
+      const due = { project_id: id, upTo, changedBefore };
+      await deleteInPieces(services, (tx, limit) => reapVersions.run(tx, { ...due, limit }));
     }
     if (projects.length < PROJECTS_PER_PAGE) return;
     after = projects.at(-1)?.id ?? "";

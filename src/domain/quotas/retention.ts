@@ -1,8 +1,9 @@
-// Deletes grants that have ended, and balances that no quota refers to any more. A balance of a calendar with periods is of no use once its period is long
-// over; one that is never refilled stays as long as its quota is defined, or deleting it would refill it.
+// Deletes grants that have ended, and balances that no quota refers to any more. A balance of a calendar with periods is of no
+// use once its period is long over; one that is never refilled stays as long as its quota is defined, or deleting it would
+// refill it.
 import { calendarName } from "../../kernel/quotas/quota.ts";
 import type { Reader } from "../../store/engine/statement.ts";
-import { deleteGrant, grantsAfter } from "../../store/queries/quota-grants.ts";
+import { reapEndedGrants } from "../../store/queries/quota-grants.ts";
 import {
   deleteBalance,
   raiseUsedAt,
@@ -11,7 +12,7 @@ import {
   subjectQuotas,
   unusedBalances,
 } from "../../store/queries/quotas.ts";
-import type { QuotaBalanceRow, QuotaGrantRow } from "../../store/schema/tables.ts";
+import type { QuotaBalanceRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { parseQuotas } from "./stored.ts";
@@ -26,7 +27,7 @@ export async function reapBalances(services: Services): Promise<number> {
   const now = services.clock.now();
   const before = now - REPORTS_KEPT_MS;
   await deleteInPieces(services, (tx, limit) => reapHoldings.run(tx, { before, limit }));
-  await record(services, (tx) => reapProcesses.run(tx, { before }));
+  await deleteInPieces(services, (tx, limit) => reapProcesses.run(tx, { before, limit }));
   const rows = await unusedBalances.all(services.store.read, { before: now - KEPT_MS, limit: PIECE_ROWS });
   if (rows.length === 0) return 0;
   return record(services, async (tx) => {
@@ -41,30 +42,9 @@ export async function reapBalances(services: Services): Promise<number> {
 }
 
 /** Deletes grants that ended long ago, and have no reference: that is used once for ever. Returns their number. */
-export async function reapGrants(services: Services): Promise<number> {
-  const { store, clock, shutdown } = services;
-  const before = clock.now() - KEPT_MS;
-  for (let [after, deleted] = ["", 0]; ; ) {
-    const rows = await grantsAfter.all(store.read, { after, limit: PIECE_ROWS });
-    const old = rows.filter((row) => row.created_at < before);
-    const ended = old.filter((row) => row.reference === null && endOf(row) < before);
-    if (ended.length > 0)
-      deleted += await record(services, async (tx) => {
-        let count = 0;
-        for (const row of ended) count += await deleteGrant.run(tx, row);
-        return count;
-      });
-    if (old.length < PIECE_ROWS || shutdown.signal.aborted) return deleted;
-    after = old.at(-1)!.id;
-  }
-}
-
-type GrantEnd = Pick<QuotaGrantRow, "remaining" | "expires_at" | "voided_at" | "created_at">;
-
-/** When it was used up is not stored: its creation serves. */
-function endOf({ remaining, expires_at, voided_at, created_at }: GrantEnd): number {
-  if (remaining === 0) return voided_at ?? created_at;
-  return expires_at ?? Number.POSITIVE_INFINITY;
+export function reapGrants(services: Services): Promise<number> {
+  const before = services.clock.now() - KEPT_MS;
+  return deleteInPieces(services, (tx, limit) => reapEndedGrants.run(tx, { before, limit }));
 }
 
 async function isDefined(

@@ -1,4 +1,6 @@
 // Idempotency replays: stored responses of our own POST endpoints. The table keeps its first name, kept_answers.
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { IdempotencyReplayRow } from "../schema/tables.ts";
 
@@ -28,11 +30,8 @@ export const insertReplay = statement<IdempotencyReplayRow>()((db, p) =>
     ),
 );
 
-export const reapIdempotencyReplays = statement<{ now: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("kept_answers")
-    .where("key_hash", "in", (eb) =>
-      eb.selectFrom("kept_answers as old").select("old.key_hash").where("old.expires_at", "<=", p.now).limit(p.limit),
-    )
-    .where("expires_at", "<=", p.now),
+export const reapIdempotencyReplays = deletePiece<{ now: number }>()(
+  "kept_answers",
+  ["key_hash"],
+  (p) => sql`expires_at <= ${p.now}`,
 );

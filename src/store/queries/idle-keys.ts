@@ -1,6 +1,7 @@
 // Unused keys: what is known of each key's use, of the reports that this knowledge rests on, and of earlier
 // revocations.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
@@ -123,8 +124,10 @@ export const telemetryDayUpsert: AdditiveUpsert<TelemetryDayRow> = {
   write: writeTelemetryDays,
 };
 
-export const reapTelemetryDays = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("telemetry_days").where("day", "<", p.before),
+export const reapTelemetryDays = deletePiece<{ before: number }>()(
+  "telemetry_days",
+  ["project_id", "env", "day"],
+  (p) => sql`day < ${p.before}`,
 );
 
 export const insertIdleRevocation = statement<{ project_id: string; revoked_at: number; keys: number }>()((db, p) =>
@@ -146,6 +149,8 @@ export const idleRevocationsSince = statement<{ project_id: string; since: numbe
     .where("revoked_at", ">", p.since),
 );
 
-export const reapIdleRevocations = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("idle_revocations").where("revoked_at", "<=", p.before),
+export const reapIdleRevocations = deletePiece<{ before: number }>()(
+  "idle_revocations",
+  ["project_id", "revoked_at"],
+  (p) => sql`revoked_at <= ${p.before}`,
 );

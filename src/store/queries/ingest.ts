@@ -1,5 +1,6 @@
 // Ingest: the budget per workspace and minute, receipts by body hash, and which ids belong to a workspace.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { IngestBatchRow } from "../schema/tables.ts";
@@ -85,22 +86,10 @@ export const batchReceipt = statement<{ workspace_id: string; body_hash: string 
     .where("body_hash", "=", p.body_hash),
 );
 
-export const reapBatches = statement<{ before: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("ingest_batches")
-    .where((eb) =>
-      eb(
-        eb.refTuple("workspace_id", "body_hash"),
-        "in",
-        eb
-          .selectFrom("ingest_batches as old")
-          .select(["old.workspace_id", "old.body_hash"])
-          .where("old.created_at", "<=", p.before)
-          .limit(p.limit)
-          .$asTuple("workspace_id", "body_hash"),
-      ),
-    )
-    .where("created_at", "<=", p.before),
+export const reapBatches = deletePiece<{ before: number }>()(
+  "ingest_batches",
+  ["workspace_id", "body_hash"],
+  (p) => sql`created_at <= ${p.before}`,
 );
 
 export type KeyOwner = {

@@ -1,5 +1,6 @@
 // Requests from outside a key's networks, by UTC day and by the network that they came from.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { KeyNetworkRow } from "../schema/tables.ts";
@@ -63,19 +64,8 @@ export const networksOfKey = statement<Reported>()((db, p) =>
     .limit(p.limit),
 );
 
-export const reapKeyNetworks = statement<{ before: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("key_networks")
-    .where((eb) =>
-      eb(
-        eb.refTuple("key_id", "day", "network", "outcome"),
-        "in",
-        eb
-          .selectFrom("key_networks as old")
-          .select(["old.key_id", "old.day", "old.network", "old.outcome"])
-          .where("old.day", "<", p.before)
-          .limit(p.limit)
-          .$asTuple("key_id", "day", "network", "outcome"),
-      ),
-    ),
+export const reapKeyNetworks = deletePiece<{ before: number }>()(
+  "key_networks",
+  ["key_id", "day", "network", "outcome"],
+  (p) => sql`day < ${p.before}`,
 );

@@ -1,4 +1,6 @@
 // Notices of keys that are about to end: what was reported, and when a workspace got its digest.
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { KeyNoticeRow } from "../schema/tables.ts";
@@ -36,10 +38,14 @@ export function noticesOf(on: Reader, key_ids: readonly string[]): Promise<KeyNo
 }
 
 /** Of keys that have ended. */
-export const reapNotices = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("key_notices").where("due_at", "<", p.before),
+export const reapNotices = deletePiece<{ before: number }>()(
+  "key_notices",
+  ["key_id", "kind", "threshold", "due_at"],
+  (p) => sql`due_at < ${p.before}`,
 );
 
-export const reapDigests = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("key_digests").where("day", "<", p.before),
+export const reapDigests = deletePiece<{ before: number }>()(
+  "key_digests",
+  ["workspace_id", "day"],
+  (p) => sql`day < ${p.before}`,
 );

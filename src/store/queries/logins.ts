@@ -1,5 +1,7 @@
 // State of the log-in throttle: consecutive failures, and networks with a recent success. Keys are HMACs of address and
 // network, so addresses with and without an account leave the same rows.
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 
 type Bucket = { address_key: string; bucket: string };
@@ -53,26 +55,20 @@ export const recordLoginNetwork = statement<{ address_key: string; network_key: 
     .onConflict((oc) => oc.columns(["address_key", "network_key"]).doUpdateSet({ succeeded_at: p.now })),
 );
 
-export const reapLoginNetworks = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("login_networks").where("succeeded_at", "<", p.before),
+export const reapLoginNetworks = deletePiece<{ before: number }>()(
+  "login_networks",
+  ["address_key", "network_key"],
+  (p) => sql`succeeded_at < ${p.before}`,
 );
 
 /** Keeps rows that have disabled log-in: only a password reset clears them. */
-export const reapLoginFailures = statement<{ before: number; max: number }>()((db, p) =>
-  db.deleteFrom("login_failures").where("failed_at", "<", p.before).where("consecutive", "<", p.max),
+export const reapLoginFailures = deletePiece<{ before: number; max: number }>()(
+  "login_failures",
+  ["address_key", "bucket"],
+  (p) => sql`failed_at < ${p.before} and consecutive < ${p.max}`,
 );
 
-/** Keeps the newest rows: anyone can cause them. Those that have disabled log-in stay, as above. */
-export const trimLoginFailures = statement<{ keep: number; max: number }>()((db, p) =>
-  db
-    .deleteFrom("login_failures")
-    .where("consecutive", "<", p.max)
-    .where("failed_at", "<=", (eb) =>
-      eb
-        .selectFrom("login_failures as all")
-        .select("all.failed_at")
-        .orderBy("all.failed_at", "desc")
-        .limit(1)
-        .offset(p.keep),
-    ),
+/** When the newest failure beyond the newest `kept` was. */
+export const failureBeyond = statement<{ kept: number }>()((db, p) =>
+  db.selectFrom("login_failures").select("failed_at").orderBy("failed_at", "desc").limit(1).offset(p.kept),
 );

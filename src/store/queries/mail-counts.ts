@@ -1,4 +1,6 @@
 // Messages counted against daily quotas. Rows older than a day, counted and sent, are of no use.
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { MailCountRow } from "../schema/tables.ts";
 
@@ -38,9 +40,8 @@ export const latestSends = statement<{ kind: string; address_key: string; limit:
     .limit(p.limit),
 );
 
-export const reapMailCounts = statement<{ before: number }>()((db, p) =>
-  db
-    .deleteFrom("mail_counts")
-    .where("counted_at", "<", p.before)
-    .where((eb) => eb.or([eb("sends_at", "is", null), eb("sends_at", "<", p.before)])),
+export const reapMailCounts = deletePiece<{ before: number }>()(
+  "mail_counts",
+  ["id"],
+  (p) => sql`counted_at < ${p.before} and (sends_at is null or sends_at < ${p.before})`,
 );

@@ -1,6 +1,7 @@
 // The push of usage: which hours have changed, and which parts of them were sent. A part is written before it is sent and
 // never changes, so that sending it again repeats the same id and values.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
 import { statement, type Reader } from "../engine/statement.ts";
@@ -144,36 +145,14 @@ export const unsettledState = statement<{ refused: 0 | 1 }>()((db, p) =>
     .where("refused", "=", p.refused),
 );
 
-export const reapMeteredHours = statement<{ before: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("metered_hours")
-    .where((eb) =>
-      eb(
-        eb.refTuple("hour", "group_id"),
-        "in",
-        eb
-          .selectFrom("metered_hours as old")
-          .select(["old.hour", "old.group_id"])
-          .where("old.hour", "<", p.before)
-          .limit(p.limit)
-          .$asTuple("hour", "group_id"),
-      ),
-    ),
+export const reapMeteredHours = deletePiece<{ before: number }>()(
+  "metered_hours",
+  ["hour", "group_id"],
+  (p) => sql`hour < ${p.before}`,
 );
 
-export const reapUsageHours = statement<{ before: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("usage_hours")
-    .where((eb) =>
-      eb(
-        eb.refTuple("hour", "workspace_id"),
-        "in",
-        eb
-          .selectFrom("usage_hours as old")
-          .select(["old.hour", "old.workspace_id"])
-          .where("old.hour", "<", p.before)
-          .limit(p.limit)
-          .$asTuple("hour", "workspace_id"),
-      ),
-    ),
+export const reapUsageHours = deletePiece<{ before: number }>()(
+  "usage_hours",
+  ["hour", "workspace_id"],
+  (p) => sql`hour < ${p.before}`,
 );

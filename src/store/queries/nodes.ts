@@ -1,5 +1,6 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
 import { sql, type SqlBool } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { notRevoked } from "./keys.ts";
 import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../schema/tables.ts";
@@ -198,6 +199,8 @@ export const unregisteredOf = statement<{ workspace_id: string; seenAfter: numbe
     .where("u.last_seen_at", ">", p.seenAfter),
 );
 
-export const reapNodes = statement<{ seenBefore: number }>()((db, p) =>
-  db.deleteFrom("policy_nodes").where("last_seen_at", "<", p.seenBefore),
+export const reapNodes = deletePiece<{ seenBefore: number }>()(
+  "policy_nodes",
+  ["project_id", "node_id", "env_scope"],
+  (p) => sql`last_seen_at < ${p.seenBefore}`,
 );

@@ -1,4 +1,6 @@
 // One-time tokens for email verification and password reset. Only their hashes are stored.
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../schema/tables.ts";
 
@@ -23,6 +25,8 @@ export const endTokens = statement<{ user_id: string; purpose: TokenPurpose; now
     .where("ended_at", "is", null),
 );
 
-export const reapTokens = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("one_time_tokens").where("expires_at", "<", p.before),
+export const reapTokens = deletePiece<{ before: number }>()(
+  "one_time_tokens",
+  ["token_hash"],
+  (p) => sql`expires_at < ${p.before}`,
 );

@@ -1,4 +1,6 @@
 // The mail outbox. A process claims a message by advancing its next_at, then sends it.
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { LIST_MAX } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../schema/tables.ts";
@@ -114,8 +116,10 @@ export const countMail = statement<{ state: OutboxState }>()((db, p) =>
     .where("state", "=", p.state),
 );
 
-export const reapMail = statement<{ state: OutboxState; before: number }>()((db, p) =>
-  db.deleteFrom("outbox").where("state", "=", p.state).where("settled_at", "<", p.before),
+export const reapMail = deletePiece<{ state: OutboxState; before: number }>()(
+  "outbox",
+  ["id"],
+  (p) => sql`state = ${p.state} and settled_at < ${p.before}`,
 );
 
 /** Newest first. */

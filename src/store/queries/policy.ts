@@ -1,5 +1,7 @@
 // Reads of the policy feed: a project's head, snapshot entries in chunks, changes since a version, and the version log.
 // The database builds each entry's JSON; JavaScript neither parses nor builds it. bench: feed/snapshot
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import * as postgres from "./policy.postgres.ts";
 import * as sqlite from "./policy.sqlite.ts";
 import { statement, type Reader } from "../engine/statement.ts";
@@ -81,9 +83,8 @@ export const projectsAfter = statement<{ after: string; limit: number }>()((db, 
 );
 
 /** Deletes versions up to `upTo`, and those older than `changedBefore`. */
-export const dropVersions = statement<{ project_id: string; upTo: number; changedBefore: number }>()((db, p) =>
-  db
-    .deleteFrom("policy_versions")
-    .where("project_id", "=", p.project_id)
-    .where((eb) => eb.or([eb("version", "<=", p.upTo), eb("changed_at", "<", p.changedBefore)])),
+export const reapVersions = deletePiece<{ project_id: string; upTo: number; changedBefore: number }>()(
+  "policy_versions",
+  ["project_id", "version"],
+  (p) => sql`project_id = ${p.project_id} and (version <= ${p.upTo} or changed_at < ${p.changedBefore})`,
 );

@@ -1,5 +1,6 @@
 // Grants of quotas. A reference names one grant of a balance for ever, so rows of spent and voided grants with one stay.
 import { sql, type SqlBool } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { pageAfter, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
@@ -98,17 +99,13 @@ export function listGrants(on: Reader, to: GrantedTo, after: PageKey | null, lim
   );
 }
 
-/** In the order of their ids, which is that of their creation. */
-export const grantsAfter = statement<{ after: string; limit: number }>()((db, p) =>
-  db
-    .selectFrom("quota_grants")
-    .select(["id", "remaining", "expires_at", "reference", "voided_at", "created_at"])
-    .where("id", ">", p.after)
-    .orderBy("id")
-    .limit(p.limit),
-);
-
-/** Unless units of it came back meanwhile. */
-export const deleteGrant = statement<{ id: string; remaining: number }>()((db, p) =>
-  db.deleteFrom("quota_grants").where("id", "=", p.id).where("remaining", "=", p.remaining),
+/**
+ * Those without a reference that ended before a time. When one was used up is not stored: its creation serves. The index
+ * quota_grants_ended has the same expression.
+ */
+export const reapEndedGrants = deletePiece<{ before: number }>()(
+  "quota_grants",
+  ["id"],
+  (p) => sql`reference is null
+    and case when remaining = 0 then coalesce(voided_at, created_at) else expires_at end < ${p.before}`,
 );

@@ -1,5 +1,6 @@
 // Balances of quotas and what processes hold of them. A balance changes only after `lockBalance`, so that what is read decides.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { BalanceKey, QuotaBalanceRow, QuotaHoldingRow, QuotaProcessRow } from "../schema/tables.ts";
 
@@ -88,26 +89,16 @@ export const heldByOthers = statement<BalanceKey & { process_id: string; now: nu
     }),
 );
 
-export const reapHoldings = statement<{ before: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("quota_holdings")
-    .where((eb) =>
-      eb(
-        eb.refTuple("subject_id", "env", "quota_id", "calendar", "process_id"),
-        "in",
-        eb
-          .selectFrom("quota_holdings as old")
-          .select(["old.subject_id", "old.env", "old.quota_id", "old.calendar", "old.process_id"])
-          .where("old.expires_at", "<=", p.before)
-          .limit(p.limit)
-          .$asTuple("subject_id", "env", "quota_id", "calendar", "process_id"),
-      ),
-    )
-    .where("expires_at", "<=", p.before),
+export const reapHoldings = deletePiece<{ before: number }>()(
+  "quota_holdings",
+  ["subject_id", "env", "quota_id", "calendar", "process_id"],
+  (p) => sql`expires_at <= ${p.before}`,
 );
 
-export const reapProcesses = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("quota_processes").where("expires_at", "<=", p.before),
+export const reapProcesses = deletePiece<{ before: number }>()(
+  "quota_processes",
+  ["process_id"],
+  (p) => sql`expires_at <= ${p.before}`,
 );
 
 /** Balances that were last used before a time, and may have no definition any more. */

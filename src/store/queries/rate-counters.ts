@@ -1,4 +1,6 @@
 // Saved counters of the in-process counter store, so that limits survive a restart.
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { statement } from "../engine/statement.ts";
 import type { RateCounterRow } from "../schema/tables.ts";
@@ -26,12 +28,4 @@ export const countersAfter = statement<{ key: string; now: number; limit: number
     .limit(p.limit),
 );
 
-/** The outer condition spares a counter that is saved again meanwhile. */
-export const reapCounters = statement<{ now: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("rate_counters")
-    .where("key", "in", (eb) =>
-      eb.selectFrom("rate_counters as old").select("old.key").where("old.lapses_at", "<=", p.now).limit(p.limit),
-    )
-    .where("lapses_at", "<=", p.now),
-);
+export const reapCounters = deletePiece<{ now: number }>()("rate_counters", ["key"], (p) => sql`lapses_at <= ${p.now}`);

@@ -1,6 +1,7 @@
 // Usage series: the journal of counted batches, and the rollups that it is added to. Rollups are read, added to and written
 // back, so a writer takes the lock first: for a moment there can be two processes that write.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
 import { statement, type Reader, type Tx } from "../engine/statement.ts";
@@ -79,21 +80,10 @@ export const saveSeenNames = statement<UsageSeenRow>()((db, p) =>
     .onConflict((oc) => oc.columns(["workspace_id", "scope", "start"]).doUpdateSet({ names: p.names })),
 );
 
-export const reapSeenNames = statement<{ before: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("usage_seen")
-    .where((eb) =>
-      eb(
-        eb.refTuple("workspace_id", "scope", "start"),
-        "in",
-        eb
-          .selectFrom("usage_seen as old")
-          .select(["old.workspace_id", "old.scope", "old.start"])
-          .where("old.start", "<", p.before)
-          .limit(p.limit)
-          .$asTuple("workspace_id", "scope", "start"),
-      ),
-    ),
+export const reapSeenNames = deletePiece<{ before: number }>()(
+  "usage_seen",
+  ["workspace_id", "scope", "start"],
+  (p) => sql`start < ${p.before}`,
 );
 
 const GROUP = ["workspace_id", "kind", "project_id", "env", "tenant", "name"] as const satisfies (keyof UsageGroup)[];

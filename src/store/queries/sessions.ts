@@ -1,6 +1,7 @@
 // Sessions of people. Authenticated by hash only. Every lookup joins the membership, so a removed member's session still
 // resolves to the person but to no workspace.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SessionRow } from "../schema/tables.ts";
 
@@ -116,31 +117,20 @@ export const leaveWorkspace = statement<{ user_id: string; workspace_id: string 
     .where("active_workspace_id", "=", p.workspace_id),
 );
 
-export const reapSessions = statement<{ before: number }>()((db, p) =>
-  db
-    .deleteFrom("sessions")
-    .where((eb) => eb.or([eb("absolute_expires_at", "<", p.before), eb("expires_at", "<", p.before)])),
-);
+/** A session expires no later than at its absolute end. */
+export const reapSessions = deletePiece<{ before: number }>()("sessions", ["id"], (p) => sql`expires_at < ${p.before}`);
 
-/** Of the sessions that have ended, keeps the newest of each person. */
-export const reapEndedSessions = statement<{ now: number; keep: number }>()((db, p) =>
+/** Of a person's sessions that have ended, keeps the newest. */
+export const trimEndedSessions = statement<{ user_id: string; now: number; keep: number; limit: number }>()((db, p) =>
   db.deleteFrom("sessions").where("id", "in", (eb) =>
     eb
-      .selectFrom((inner) =>
-        inner
-          .selectFrom("sessions")
-          .select("id")
-          .select(sql<number>`row_number() over (partition by user_id order by created_at desc, id desc)`.as("place"))
-          .where((at) =>
-            at.or([
-              at("revoked_at", "is not", null),
-              at("expires_at", "<=", p.now),
-              at("absolute_expires_at", "<=", p.now),
-            ]),
-          )
-          .as("ended"),
-      )
+      .selectFrom("sessions as ended")
       .select("ended.id")
-      .where("ended.place", ">", p.keep),
+      .where("ended.user_id", "=", p.user_id)
+      .where((at) => at.or([at("ended.revoked_at", "is not", null), at("ended.expires_at", "<=", p.now)]))
+      .orderBy("ended.created_at", "desc")
+      .orderBy("ended.id", "desc")
+      .limit(p.limit)
+      .offset(p.keep),
   ),
 );

@@ -1,4 +1,6 @@
 // Setup tokens, with which the first owner claims an instance. Only their hashes are stored.
+import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { SetupTokenRow } from "../schema/tables.ts";
 
@@ -33,6 +35,8 @@ export const endSetupTokens = statement<{ now: number; kept: number }>()((db, p)
 );
 
 /** An ended token is expired within the hour, so this removes ended ones too. */
-export const reapSetupTokens = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("setup_tokens").where("expires_at", "<", p.before),
+export const reapSetupTokens = deletePiece<{ before: number }>()(
+  "setup_tokens",
+  ["token_hash"],
+  (p) => sql`expires_at < ${p.before}`,
 );

@@ -1,6 +1,7 @@
 // Usage: sums per key and day, and per tenant, project, environment and month. Written as additive upserts, many rows per
 // statement.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { LIST_MAX } from "./page.ts";
@@ -124,21 +125,10 @@ export function tenantMonths(
   );
 }
 
-export const reapDays = statement<{ before: number; limit: number }>()((db, p) =>
-  db
-    .deleteFrom("usage_days")
-    .where((eb) =>
-      eb(
-        eb.refTuple("key_id", "day"),
-        "in",
-        eb
-          .selectFrom("usage_days as old")
-          .select(["old.key_id", "old.day"])
-          .where("old.day", "<", p.before)
-          .limit(p.limit)
-          .$asTuple("key_id", "day"),
-      ),
-    ),
+export const reapDays = deletePiece<{ before: number }>()(
+  "usage_days",
+  ["key_id", "day"],
+  (p) => sql`day < ${p.before}`,
 );
 
 type FirstAllowed = { workspace_id: string; env: Env; projects: readonly string[] | null };

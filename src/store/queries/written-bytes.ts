@@ -1,5 +1,6 @@
 // Bytes written by each environment of a workspace on a UTC day.
 import { sql } from "kysely";
+import { deletePiece } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { WrittenBytesRow } from "../schema/tables.ts";
 
@@ -20,6 +21,8 @@ export const writtenSince = statement<{ day: number }>()((db, p) =>
   db.selectFrom("written_bytes").selectAll().where("day", ">=", p.day),
 );
 
-export const reapWrittenBytes = statement<{ before: number }>()((db, p) =>
-  db.deleteFrom("written_bytes").where("day", "<", p.before),
+export const reapWrittenBytes = deletePiece<{ before: number }>()(
+  "written_bytes",
+  ["workspace_id", "env", "day"],
+  (p) => sql`day < ${p.before}`,
 );

@@ -32,6 +32,29 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;
 
+    it("keeps the newest 100 ended ones of a person who logs in, and all open ones", async () => {
+      const [one, other] = [await person(r), await person(r)];
+      const now = r.clock.now();
+      const columns =
+        "id, user_id, lookup_hash, display_prefix, created_at, last_seen_at, expires_at, absolute_expires_at, revoked_at";
+      const insert = (user: string, name: string, count: number, revoked_at: number | "null"): Promise<unknown> => {
+        const rows = Array.from({ length: count }, (_, i) => {
+          const times = [now - 1_000 + i, now, now + DAY, now + DAY, revoked_at].join(", ");
+          return `('${name}-${i}', '${user}', '${name}-${i}', 'x', ${times})`;
+        });
+        return r.sql(`insert into sessions (${columns}) values ${rows.join(", ")}`);
+      };
+      await insert(one.id, "open", 3, "null");
+      await insert(one.id, "ended", 105, now);
+      await insert(other.id, "other", 105, now);
+      await logIn(r, one.email);
+      expect(await r.sql("select id from sessions where id like 'other-%'")).toHaveLength(105);
+      const left = (await r.sql(`select id from sessions where user_id = '${one.id}'`)).map(({ id }) => String(id));
+      expect(left.filter((id) => id.startsWith("open-"))).toHaveLength(3);
+      expect(left.filter((id) => id.startsWith("ended-"))).toHaveLength(100);
+      expect([left.includes("ended-4"), left.includes("ended-5")]).toEqual([false, true]);
+    });
+
     it("returns the session with its token, the person and their workspaces", async () => {
       const t = await team(r);
       const since = await chainLength();
