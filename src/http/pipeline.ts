@@ -208,7 +208,7 @@ class Run implements Admission {
     const credential = { token: this.#bearer.token, actor: this.#actor };
     const replay = endpoint.idempotent ? replayOf(endpoint, request, credential, bytes) : undefined;
     this.#replay = replay;
-    const ctx = new RequestContext(services, this.#actor, replay, this);
+    const ctx = new RequestContext(services, this.#actor, replay, this, request);
     const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
     const input = { params, query, body, request, raw };
     const result = replay ? runOnce(services, replay, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);

@@ -93,12 +93,20 @@ export class RequestContext implements Ctx {
   readonly actor: Actor;
   readonly replay: IdempotencyReplay | undefined;
   readonly #admission: Admission;
+  readonly #socket: HttpRequest["socket"];
 
-  constructor(services: Services, actor: Actor, replay: IdempotencyReplay | undefined, admission: Admission) {
+  constructor(
+    services: Services,
+    actor: Actor,
+    replay: IdempotencyReplay | undefined,
+    admission: Admission,
+    { socket }: Pick<HttpRequest, "socket">,
+  ) {
     this.services = services;
     this.actor = actor;
     this.replay = replay;
     this.#admission = admission;
+    this.#socket = socket;
   }
 
   get recheck(): Recheck | undefined {
@@ -109,6 +117,10 @@ export class RequestContext implements Ctx {
 
   requireStillValid(): Promise<void> {
     return this.#admission.admitAgain();
+  }
+
+  hasDisconnected(): boolean {
+    return this.#socket.destroyed;
   }
 
   /** Computed on demand: few operations need it, and no hot one. */

@@ -64,7 +64,8 @@ function checkHoldings(ctx: Machine, holdings: Holding[], request: CheckRequest)
       return thenMaybe(checkRules(ctx, { ...request, cost: 0 }), (rules) => denial(ctx, holdings, cost, rules));
     const verdict = undoOnError(ctx, holdings, spent, () => checkRules(ctx, request));
     return thenMaybe(verdict, (rules) => {
-      if (!rules.allowed) restoreAll(ctx, holdings, spent, cost);
+      // A node that has stopped waiting owes the units of the request, and will send them.
+      if (!rules.allowed || ctx.hasDisconnected?.()) restoreAll(ctx, holdings, spent, cost);
       else prefetchAll(ctx, holdings);
       return { ...rules, limited_quota: null, quotas: statesOf(ctx, holdings) };
     });
