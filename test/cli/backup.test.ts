@@ -5,7 +5,7 @@ import { gunzipSync } from "node:zlib";
 import Database from "better-sqlite3";
 import { beforeAll, describe, expect, it, afterAll } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
-import { loadMigrations } from "../../src/store/schema/migrate.ts";
+import { schemaVersion } from "../../src/store/schema/migrate.ts";
 import { FIXTURE_MASTER_KEY } from "../../harness/instances/world.ts";
 import { freshDatabase, postgresUrl } from "../../harness/databases/backends.ts";
 import { keyrack, tempDir, type Ran } from "../../harness/processes/cli.ts";
@@ -17,7 +17,7 @@ const dir = join(temp.dir, "data");
 const run = (...args: string[]): Promise<Ran> => keyrack([...args, "--data-dir", dir], { cwd: temp.dir });
 
 beforeAll(() => {
-  const newest = String(loadMigrations("sqlite").length).padStart(4, "0");
+  const newest = String(schemaVersion()).padStart(4, "0");
   mkdirSync(dir, { mode: 0o700 });
   const fixture = new URL(`../../harness/fixtures/schema-${newest}.db.gz`, import.meta.url);
   writeFileSync(join(dir, "keyrack.db"), gunzipSync(readFileSync(fixture)), { mode: 0o600 });

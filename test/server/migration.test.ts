@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { backUpBeforeMigration } from "../../src/backup/before-migration.ts";
 import { listBackups } from "../../src/backup/files.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
-import { loadMigrations, migrate } from "../../src/store/schema/migrate.ts";
+import { loadMigrations, migrate, schemaVersion } from "../../src/store/schema/migrate.ts";
 import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
 import { checksumRows, type TableChecksums } from "../../src/store/offline/copy.ts";
 import { openCopySource } from "../../src/store/offline/copy-source.ts";
@@ -18,8 +18,9 @@ import { openSchemaFixture, type SchemaFixture } from "../../harness/databases/s
 import { startLocalInstance, type LocalInstance } from "../../harness/instances/local-instance.ts";
 import type { Flags } from "../../harness/instances/services.ts";
 
-const newest = loadMigrations("sqlite").length;
-const older = newest - 1;
+const versions = loadMigrations("sqlite").map(({ version }) => version);
+const newest = schemaVersion();
+const older = versions.at(-2) ?? 0;
 
 const start = (old: Pick<SchemaFixture, "target" | "dir">, flags: Flags = {}): Promise<LocalInstance> =>
   startLocalInstance({ target: old.target, dir: old.dir, flags });
