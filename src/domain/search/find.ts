@@ -5,6 +5,8 @@ import type { Position } from "../core/cursor.ts";
 /** Records that one page examines at most, and those of one read. */
 const EXAMINED_MAX = 5_000;
 export const PIECE_ROWS = 250;
+/** The first read is of little more than a page: most of what an index leads to belongs to it. */
+const FIRST_READ = 1.25;
 /** A search yields to the event loop after this time. */
 const TURN_MS = 4;
 
@@ -16,7 +18,8 @@ export type Piece<R> = { candidates: Candidate<R>[]; last: Position | null };
 /** One order of a list. `shape`: the types of its positions. */
 export type Driver<R> = {
   shape: readonly ("string" | "number")[];
-  read: (after: Position | null) => Promise<Piece<R>>;
+  /** Up to `rows` candidates, or more where several ranges are read at once. */
+  read: (after: Position | null, rows: number) => Promise<Piece<R>>;
 };
 
 export type Found<R> = { found: Candidate<R>[]; end: Position | null };
@@ -25,9 +28,11 @@ export type Found<R> = { found: Candidate<R>[]; end: Position | null };
 export async function findPage<R>({ read }: Driver<R>, limit: number, after: Position | null): Promise<Found<R>> {
   const found: Candidate<R>[] = [];
   let last = after;
+  let rows = Math.min(Math.ceil(limit * FIRST_READ) + 1, PIECE_ROWS);
   for (let examined = 0; examined < EXAMINED_MAX; ) {
-    const piece = await read(last);
-    examined += Math.max(piece.candidates.length, PIECE_ROWS);
+    const piece = await read(last, rows);
+    examined += Math.max(piece.candidates.length, rows);
+    rows = Math.min(rows * 2, PIECE_ROWS);
     let turn = performance.now();
     for (const candidate of piece.candidates) {
       const isFound = candidate.isFound();

@@ -22,11 +22,11 @@ const NO_KEYS = -1;
 export function byState(read: Reader, walk: Walk, accepts: (key: WalkedTexts) => boolean): Keys {
   return {
     shape: ["number", "string"],
-    read: async (position) => {
+    read: async (position, limit) => {
       const after = position && { at: Number(position[0]), id: String(position[1]) };
-      const keys = await walkTexts(read, { ...walk, limit: PIECE_ROWS, after });
+      const keys = await walkTexts(read, { ...walk, limit, after });
       const candidates = keys.map((key) => candidateOf(key, [key.at, key.id], () => accepts(key)));
-      return { candidates, last: lastOf(candidates, keys.length < PIECE_ROWS) };
+      return { candidates, last: lastOf(candidates, keys.length < limit) };
     },
   };
 }
@@ -34,9 +34,9 @@ export function byState(read: Reader, walk: Walk, accepts: (key: WalkedTexts) =>
 export function byTerm(read: Reader, walk: Walk, terms: Terms, accepts: Accepts): Keys {
   return {
     shape: ["string", "number", "string"],
-    read: async (position) => {
+    read: async (position, limit) => {
       const place = { ...terms, workspace_id: walk.workspace_id, after: position && termPosition(position) };
-      const found = await walkTerms(read, { ...place, limit: PIECE_ROWS });
+      const found = await walkTerms(read, { ...place, limit });
       const texts = await keyTexts(read, walk, [...new Set(found.map(({ id }) => id))]);
       const keys = new Map(texts.map((key) => [key.id, key]));
       const candidates = found.flatMap(({ term, newest, id }) => {
@@ -44,7 +44,7 @@ export function byTerm(read: Reader, walk: Walk, terms: Terms, accepts: Accepts)
         return key ? [candidateOf(key, [term, newest, id], () => accepts(key, term))] : [];
       });
       const end = found.at(-1);
-      const isEnd = found.length < PIECE_ROWS || !end;
+      const isEnd = found.length < limit || !end;
       return { candidates, last: isEnd ? null : [end.term, end.newest, end.id] };
     },
   };
@@ -57,8 +57,8 @@ export function byScope(read: Reader, walk: Walk, scope: string, accepts: (key: 
   const withoutTerm = ([, ...place]: Position): Position => place;
   return {
     shape: keys.shape.slice(1),
-    read: async (position) => {
-      const { candidates, last } = await keys.read(position && [scope, ...position]);
+    read: async (position, limit) => {
+      const { candidates, last } = await keys.read(position && [scope, ...position], limit);
       const placed = candidates.map((each) => ({ ...each, position: withoutTerm(each.position) }));
       // A later term means that there is no more of this one.
       return { candidates: placed, last: last?.[0] === scope ? withoutTerm(last) : null };
@@ -66,8 +66,34 @@ export function byScope(read: Reader, walk: Walk, scope: string, accepts: (key: 
   };
 }
 
+/** By the word with the fewest matches. Positions begin with its number: it stays the same on the pages of a list. */
+export function byWords(read: Reader, walk: Walk, words: readonly string[], accepts: Accepts): Keys {
+  const leads = words.map((lead) => byLead(read, walk, words, lead, accepts));
+  return {
+    shape: ["number", ...(leads[0]?.shape ?? [])],
+    read: async (position, limit) => {
+      const [n = 0, ...place] = position ?? [await rarest(read, walk, words)];
+      const { candidates, last } = await (leads[Number(n)] as Keys).read(position && place, limit);
+      const numbered = candidates.map((each) => ({ ...each, position: [n, ...each.position] }));
+      return { candidates: numbered, last: last && [n, ...last] };
+    },
+  };
+}
+
+/** The number of the word that the fewest terms begin with; the first, where all have many. */
+async function rarest(read: Reader, { workspace_id, env }: Walk, words: readonly string[]): Promise<number> {
+  if (words.length === 1) return 0;
+  const kinds = [...kindsOf(env, "word"), TENANT_WORD];
+  const counts: number[] = [];
+  for (const word of words) {
+    const range = { workspace_id, kinds, ...termsFrom(word), direction: "asc", after: null } as const;
+    counts.push((await walkTerms(read, { ...range, limit: PIECE_ROWS })).length);
+  }
+  return counts.indexOf(Math.min(...counts));
+}
+
 /** Keys that match by their own texts first, then those that match by their tenant. A key appears once, at its first match. */
-export function byWords(read: Reader, walk: Walk, words: readonly string[], lead: string, accepts: Accepts): Keys {
+function byLead(read: Reader, walk: Walk, words: readonly string[], lead: string, accepts: Accepts): Keys {
   const isMatch = (key: WalkedTexts, term: string): boolean =>
     matchesAll(words, [...ownWords(key), ...wordsOfTenant(key)]) && accepts(key, term);
   const terms = { kinds: kindsOf(walk.env, "word"), ...termsFrom(lead), direction: "asc" } as const;
@@ -85,33 +111,38 @@ function wordsOfTenant({ external_id, tenant_name }: WalkedTexts): string[] {
 
 /** The keys of tenants that match, tenant by tenant, newest first. */
 function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Keys {
-  const keysOf = ({ term, newest, id }: TermPosition, after: KeyWalk["after"]) =>
+  const keysOf = ({ term, newest, id }: TermPosition, after: KeyWalk["after"], limit: number) =>
     walkTexts(read, {
       ...walk,
       tenant_id: id,
       byTenant: true,
       isConfined: !walk.byTenant,
-      limit: PIECE_ROWS,
+      limit,
       after,
     }).then((keys) =>
       keys.map((key) => candidateOf(key, [term, newest, id, key.at, key.id], () => accepts(key, term))),
     );
   return {
     shape: ["string", "number", "string", "number", "string"],
-    read: async (position) => {
+    read: async (position, limit) => {
       const tenant = position && termPosition(position);
       const [at, id] = [Number(position?.[3] ?? NO_KEYS), String(position?.[4] ?? "")];
-      const rest = tenant && at !== NO_KEYS ? await keysOf(tenant, { at, id }) : [];
-      if (rest.length === PIECE_ROWS) return { candidates: rest, last: lastOf(rest, false) };
+      const rest = tenant && at !== NO_KEYS ? await keysOf(tenant, { at, id }, limit) : [];
+      if (rest.length === limit) return { candidates: rest, last: lastOf(rest, false) };
       const terms = { workspace_id: walk.workspace_id, kinds: [TENANT_WORD], ...termsFrom(lead) };
       const place = { ...terms, direction: "asc", after: tenant, limit: TENANTS_AT_ONCE } as const;
       const tenants = await walkTerms(read, place);
-      const lists = await inTurns(tenants, (each) => keysOf(each, null));
-      const full = lists.findIndex((list) => list.length === PIECE_ROWS);
+      const lists: Candidate<WalkedTexts>[][] = [];
+      // One tenant with many keys fills the page: others are read only where it does not.
+      for (let size = 1; lists.length < tenants.length && lists.flat().length < limit; size *= 2) {
+        const next = tenants.slice(lists.length, lists.length + size);
+        lists.push(...(await inTurns(next, (each) => keysOf(each, null, limit))));
+      }
+      const full = lists.findIndex((list) => list.length === limit);
       const candidates = [...rest, ...lists.slice(0, full < 0 ? undefined : full + 1).flat()];
       if (full >= 0) return { candidates, last: lastOf(candidates, false) };
-      const end = tenants.at(-1);
-      const isEnd = tenants.length < TENANTS_AT_ONCE || !end;
+      const end = tenants[lists.length - 1];
+      const isEnd = (tenants.length < TENANTS_AT_ONCE && lists.length === tenants.length) || !end;
       return { candidates, last: isEnd ? null : [end.term, end.newest, end.id, NO_KEYS, ""] };
     },
   };
@@ -139,10 +170,10 @@ function inTurn(first: Keys, second: Keys): Keys {
   });
   return {
     shape: ["number", ...second.shape],
-    read: async (position) => {
+    read: async (position, limit) => {
       const [turn = 0, ...place] = position ?? [];
-      if (turn !== 0) return numbered(1, await second.read(place[0] === "" ? null : place));
-      const piece = numbered(0, await first.read(position ? place.slice(0, first.shape.length) : null));
+      if (turn !== 0) return numbered(1, await second.read(place[0] === "" ? null : place, limit));
+      const piece = numbered(0, await first.read(position ? place.slice(0, first.shape.length) : null, limit));
       return piece.last ? piece : { ...piece, last: [1, "", 0, "", NO_KEYS, ""] };
     },
   };

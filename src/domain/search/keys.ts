@@ -138,7 +138,7 @@ async function searchDriver(
   text: SearchText,
   accepts: (key: WalkedTexts) => boolean,
 ): Promise<Keys | undefined> {
-  if (text.kind === "words") return byWords(read, walk, text.words, text.lead, accepts);
+  if (text.kind === "words") return byWords(read, walk, text.words, accepts);
   if (text.kind === "id") {
     const [key] = await keyTexts(read, walk, [text.id]);
     const isFound = key !== undefined && key.belongs === 1 && accepts(key);

@@ -18,8 +18,8 @@ const LAST_CHARACTER = "\u{10ffff}";
 export type SearchText =
   | { kind: "id"; id: string }
   | { kind: "prefix"; text: string; env: Env; word: string | undefined }
-  /** `lead`: the word that the index is asked for. */
-  | { kind: "words"; words: string[]; lead: string };
+  /** Longest first: that has the fewest matches, most of the time. */
+  | { kind: "words"; words: string[] };
 
 /** Most of a key is refused like all of it: queries end up in the logs of proxies. */
 export function parseSearch(q: string): SearchText {
@@ -33,10 +33,8 @@ export function parseSearch(q: string): SearchText {
     return { kind: "prefix", text: q, env, word: wordsOf(prefix[2] ?? "")[0] };
   }
   const words = wordsOf(q).slice(0, WORDS_MAX);
-  // The longest has the fewest matches, most of the time.
-  const [lead] = words.toSorted((a, b) => b.length - a.length);
-  if (lead === undefined) throw failField("invalid_query", "q", "must have a letter or a digit");
-  return { kind: "words", words, lead };
+  if (words.length === 0) throw failField("invalid_query", "q", "must have a letter or a digit");
+  return { kind: "words", words: words.toSorted((a, b) => b.length - a.length) };
 }
 
 /** The terms that begin with a text. */

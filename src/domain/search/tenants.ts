@@ -8,7 +8,7 @@ import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { cutListOf } from "../core/list.ts";
 import { viewTenant } from "../core/views.ts";
-import { findPage, PIECE_ROWS, type Driver } from "./find.ts";
+import { findPage, type Driver } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
 import { firstMatch, matchesAll, parseSearch, termsFrom } from "./query.ts";
 import { TENANT_WORD, tenantWords } from "./terms.ts";
@@ -48,7 +48,7 @@ type Accepts = (tenant: TenantRow) => boolean;
 
 async function driverOf(read: Reader, workspace_id: string, search: TenantSearch, accepts: Accepts) {
   const text = search.q === undefined ? undefined : parseSearch(search.q);
-  if (text?.kind === "words") return byWords(read, workspace_id, text, accepts);
+  if (text?.kind === "words") return byWords(read, workspace_id, text.words, accepts);
   if (text) return byIds(await tenantsByIds(read, workspace_id, text.kind === "id" ? [text.id] : []), accepts);
   return byOrder(read, workspace_id, orderOf(search), accepts);
 }
@@ -61,13 +61,13 @@ function orderOf({ plan_id, state }: TenantSearch): TenantOrder {
 function byOrder(read: Reader, workspace_id: string, order: TenantOrder, accepts: Accepts): Driver<TenantRow> {
   return {
     shape: ["number", "string"],
-    read: async (position) => {
+    read: async (position, limit) => {
       const after = position && { created_at: Number(position[0]), id: String(position[1]) };
-      const rows = await walkTenants(read, { workspace_id, order, after, limit: PIECE_ROWS });
+      const rows = await walkTenants(read, { workspace_id, order, after, limit });
       const candidates = rows.map((record) => {
         return { record, position: [record.created_at, record.id], isFound: () => accepts(record) };
       });
-      return { candidates, last: rows.length < PIECE_ROWS ? null : (candidates.at(-1)?.position ?? null) };
+      return { candidates, last: rows.length < limit ? null : (candidates.at(-1)?.position ?? null) };
     },
   };
 }
@@ -77,19 +77,15 @@ function byIds(rows: readonly TenantRow[], accepts: Accepts): Driver<TenantRow> 
   return { shape: ["number", "string"], read: async () => ({ candidates, last: null }) };
 }
 
-function byWords(
-  read: Reader,
-  workspace_id: string,
-  { words, lead }: { words: readonly string[]; lead: string },
-  accepts: Accepts,
-): Driver<TenantRow> {
+function byWords(read: Reader, workspace_id: string, words: readonly string[], accepts: Accepts): Driver<TenantRow> {
+  const [lead = ""] = words;
   return {
     shape: ["string", "number", "string"],
-    read: async (position) => {
+    read: async (position, limit) => {
       const [term = "", newest = 0, id = ""] = position ?? [];
       const after = position && { term: String(term), newest: Number(newest), id: String(id) };
       const terms = { workspace_id, kinds: [TENANT_WORD], ...termsFrom(lead), direction: "asc" } as const;
-      const found = await walkTerms(read, { ...terms, after, limit: PIECE_ROWS });
+      const found = await walkTerms(read, { ...terms, after, limit });
       const ids = [...new Set(found.map((each) => each.id))];
       const rows = new Map((await tenantsByIds(read, workspace_id, ids)).map((row) => [row.id, row]));
       const candidates = found.flatMap((each) => {
@@ -102,7 +98,7 @@ function byWords(
         return [{ record, position: [each.term, each.newest, each.id], isFound }];
       });
       const end = found.at(-1);
-      return { candidates, last: found.length < PIECE_ROWS || !end ? null : [end.term, end.newest, end.id] };
+      return { candidates, last: found.length < limit || !end ? null : [end.term, end.newest, end.id] };
     },
   };
 }

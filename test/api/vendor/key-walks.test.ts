@@ -165,6 +165,26 @@ for (const back of backends) {
       }
     });
 
+    it("searches by the word with the fewest matches, and by the same one on every page of a list", async () => {
+      const w = await r.workspace();
+      for (const name of ["service 4711 a", "service 4711 b"]) {
+        r.clock.advance(1);
+        await w.mint({ name });
+      }
+      /** Newer than the keys, so that a search by this word examines them first. */
+      const addTerms = (term: string, rows: number) =>
+        r.sql(`insert into search_terms (workspace_id, kind, term, newest, id) with recursive n(i) as
+          (select 1 union all select i + 1 from n where i < ${rows})
+          select '${w.id}', 'live.word', '${term}', -9000000000000000, '${term}' || i from n`);
+      await addTerms("service", 6_000);
+      const first = (await w.call("sk_owner", "GET /v1/keys?q=service+4711&limit=1")).body;
+      expect(first.data.map(({ name }: Json) => name)).toEqual(["service 4711 b"]);
+      await addTerms("4711", 7_000);
+      const more = `GET /v1/keys?q=service+4711&cursor=${first.next_cursor}`;
+      const second = (await w.call("sk_owner", more)).body as { data: Json[]; next_cursor: string | null };
+      expect([second.data.map(({ name }) => name), second.next_cursor]).toEqual([["service 4711 a"], null]);
+    });
+
     it("reads through indexes", async () => {
       const scope = { workspace_id: "w", tenant_id: "t", now: 5, until: 9, limit: 50, after: { at: 7, id: "i" } };
       for (const set of [...KEY_STATES, "unrevoked", "all"] as const)
