@@ -9,14 +9,24 @@ import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import type { Head } from "./head.ts";
 
-/** `announced`: the known capabilities of the node. */
-export type Filter = { env: Env | null; tenants: readonly string[]; segment: string; announced: number };
+/** `announced`: the known capabilities of the node. `segments`: with the suffix of each variant, where they are prepared. */
+export type Filter = {
+  env: Env | null;
+  tenants: readonly string[];
+  segment: string;
+  segments: readonly string[] | null;
+  announced: number;
+};
 
 const MASKS = Array.from({ length: Math.max(...Object.values(CAP)) * 2 }, (_, mask) => mask);
 const SUFFIXES = MASKS.map((mask) => (mask === NO_CAPS ? "" : `+${capabilitiesIn(mask).join(".")}`));
 
-const unfiltered = (env: Env | null): Filter[] =>
-  MASKS.map((announced) => Object.freeze({ env, tenants: [], segment: `${env ?? "all"}:all`, announced }));
+/** Prepared, so that a poll with capabilities costs the same as one without. bench: rules/unchanged-poll */
+function unfiltered(env: Env | null): Filter[] {
+  const segment = `${env ?? "all"}:all`;
+  const segments = SUFFIXES.map((suffix) => segment + suffix);
+  return MASKS.map((announced) => Object.freeze({ env, tenants: [], segment, segments, announced }));
+}
 const UNFILTERED = { live: unfiltered("live"), test: unfiltered("test"), all: unfiltered(null) };
 
 export type FilterQuery = {
@@ -34,7 +44,7 @@ export function filterOf(ctx: Ctx, query: FilterQuery): Filter {
   if (!query.tenant_id && known) return known;
   const tenants = [...new Set(query.tenant_id)].toSorted();
   const segment = `${env ?? "all"}:t-${hash("sha256", tenants.join(",")).slice(0, 16)}`;
-  return { env, tenants, segment, announced };
+  return { env, tenants, segment, segments: null, announced };
 }
 
 /** The last valid list: the nodes of a fleet send the same one. bench: rules/unchanged-poll */
@@ -55,7 +65,8 @@ export function variantOf(head: Pick<Head, "features">, { announced }: Filter): 
 
 /** Names what is selected, for cache keys and tags. */
 export function segmentOf(head: Head, filter: Filter): string {
-  return filter.segment + (SUFFIXES[variantOf(head, filter)] ?? "");
+  const variant = variantOf(head, filter);
+  return filter.segments?.[variant] ?? filter.segment + (SUFFIXES[variant] ?? "");
 }
 
 export function tagOf(kind: "snap" | "delta", head: Head, filter: Filter, version: number): string {
