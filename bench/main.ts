@@ -1,8 +1,9 @@
 // npm run bench -- NAME… [--write]   Each benchmark measures Keyrack and its peer or limit in the same run and prints
 // the ratio. With --write its table replaces the one in docs/performance.md or docs/scale.md.
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { cpus, loadavg } from "node:os";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { markdown, type Row } from "./report.ts";
 
@@ -102,12 +103,17 @@ async function run(name: string): Promise<number> {
 /** Each in a process of its own: after another benchmark's code and heap, verify() took 1.5 times as long. */
 function runEach(names: string[]): number {
   const flags = write ? ["--write"] : [];
-  const results = names.map(
-    (name) =>
-      spawnSync(process.execPath, [...process.execArgv, here("./main.ts"), name, ...flags], { stdio: "inherit" })
-        .status,
-  );
-  return results.every((status) => status === 0) ? 0 : 1;
+  const shared = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
+  try {
+    const env = { ...process.env, KEYRACK_BENCH_SHARED: shared };
+    const results = names.map((name) => {
+      const args = [...process.execArgv, here("./main.ts"), name, ...flags];
+      return spawnSync(process.execPath, args, { stdio: "inherit", env }).status;
+    });
+    return results.every((status) => status === 0) ? 0 : 1;
+  } finally {
+    rmSync(shared, { recursive: true });
+  }
 }
 
 const words = process.argv.slice(2);
