@@ -44,7 +44,7 @@ for (const [name, back, open, runs] of stores) {
         asyncProperty(sequences(30, 4), (sequence) => runSequence(store, sequence)),
         { numRuns: runs },
       );
-      expect(store.crashes).toBeGreaterThan(runs / 2);
+      expect(store.crashes).toBeGreaterThan(0);
     });
 
     it(`lets exactly one of 64 concurrent claimants execute, ${ROUNDS} times over, over two processes`, async () => {
