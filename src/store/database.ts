@@ -76,9 +76,9 @@ class OpenStore implements Store {
     this.#written = listener;
   }
 
-  async notify(topic: string, payload: string): Promise<void> {
-    this.#deliverNotice(topic, payload);
-    await this.#driver.notify([`${topic} ${payload}`]);
+  async notify(topic: string, ...payloads: string[]): Promise<void> {
+    for (const payload of payloads) this.#deliverNotice(topic, payload);
+    await this.#driver.notify(payloads.map((payload) => `${topic} ${payload}`));
   }
 
   onNotice(topic: string, listener: (payload: string) => void): void {

@@ -35,8 +35,8 @@ export interface Store {
   onPolicyChange(listener: (changes: PolicyChange[]) => void): void;
   /** Called for each committed write that has an owner. */
   onWritten(listener: OnWritten): void;
-  /** Sends a notice to every process on this database, this one included; used to drop cached credentials. */
-  notify(topic: string, payload: string): Promise<void>;
+  /** Sends notices to every process on this database, this one included; used to drop what is cached. */
+  notify(topic: string, ...payloads: string[]): Promise<void>;
   onNotice(topic: string, listener: (payload: string) => void): void;
   /** Verifies an audit chain, or what follows `from`, off the main thread; concurrent callers for the same workspace share one run. */
   verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck>;

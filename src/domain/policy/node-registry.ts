@@ -16,6 +16,8 @@ import { keyOf, writeReports, type NodeBounds, type NodeReport } from "./node-re
 
 export const NODE_RETENTION_MS = 24 * 3_600_000;
 const SEEN_EVERY_MS = 30_000;
+/** Notices of nodes that left. */
+const TOPIC = "node";
 const WRITTEN_MAX = 50_000;
 const WRITE_MAX = 500;
 
@@ -64,6 +66,9 @@ export class NodeRegistry {
       this.#pending.delete(key);
       this.dropped++;
     });
+    // A node that left through one process may come back to another, which must then register it again.
+    store.onNotice(TOPIC, (key) => this.#written.delete(key));
+    store.onNotice("resync", () => this.#written.clear());
   }
 
   acknowledge(head: Head, node: PollingNode, version: number): void {
@@ -73,11 +78,13 @@ export class NodeRegistry {
     this.#enqueue(head, key, this.#report(head, node, version));
   }
 
-  /** Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. */
+  /**
+   * Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. It may have left and
+   * started again since, so its row is read again.
+   */
   seen(head: Head, node: PollingNode): void {
     const key = keyOf({ project_id: head.project_id, ...node });
-    const known = this.#written.get(key);
-    if (known && this.#isFresh(known, node)) return;
+    this.#written.delete(key);
     this.#enqueue(head, key, this.#report(head, node, null));
   }
 
@@ -137,11 +144,17 @@ export class NodeRegistry {
           changed.length > 0 ? await record({ store: this.#store }, (tx) => writeReports(tx, changed, bounds)) : [];
         for (const node of without) this.#written.delete(keyOf(node));
         for (const listener of this.#listeners) listener();
+        this.#sayWhoLeft(changed);
       } catch (error) {
         for (const [key] of reports) this.#written.delete(key);
         this.#log.warn("acknowledgements of nodes were not written", { nodes: reports.length, error: String(error) });
       }
     }
+  }
+
+  #sayWhoLeft(changed: readonly NodeReport[]): void {
+    const left = changed.filter(({ leaving }) => leaving).map(keyOf);
+    if (left.length > 0) this.#store.notify(TOPIC, ...left).catch(() => {}); // only speeds up what the next snapshot does
   }
 
   /** Reads nodes not yet known to this process: after a restart most reports change nothing. */

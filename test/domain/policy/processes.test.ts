@@ -7,6 +7,8 @@ import { testServices, vendorOf, type TestServices } from "../../../harness/inst
 import { ROUNDS } from "../../../harness/rounds.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
+import { deleteNodes, nodesByKeys } from "../../../src/store/queries/nodes.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
@@ -60,5 +62,44 @@ describe.runIf(backends.includes("postgres"))("polls of another process", () => 
     expect(await changes).toEqual([{ project_id: p.project_id, version: 3 }]);
     subscription.close();
     feed.stop();
+  });
+});
+
+const NODE = { node_id: "n", env_scope: "live", caps: 0, full_power: false, sdk: null } as const;
+
+describe.runIf(backends.includes("postgres"))("a node that leaves and starts again at another process", () => {
+  async function world(fixture: TestServices, other: TestServices) {
+    const p = await project(fixture);
+    const head = await fixture.services.feed.head(p.workspace_id, p.project_id);
+    const [a, b] = [fixture.services, other.services];
+    const key = { project_id: p.project_id, node_id: NODE.node_id, env_scope: NODE.env_scope };
+    b.nodes.acknowledge(head, NODE, head.version);
+    await b.nodes.flushed();
+    return { a, b, head, key, isRegistered: async () => (await nodesByKeys(a.store.read, [key])).length === 1 };
+  }
+
+  it("is registered by its first poll", async () => {
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const { a, b, head, isRegistered } = await world(fixture, other);
+    expect(await isRegistered()).toBe(true);
+    const noticed = new Promise((resolve) => b.store.onNotice("node", resolve));
+    a.nodes.leave(head, NODE);
+    await a.nodes.flushed();
+    expect(await isRegistered()).toBe(false);
+    await noticed;
+    b.nodes.acknowledge(head, NODE, head.version);
+    await b.nodes.flushed();
+    expect(await isRegistered()).toBe(true);
+  });
+
+  it("is registered by its first snapshot although the notice was lost", async () => {
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const { a, b, head, key, isRegistered } = await world(fixture, other);
+    await record(a, (tx) => deleteNodes(tx, [key]));
+    b.nodes.seen(head, NODE);
+    await b.nodes.flushed();
+    expect(await isRegistered()).toBe(true);
   });
 });
