@@ -30,7 +30,7 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
     await using g = await guest(suite.browser);
     const { page } = g;
     const { keyboard } = page;
-    const dialog = (name: string) => page.getByRole("dialog", { name, exact: true }).waitFor();
+    const dialog = (name: string) => page.getByRole("dialog", { name, exact: true }).locator(":focus").waitFor();
 
     await g.open(`${suite.instance.url}/#/w/${t.slug}/live/home`);
     await g.at("Log in");
@@ -59,14 +59,14 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
     await tabTo(page, /^Done$/);
     await keyboard.press("Enter");
     await g.at("Production");
-    expect(await page.evaluate("document.activeElement.tagName")).toBe("H1");
+    await expect.poll(() => page.evaluate("document.activeElement.tagName")).toBe("H1");
 
     await tabTo(page, /^Revoke$/);
     await keyboard.press("Enter");
     await dialog("Revoke Production");
-    expect(await page.evaluate(FOCUSED)).toBe("Cancel");
+    await expect.poll(() => page.evaluate(FOCUSED)).toBe("Cancel");
     await keyboard.press("Shift+Tab");
-    expect(await page.evaluate(FOCUSED)).toBe("Revoke key");
+    await expect.poll(() => page.evaluate(FOCUSED)).toBe("Revoke key");
     await keyboard.press("Enter");
     await dialog("Key revoked");
     await keyboard.press("Enter"); // Done has the focus

@@ -128,7 +128,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await button(page, "Done").click();
     await button(page, "Revoke").click();
     await dialog(page, "Revoke CI").getByText("Not used in the last 30 days.").waitFor();
-    expect(await page.evaluate("document.activeElement.innerText")).toBe("Cancel");
+    await expect.poll(() => page.evaluate("document.activeElement.innerText")).toBe("Cancel");
     await field(page, "Reason (optional)").fill("leaked");
     await button(page, "Revoke key").click();
     await dialog(page, "Key revoked").waitFor();

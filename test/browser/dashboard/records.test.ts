@@ -44,7 +44,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await button(page, "Delete project").click();
     const confirm = dialog(page, "Delete project");
     await confirm.getByText("1 key stops working at once.").waitFor();
-    expect(await page.evaluate("document.activeElement.textContent")).toBe("Cancel");
+    await expect.poll(() => page.evaluate("document.activeElement.textContent")).toBe("Cancel");
     await confirm.getByLabel("Type orders-api to confirm").fill("orders-api");
     await confirm.getByRole("button", { name: "Delete project" }).click();
     await g.at("Projects");

@@ -25,9 +25,9 @@ describe.runIf(hasBrowser)("accessibility of the pages", () => {
     await g.at("Accept your invitation");
     await expect.poll(focused).toBe("Accept your invitation");
     await keyboard.press("Tab");
-    expect(await radio()).toBe("I'm new here");
+    await expect.poll(radio).toBe("I'm new here");
     await keyboard.press("ArrowRight");
-    expect(await radio()).toBe("I have an account");
+    await expect.poll(radio).toBe("I have an account");
     await keyboard.press("ArrowLeft");
     await keyboard.press("Tab");
     await expect.poll(focused).toBe("Email");

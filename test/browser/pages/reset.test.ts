@@ -49,7 +49,7 @@ describe.runIf(hasBrowser)("the password reset pages", () => {
       await button(g.page, "Reset password").click();
       await g.page.getByText(reason, { exact: true }).waitFor();
       expect(await input.getAttribute("aria-invalid")).toBe("true");
-      expect(await g.page.evaluate("document.activeElement.name")).toBe("password");
+      await expect.poll(() => g.page.evaluate("document.activeElement.name")).toBe("password");
       const described = ((await input.getAttribute("aria-describedby")) ?? "").split(" ")[0] ?? "";
       expect(await g.page.locator(`#${described}`).innerText()).toBe(reason);
     }
