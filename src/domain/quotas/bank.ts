@@ -85,14 +85,14 @@ export class QuotaBank {
     return this.#holdings.get(balanceName(metered));
   }
 
-  open(owner: Owner, workspace_id: string, metered: Metered): Holding {
+  open(owner: Owner, workspace_id: string, metered: Metered, order: number): Holding {
     const now = this.#clock.now();
     const known = this.find(metered);
     if (known) {
-      if (known.metered !== metered) known.define(metered, now);
+      if (known.metered !== metered) known.define(metered, order, now);
       return known;
     }
-    const holding = new Holding(metered, workspace_id, now);
+    const holding = new Holding(metered, order, workspace_id, now);
     holding.isTransient = !this.#fair.add(owner, holding);
     if (!holding.isTransient) this.#holdings.set(balanceName(metered), holding);
     return holding;
@@ -160,7 +160,7 @@ export class QuotaBank {
     const { units, charges } = returnsOf(record, unused, now);
     if (units === 0) return 0;
     for (const { metered, returns } of charges) {
-      const holding = this.find(metered) ?? new Holding(metered, workspace_id, now, true);
+      const holding = this.find(metered) ?? new Holding(metered, 0, workspace_id, now, true);
       holding.putBack(returns);
       await this.giveBack(holding, false);
     }
@@ -282,7 +282,7 @@ export class QuotaBank {
   /** The next sweep tries again. */
   #putBack(holding: Holding, returns: readonly Return[]): void {
     holding.putBack(returns);
-    if (holding.isTransient && this.#refused.size < REFUSED_MAX) this.#refused.add(holding);
+    if (returns.length > 0 && holding.isTransient && this.#refused.size < REFUSED_MAX) this.#refused.add(holding);
   }
 
   /** Without the units of the take that is being committed: they show with the next report. */

@@ -137,7 +137,9 @@ function holdingsOf(ctx: Machine, request: CheckRequest | LeaseRequest): MaybePr
   const found = services.quotas.definitions.of(services.store.read, owner, request, services.clock.now());
   return thenMaybe(found, (definition) => {
     if (definition === null || !mayCharge(actor, definition)) return [];
-    return definition.metered.map((metered) => services.quotas.open(owner, request.workspace_id, metered));
+    return definition.metered.map((metered) =>
+      services.quotas.open(owner, request.workspace_id, metered, definition.order),
+    );
   });
 }
 

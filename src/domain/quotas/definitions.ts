@@ -26,6 +26,8 @@ export type Definition = {
   readonly project_id: string | null;
   readonly env: Env;
   readonly metered: readonly Metered[];
+  /** Counts the readings of this process. */
+  readonly order: number;
 };
 
 type Entry = {
@@ -63,6 +65,7 @@ export class Definitions {
   readonly #entries = new Map<string, Entry>();
   readonly #fair: FairSet<Entry>;
   #epoch = 0;
+  #readings = 0;
 
   constructor(ledger: Ledger) {
     this.#fair = new FairSet<Entry>(ledger, ({ id }) => this.#entries.delete(id), { replacesOwn: true });
@@ -80,7 +83,9 @@ export class Definitions {
     const known = this.#entries.get(id);
     if (known && known.epoch === this.#epoch && now < known.until) return known.definition;
     const epoch = this.#epoch;
-    return thenMaybe(readDefinition(on, subject), (definition) => {
+    const order = ++this.#readings;
+    return thenMaybe(readDefinition(on, subject), (read) => {
+      const definition = read && { ...read, order };
       const entry = { id, definition, epoch, until: now + DEFINITIONS_MS };
       const earlier = this.#entries.get(id);
       if (earlier) this.#fair.delete(earlier);

@@ -30,6 +30,8 @@ export type Answer = "ready" | "denied" | "unknown";
 
 export class Holding {
   metered: Metered;
+  /** Of the definition in use. */
+  order: number;
   readonly workspace_id: string;
   /** Not kept beyond one request: there was no room for it. */
   isTransient: boolean;
@@ -55,9 +57,10 @@ export class Holding {
   #blocks: Block[] = [];
   #returns: Return[] = [];
 
-  constructor(metered: Metered, workspace_id: string, now: number, isTransient = false) {
+  constructor(metered: Metered, order: number, workspace_id: string, now: number, isTransient = false) {
     this.isTransient = isTransient;
     this.metered = metered;
+    this.order = order;
     this.workspace_id = workspace_id;
     this.usedAt = now;
   }
@@ -71,10 +74,15 @@ export class Holding {
     return cellOwner(this.workspace_id, this.metered.env);
   }
 
-  /** Takes over a changed definition: units that were taken under another one are given back. */
-  define(metered: Metered, now: number): void {
+  /**
+   * Takes over a changed definition: units that were taken under another one are given back. One that was read earlier changes
+   * nothing: keys of a tenant are read at different times, and their checks must not replace each other's definition.
+   */
+  define(metered: Metered, order: number, now: number): void {
+    if (order < this.order) return;
     const { amount, overage } = this.quota;
     this.metered = metered;
+    this.order = order;
     if (metered.quota.amount === amount && metered.quota.overage === overage) return;
     this.#giveUpAll();
     this.stored = null;
@@ -224,7 +232,9 @@ export class Holding {
   }
 
   #giveUp(isOver: (block: Block) => boolean): void {
-    for (const block of this.#blocks.filter(isOver)) {
+    const over = this.#blocks.filter(isOver);
+    if (over.length === 0) return; // there is no news for other processes either
+    for (const block of over) {
       this.unspent -= sumOf(block.parts);
       this.#returns.push({ period: block.period, parts: block.parts });
       block.parts = [];

@@ -72,10 +72,11 @@ for (const back of backends) {
       const { ctx, key_id } = await MeteredWorld.create(fixture.services, { key: [quotaOf({ amount: 1_000 })] });
       const { quotas } = fixture.services;
       const metered = { scope: "key", source: "key", subject_id: key_id, env: "live" } as const;
-      const open = (amount: number) =>
-        quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, { ...metered, quota: quotaOf({ amount }) });
-      const taking = quotas.fetch(open(1_000), 1);
-      const holding = open(0);
+      const open = (amount: number, order: number) =>
+        quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, { ...metered, quota: quotaOf({ amount }) }, order);
+      const taking = quotas.fetch(open(1_000, 1), 1);
+      const holding = open(0, 2);
+      expect(open(1_000, 1).quota.amount).toBe(0); // an earlier reading changes nothing
       await taking;
       expect([holding.unspent, holding.hasReturns, holding.stored]).toEqual([0, true, null]);
       await quotas.giveBack(holding);
