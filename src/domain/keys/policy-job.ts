@@ -18,11 +18,11 @@ export async function runKeyPolicies(services: Services): Promise<void> {
   const last = Number((await readFact.first(services.store.read, { name: "key_policy_run" }))?.value ?? 0);
   if (now >= last && now - last < every) return;
   await record(services, (tx) => writeFact.run(tx, { name: "key_policy_run", value: String(now) }));
+  await applyKeyPolicies(services);
   const firstDay = Math.floor(now / DAY_MS) - KEEP_DAYS;
   await deleteInPieces(services, (tx, limit) => reapTelemetryDays.run(tx, { before: firstDay, limit }));
   await deleteInPieces(services, (tx, limit) => reapIdleRevocations.run(tx, { before: now - DAY_MS, limit }));
   await forgetNotices(services, now);
-  await applyKeyPolicies(services);
 }
 
 /** A project that fails keeps no other from its turn. */
