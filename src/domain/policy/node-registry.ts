@@ -55,6 +55,8 @@ export class NodeRegistry {
   readonly #waiting: FairSet<string>;
   readonly #bounds: NodeBounds;
   readonly #listeners = new Set<() => void>();
+  /** Nodes that left through another process during a write. */
+  readonly #left = new Set<string>();
   #writing: Promise<void> | undefined;
 
   constructor({ store, clock, log, waiting, bounds }: Options) {
@@ -67,7 +69,10 @@ export class NodeRegistry {
       this.dropped++;
     });
     // A node that left through one process may come back to another, which must then register it again.
-    store.onNotice(TOPIC, (key) => this.#written.delete(key));
+    store.onNotice(TOPIC, (key) => {
+      this.#written.delete(key);
+      if (this.#writing) this.#left.add(key);
+    });
     store.onNotice("resync", () => this.#written.clear());
   }
 
@@ -142,7 +147,8 @@ export class NodeRegistry {
         const bounds = this.#bounds;
         const without =
           changed.length > 0 ? await record({ store: this.#store }, (tx) => writeReports(tx, changed, bounds)) : [];
-        for (const node of without) this.#written.delete(keyOf(node));
+        for (const key of [...without.map(keyOf), ...this.#left]) this.#written.delete(key);
+        this.#left.clear();
         for (const listener of this.#listeners) listener();
         this.#sayWhoLeft(changed);
       } catch (error) {
