@@ -1,6 +1,7 @@
 // `keyrack serve`, as a process.
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { runHere } from "../../harness/processes/cli-here.ts";
@@ -10,6 +11,10 @@ import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+
+/** A start that is refused before it changes anything of the process that it runs in. */
+const refusedServe = (args: readonly string[], env: Record<string, string> = {}, cwd = tmpdir()) =>
+  runHere(["serve", ...args], { env: cleanEnv(env), cwd });
 
 describe("keyrack serve", () => {
   it("creates everything private to its owner, refuses a second process and an exposed master key, and keeps all at a second start", async () => {
@@ -43,7 +48,7 @@ describe("keyrack serve", () => {
     expect(await first.end("SIGTERM")).toBe(0);
     expect(existsSync(join(data, "keyrack.db-wal"))).toBe(false);
     chmodSync(join(data, "master.key"), 0o644);
-    const exposed = await keyrack(["serve", "--data-dir", data]);
+    const exposed = await refusedServe(["--data-dir", data]);
     expect(exposed.code).toBe(2);
     expect(exposed.stderr).toContain("is readable by others. Run: chmod 600");
     chmodSync(join(data, "master.key"), 0o600);
@@ -115,11 +120,7 @@ describe("keyrack serve", () => {
   ] as const) {
     it(`rejects ${why} with one sentence and exit ${code}`, async () => {
       using temp = tempDir();
-      // Refused before it changes anything of the process that it runs in.
-      const ran = await runHere(["serve", "--data-dir", join(temp.dir, "d"), ...args], {
-        env: cleanEnv(env),
-        cwd: temp.dir,
-      });
+      const ran = await refusedServe(["--data-dir", join(temp.dir, "d"), ...args], env, temp.dir);
       expect(ran).toMatchObject({ code, stdout: "" });
       expect(ran.stderr).toContain(message);
       expect(ran.stderr).not.toMatch(/\n\s+at /);
@@ -129,7 +130,7 @@ describe("keyrack serve", () => {
   it("rejects an unusable data dir with one sentence and exit 2", async () => {
     using temp = tempDir();
     writeFileSync(join(temp.dir, "file"), "");
-    const ran = await keyrack(["serve", "--data-dir", join(temp.dir, "file", "d")]);
+    const ran = await refusedServe(["--data-dir", join(temp.dir, "file", "d")]);
     expect(ran).toMatchObject({ code: 2 });
     expect(ran.stderr).toMatch(/^keyrack: The data dir .* cannot be used: ENOTDIR\.\n$/);
   });
@@ -142,20 +143,20 @@ describe("keyrack serve", () => {
       const url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
       const serve = (dir: string) => ["--data-dir", join(temp.dir, dir), "--database-url", url];
       await (await startServer(serve("one"))).end("SIGTERM");
-      const missing = await keyrack(["serve", ...serve("two")]);
+      const missing = await refusedServe(serve("two"));
       expect(missing.code).toBe(2);
       expect(missing.stderr).toContain("KEYRACK_MASTER_KEY_FILE");
       expect(existsSync(join(temp.dir, "two", "master.key"))).toBe(false);
       const file = join(temp.dir, "other.key");
       writeFileSync(file, "ab".repeat(32), { mode: 0o600 });
-      const other = await keyrack(["serve", ...serve("two")], { env: { KEYRACK_MASTER_KEY_FILE: file } });
+      const other = await refusedServe(serve("two"), { KEYRACK_MASTER_KEY_FILE: file });
       expect(other.code).toBe(2);
       expect(other.stderr).toContain("is not the one this database was set up with");
       await rawSql(
         target,
         "insert into schema_migrations (version, name, checksum, applied_at) values (9999, '9999_future', 'x', 1)",
       );
-      const newer = await keyrack(["serve", ...serve("one")]);
+      const newer = await refusedServe(serve("one"));
       expect(newer.code).toBe(2);
       expect(newer.stderr).toContain("newer than this version of Keyrack");
       await database.dispose();
@@ -196,7 +197,7 @@ describe("keyrack serve, when it cannot listen", () => {
     it(`fails for ${why} with one sentence and exit 2`, async () => {
       using temp = tempDir();
       writeFileSync(join(temp.dir, "bad.pem"), "not a certificate");
-      const ran = await keyrack(["serve", "--port", "0", "--data-dir", "data", ...args], { cwd: temp.dir, env });
+      const ran = await refusedServe(["--port", "0", "--data-dir", "data", ...args], env, temp.dir);
       expect(ran.code, ran.stderr).toBe(2);
       const lines = ran.stderr
         .trim()
