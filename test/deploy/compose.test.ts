@@ -7,7 +7,7 @@ import { loadSettings } from "../../src/config/load.ts";
 import { settingsTable } from "../../src/config/settings.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
-import { findRedis } from "../../harness/databases/redis.ts";
+import { findRedis, hasRedis } from "../../harness/databases/redis.ts";
 import { keyrack } from "../../harness/processes/cli.ts";
 
 const read = (name: string): string =>
@@ -45,12 +45,13 @@ describe("deploy/compose", () => {
   });
 });
 
-describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and Redis", async () => {
-  const redis = await findRedis();
+describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and Redis", () => {
+  let redis: Awaited<ReturnType<typeof findRedis>>;
   let one: TestInstance;
   let two: TestInstance;
   let w: Workspace;
   beforeAll(async () => {
+    redis = await findRedis();
     const flags = redis ? { redis_url: redis.url } : {};
     one = await testInstance("postgres", { flags });
     two = await testInstance("postgres", { flags, beside: one });
@@ -89,7 +90,7 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
     expect((await waiting).body.changes).toMatchObject([{ key_id: key.id }]);
   });
 
-  it.runIf(redis)("hold one limit together", async () => {
+  it.runIf(hasRedis())("hold one limit together", async () => {
     const limits = [{ id: "m", limit: 7, window_ms: 60_000, algorithm: "fixed", scope: "tenant" }];
     const body = { project_id: w.project_id, env: "live", key_id: null, tenant_id: w.tenant_id, cost: 1, limits };
     const answers = await Promise.all(

@@ -60,6 +60,16 @@ describe("tests", () => {
     expect(linesWith(/\bretry: *\d|\b(?:it|test|describe)\.(?:only|todo|fails)\b|\.skip\(\s*["'`]/)).toEqual([]);
   });
 
+  it("start servers, databases and processes in hooks and tests, not while a file is loaded", () => {
+    // What starts then stays behind when `-t` leaves out the tests whose hook would stop it.
+    const starts =
+      /^\S.*(?:\bawait (?!import\()|\b(?:start(?:[A-Z]\w*)?|test(?:Instance|Services)|(?:ready|fresh)Database|listen)\()/;
+    const inFunction = /=>|\bfunction\b/;
+    const loading = linesWith(starts).filter((line) => /\.test\.ts: /.test(line) && !inFunction.test(line));
+    expect(loading).toEqual([]);
+    expect(linesWith(/\bdescribe\b.*\basync\b/)).toEqual([]);
+  });
+
   it("listen on ports that the system chooses", () => {
     expect(linesWith(/\blisten\((?:\{ port: )?[1-9]|"--port", *"[1-9]\d{0,3}"/)).toEqual([]);
   });
