@@ -139,11 +139,11 @@ export class Feed {
     for (const waiters of this.#waiters.values()) waiters.end();
   }
 
-  /** Kept while it rests: its polls come back at once. */
+  /** Kept during its pause: its polls come back at once. */
   #forgetIfIdle(project_id: string, waiters: Waiters): void {
     if (waiters.size > 0 || this.#waiters.get(project_id) !== waiters) return;
-    if (waiters.restMs === 0) this.#waiters.delete(project_id);
-    else setTimeout(() => this.#forgetIfIdle(project_id, waiters), waiters.restMs).unref();
+    if (waiters.pauseMs === 0) this.#waiters.delete(project_id);
+    else setTimeout(() => this.#forgetIfIdle(project_id, waiters), waiters.pauseMs).unref();
   }
 }
 

@@ -1,13 +1,18 @@
-// The subscriptions of one project, and when they are woken. The first change after a quiet moment wakes them at once; the
-// next wake waits until the last one has rested as long as it took, so that many changes in a row (a bulk mint) cannot take
-// more than half of the process. A wake reads the head once, for all, and yields to other requests between slices.
+// The subscriptions of one project, and when they are woken. The first change after a quiet moment wakes them at once. A
+// wake lasts until its polls wait again, because their responses and acknowledgements cost more than the wake itself; the
+// next one follows after a pause as long as that kept the process busy, so that many changes in a row (a bulk mint) cannot
+// take more than half of it. A wake reads the head once, for all, and yields to other requests between slices.
+// bench: fleet/checks-beside-wakes
+import { performance } from "node:perf_hooks";
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Subscription } from "../core/subscription.ts";
 import type { Head } from "./head.ts";
 
 /** Polls woken before other requests get their turn; a poll takes up to 100 µs. bench: fleet/revocation */
 const SLICE = 32;
-const REST_MIN_MS = 50;
+const PAUSE_MIN_MS = 50;
+/** A poll comes back as part of a wake within this time after the wake, or after another that came back. */
+const RETURN_MS = 1_000;
 
 export class Waiters {
   readonly #subscriptions = new Set<Subscription<Head>>();
@@ -17,7 +22,11 @@ export class Waiters {
   /** The newest version to wake for, or 0. */
   #wanted = 0;
   #waking = false;
-  #restsUntil = 0;
+  /** When the last wake began, how busy the process was until then, and until when a poll comes back as part of it. */
+  #last = { at: 0, busy: performance.eventLoopUtilization(), endsAt: 0 };
+  /** Polls of the last wake that have not come back. */
+  #away = 0;
+  #pausedUntil = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(readHead: () => Promise<Head>) {
@@ -29,14 +38,15 @@ export class Waiters {
   }
 
   /** Milliseconds until the next wake may begin. */
-  get restMs(): number {
-    return Math.max(0, this.#restsUntil - performance.now());
+  get pauseMs(): number {
+    return Math.max(0, this.#pausedUntil - performance.now());
   }
 
   /** `version`: what the subscription knows. */
   add(subscription: Subscription<Head>, version: number): void {
     if (this.size === 0 && this.#wanted === 0) this.#version = Math.max(this.#version, version);
     this.#subscriptions.add(subscription);
+    this.#countReturn();
     if (version > this.#version) this.wake(version);
   }
 
@@ -46,18 +56,18 @@ export class Waiters {
 
   /** Whether a poll that knows `since` has to wait for the next wake although there is a newer version. */
   defers(since: number, version: number): boolean {
-    if (since !== this.#version || (this.restMs === 0 && !this.#waking)) return false;
+    if (since < this.#version || since >= version || (this.pauseMs === 0 && !this.#waking)) return false;
     this.wake(version);
     return true;
   }
 
-  /** Wakes all for this version, at once or when they have rested. Returns false if they know it already. */
+  /** Wakes all for this version, at once or after the pause. Returns false if they know it already. */
   wake(version = Number.POSITIVE_INFINITY): boolean {
     if (version <= this.#version) return false;
     this.#wanted = Math.max(this.#wanted, version);
     if (this.#waking || this.#timer) return true;
-    if (this.restMs === 0) void this.#run();
-    else this.#timer = setTimeout(() => void this.#run(), this.restMs).unref();
+    if (this.pauseMs === 0) void this.#run();
+    else this.#timer = setTimeout(() => this.#resume(), this.pauseMs).unref();
     return true;
   }
 
@@ -66,19 +76,40 @@ export class Waiters {
     for (const subscription of this.#subscriptions) subscription.end();
   }
 
-  async #run(): Promise<void> {
+  /** The pause may have become longer meanwhile. */
+  #resume(): void {
     this.#timer = undefined;
+    this.wake(this.#wanted);
+  }
+
+  async #run(): Promise<void> {
     this.#waking = true;
     this.#wanted = 0;
-    const start = performance.now();
+    this.#last = { at: performance.now(), busy: performance.eventLoopUtilization(), endsAt: Number.POSITIVE_INFINITY };
+    this.#away = this.size;
     // Without a head, each poll reads it itself, and responds with the error.
     const head = await this.#readHead().catch(() => undefined);
     if (head) this.#version = head.version;
     if (this.#wanted <= this.#version) this.#wanted = 0;
     await this.#notifyAll(head);
     this.#waking = false;
-    this.#restsUntil = start + Math.max(REST_MIN_MS, 2 * (performance.now() - start));
+    this.#last.endsAt = performance.now() + RETURN_MS;
+    this.#pause();
     if (this.#wanted > 0) this.wake(this.#wanted);
+  }
+
+  #countReturn(): void {
+    if (this.#away === 0 || performance.now() > this.#last.endsAt) return;
+    this.#away--;
+    this.#last.endsAt = performance.now() + RETURN_MS;
+    this.#pause();
+  }
+
+  /** As long as the process was busy since the wake began: waiting for slow nodes costs nothing. */
+  #pause(): void {
+    const { at, busy } = this.#last;
+    const { active } = performance.eventLoopUtilization(busy);
+    this.#pausedUntil = Math.max(at + PAUSE_MIN_MS, performance.now() + active);
   }
 
   /** In the order in which they began to wait. */

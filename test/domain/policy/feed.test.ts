@@ -1,11 +1,13 @@
 // The feed's in-process state alone, on a fake store: which heads it caches, and its subscriptions.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { Answers } from "../../../src/fairness/answers.ts";
 import { PageCache } from "../../../src/domain/policy/page-cache.ts";
 import { Feed } from "../../../src/domain/policy/feed.ts";
-import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
+import type { Head } from "../../../src/domain/policy/head.ts";
+import { Waiters } from "../../../src/domain/policy/waiters.ts";
+import { NEVER_DISCONNECTS, Subscription } from "../../../src/domain/core/subscription.ts";
 import { turns, until } from "../../../harness/waiting.ts";
 import type { Store } from "../../../src/store/store.ts";
 
@@ -153,6 +155,37 @@ describe("a subscription", () => {
     await turns(5);
     expect(versions).toEqual([4, 7]);
     subscription.close();
+  });
+
+  it("of a poll that comes back after a wake delays the next one by the time that the process was busy", async (test) => {
+    const waiters = new Waiters(async () => ({ ...head, version: 4 }));
+    const newPoll = () => new Subscription<Head>(HOUR, NEVER_DISCONNECTS, () => {});
+    const woken = newPoll();
+    waiters.add(woken, 3);
+    waiters.wake(4);
+    await woken.changed();
+    await turns(2);
+    expect(waiters.pauseMs).toBeLessThan(HOUR);
+    const busy = vi.spyOn(performance, "eventLoopUtilization");
+    test.onTestFinished(() => busy.mockRestore());
+    busy.mockReturnValue({ idle: 0, active: 2 * HOUR, utilization: 1 });
+    waiters.add(newPoll(), 4);
+    expect(waiters.pauseMs).toBeGreaterThan(HOUR);
+    busy.mockReturnValue({ idle: 0, active: 4 * HOUR, utilization: 1 });
+    waiters.add(newPoll(), 4); // one more than were woken
+    expect(waiters.pauseMs).toBeLessThan(3 * HOUR);
+    waiters.end();
+  });
+
+  it("of a poll that knows more than the last wake brought waits for the next one too", async () => {
+    const { feed, fake, bump } = feedOn("sqlite");
+    const waiting = feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!;
+    fake.rows = [{ ...row, policy_version: 4 }];
+    bump("p");
+    expect(await waiting.changed()).toMatchObject({ version: 4 });
+    const deferred = (since: number): boolean => feed.defers({ ...head, version: 6 }, since);
+    expect([3, 4, 5, 6, 7].map(deferred)).toEqual([false, true, true, false, false]);
+    feed.stop();
   });
 
   it("lets other requests run between the slices of a wake", async () => {
