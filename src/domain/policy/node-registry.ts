@@ -1,5 +1,6 @@
 // Records which nodes poll the feed and which policy version each has acknowledged. Polls never wait for the database:
 // reports are collected and written in batches, and only when they change something.
+import { setTimeout as sleep } from "node:timers/promises";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner } from "../../fairness/owners.ts";
@@ -20,6 +21,8 @@ const SEEN_EVERY_MS = 30_000;
 const TOPIC = "node";
 const WRITTEN_MAX = 50_000;
 const WRITE_MAX = 500;
+/** Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its poll. */
+const GATHER_MS = 10;
 
 /** A node as its poll shows it: the capabilities that it announces, whether its secret key is unrestricted, and its library. */
 export type PollingNode = {
@@ -155,6 +158,7 @@ export class NodeRegistry {
         for (const [key] of reports) this.#written.delete(key);
         this.#log.warn("acknowledgements of nodes were not written", { nodes: reports.length, error: String(error) });
       }
+      if (this.#pending.size < WRITE_MAX) await sleep(GATHER_MS);
     }
   }
 

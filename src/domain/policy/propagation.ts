@@ -3,7 +3,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { failField } from "../../kernel/errors.ts";
 import { listCaps, missingFrom, type Capability } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { unregisteredNodes } from "../../store/queries/nodes.ts";
+import { firstLagging, unregisteredNodes } from "../../store/queries/nodes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
@@ -57,15 +57,19 @@ export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Wait
   const rereading =
     subscription && store.dialect === "postgres" ? setInterval(() => subscription.notify(), REREAD_MS) : undefined;
   try {
-    for (;;) {
-      const rows = await nodesHolding(ctx, awaited);
-      const acked = rows.filter(({ version }) => version >= awaited.version).length;
-      const unregistered = await countUnregistered(ctx, awaited);
-      const complete = acked === rows.length && unregistered === 0;
-      // Waiting longer does not help where only nodes are missing that never report.
-      if (acked === rows.length || !subscription || subscription.ended)
-        return receipt(rows, awaited, complete, unregistered, clock.now() - start);
-      await subscription.changed();
+    for (let from = ""; ; ) {
+      const lagging = subscription && !subscription.ended ? await findLagging(ctx, awaited, from) : undefined;
+      if (lagging === undefined) {
+        const rows = await nodesHolding(ctx, awaited);
+        const acked = rows.filter(({ version }) => version >= awaited.version).length;
+        const unregistered = await countUnregistered(ctx, awaited);
+        const complete = acked === rows.length && unregistered === 0;
+        // Waiting longer does not help where only nodes are missing that never report.
+        if (acked === rows.length || !subscription || subscription.ended)
+          return receipt(rows, awaited, complete, unregistered, clock.now() - start);
+      }
+      from = lagging ?? ""; // where all after it have the version, one before it has come or gone back meanwhile
+      await subscription?.changed();
     }
   } finally {
     unsubscribe();
@@ -131,6 +135,14 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
   if (waitMs > 0) await ctx.requireStillValid?.();
   return { object: "propagation" as const, project_id, ...shown };
+}
+
+/** A node without the version, among those at or after `from`: all nodes are read only once none is left. */
+async function findLagging(ctx: Ctx, { project_id, version, env }: Awaited, from: string): Promise<string | undefined> {
+  const { clock, settings, store } = ctx.services;
+  const seenAfter = clock.now() - settings.node_live_ms;
+  const scopes = { one: env ?? "live", other: env ?? "test" };
+  return (await firstLagging.first(store.read, { project_id, ...scopes, from, version, seenAfter }))?.node_id;
 }
 
 /** Nodes without a row that may hold keys of this environment. */

@@ -68,6 +68,22 @@ export const liveNodes = statement<{ project_id: string; seenAfter: number }>()(
     .orderBy("env_scope"),
 );
 
+export type Lagging = NodeScopes & { from: string; version: number; seenAfter: number };
+
+/** The first live node at or after `from` that lacks the version: a wait that continues there reads each row once. */
+export const firstLagging = statement<Lagging>()((db, p) =>
+  db
+    .selectFrom("policy_nodes")
+    .select("node_id")
+    .where("project_id", "=", p.project_id)
+    .where("node_id", ">=", p.from)
+    .where("version", "<", p.version)
+    .where("last_seen_at", ">", p.seenAfter)
+    .where((eb) => eb.or([eb("env_scope", "=", p.one), eb("env_scope", "=", p.other), eb("env_scope", "=", "all")]))
+    .orderBy("node_id")
+    .limit(1),
+);
+
 /** `missed_at`: when the oldest version that the node lacks was made, if the delta log still has it. */
 export type FleetRow = PolicyNodeRow & { policy_version: number; features: number; missed_at: number | null };
 

@@ -117,4 +117,29 @@ for (const back of backends) {
     const after = await awaitPropagation(ctx, { project_id, version: 1, env: "live", needs: 0 }, ONCE);
     expect(after).toMatchObject({ complete: true, acked_nodes: 1_003, total_nodes: 1_003, nodes_omitted: 3 });
   });
+
+  it(`a receipt waits for a node that had the version and fell back meanwhile, on ${back}`, async () => {
+    await using fixture = await testServices(back);
+    const { nodes } = fixture.services;
+    const ctx = await vendorOf(fixture.services);
+    const { id: project_id } = await createProject(ctx, { name: "P", slug: "p" });
+    const head = { project_id, workspace_id: ctx.actor.workspace_id, version: 2 } as Head;
+    const acknowledge = async (name: string, version: number): Promise<void> => {
+      nodes.acknowledge(head, node(name, "live"), version);
+      await nodes.flushed();
+    };
+    for (const name of ["a", "b"]) await acknowledge(name, 1);
+    let isAnswered = false;
+    const awaited = { project_id, version: 2, env: "live", needs: 0 } as const;
+    const receipt = awaitPropagation(ctx, awaited, { ...ONCE, waitMs: 3_600_000 }).finally(() => (isAnswered = true));
+    for (const [name, version] of [
+      ["a", 2],
+      ["a", 1],
+      ["b", 2],
+    ] as const)
+      await acknowledge(name, version);
+    expect(isAnswered).toBe(false);
+    await acknowledge("a", 2);
+    expect(await receipt).toMatchObject({ complete: true, acked_nodes: 2, total_nodes: 2 });
+  });
 }
