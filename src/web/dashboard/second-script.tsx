@@ -11,7 +11,9 @@ import { Reset } from "./enter/reset.tsx";
 import { Setup } from "./enter/setup.tsx";
 import { Verify } from "./enter/verify.tsx";
 import { Workspaces } from "./enter/workspaces.tsx";
+import { hrefTo } from "./here.ts";
 import { PAGES } from "./pages.tsx";
+import { LinkButton } from "./parts/button.tsx";
 import { Page } from "./parts/page.tsx";
 import type { EnterPage, Place } from "./routes.ts";
 import { Frame } from "./shell/frame.tsx";
@@ -26,7 +28,11 @@ function WorkspacePage({ at }: { at: Place & { kind: "workspace" } }) {
   const exists = target && (at.id === null || record);
   return (
     <Frame items={PAGES} hasEnv={target?.hasEnv ?? false}>
-      {!exists && <Page title="This page does not exist" lead="Choose one from the navigation." />}
+      {!exists && (
+        <Page title="This page does not exist" lead="The address may be mistyped, or the page has moved.">
+          <LinkButton href={hrefTo("home")}>Go to Home</LinkButton>
+        </Page>
+      )}
       {exists && !record && <target.Show key={`${at.page} ${at.env}`} />}
       {record && <record.Show key={`${record.id} ${at.env}`} id={record.id} />}
     </Frame>

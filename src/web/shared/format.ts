@@ -15,7 +15,9 @@ export const formatNumber: Format = numbers({});
 export const formatCompact: Format = numbers({ notation: "compact", maximumFractionDigits: 1 });
 export const formatPercent: Format = numbers({ style: "percent", maximumFractionDigits: 1 });
 export const formatDate: Format = times({ dateStyle: "medium" });
-export const formatClock: Format = times({ hour: "2-digit", minute: "2-digit" });
+export const formatClock: Format = times({ timeStyle: "short" });
+/** "Nov 10, 4:00 AM": the year is known. */
+export const formatDayAndClock: Format = times({ month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
 const formatLocal: Format = times({ dateStyle: "medium", timeStyle: "medium" });
 
 /** "1 key", "3 keys". */
@@ -24,7 +26,7 @@ export const plural = (count: number, one: string, many = `${one}s`): string =>
 
 /** Local time, and UTC for comparison with logs. */
 export function formatAbsolute(ms: number): string {
-  return `${formatLocal(ms)} (${new Date(ms).toISOString().replace(".000", "")})`;
+  return `${formatLocal(ms)} (${new Date(ms).toISOString().replace(/\.\d+/, "")})`;
 }
 
 const UNITS: readonly [ms: number, name: string][] = [

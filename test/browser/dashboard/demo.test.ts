@@ -89,5 +89,40 @@ describe("the demonstration", () => {
         await g.expectClean();
       }
     });
+
+    it("shows tables without scrolling sideways, and charts with names that do not overlap, beside the icons", async () => {
+      await using g = await guest(browser, { viewport: { width: 660, height: 800 } });
+      await g.open(`${instance.app.url}/#/login`);
+      await fillLogin(g.page, demo.owner_email, demo.owner_password);
+      await button(g.page, "Log in").click();
+      await g.at("Home");
+      for (const title of [
+        "Keys",
+        "Tenants",
+        "Projects",
+        "Plans",
+        "Fleet",
+        "Leaks",
+        "Audit",
+        "Developers",
+        "Members",
+      ]) {
+        await g.page.goto(`${instance.app.url}/#/w/demo/live/${title.toLowerCase()}`);
+        await g.at(title);
+        const table = g.page.locator(".table-scroll").first();
+        await table.waitFor();
+        expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth), title).toBe(0);
+      }
+      await g.page.goto(`${instance.app.url}/#/w/demo/live/usage?range=7d`);
+      await g.page.getByRole("img", { name: /last 7 days$/ }).waitFor();
+      const names = await g.page
+        .locator("svg[role=img] > text")
+        .evaluateAll((texts) =>
+          texts.map((text) => text.getBoundingClientRect()).map(({ left, right }) => ({ left, right })),
+        );
+      expect(names.length).toBeGreaterThan(1);
+      for (const [i, { right }] of names.slice(0, -1).entries()) expect(names[i + 1]?.left).toBeGreaterThan(right);
+      await g.expectClean();
+    });
   });
 });

@@ -23,7 +23,12 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.keyboard.press("Enter");
     await dialog(page, "Create key").waitFor();
     await expect.poll(() => field(page, "Project").inputValue()).toBe("Orders"); // the only one
-    await field(page, "Tenant").focus();
+    const sent: string[] = [];
+    page.on("request", (request) => sent.push(request.method()));
+    await button(page, "Create key").last().click();
+    await page.getByText("Tenant is required.").waitFor();
+    expect(sent).not.toContain("POST");
+    expect(await page.evaluate("document.activeElement.role")).toBe("combobox");
     await page.keyboard.type("glob");
     await page.getByRole("option", { name: /globex/ }).waitFor();
     await page.keyboard.press("ArrowDown");
@@ -80,6 +85,10 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await button(page, "Clear filters").click();
     await page.getByRole("combobox", { name: "Filter by state" }).selectOption("disabled");
     await shows("Staging");
+    await button(page, "Clear filters").click();
+    await page.getByRole("combobox", { name: "Filter by tenant" }).fill("glob");
+    await page.getByRole("option", { name: /globex/ }).click();
+    await expect.poll(() => page.url()).toContain(`tenant=${at.tenant_id}`);
     await button(page, "Clear filters").click();
     await page.getByRole("searchbox", { name: "Search keys" }).fill(`KEY=${at.key}`);
     await dialog(page, "Look up a key")

@@ -24,7 +24,7 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await field(page, "Email").fill(email);
     await field(page, "Role").selectOption("admin");
     await dialog(page, "Invite").getByRole("button", { name: "Invite" }).click();
-    const made = dialog(page, "Invitation made");
+    const made = dialog(page, "Invitation created");
     await made.getByRole("button", { name: "Copy invite link" }).waitFor();
     const link = await made.locator("code").innerText();
     expect(link).toMatch(/\/#\/invite\?token=/);

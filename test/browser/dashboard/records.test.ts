@@ -191,7 +191,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await button(page, "Done").click();
 
     await g.show(`keys/${key.body.id}`);
-    await page.getByText("Where the tenant allows it").waitFor();
+    await page.getByText("Same as the tenant").waitFor();
     await button(page, "Edit").click();
     await dialog(page, "Edit key")
       .getByLabel("Used from")

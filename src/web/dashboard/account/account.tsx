@@ -55,7 +55,7 @@ export function Account() {
         <div>
           <Person />
           <Panel title="Password">
-            <Form submit="Change password" label="Password" send={changePassword}>
+            <Form submit="Change password" submitKind="plain" label="Password" send={changePassword}>
               <PasswordField name="current_password" label="Current password" autocomplete="current-password" />
               <PasswordField
                 name="password"

@@ -30,7 +30,7 @@ const columns: Column<SessionRow>[] = [
     ),
   },
   { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
-  { head: "Started", spare: true, cell: ({ created_at }) => <Time at={created_at} /> },
+  { head: "Started", room: "more", cell: ({ created_at }) => <Time at={created_at} /> },
   { head: "Ends", cell: ({ expires_at }) => <Time at={expires_at} /> },
   {
     head: "Actions",

@@ -7,6 +7,7 @@ import { readTab, writeTab } from "./store.ts";
 export type NewSession = RouteOutput<"POST /v1/auth/sessions">;
 export type Membership = NewSession["memberships"][number];
 export type Role = Membership["role"];
+export const ROLE_NAMES: Readonly<Record<Role, string>> = { owner: "Owner", admin: "Admin", member: "Member" };
 
 export type Session = {
   token: string;

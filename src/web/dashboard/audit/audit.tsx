@@ -74,7 +74,7 @@ const COLUMNS: readonly Column<AuditRow>[] = [
   { head: "Actor", cell: (row) => <Actor row={row} /> },
   { head: "Target", cell: (row) => <Target row={row} /> },
   { head: "Time", cell: ({ occurred_at }) => <Time at={occurred_at} /> },
-  { head: "Row", number: true, cell: ({ seq }) => formatNumber(seq) },
+  { head: "Row", number: true, room: "some", cell: ({ seq }) => formatNumber(seq) },
 ];
 
 export function Audit() {
@@ -90,7 +90,7 @@ export function Audit() {
           ) : (
             <>
               <Table caption="Audit log" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />
-              <Pager next={next_cursor} shown={data.length} what="rows" />
+              <Pager next={next_cursor} shown={data.length} what="row" />
             </>
           )
         }

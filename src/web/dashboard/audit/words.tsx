@@ -29,7 +29,8 @@ export function typeWords(type: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-const short = (id: string): string => (id.length > 13 ? `${id.slice(0, 13)}…` : id);
+/** Ids begin with the time: those of one day differ at their end. */
+const short = (id: string): string => (id.length > 13 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id);
 
 export function Actor({ row }: { row: AuditRow }) {
   const { actor, actor_type, actor_id } = row;

@@ -16,7 +16,7 @@ const WORDS = {
     verb: "Revoke",
     done: "revoked",
     none: "None of them can be revoked: they are revoked already.",
-    effect: "Requests with these keys are refused from then on. This cannot be undone.",
+    effect: "Requests with these keys are refused from now on. This cannot be undone.",
   },
   disable: {
     title: "Disable selected",

@@ -40,6 +40,7 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
     },
     {
       head: "Environment",
+      room: "some",
       cell: (key) => <Badge tone={key.env === "test" ? "warn" : "good"}>{key.env === "test" ? "Test" : "Live"}</Badge>,
     },
     { head: "State", cell: (key) => <StateBadge of={key} /> },
@@ -48,8 +49,8 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
       cell: ({ permissions }) => (permissions === null ? "Everything" : <Chips values={permissions} max={4} />),
     },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    { head: "Expires", spare: true, cell: ({ expires_at }) => <Time at={expires_at} /> },
-    { head: "Created", spare: true, cell: ({ created_at }) => <Time at={created_at} /> },
+    { head: "Expires", room: "more", cell: ({ expires_at }) => <Time at={expires_at} /> },
+    { head: "Created", room: "more", cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Actions",
       actions: true,
@@ -80,7 +81,7 @@ function SecretKeys({ create }: { create: ComponentChildren }) {
             <>
               <Table caption="Secret keys" columns={columns(setChosen)} rows={list.data} rowKey={({ id }) => id} />
               {(list.has_more || after !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="secret keys" />
+                <Pager next={nextCursor(list)} shown={list.data.length} what="secret key" />
               )}
             </>
           )

@@ -84,11 +84,15 @@ function columns(projects: readonly Project[]): Column<Node>[] {
         </>
       ),
     },
-    { head: "Environment", wide: true, cell: ({ env_scope }) => SCOPES[env_scope] },
-    { head: "Version", number: true, cell: ({ version }) => formatNumber(version) },
+    { head: "Environment", room: "most", cell: ({ env_scope }) => SCOPES[env_scope] },
+    { head: "Version", number: true, room: "some", cell: ({ version }) => formatNumber(version) },
     { head: "Lag", cell: lagWords },
-    { head: "SDK", cell: ({ sdk }) => (sdk ? <UserText>{`${sdk.name} ${sdk.version}`}</UserText> : "Unknown") },
-    { head: "Capabilities", wide: true, cell: ({ caps }) => (caps.length === 0 ? "None" : caps.join(", ")) },
+    {
+      head: "SDK",
+      room: "more",
+      cell: ({ sdk }) => (sdk ? <UserText>{`${sdk.name} ${sdk.version}`}</UserText> : "Unknown"),
+    },
+    { head: "Capabilities", room: "most", cell: ({ caps }) => (caps.length === 0 ? "None" : caps.join(", ")) },
     { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
   ];
 }
@@ -131,7 +135,7 @@ export function FleetPage() {
                 rowKey={({ project_id, node_id, env_scope }) => `${project_id} ${node_id} ${env_scope}`}
               />
               {(next_cursor !== null || pageCursor() !== undefined) && (
-                <Pager next={next_cursor} shown={data.length} what="nodes" />
+                <Pager next={next_cursor} shown={data.length} what="node" />
               )}
             </>
           )

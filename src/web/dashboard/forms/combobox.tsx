@@ -13,6 +13,9 @@ export type ComboboxProps = {
   label: string;
   hint?: ComponentChildren;
   placeholder?: string;
+  optional?: boolean;
+  /** A filter of a list: its label is for screen readers only. */
+  isFilter?: boolean;
   chosen: Suggestion | null;
   onChoose: (chosen: Suggestion | null) => void;
   search: (text: string, abort: AbortSignal) => Promise<readonly Suggestion[]>;
@@ -92,7 +95,23 @@ function Announcement({ words: text, isShown }: { words: string; isShown: boolea
   );
 }
 
-export function Combobox({ name, label, hint, placeholder, chosen, onChoose, search }: ComboboxProps) {
+type NameProps = { id: string; of: ComboboxProps; required: "true" | undefined };
+
+/** The label, and the field that the form reads. */
+function Name({ id, of: { name, label, chosen, isFilter }, required }: NameProps) {
+  return (
+    <>
+      <label for={id} class={isFilter ? "hide" : undefined}>
+        {label}
+      </label>
+      <input type="hidden" name={name} value={chosen?.id ?? ""} aria-required={required} />
+    </>
+  );
+}
+
+export function Combobox(props: ComboboxProps) {
+  const { name, label, hint, placeholder, optional = false, isFilter = false, chosen, onChoose, search } = props;
+  const required = optional || isFilter ? undefined : "true";
   const id = useId();
   const [text, setText] = useState<string | null>(null);
   const [at, setAt] = useState(0);
@@ -101,11 +120,12 @@ export function Combobox({ name, label, hint, placeholder, chosen, onChoose, sea
   const found = suggestions.list;
   const isListed = open && found.length > 0;
   const error = useContext(FormContext).errors.get(name);
-  const choose = (one: Suggestion): void => {
+  const update = (one: Suggestion | null, typed: string | null): void => {
     onChoose(one);
-    setText(null);
+    setText(typed);
     setAt(0);
   };
+  const choose = (one: Suggestion): void => update(one, null);
   const onKeyDown = ({ key }: KeyboardEvent): boolean => {
     const one = found[at];
     const next = { ArrowDown: Math.min(found.length - 1, at + 1), ArrowUp: Math.max(0, at - 1) }[key];
@@ -118,8 +138,7 @@ export function Combobox({ name, label, hint, placeholder, chosen, onChoose, sea
   };
   return (
     <div class="field combobox">
-      <label for={id}>{label}</label>
-      <input type="hidden" name={name} value={chosen?.id ?? ""} />
+      <Name id={id} of={props} required={required} />
       <input
         id={id}
         role="combobox"
@@ -129,14 +148,11 @@ export function Combobox({ name, label, hint, placeholder, chosen, onChoose, sea
         aria-controls={isListed ? `${id}-list` : undefined}
         aria-activedescendant={isListed ? `${id}-list-${at}` : undefined}
         aria-autocomplete="list"
+        aria-required={required}
         aria-invalid={error === undefined ? undefined : "true"}
         aria-describedby={describedBy(id, error, hint)}
         value={text ?? chosen?.label ?? ""}
-        onInput={(event) => {
-          onChoose(null);
-          setText(event.currentTarget.value);
-          setAt(0);
-        }}
+        onInput={(event) => update(null, event.currentTarget.value)}
         onClick={() => !open && setText(chosen ? null : "")}
         onBlur={() => setText(null)}
         onKeyDown={(event) => {

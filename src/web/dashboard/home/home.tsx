@@ -36,7 +36,7 @@ function AuditHead() {
   if (!audit) return null;
   return (
     <p class="muted small">
-      Head of the log: row {formatNumber(audit.head_seq)}, hash <code>{audit.head_hash.slice(0, HASH_CHARS)}…</code>
+      The log ends at row {formatNumber(audit.head_seq)}, hash <code>{audit.head_hash.slice(0, HASH_CHARS)}…</code>
     </p>
   );
 }

@@ -1,21 +1,17 @@
 // The last few rows of the audit log.
 import type { ComponentChildren } from "preact";
-import type { RouteOutput } from "../../../client.ts";
 import { useRead } from "../api/query.ts";
+import { Actor, Target, type AuditRow } from "../audit/words.tsx";
 import { hrefTo } from "../here.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Time } from "../parts/time.tsx";
 
-type Row = RouteOutput<"GET /v1/audit_logs">["data"][number];
-
 const EVERY_MS = 10_000;
 const SHOWN = 5;
 
-const who = ({ actor, actor_type }: Row): string => actor?.name ?? actor?.email ?? actor_type.replaceAll("_", " ");
-
-function Rows({ rows }: { rows: readonly Row[] }) {
+function Rows({ rows, withTarget }: { rows: readonly AuditRow[]; withTarget: boolean }) {
   if (rows.length === 0) return <p class="muted">None yet.</p>;
   return (
     <ul class="plain-list">
@@ -25,7 +21,13 @@ function Rows({ rows }: { rows: readonly Row[] }) {
             <code>{row.action}</code>
           </a>
           <span class="grow muted small">
-            <bdi>{who(row)}</bdi>
+            <Actor row={row} />
+            {withTarget && (
+              <>
+                {" · "}
+                <Target row={row} />
+              </>
+            )}
           </span>
           <Time at={row.occurred_at} />
         </li>
@@ -54,7 +56,7 @@ export function Recent({ title, target, foot }: RecentProps) {
         </LinkButton>
       }
     >
-      <Loaded read={read}>{({ data }) => <Rows rows={data} />}</Loaded>
+      <Loaded read={read}>{({ data }) => <Rows rows={data} withTarget={target === undefined} />}</Loaded>
       {foot}
     </Panel>
   );

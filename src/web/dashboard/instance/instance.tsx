@@ -103,7 +103,7 @@ function Server({ instance, versions }: { instance: Instance; versions: readonly
 const COMMANDS = `keyrack doctor          # risks and how to fix them
 keyrack status          # health of this server
 keyrack backup create   # a backup now
-keyrack backup test     # restore the newest one, on trial`;
+keyrack backup test     # try to restore the newest`;
 
 export function InstancePage() {
   const status = useRead("GET /status", {}, { everyMs: EVERY_MS });

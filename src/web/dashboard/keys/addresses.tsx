@@ -14,7 +14,7 @@ const OPTIONS: readonly Option[] = [
   ["enforce", "These networks only"],
   ["report", "Any address, and report others than these networks"],
 ];
-const INHERIT: Option = ["tenant", "Where the tenant allows it"];
+const INHERIT: Option = ["tenant", "Same as the tenant"];
 
 const ruleOf = ({ allowed_cidrs, ip_mode }: Listed): string =>
   allowed_cidrs === null ? "tenant" : allowed_cidrs.length === 0 ? "any" : ip_mode;
@@ -66,7 +66,7 @@ export function tenantAddressesOf(values: Values, before: Listed & { allowed_cid
 
 export function UsedFrom({ of }: { of: Listed }) {
   const rule = ruleOf(of);
-  if (rule === "tenant") return <>Where the tenant allows it</>;
+  if (rule === "tenant") return <>Same as the tenant</>;
   if (rule === "any") return <>Any address</>;
   return (
     <>

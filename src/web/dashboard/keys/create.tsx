@@ -51,10 +51,18 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
         The key will admit requests to your API in the <strong>{env.value}</strong> environment.
       </p>
       <Form submit="Create key" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
-        <Combobox name="project_id" label="Project" chosen={project} onChoose={setProject} search={searchProjects} />
+        <Combobox
+          name="project_id"
+          label="Project"
+          placeholder="Choose a project"
+          chosen={project}
+          onChoose={setProject}
+          search={searchProjects}
+        />
         <Combobox
           name="tenant_id"
           label="Tenant"
+          placeholder="Choose a tenant"
           chosen={tenant}
           onChoose={setTenant}
           search={searchTenants}

@@ -1,12 +1,12 @@
 // The filters of the list of keys. A whole key never gets into the address: it is looked up instead.
 import type { RouteInput } from "../../../client.ts";
+import { Combobox } from "../forms/combobox.tsx";
 import { Filters, projectOptions, SelectFilter, type FilterOption } from "../forms/filters.tsx";
 import { SearchField } from "../forms/search.tsx";
-import { env, param } from "../here.ts";
-import { Button } from "../parts/button.tsx";
+import { env, param, setParams } from "../here.ts";
 import { pageCursor, pageSize } from "../parts/pager.tsx";
 import type { BulkFilter } from "../bulk/run.ts";
-import type { Project } from "./records.ts";
+import { searchTenants, tenantLabel, useTenants, type Project } from "./records.ts";
 
 type Query = NonNullable<RouteInput<"GET /v1/keys">["query"]>;
 
@@ -65,6 +65,22 @@ export function bulkFilter(): BulkFilter | null {
 /** What is filtered, without the page: a selection ends when it changes. */
 export const filtersText = (): string => JSON.stringify(KEY_FILTERS.map(param));
 
+function TenantFilter() {
+  const id = param("tenant");
+  const tenant = useTenants(id === "" ? [] : [id]).get(id);
+  return (
+    <Combobox
+      name="tenant"
+      label="Filter by tenant"
+      placeholder="All tenants"
+      isFilter
+      chosen={id === "" ? null : { id, label: tenant ? tenantLabel(tenant) : id }}
+      onChoose={(chosen) => setParams({ tenant: chosen?.id ?? null, after: null })}
+      search={searchTenants}
+    />
+  );
+}
+
 type KeyFiltersProps = { projects: readonly Project[]; onLookUp: (text: string) => void };
 
 export function KeyFilters({ projects, onLookUp }: KeyFiltersProps) {
@@ -73,15 +89,13 @@ export function KeyFilters({ projects, onLookUp }: KeyFiltersProps) {
     <Filters label="Filter keys" names={KEY_FILTERS}>
       <SearchField label="Search keys" onCredential={onLookUp} />
       <SelectFilter name="project" label="Filter by project" options={projectOptions(projects)} />
+      <TenantFilter />
       <SelectFilter
         name="state"
         label="Filter by state"
         options={[["", "Not revoked"], ["all", "All, with revoked"], ...STATES]}
       />
       {scopes.length > 1 && <SelectFilter name="scope" label="Filter by scope" options={scopes} />}
-      <Button kind="quiet" needs="admin" onClick={() => onLookUp("")}>
-        Look up a key
-      </Button>
     </Filters>
   );
 }

@@ -76,7 +76,7 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
             <ul>
               {rules.map((rule) => (
                 <li key={rule.id}>
-                  {ruleText(rule)} <span class="muted small">{rule.id}</span>
+                  {ruleText(rule)} <code class="muted">{rule.id}</code>
                 </li>
               ))}
             </ul>

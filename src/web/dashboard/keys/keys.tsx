@@ -55,12 +55,16 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
       ),
     },
     { head: "Tenant", cell: tenantCell },
-    { head: "Project", cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "" },
+    {
+      head: "Project",
+      room: "some",
+      cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "",
+    },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} /> },
-    { head: "Scopes", wide: true, cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
+    { head: "Scopes", room: "most", cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    { head: "Expires", spare: true, cell: ({ expires_at }) => <Time at={expires_at} /> },
-    { head: "Created", wide: true, cell: ({ created_at }) => <Time at={created_at} /> },
+    { head: "Expires", room: "more", cell: ({ expires_at }) => <Time at={expires_at} /> },
+    { head: "Created", room: "most", cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Actions",
       actions: true,
@@ -90,11 +94,12 @@ function NoKeys({ onCreate }: { onCreate: () => void }) {
   );
 }
 
-function List({ onCreate }: { onCreate: () => void }) {
+type ListProps = { onCreate: () => void; onLookUp: (text: string) => void };
+
+function List({ onCreate, onLookUp }: ListProps) {
   const read = useRead("GET /v1/keys", { query: keysQuery() });
   const [chosen, setChosen] = useState<Chosen | null>(null);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const [pasted, setPasted] = useState<string | null>(null);
   const { data: list } = read.answer.value;
   const rows = list?.data ?? [];
   const hasOnePage = pageCursor() === undefined && !list?.has_more && !list?.next_cursor;
@@ -105,7 +110,7 @@ function List({ onCreate }: { onCreate: () => void }) {
   const Open = chosen?.action === "rotate" ? RotateKey : RevokeKey;
   return (
     <>
-      <KeyFilters projects={projects} onLookUp={setPasted} />
+      <KeyFilters projects={projects} onLookUp={onLookUp} />
       <SelectionBar key={filters} chosen={selected} onChange={setSelected} all={hasOnePage ? null : bulkFilter()} />
       <Loaded read={read} rows={8}>
         {({ data, has_more, next_cursor = nextCursor({ data, has_more }) }) =>
@@ -124,30 +129,36 @@ function List({ onCreate }: { onCreate: () => void }) {
                   label: (id) => `Select ${labelOf(data.find((key) => key.id === id))}`,
                 }}
               />
-              <Pager next={next_cursor} shown={data.length} what="keys" />
+              <Pager next={next_cursor} shown={data.length} what="key" />
             </>
           )
         }
       </Loaded>
       {chosen && <Open of={chosen.of} onClose={() => setChosen(null)} />}
-      {pasted !== null && <LookUpKey text={pasted} onClose={() => setPasted(null)} />}
     </>
   );
 }
 
 export function Keys() {
   const [creating, setCreating] = useCreating();
+  const [pasted, setPasted] = useState<string | null>(null);
   const create = (): void => setCreating(true);
   return (
     <Page
       title="Keys"
       actions={
-        <Button kind="primary" icon="plus" needs="admin" onClick={create}>
-          Create key
-        </Button>
+        <>
+          <Button needs="admin" onClick={() => setPasted("")}>
+            Look up a key
+          </Button>
+          <Button kind="primary" icon="plus" needs="admin" onClick={create}>
+            Create key
+          </Button>
+        </>
       }
     >
-      <List onCreate={create} />
+      <List onCreate={create} onLookUp={setPasted} />
+      {pasted !== null && <LookUpKey text={pasted} onClose={() => setPasted(null)} />}
       {creating && <CreateKey onClose={() => setCreating(false)} />}
     </Page>
   );

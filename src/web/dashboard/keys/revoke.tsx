@@ -54,7 +54,7 @@ export function RevokeKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
       }}
     >
       <Impact of={of} />
-      <p>Requests with this key are refused from then on. This cannot be undone.</p>
+      <p>Requests with this key are refused from now on. This cannot be undone.</p>
     </Confirm>
   );
 }

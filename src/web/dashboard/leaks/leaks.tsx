@@ -48,7 +48,7 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
   );
   return [
     { head: "Key", names: true, cell: name },
-    { head: "Reported", spare: true, cell: ({ quarantined_at }) => <Time at={quarantined_at} /> },
+    { head: "Reported", room: "more", cell: ({ quarantined_at }) => <Time at={quarantined_at} /> },
     { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason ?? ""} /> },
     { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },
     {
@@ -126,7 +126,7 @@ export function LeaksPage() {
               />
             )}
             {(next_cursor !== null || cursor !== undefined) && (
-              <Pager next={next_cursor} shown={data.length} what="keys" />
+              <Pager next={next_cursor} shown={data.length} what="key" />
             )}
             {data.length + leakedSecrets.length === 0 && cursor === undefined && <NoLeaks />}
           </>

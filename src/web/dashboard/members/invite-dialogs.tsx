@@ -21,7 +21,7 @@ function Sent({ made, isMailed, onClose }: { made: Made; isMailed: boolean; onCl
   const ref = useRef<HTMLElement>(null);
   const link = `${serverUrl()}/#/invite?token=${made.token}`;
   return (
-    <Dialog title="Invitation made" onClose={onClose}>
+    <Dialog title="Invitation created" onClose={onClose}>
       <p>
         {isMailed ? "A link was mailed to" : "This server does not deliver mail. Pass this link on to"}{" "}
         <bdi>{made.email}</bdi>. It expires <Time at={made.expires_at} focusable />.

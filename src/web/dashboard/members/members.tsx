@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
-import { session } from "../api/session.ts";
+import { ROLE_NAMES, session } from "../api/session.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
 import { Menu } from "../parts/menu.tsx";
@@ -13,9 +13,7 @@ import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { InviteMember, RevokeInvite, type Invite } from "./invite-dialogs.tsx";
-import { ChangeRole, memberName, RemoveMember, type Member, type Role } from "./member-dialogs.tsx";
-
-const ROLE_NAMES: Record<Role, string> = { owner: "Owner", admin: "Admin", member: "Member" };
+import { ChangeRole, memberName, RemoveMember, type Member } from "./member-dialogs.tsx";
 
 type Open =
   | { name: "invite" }
@@ -78,7 +76,7 @@ function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
         return <Badge tone={tone}>{name}</Badge>;
       },
     },
-    { head: "Sent", cell: ({ created_at }) => <Time at={created_at} /> },
+    { head: "Sent", room: "some", cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Expires",
       cell: (invite) => inviteState(invite)[0] === "Pending" && <Time at={invite.expires_at} />,
@@ -113,7 +111,7 @@ function Invitations({ open }: { open: (next: Open) => void }) {
             <>
               <Table caption="Invitations" columns={inviteColumns(open)} rows={list.data} rowKey={({ id }) => id} />
               {(list.has_more || after !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="invitations" />
+                <Pager next={nextCursor(list)} shown={list.data.length} what="invitation" />
               )}
             </>
           )

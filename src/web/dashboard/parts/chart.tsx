@@ -49,12 +49,16 @@ function Hatch({ id, colour }: { id: string; colour: number }) {
   );
 }
 
-/** Room for the longest name of a bucket. */
-const LABEL_WIDTH = 150;
+const CHAR_WIDTH = 7;
+const LABEL_GAP = 16;
 
 /** The buckets with a name below them: the first, the last, and some between where there is room. */
-function labelled(count: number, { left, width }: Area) {
-  const last = Math.min(count - 1, Math.max(1, Math.floor((width - left) / LABEL_WIDTH)));
+function labelled(buckets: readonly string[], { left, width }: Area) {
+  const count = buckets.length;
+  const longest = Math.max(...buckets.map((name) => name.length)) * CHAR_WIDTH;
+  // The outer names are aligned with the ends of the axis, so each takes its whole width on one side.
+  const room = Math.max(120, 1.5 * longest + LABEL_GAP);
+  const last = Math.min(count - 1, Math.max(1, Math.floor((width - left) / room)));
   return Array.from({ length: last + 1 }, (_, i) => ({
     index: Math.round((i * (count - 1)) / Math.max(1, last)),
     anchor: i === 0 ? ("start" as const) : i === last ? ("end" as const) : ("middle" as const),
@@ -102,7 +106,7 @@ function Drawing({ name, buckets, series, layout, area, at, id }: DrawingProps) 
           {...(colour % 2 === 0 && { fill: `url(#${id}-${colour})`, class: "" })}
         />
       ))}
-      {labelled(buckets.length, area).map(({ index, anchor, x }) => (
+      {labelled(buckets, area).map(({ index, anchor, x }) => (
         <text key={index} x={x} y={area.height - 6} text-anchor={anchor}>
           {buckets[index]}
         </text>

@@ -1,5 +1,6 @@
 // Pages of a list by cursor. The cursor is in the address; the cursors before it are remembered here, so a page that was
 // opened by its address goes back to the first one.
+import { plural } from "../../shared/format.ts";
 import { param, setParams } from "../here.ts";
 import { Button } from "./button.tsx";
 
@@ -31,6 +32,7 @@ export type PagerProps = {
   next: string | null;
   /** How many rows are shown. */
   shown: number;
+  /** What one row is: "key". */
   what: string;
 };
 
@@ -45,7 +47,7 @@ export function Pager({ next, shown, what }: PagerProps) {
   return (
     <nav class="pager" aria-label="Pages">
       <span class="muted small" role="status">
-        {shown} {what} on this page
+        {plural(shown, what)} on this page
       </span>
       <label class="small">
         Rows{" "}

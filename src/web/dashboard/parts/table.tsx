@@ -10,10 +10,8 @@ export type Column<T> = {
   names?: boolean;
   /** A column of buttons; its head is for screen readers only. */
   actions?: boolean;
-  /** Left out where the window is too narrow for a wide table. */
-  wide?: boolean;
-  /** Left out beside a navigation of icons (641 to 1000 px); a phone's card has room for it. */
-  spare?: boolean;
+  /** How wide a table must be to show it: 640, 860 or 1040 px. The card of a phone shows all but the last. */
+  room?: "some" | "more" | "most";
 };
 
 export type Selection = {
@@ -31,10 +29,10 @@ export type TableProps<T> = {
   selection?: Selection;
 };
 
-const CLASSES = ["number", "actions", "wide", "spare"] as const;
-
-const classOf = (column: Pick<Column<never>, (typeof CLASSES)[number]>): string | undefined =>
-  CLASSES.find((name) => column[name]);
+function classOf({ number, actions, room }: Pick<Column<never>, "number" | "actions" | "room">): string | undefined {
+  const names = [number && "number", actions && "actions", room && `room-${room}`].filter(Boolean);
+  return names.join(" ") || undefined;
+}
 
 function toggle(chosen: ReadonlySet<string>, ids: readonly string[], on: boolean): ReadonlySet<string> {
   const next = new Set(chosen);

@@ -60,7 +60,7 @@ export function EditPlan({ plan, onClose }: DialogProps) {
   if (saved) return <PropagationDialog title="Plan saved" projectIds={projects} onClose={onClose} />;
   return (
     <Dialog title="Edit plan" onClose={onClose}>
-      {plan.tenants > 0 && <p class="muted">Changes hold for {plural(plan.tenants, "tenant")} at once.</p>}
+      {plan.tenants > 0 && <p class="muted">Changes apply to {plural(plan.tenants, "tenant")} at once.</p>}
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="name" label="Name" value={plan.name} />
         <TextField name="slug" label="Slug" mono value={plan.slug} hint={SLUG_HINT} />

@@ -50,6 +50,7 @@ function Controls({ projects, project, setProject, tenant, setTenant, look, setL
         name="tenant"
         label="Tenant"
         placeholder="Sample data"
+        optional
         chosen={tenant}
         onChoose={setTenant}
         search={searchTenants}

@@ -1,7 +1,7 @@
 // What the command palette offers for a text: pages, actions and workspaces, then records that the server finds. A whole
 // credential is never part of an address: an API key is looked up in the body of a request, any other is named by its kind.
 import { call } from "../api/call.ts";
-import { session } from "../api/session.ts";
+import { ROLE_NAMES, session } from "../api/session.ts";
 import { env, hrefTo, slug } from "../here.ts";
 import { searchProjects, searchTenants } from "../keys/records.ts";
 import { keyTitle } from "../keys/state.ts";
@@ -32,7 +32,7 @@ export function localItems(text: string, pages: readonly NavItem[]): PaletteItem
       .map((one) => ({
         group: "Workspaces",
         label: one.name,
-        hint: one.role,
+        hint: ROLE_NAMES[one.role],
         href: hrefTo("home", { slug: one.slug }),
       })),
   ];

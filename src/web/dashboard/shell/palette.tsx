@@ -53,9 +53,15 @@ function words(text: string, count: number, isKnown: boolean): string {
   return note === null ? "Nothing found" : "No key of this workspace";
 }
 
-type ResultsProps = { id: string; items: readonly PaletteItem[]; at: number; choose: (item: PaletteItem) => void };
+type ResultsProps = {
+  id: string;
+  items: readonly PaletteItem[];
+  at: number;
+  point: (at: number) => void;
+  choose: (item: PaletteItem) => void;
+};
 
-function Results({ id, items, at, choose }: ResultsProps) {
+function Results({ id, items, at, point, choose }: ResultsProps) {
   return (
     <ul id={id} role="listbox" aria-label="Results" class="palette-results">
       {items.map((item, i) => (
@@ -64,6 +70,7 @@ function Results({ id, items, at, choose }: ResultsProps) {
           id={`${id}-${i}`}
           role="option"
           aria-selected={i === at}
+          onMouseMove={() => point(i)}
           onClick={() => choose(item)}
         >
           <bdi class="grow">{item.label}</bdi>
@@ -104,6 +111,7 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
       <input
         type="text"
         role="combobox"
+        class="plain"
         aria-label="Search or jump to"
         aria-expanded="true"
         aria-controls={id}
@@ -118,7 +126,7 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
         }}
         onKeyDown={onKeyDown}
       />
-      <Results id={id} items={items} at={at} choose={choose} />
+      <Results id={id} items={items} at={at} point={setAt} choose={choose} />
       <p role="status" class="small muted">
         {words(text, items.length, records !== null)}
       </p>

@@ -9,6 +9,7 @@ import { useProjects } from "../keys/records.ts";
 import { UsedFrom } from "../keys/addresses.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
 import type { ApiKey } from "../keys/state.ts";
+import { Badge } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
 import { CopyText } from "../parts/copy.tsx";
 import { Facts, Page, Panel } from "../parts/page.tsx";
@@ -60,6 +61,16 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
         )
       }
     </Loaded>
+  );
+}
+
+function State({ of }: { of: Tenant }) {
+  const isActive = of.suspended_at === null;
+  return (
+    <p class="lead state-line">
+      <Badge tone={isActive ? "good" : "warn"}>{isActive ? "Active" : "Suspended"}</Badge>{" "}
+      {isActive ? "Its keys work." : "Requests with its keys are refused until it is resumed."}
+    </p>
   );
 }
 
@@ -159,7 +170,14 @@ export function TenantPage({ id }: { id: string }) {
         )
       }
     >
-      <Loaded read={read}>{(data) => <Details tenant={data} onCreateKey={() => setOpen("key")} />}</Loaded>
+      <Loaded read={read}>
+        {(data) => (
+          <>
+            <State of={data} />
+            <Details tenant={data} onCreateKey={() => setOpen("key")} />
+          </>
+        )}
+      </Loaded>
       {tenant && Open && <Open tenant={tenant} onClose={close} />}
       {tenant && open === "key" && (
         <CreateKey tenant={{ id: tenant.id, label, hint: tenant.external_id }} onClose={close} />

@@ -32,7 +32,7 @@ const COLUMNS: readonly Column<Tenant>[] = [
   },
   { head: "External id", cell: ({ external_id }) => <UserText>{external_id}</UserText> },
   { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
-  { head: "Changed", cell: ({ updated_at }) => <Time at={updated_at} /> },
+  { head: "Changed", room: "some", cell: ({ updated_at }) => <Time at={updated_at} /> },
 ];
 
 /** A search is paged by cursor, the plain list by its last id. */
@@ -86,7 +86,7 @@ export function Tenants() {
           ) : (
             <>
               <Table caption="Tenants" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />
-              <Pager next={next_cursor} shown={data.length} what="tenants" />
+              <Pager next={next_cursor} shown={data.length} what="tenant" />
             </>
           )
         }

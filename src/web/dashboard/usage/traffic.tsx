@@ -1,6 +1,6 @@
 // Requests over time as a chart: in all by outcome, or by project, tenant, key or route.
 import type { RouteInput, RouteOutput } from "../../../client.ts";
-import { formatClock, formatDate, formatPercent, plural } from "../../shared/format.ts";
+import { formatClock, formatDate, formatDayAndClock, formatPercent, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
 import { SelectFilter } from "../forms/filters.tsx";
@@ -52,7 +52,7 @@ function spanOf(range: RangeName): Query {
 function bucketName(start: string, range: RangeName): string {
   const at = Date.parse(start);
   if (range === "24h") return formatClock(at);
-  return range === "7d" ? `${formatDate(at)} ${formatClock(at)}` : formatDate(at);
+  return range === "7d" ? formatDayAndClock(at) : formatDate(at);
 }
 
 const add = (a: readonly number[], b: readonly number[]): number[] => a.map((value, i) => value + (b[i] ?? 0));
