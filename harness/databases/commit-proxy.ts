@@ -63,6 +63,7 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
     url: (real) => {
       const url = new URL(real);
       url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+      url.searchParams.delete("host"); // a Unix socket
       return url.href;
     },
     cutNext: (when) =>

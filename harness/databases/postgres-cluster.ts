@@ -26,7 +26,6 @@ const KEEPER = `
 /** Keyrack refuses a server without fsync; in memory a sync costs nothing. */
 const SETTINGS = {
   listen_addresses: "127.0.0.1",
-  unix_socket_directories: "",
   max_connections: "300",
   autovacuum: "off",
   jit: "off",
@@ -50,8 +49,9 @@ export async function startCluster(bin: string): Promise<Cluster> {
     throw error;
   }
   const port = await unusedPort();
-  const settings = Object.entries({ ...SETTINGS, port }).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const server = [join(bin, "postgres"), "-D", join(dir, "data"), ...settings];
+  const settings = { ...SETTINGS, port, unix_socket_directories: dir };
+  const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const server = [join(bin, "postgres"), "-D", join(dir, "data"), ...flags];
   // A session of its own: Ctrl-C at the terminal must not reach the keeper before it has cleaned up.
   const keeper = spawn("sh", ["-c", KEEPER, "keeper", dir, ...server], {
     ...options,
@@ -63,7 +63,8 @@ export async function startCluster(bin: string): Promise<Cluster> {
     keeper.stdin.end();
     await ended;
   };
-  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  // Queries over its Unix socket take a quarter less CPU time; the port is for proxies.
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres?host=${encodeURIComponent(dir)}`;
   try {
     await until(() => {
       if (keeper.exitCode !== null) throw new Error("the server did not start");
