@@ -16,7 +16,8 @@ const TENANT = ["id", "external_id", "name", "created_at"];
 const PLAN = ["id", "slug", "name", "tenants", "max_keys", "key_ttl_days", "created_at"];
 const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expires_at", "revoked_at"];
 const SECRET_KEY = ["id", "display_prefix", "env", "name", "power", "last_used_at", "expires_at", "revoked_at"];
-const NODE = "node_id project_id env_scope version lag live late degraded missing_caps sdk last_seen_at".split(" ");
+const NODE =
+  "node_id project_id env_scope version lag live late degraded missing_caps withheld_keys sdk last_seen_at".split(" ");
 const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
 
 export const commandMap: Record<string, CommandRow> = {
@@ -94,12 +95,12 @@ export const commandMap: Record<string, CommandRow> = {
     quiet: "id",
     columns: ["seq", "occurred_at", "action", "actor_type", "target_type", "target_id"],
   },
+  "GET /v1/audit_logs/export": { command: "audit export" },
 };
 
 /** Routes that are not a command of their own, and what calls them instead. */
 export const calledElsewhere: Record<string, string> = {
   "GET /v1/audit_logs/chain": "keyrack audit verify",
-  "GET /v1/audit_logs/export": "the web pages; keyrack audit export reads pages",
   "GET /v1/audit_logs/checkpoint": "keyrack audit checkpoint",
   "GET /healthz": "keyrack status",
   "GET /readyz": "keyrack status",

@@ -229,7 +229,7 @@ describe("every command", () => {
       const { args = [], env: more, input } = row();
       const words = [...name.split(" "), ...args];
       const ran = await cli.run(words, more, input);
-      const hasOutput = ran.stdout.trim().length > 0 || name === "audit export";
+      const hasOutput = ran.stdout.trim().length > 0;
       return ran.code === 0 && ran.stderr === "" && hasOutput ? undefined : describeRun(words, ran);
     });
     expect(problems).toEqual([]);

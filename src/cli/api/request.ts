@@ -95,6 +95,7 @@ export function download(target: Target, message: ApiRequest, out: Writable): Pr
   return open<void>(target, message, undefined, (response, resolve, fail) => {
     if (response.statusCode !== 200) return collect(response, (refused) => fail(toExitError(refused)), fail);
     response.on("error", () => fail(new ExitError("The server ended the response before it was complete.", 3)));
+    out.once("error", (error) => fail(new ExitError(`Cannot write the response (${error.message}).`, 1)));
     response.on("end", resolve);
     response.pipe(out, { end: false });
   });

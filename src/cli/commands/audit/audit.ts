@@ -4,7 +4,6 @@ import { addApiCommands, commandSpec, runApiCommand, type ApiOptions } from "../
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";
 import { listTable, moreText, NO_RESULTS } from "../../ui/format.ts";
 import { ExitError, examples, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
-import type { ExportOptions } from "./export.ts";
 import { fetchCheckpoint } from "./log.ts";
 import type { VerifyOptions } from "./verify.ts";
 
@@ -21,12 +20,24 @@ function offlineFlags(command: Command): Command {
 export function addAuditCommands(program: Command): void {
   const audit = addApiCommands(program, "audit", {
     list: {
-      flags: offlineFlags,
+      flags: (command) =>
+        offlineFlags(command).option("--tail <rows>", "the newest rows, newest first; instead of --limit and --order"),
       run: (spec, args, options) =>
         options.deployment || options.offline
           ? listLocal(options)
-          : runApiCommand("audit", "list", spec, args, options),
-      examples: ["keyrack audit list --limit 100", "keyrack audit list --deployment --data-dir /var/lib/keyrack"],
+          : runApiCommand("audit", "list", spec, args, withTail(options)),
+      examples: ["keyrack audit list --tail 20", "keyrack audit list --deployment --data-dir /var/lib/keyrack"],
+    },
+    export: {
+      flags: (command) =>
+        offlineFlags(command)
+          .option("--out <file>", "file to write instead of stdout")
+          .option("--resume", "with --out: continue after the last whole line of the file"),
+      run: async (spec, _args, options) => (await import("./export.ts")).exportLog(spec, options),
+      examples: [
+        "keyrack audit export --out audit.jsonl",
+        "keyrack audit export --action 'api_key.*' --from 2026-11-01T00:00Z > keys.jsonl",
+      ],
     },
   });
   targetFlags(offlineFlags(outputFlags(audit.command("verify"), "print nothing; use the exit code")))
@@ -39,17 +50,6 @@ export function addAuditCommands(program: Command): void {
       examples(["keyrack audit verify", "keyrack audit verify --file export.jsonl --checkpoint note.txt --vkey KEY"]),
     )
     .action(async (options: VerifyOptions) => (await import("./verify.ts")).verify(options));
-  targetFlags(offlineFlags(outputFlags(audit.command("export"), "print only the rows")))
-    .description("Write the whole log as JSON Lines, in the format of docs/audit-format.md.")
-    .option("--out <file>", "file to write instead of stdout")
-    .addHelpText(
-      "after",
-      examples([
-        "keyrack audit export --out audit.jsonl",
-        "keyrack audit export --offline --data-dir /var/lib/keyrack > audit.jsonl",
-      ]),
-    )
-    .action(async (options: ExportOptions) => (await import("./export.ts")).exportLog(options));
   targetFlags(outputFlags(audit.command("checkpoint"), "print only the note"))
     .description("Print the newest signed checkpoint. Store it elsewhere: it proves later whether rows were removed.")
     .option("--vkey", "print the verifier key instead")
@@ -60,8 +60,16 @@ export function addAuditCommands(program: Command): void {
     .action((options: TargetOptions & OutputOptions & { vkey?: true }) => checkpoint(options));
 }
 
+function withTail({ tail, ...options }: ApiOptions): ApiOptions {
+  if (tail === undefined) return options;
+  if (options.limit !== undefined || options.order !== undefined)
+    throw new ExitError("--tail cannot be combined with --limit or --order.", 2);
+  return { ...options, limit: tail, order: "desc" };
+}
+
 /** --deployment asks the instance, which adds the people behind the rows; --offline reads the bare rows. */
 async function listLocal(options: ApiOptions): Promise<void> {
+  if (options.tail !== undefined) throw new ExitError("--tail cannot be combined with --offline or --deployment.", 2);
   const [after, limit] = [Number(options.afterSeq ?? 0), Number(options.limit ?? 50)];
   if (!(after >= 0) || !(limit >= 1 && limit <= 200))
     throw new ExitError("--after-seq must be 0 or more, --limit from 1 to 200.", 2);

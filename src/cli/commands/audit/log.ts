@@ -10,15 +10,19 @@ export async function fetchCheckpoint(target: Target): Promise<{ note: string; v
   return { note: response.text, vkey: String(response.headers["audit-vkey"] ?? "") };
 }
 
-/** Passes every row to `take`, page by page. Refuses a credential that would see only some of them. */
-export async function readLog(target: Target, take: (row: LogRow) => void): Promise<void> {
-  if (target.bearer?.startsWith("krsk_test_"))
+export function refusePartialView({ bearer }: Target): void {
+  if (bearer?.startsWith("krsk_test_"))
     throw new ExitError(
       "A test secret key sees only part of the log. Use a live secret key, a session or --offline.",
       2,
     );
+}
+
+/** Passes every row behind `from` to `take`, page by page. Refuses a credential that would see only some of them. */
+export async function readLog(target: Target, take: (row: LogRow) => void, from = 0): Promise<void> {
+  refusePartialView(target);
   const { id: workspace_id } = await fetchJson<{ id: string }>(target, { method: "GET", path: "/v1/workspace" });
-  for (let after: number | undefined = 0; after !== undefined; ) {
+  for (let after: number | undefined = from; after !== undefined; ) {
     const query = { after_seq: String(after), limit: "200" };
     const page: { data: LogRow[]; has_more?: true } = await fetchJson(target, {
       method: "GET",

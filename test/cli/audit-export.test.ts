@@ -1,0 +1,92 @@
+// `keyrack audit export`: filters, continuing a file, and a server without the endpoint.
+import { once } from "node:events";
+import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startSeededServer, type SeededServer } from "../../harness/processes/seeded-server.ts";
+
+let cli: SeededServer;
+beforeAll(async () => {
+  cli = await startSeededServer();
+});
+afterAll(() => cli?.[Symbol.asyncDispose]());
+
+const read = (file: string): string => readFileSync(join(cli.dir, file), "utf8");
+const seqs = (text: string): number[] =>
+  text
+    .trimEnd()
+    .split("\n")
+    .map((line) => (JSON.parse(line) as { seq: number }).seq);
+const exported = (...args: string[]) => cli.run(["audit", "export", ...args]);
+
+describe("keyrack audit export", () => {
+  it("continues a file after its last whole line, so that the whole verifies", async () => {
+    await exported("--out", "log.jsonl");
+    const before = read("log.jsonl");
+    writeFileSync(join(cli.dir, "log.jsonl"), before.slice(0, -100)); // torn within the last row
+    await cli.api("POST", "/v1/tenants", { external_id: "resumed" });
+
+    const ran = await exported("--out", "log.jsonl", "--resume");
+    expect(ran.stdout).toBe("Exported 2 rows to log.jsonl.\n");
+    expect(read("log.jsonl").startsWith(before)).toBe(true);
+    expect(seqs(read("log.jsonl"))).toEqual(seqs(before).concat(seqs(before).length + 1));
+    expect((await cli.run(["audit", "verify", "--file", "log.jsonl"])).code).toBe(0);
+
+    expect((await exported("--out", "log.jsonl", "--resume")).stdout).toBe("Exported 0 rows to log.jsonl.\n");
+    expect(statSync(join(cli.dir, "log.jsonl")).mode & 0o777).toBe(0o600);
+  });
+
+  it("changes no file that is not an export", async () => {
+    appendFileSync(join(cli.dir, "notes.txt"), '{"a":1}\ntorn');
+    const ran = await exported("--out", "notes.txt", "--resume");
+    expect([ran.code, read("notes.txt")]).toEqual([2, '{"a":1}\ntorn']);
+    expect((await exported("--resume")).code).toBe(2);
+  });
+
+  it("writes only the rows that match", async () => {
+    const projects = await exported("--action", "project.*", "--after-seq", "1");
+    expect(projects.stdout.trimEnd().split("\n")).toHaveLength(1);
+    expect(projects.stdout).toContain('"action":"project.created"');
+    const refused = await exported("--offline", ...cli.dataDir, "--action", "project.*");
+    expect([refused.code, refused.stdout]).toEqual([2, ""]);
+    const offline = await exported(
+      "--offline",
+      ...cli.dataDir,
+      "--workspace-id",
+      cli.seed.workspace_id,
+      "--after-seq",
+      "2",
+    );
+    expect(seqs(offline.stdout)[0]).toBe(3);
+  });
+
+  it("reads pages from a server that has no such endpoint", async () => {
+    const earlier = createServer((incoming, outgoing) => {
+      const { method, headers, url = "" } = incoming;
+      if (url.startsWith("/v1/audit_logs/export"))
+        outgoing.writeHead(404).end('{"error":{"code":"not_found","message":"No such route."}}');
+      else
+        request(cli.seed.url + url, { method, headers }, (response) => {
+          response.pipe(outgoing.writeHead(response.statusCode ?? 500, response.headers));
+        }).end();
+    }).listen(0, "127.0.0.1");
+    await once(earlier, "listening");
+    await using _closed = { [Symbol.asyncDispose]: async () => void earlier.close() };
+    const url = `http://127.0.0.1:${(earlier.address() as AddressInfo).port}`;
+    const all = seqs((await exported()).stdout);
+    expect(seqs((await exported("--url", url, "--after-seq", "2")).stdout)).toEqual(all.slice(2));
+    expect((await exported("--url", url, "--action", "project.*")).code).toBe(1);
+  });
+});
+
+describe("keyrack audit list --tail", () => {
+  it("shows the newest rows, newest first", async () => {
+    const head = seqs((await exported()).stdout).length;
+    const { stdout } = await cli.run(["audit", "list", "--tail", "2", "--json"]);
+    const { data } = JSON.parse(stdout) as { data: { seq: number }[] };
+    expect(data.map(({ seq }) => seq)).toEqual([head, head - 1]);
+    expect((await cli.run(["audit", "list", "--tail", "2", "--limit", "3"])).code).toBe(2);
+  });
+});
