@@ -48,10 +48,10 @@ describe("output", () => {
     const list = async (...more: string[]) => (await cli.run(["node", "list", ...more])).stdout.split("\n");
     await expect.poll(() => list("--view", "fleet")).toHaveLength(3);
     const [head = "", row = ""] = await list("--view", "fleet");
-    expect(head).toMatch(/LIVE +LATE +DEGRADED +MISSING CAPS +SDK +LAST SEEN AT/);
-    expect(row).toMatch(/^api-1 .* true +true +false +- +@keyrack\/sdk 1\.2\.3 +\d/);
+    expect(head).toMatch(/LIVE +LATE +DEGRADED +MISSING CAPS +WITHHELD KEYS +SDK +LAST SEEN AT/);
+    expect(row).toMatch(/^api-1 .* true +true +false +- +0 +@keyrack\/sdk 1\.2\.3 +\d/);
     const [plain = ""] = await list("--project-id", project_id);
-    expect(plain).toMatch(/LIVE +MISSING CAPS +LAST SEEN AT/);
+    expect(plain).toMatch(/LIVE +MISSING CAPS +WITHHELD KEYS +LAST SEEN AT/);
   });
 
   it("key show names where a key was last used from, and ip-report prints its rows as a table", async () => {

@@ -42,10 +42,7 @@ const node = {
   live: z.boolean(),
   caps: Capabilities.describe("capabilities that it announces"),
   missing_caps: Capabilities.describe("capabilities that keys of the project use and it lacks"),
-  withheld_keys: z
-    .int()
-    .optional()
-    .describe("keys that it does not get because it lacks a capability; without view=fleet"),
+  withheld_keys: z.int().describe("keys that it does not get because it lacks a capability"),
   full_power: z.boolean().describe("its secret key is unrestricted"),
   last_seen_at: Timestamp,
 };

@@ -2,9 +2,15 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { CAP, listCaps, maskOf, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { countNeedingKeys, fleetOf, unregisteredOf, type FleetRow } from "../../store/queries/nodes.ts";
+import {
+  countNeedingKeys,
+  fleetOf,
+  unregisteredOf,
+  type FleetRow,
+  type NeedingKeys,
+} from "../../store/queries/nodes.ts";
 import type { EnvScope } from "../../store/schema/tables.ts";
-import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
@@ -35,44 +41,52 @@ export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
   const newest = rows
     .slice(0, PROJECT_NODES_MAX)
     .toSorted((a, b) => b.last_seen_at - a.last_seen_at || (a.node_id < b.node_id ? -1 : 1));
-  const withheld = await countWithheld(ctx, project_id, newest);
-  const data = newest.map((row) => ({ ...viewNode(ctx, row), withheld_keys: withheld(row) }));
-  return { object: "list" as const, data };
+  const withheld = await countWithheld(ctx, newest);
+  return {
+    object: "list" as const,
+    data: newest.map((row) => ({ ...viewNode(ctx, row), withheld_keys: withheld(row) })),
+  };
 }
 
-/** How many keys each node does not get. Counts only where a node lacks something. */
-async function countWithheld({ services, actor }: Ctx<Vendor>, project_id: string, rows: readonly FleetRow[]) {
-  const lacks = ({ caps, features }: FleetRow): number => features & NEEDED & ~maskOf(caps.split(","));
-  if (!rows.some((row) => lacks(row) !== NO_CAPS)) return () => 0;
+/** How many keys each node does not get. Counts, in another thread, only where a node lacks something. */
+async function countWithheld({ services, actor }: Ctx<Vendor>, rows: readonly FleetRow[]) {
+  const { store, series, clock } = services;
   const { workspace_id } = actor;
-  const counts = await countNeedingKeys.all(services.store.read, {
-    workspace_id,
-    project_id,
-    now: services.clock.now(),
-  });
-  const keys = counts.map(({ env, chosen, confined, metered, n }) => {
-    const prefix = chosen === 1 ? CAP.formats : NO_CAPS;
-    const needs = prefix | (confined === 1 ? CAP.cidr : NO_CAPS) | (metered === 1 ? CAP.quotas : NO_CAPS);
-    return { env, needs, n };
-  });
+  const lacks = ({ caps, features }: FleetRow): number => features & NEEDED & ~maskOf(caps.split(","));
+  const project_ids = [...new Set(rows.filter((row) => lacks(row) !== NO_CAPS).map(({ project_id }) => project_id))];
+  if (project_ids.length === 0) return () => 0;
+  const query = countNeedingKeys(store.read, { workspace_id, project_ids, now: clock.now() });
+  const counts = await series.read(ownerOf(actor), () => store.readAside<NeedingKeys>(query));
+  await store.durable();
+  const needsOf = ({ chosen, confined, metered }: NeedingKeys): number =>
+    (chosen && CAP.formats) | (confined && CAP.cidr) | (metered && CAP.quotas);
   return (row: FleetRow): number => {
-    const isWithheld = ({ env, needs }: (typeof keys)[number]): boolean =>
-      (needs & lacks(row)) !== NO_CAPS && (row.env_scope === "all" || row.env_scope === env);
-    return keys.filter(isWithheld).reduce((sum, { n }) => sum + n, 0);
+    const isWithheld = (keys: NeedingKeys): boolean =>
+      keys.project_id === row.project_id &&
+      (needsOf(keys) & lacks(row)) !== NO_CAPS &&
+      (row.env_scope === "all" || row.env_scope === keys.env);
+    return counts.filter(isWithheld).reduce((sum, { n }) => sum + n, 0);
   };
 }
 
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */
 export async function listFleet(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: FleetQuery) {
   const rows = await readFleet(ctx, filters);
-  const all = rows.toSorted(byPosition).map((row) => ({ ...viewNode(ctx, row), ...viewHealth(ctx, row) }));
+  const all = rows
+    .toSorted(byPosition)
+    .map((row) => ({ row, node: { ...viewNode(ctx, row), ...viewHealth(ctx, row) } }));
   const pages = new ListCursor(ctx, "nodes", filters);
   const after = cursor === undefined ? [] : pages.read(cursor, ["string", "string", "string"]);
-  const wanted = all.filter((node) => isIn(node, filters.state) && isAfter(positionOf(node), after));
-  const data = wanted.slice(0, limit);
-  const last = wanted.length > limit ? data.at(-1) : undefined;
+  const wanted = all.filter(({ node }) => isIn(node, filters.state) && isAfter(positionOf(node), after));
+  const page = wanted.slice(0, limit);
+  const last = wanted.length > limit ? page.at(-1)?.node : undefined;
   const next_cursor = last ? pages.write(positionOf(last)) : null;
-  const counts = { ...countStates(all), unregistered: await countUnregistered(ctx, filters) };
+  const withheld = await countWithheld(
+    ctx,
+    page.map(({ row }) => row),
+  );
+  const data = page.map(({ row, node }) => ({ ...node, withheld_keys: withheld(row) }));
+  const counts = { ...countStates(all.map(({ node }) => node)), unregistered: await countUnregistered(ctx, filters) };
   return { object: "list" as const, data, next_cursor, counts };
 }
 

@@ -3,6 +3,8 @@ import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { notRevoked } from "./keys.ts";
 import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import type { Query } from "../engine/tx.ts";
 import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../schema/tables.ts";
 
 export type NodeKey = { project_id: string; node_id: string; env_scope: EnvScope };
@@ -125,8 +127,6 @@ export function fleetOf(
   );
 }
 
-type Counted = { workspace_id: string; project_id: string; now: number };
-
 /** Whether nodes need to know other prefixes than ours. */
 const IS_CHOSEN = sql<SqlBool>`substr(display_prefix, 1, 3) <> 'kr_'`;
 /** Whether nodes need to enforce a list of networks. */
@@ -141,25 +141,40 @@ const IS_METERED = sql<SqlBool>`(coalesce(api_keys.quotas, '[]') like '%"overage
 const METERED = sql<number>`case when ${IS_METERED} then 1 else 0 end`;
 const CONFINED = sql<number>`case when ${IS_CONFINED} then 1 else 0 end`;
 
-/** Keys that work and that not every node gets, by environment and by what nodes need to get them. */
-export const countNeedingKeys = statement<Counted>()((db, p) =>
-  db
-    .selectFrom("api_keys")
-    .select((eb) => [
-      "env",
-      CHOSEN.as("chosen"),
-      CONFINED.as("confined"),
-      METERED.as("metered"),
-      eb.fn.countAll<number>().as("n"),
-    ])
-    .where("workspace_id", "=", p.workspace_id)
-    .where("project_id", "=", p.project_id)
-    .where(notRevoked)
-    .where("disabled_at", "is", null)
-    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
-    .where((eb) => eb.or([IS_CHOSEN, IS_CONFINED, IS_METERED]))
-    .groupBy(["env", CHOSEN, CONFINED, METERED]),
-);
+export type NeedingKeys = {
+  project_id: string;
+  env: Env;
+  chosen: number;
+  confined: number;
+  metered: number;
+  n: number;
+};
+
+/** Counts keys that work and that not every node gets, by what nodes need to get them. It reads every working key of the projects. */
+export function countNeedingKeys(
+  on: Reader,
+  { workspace_id, project_ids, now }: { workspace_id: string; project_ids: readonly string[]; now: number },
+): Query {
+  return compileQuery(on, (db) =>
+    db
+      .selectFrom("api_keys")
+      .select((eb) => [
+        "project_id",
+        "env",
+        CHOSEN.as("chosen"),
+        CONFINED.as("confined"),
+        METERED.as("metered"),
+        eb.fn.countAll<number>().as("n"),
+      ])
+      .where("workspace_id", "=", workspace_id)
+      .where("project_id", "in", project_ids)
+      .where(notRevoked)
+      .where("disabled_at", "is", null)
+      .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
+      .where((eb) => eb.or([IS_CHOSEN, IS_CONFINED, IS_METERED]))
+      .groupBy(["project_id", "env", CHOSEN, CONFINED, METERED]),
+  );
+}
 
 /** Two environment scopes that are counted together. */
 export type NodeScopes = { project_id: string; one: EnvScope; other: EnvScope };

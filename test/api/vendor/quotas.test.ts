@@ -178,15 +178,17 @@ for (const back of backends) {
       await r.app.services.nodes.flushed();
       const { warnings } = await newKey(w, { quotas: [quota()] });
       expect(warnings).toEqual([{ path: "quotas", message: expect.stringContaining("1 of 2 live nodes") }]);
-      const nodes = (await ok(w, `GET /v1/nodes?project_id=${w.project_id}`)).data as Json[];
-      const lacking = nodes.map(({ node_id, missing_caps, withheld_keys }) => [
-        node_id,
-        { missing_caps, withheld_keys },
-      ]);
-      expect(Object.fromEntries(lacking)).toEqual({
-        new: { missing_caps: [], withheld_keys: 0 },
-        old: { missing_caps: ["quotas"], withheld_keys: 1 },
-      });
+      for (const query of [`project_id=${w.project_id}`, "view=fleet"]) {
+        const nodes = (await ok(w, `GET /v1/nodes?${query}`)).data as Json[];
+        const lacking = nodes.map(({ node_id, missing_caps, withheld_keys }) => [
+          node_id,
+          { missing_caps, withheld_keys },
+        ]);
+        expect(Object.fromEntries(lacking), query).toEqual({
+          new: { missing_caps: [], withheld_keys: 0 },
+          old: { missing_caps: ["quotas"], withheld_keys: 1 },
+        });
+      }
       const tenant = await ok(w, `PATCH /v1/tenants/${w.tenant_id}`, { quotas: [quota()] });
       expect(tenant.warnings).toMatchObject([{ path: "quotas" }]);
       const plan_id = (await ok(w, "POST /v1/plans", { name: "Pro", slug: "pro", quotas: [quota()] })).id;
