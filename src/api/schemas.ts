@@ -125,8 +125,9 @@ const Quota = z
     overage: z.enum(OVERAGES).default("deny").describe("refuse what is beyond the amount, or only report it"),
   })
   .superRefine(({ refill, day }, check) => {
-    if (!isDayOf(refill, day))
-      check.addIssue({ code: "custom", path: ["day"], message: `cannot be combined with refill ${refill}` });
+    const message =
+      refill === "weekly" ? "must be 1 to 7 with refill weekly" : `cannot be combined with refill ${refill}`;
+    if (!isDayOf(refill, day)) check.addIssue({ code: "custom", path: ["day"], message });
   });
 
 export const Quotas = z

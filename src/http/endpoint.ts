@@ -33,6 +33,8 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   body?: B;
   output: O;
   status?: number;
+  /** What a 200 means where another status is the usual one, for the documentation. */
+  replay?: string;
   /** Refusals besides the common ones (validation, credentials, limits), for the documentation. */
   failures?: readonly FailureName[];
   /** Audit actions this endpoint may write. One that lists none writes no audit row. */
@@ -87,6 +89,7 @@ export type Endpoint = {
   readonly body: Schema | undefined;
   readonly output: Schema;
   readonly status: number;
+  readonly replay: string | undefined;
   readonly failures: readonly FailureName[];
   readonly emits: readonly Action[];
   /** Uses disk space: refused to an owner that has used up its share. What only ends something never is. */
@@ -146,6 +149,7 @@ export function endpoint<
     body: declared.body,
     output: declared.output,
     status: declared.status ?? 200,
+    replay: declared.replay,
     failures: declared.failures ?? [],
     emits: declared.emits ?? [],
     stores: declared.stores ?? (declared.emits ?? []).some((action) => !ENDS.test(action)),

@@ -61,7 +61,11 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
 function responses(endpoint: Endpoint): Json {
   const type = endpoint.produces ?? "application/json";
   const ok = endpoint.produces ? { type: "string" } : jsonSchema(endpoint.output, "output");
-  const result: Json = { [endpoint.status]: { description: endpoint.summary, content: { [type]: { schema: ok } } } };
+  const content = { [type]: { schema: ok } };
+  const result: Json = {
+    ...(endpoint.replay && { 200: { description: endpoint.replay, content } }),
+    [endpoint.status]: { description: endpoint.summary, content },
+  };
   const byStatus = Map.groupBy(failuresOf(endpoint), (name) => failures[name][0]);
   for (const [status, names] of [...byStatus].toSorted(([a], [b]) => a - b)) {
     result[status] = {

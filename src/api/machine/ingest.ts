@@ -1,6 +1,7 @@
 // Telemetry ingest. The domain validates the body after it has charged the workspace's budget; the schema only documents.
 import { z } from "zod";
 import { ingest } from "../../domain/usage/ingest.ts";
+import { TAG_NAME, TAG_VALUE } from "../../domain/usage/series-batch.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { Env, NodeId, text, Timestamp, Uuid } from "../schemas.ts";
@@ -24,6 +25,12 @@ const Event = z.looseObject({
   denial_reason: text(0, 64).nullable().optional(),
   request_id: text(1, 128),
   sample_rate: SampleRate.optional(),
+  // A malformed value of one of these is ignored and refuses nothing.
+  cost: z.int().min(0).max(1_000).optional().describe("units that it was charged; 1 by default"),
+  tags: z.record(z.string().regex(TAG_NAME), z.string().regex(TAG_VALUE)).optional().describe("up to 4"),
+  network: z.string().nullable().optional().describe("the client's network: /24 of IPv4 or /48 of IPv6"),
+  user_agent: text(1, 32).optional().describe("product name of the client"),
+  would_deny: z.literal("ip_not_allowed").optional().describe("admitted, but outside of a list in report mode"),
 });
 
 export const ingestBatch = endpoint("POST /v1/ingest/batch", {

@@ -120,9 +120,9 @@ export const keysList = endpoint("GET /v1/keys", {
     const list = { ...query, include_revoked: query.include_revoked === "true" };
     const isSearch = [q, state, scope, unused_days, sort, include].some((value) => value !== undefined);
     if (!isSearch) {
-      const [needless] = Object.entries({ within_days, cursor }).filter(([, value]) => value !== undefined);
-      if (needless)
-        throw failField("invalid_query", needless[0], "needs state, q, scope, unused_days, sort or include");
+      if (within_days !== undefined) throw failField("invalid_query", "within_days", "needs state=expiring");
+      if (cursor !== undefined)
+        throw failField("invalid_query", "cursor", "needs state, q, scope, unused_days, sort or include");
       return listKeys(ctx, { ...list, after });
     }
     if (after !== undefined) throw failField("invalid_query", "after", "cannot be combined with a search: use cursor");
@@ -171,7 +171,7 @@ export const keysShow = endpoint("GET /v1/keys/{id}", {
   query: z.strictObject({
     include: z
       .string()
-      .regex(INCLUDE)
+      .regex(INCLUDE, { error: "must be distinct names of effective, last_used, successor, verdict, joined by commas" })
       .optional()
       .describe(
         "effective: also what nodes enforce, resolved from key, tenant, plan and project; last_used: also where it was last used from; successor: also the key that replaced it; verdict: also whether a verifier admits it, and every reason why not; comma separated",

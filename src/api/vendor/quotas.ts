@@ -42,6 +42,7 @@ const NewGrant = z.strictObject({
     .describe("your own id of the grant: sent again with the same units, it grants nothing more"),
 });
 const GrantQuery = { limit: Limit.default(PAGE), cursor: Cursor.optional() };
+const REPLAY = "The grant that the reference was used for before. Nothing was granted.";
 const FAILURES = ["quota_not_found", "test_cannot_live", "grant_reference_used", "grants_reached"] as const;
 
 export const keysQuotas = endpoint("GET /v1/keys/{id}/quotas", {
@@ -87,6 +88,7 @@ export const keysGrant = endpoint("POST /v1/keys/{id}/quotas/{quota_id}/grants",
   body: NewGrant,
   output: Grant,
   status: 201,
+  replay: REPLAY,
   idempotent: true,
   failures: ["key_not_found", ...FAILURES],
   emits: ["quota_grant.created"],
@@ -110,6 +112,7 @@ export const tenantsGrant = endpoint("POST /v1/tenants/{id}/quotas/{quota_id}/gr
   body: NewGrant.extend({ env: EnvQuery }),
   output: Grant,
   status: 201,
+  replay: REPLAY,
   idempotent: true,
   failures: ["tenant_not_found", ...FAILURES],
   emits: ["quota_grant.created"],

@@ -100,15 +100,17 @@ async function judgeText(ctx: Ctx<Vendor>, input: Lookup) {
     record,
   };
   if (key) return { ...about, ...(await judge(ctx, key, input)) };
-  const missing = !parsed ? (kind ? "bad_checksum" : "malformed") : isHidden ? "other_environment" : "unknown";
   const isOther = kind === "secret_key" || kind === "other";
+  const malformed: ReasonCode[] = parsed ? [] : [kind ? "bad_checksum" : "malformed"];
+  const missing: ReasonCode[] = parsed && !record ? [isHidden ? "other_environment" : "unknown"] : [];
+  const codes: ReasonCode[] = [...malformed, ...(isOther ? (["not_an_api_key"] as const) : []), ...missing];
   return {
     ...about,
     project: null,
     tenant: null,
     admitted: kind === "api_key" ? false : null,
     code: kind === "api_key" ? "invalid_key" : null,
-    reasons: [...(record ? [] : [reason(missing)]), ...(isOther ? [reason("not_an_api_key")] : [])],
+    reasons: codes.map((code) => reason(code)),
     nodes: null,
   };
 }

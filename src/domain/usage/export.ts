@@ -49,7 +49,8 @@ function requireBounds({ services }: Ctx<Vendor>, { bucket, from, to, time_zone 
   requireTimeZone(time_zone);
   const calendar = calendarOf(bucket, time_zone);
   for (const [path, at] of Object.entries({ from, to }))
-    if (calendar.startOf(at) !== at) throw failField("invalid_query", path, `must be the start of a ${bucket}`);
+    if (calendar.startOf(at) !== at)
+      throw failField("invalid_query", path, `must be the start of ${bucket === "hour" ? "an hour" : "a day"}`);
   if (from >= to) throw failField("invalid_query", "from", "must be before to");
   const reach = reachOf(services, bucket, calendar, services.clock.now());
   if (from < reach)

@@ -208,6 +208,8 @@ for (const back of backends) {
         const hidden = await look(live, {}, "sk_test");
         expect([hidden.found, codes(hidden)]).toEqual([false, ["other_environment"]]);
       }
+      expect(codes(await look(w.keys.sk_owner, {}, "sk_test"))).toEqual(["not_an_api_key", "other_environment"]);
+      expect(codes(await look(`krses_${"A".repeat(40)}`))).toEqual(["bad_checksum", "not_an_api_key"]);
       const texts = [key.key, mistyped, other.key];
       expect(texts.filter((text) => r.logs.some((line) => line.includes(text)))).toEqual([]);
       const t = await team(r);
