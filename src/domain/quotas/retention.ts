@@ -2,7 +2,7 @@
 // use once its period is long over; one that is never refilled stays as long as its quota is defined, or deleting it would
 // refill it.
 import { calendarName } from "../../kernel/quotas/quota.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import { reapEndedGrants } from "../../store/queries/quota-grants.ts";
 import {
   deleteBalance,
@@ -19,7 +19,8 @@ import { parseQuotas } from "./stored.ts";
 
 const DAY_MS = 86_400_000;
 const KEPT_MS = 400 * DAY_MS;
-const PIECE_ROWS = 500;
+/** Every other writer waits for a piece, and each row takes two statements. */
+const PIECE_ROWS = 100;
 /** Longer than a process that lives holds units without reporting them again. */
 const REPORTS_KEPT_MS = 60_000;
 
@@ -28,17 +29,21 @@ export async function reapBalances(services: Services): Promise<number> {
   const before = now - REPORTS_KEPT_MS;
   await deleteInPieces(services, (tx, limit) => reapHoldings.run(tx, { before, limit }));
   await deleteInPieces(services, (tx, limit) => reapProcesses.run(tx, { before, limit }));
-  const rows = await unusedBalances.all(services.store.read, { before: now - KEPT_MS, limit: PIECE_ROWS });
-  if (rows.length === 0) return 0;
-  return record(services, async (tx) => {
-    let deleted = 0;
-    for (const row of rows) {
-      // One that is still defined is looked at again after as long.
-      if (await isDefined(tx, row)) await raiseUsedAt.run(tx, { ...row, used_at: now });
-      else deleted += await deleteBalance.run(tx, row);
-    }
-    return deleted;
-  });
+  for (let deleted = 0; ; ) {
+    const rows = await unusedBalances.all(services.store.read, { before: now - KEPT_MS, limit: PIECE_ROWS });
+    if (rows.length > 0) deleted += await record(services, (tx) => deleteUndefined(tx, rows, now));
+    if (rows.length < PIECE_ROWS) return deleted;
+  }
+}
+
+async function deleteUndefined(tx: Tx, rows: readonly QuotaBalanceRow[], now: number): Promise<number> {
+  let deleted = 0;
+  for (const row of rows) {
+    // One that is still defined is looked at again after as long.
+    if (await isDefined(tx, row)) await raiseUsedAt.run(tx, { ...row, used_at: now });
+    else deleted += await deleteBalance.run(tx, row);
+  }
+  return deleted;
 }
 
 /** Deletes grants that ended long ago, and have no reference: that is used once for ever. Returns their number. */

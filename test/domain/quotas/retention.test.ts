@@ -69,7 +69,15 @@ for (const back of backends) {
       await reapBalances(fixture.services);
       expect(await rows()).toHaveLength(1);
       fixture.clock.advance(2 * DAY_MS);
-      await reapBalances(fixture.services);
+      const [row = {}] = await fixture.sql("select * from quota_balances where subject_id = $1", [metered.key_id]);
+      const columns = Object.keys(row);
+      const copies = columns.map((name) => (name === "quota_id" ? "'q' || i" : name));
+      await fixture.sql(
+        `with recursive n(i) as (select 1 union all select i + 1 from n where i < 250)
+         insert into quota_balances (${columns.join()}) select ${copies.join()} from quota_balances, n where subject_id = $1`,
+        [metered.key_id],
+      );
+      expect(await reapBalances(fixture.services)).toBeGreaterThan(250);
       expect(await rows()).toEqual([]);
     });
   });
