@@ -7,7 +7,7 @@ import {
   walkTexts,
   type KeyWalk,
 } from "../src/store/queries/key-search.ts";
-import { deleteTerms, walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
+import { countTermMatches, deleteTerms, walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
 import { tenantsByIds, walkTenants } from "../src/store/queries/tenant-search.ts";
 import type { Tx } from "../src/store/engine/statement.ts";
 
@@ -31,6 +31,7 @@ export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
     walkTerms(on, { ...terms, direction: "asc", after: { term: "t", newest: -1, id: "i" } }),
     walkTerms(on, { ...terms, direction: "desc", after: { term: "t", newest: -1, id: "i" } }),
   ],
+  countTermMatches: (on) => [countTermMatches(on, { ...terms, tenantKind: "tenant.word" }, 2)],
   writeTerms: (on) => [writeTerms(on, [term])],
   deleteTerms: (on) => [deleteTerms(on, [term])],
   tenantsByIds: (on) => [tenantsByIds(on, workspace_id, ["i"])],

@@ -3,7 +3,7 @@ import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Position } from "../core/cursor.ts";
 
 /** Records that one page examines at most, and those of one read. */
-const EXAMINED_MAX = 5_000;
+export const EXAMINED_MAX = 5_000;
 export const PIECE_ROWS = 250;
 /** The first read is of little more than a page: most of what an index leads to belongs to it. */
 const FIRST_READ = 1.25;

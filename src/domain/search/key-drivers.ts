@@ -2,10 +2,10 @@
 // words match. What the index leads to is compared again, because terms may be out of date.
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import { keyTexts, walkTexts, type KeyWalk, type WalkedTexts } from "../../store/queries/key-search.ts";
-import { walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
+import { countTermMatches, walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { Position } from "../core/cursor.ts";
-import { PIECE_ROWS, type Candidate, type Driver, type Piece } from "./find.ts";
+import { EXAMINED_MAX, PIECE_ROWS, type Candidate, type Driver, type Piece } from "./find.ts";
 import { firstMatch, matchesAll, termsFrom } from "./query.ts";
 import { kindsOf, ownWords, TENANT_WORD, tenantWords } from "./terms.ts";
 
@@ -80,16 +80,20 @@ export function byWords(read: Reader, walk: Walk, words: readonly string[], acce
   };
 }
 
-/** The number of the word that the fewest terms begin with; the first, where all have many. */
+/** The number of the word that leads to the fewest keys; the first, where each leads to more than a page examines. */
 async function rarest(read: Reader, { workspace_id, env }: Walk, words: readonly string[]): Promise<number> {
   if (words.length === 1) return 0;
-  const kinds = [...kindsOf(env, "word"), TENANT_WORD];
-  const counts: number[] = [];
-  for (const word of words) {
-    const range = { workspace_id, kinds, ...termsFrom(word), direction: "asc", after: null } as const;
-    counts.push((await walkTerms(read, { ...range, limit: PIECE_ROWS })).length);
+  const kinds = { kinds: kindsOf(env, "word"), tenantKind: TENANT_WORD };
+  for (const max of [PIECE_ROWS, EXAMINED_MAX]) {
+    const counts: number[] = [];
+    for (const word of words) {
+      counts.push(await countTermMatches(read, { workspace_id, ...kinds, ...termsFrom(word) }, max));
+      await endOfTurn();
+    }
+    const least = Math.min(...counts);
+    if (least < max) return counts.indexOf(least);
   }
-  return counts.indexOf(Math.min(...counts));
+  return 0;
 }
 
 /** Keys that match by their own texts first, then those that match by their tenant. A key appears once, at its first match. */

@@ -104,6 +104,33 @@ export type TermWalk = {
   limit: number;
 };
 
+type TermRange = Pick<TermWalk, "workspace_id" | "kinds" | "from" | "below"> & { tenantKind: string };
+
+/** The number of records that a range of terms leads to, each part up to `max`: tenants lead to their keys. */
+export async function countTermMatches(on: Reader, range: TermRange, max: number): Promise<number> {
+  const { workspace_id, kinds, tenantKind, from, below } = range;
+  const query = compileQuery(on, (db) => {
+    const terms = (kind: string) =>
+      db
+        .selectFrom("search_terms")
+        .select("id")
+        .where("workspace_id", "=", workspace_id)
+        .where("kind", "=", kind)
+        .where("term", ">=", from)
+        .where("term", "<", below)
+        .limit(max);
+    const keys = db
+      .selectFrom(terms(tenantKind).as("walked"))
+      .innerJoin("api_keys", "api_keys.tenant_id", "walked.id")
+      .select("api_keys.id")
+      .limit(max);
+    const parts = [...kinds, tenantKind].map((kind) => db.selectFrom(terms(kind).as("part")).select("part.id"));
+    const all = parts.reduce((union, part) => union.unionAll(part), db.selectFrom(keys.as("part")).select("part.id"));
+    return db.selectFrom(all.as("matches")).select((eb) => eb.fn.countAll<number>().as("n"));
+  });
+  return (await on.first<{ n: number }>(query))?.n ?? 0;
+}
+
 /** In the order of terms, newest first within each; backwards with `desc`. Two ranges, because one comparison would be sorted. */
 export async function walkTerms(on: Reader, walk: TermWalk): Promise<TermPosition[]> {
   const { after, limit } = walk;

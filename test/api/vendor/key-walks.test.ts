@@ -13,6 +13,7 @@ import { countKeys } from "../../../src/domain/search/keys.ts";
 import { wordsOf } from "../../../src/domain/core/words.ts";
 import { countDisabled, countExpired, countSuspended, unrevokedAfter } from "../../../src/store/queries/key-counts.ts";
 import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts";
+import { countTermMatches } from "../../../src/store/queries/search-terms.ts";
 
 const DAY = 86_400_000;
 
@@ -185,6 +186,26 @@ for (const back of backends) {
       expect([second.data.map(({ name }) => name), second.next_cursor]).toEqual([["service 4711 a"], null]);
     });
 
+    it("leads a search with a rare name, not with a tenant of many keys", async () => {
+      const w = await r.workspace();
+      const tenant_id = (await w.call("sk_owner", "POST /v1/tenants", { external_id: "globex" })).body.id as string;
+      const { id } = await w.mint({ name: "prod", tenant_id });
+      await w.call("sk_owner", "GET /v1/keys?q=prod"); // indexes it, and so everything with a smaller id
+      const [row = {}] = await r.sql(`select * from api_keys where id = '${id}'`);
+      const copied: Record<string, string> = {
+        id: "'00' || i || id",
+        lookup_hash: "lookup_hash || i",
+        name: "null",
+        created_at: "created_at + i",
+      };
+      const columns = Object.keys(row);
+      await r.sql(`insert into api_keys (${columns.join()}) with recursive n(i) as
+        (select 1 union all select i + 1 from n where i < 6000)
+        select ${columns.map((name) => copied[name] ?? name).join()} from api_keys, n where id = '${id}'`);
+      const { data } = (await w.call("sk_owner", "GET /v1/keys?q=globex+prod")).body as { data: Json[] };
+      expect(data.map(({ name }) => name)).toEqual(["prod"]);
+    });
+
     it("reads through indexes", async () => {
       const scope = { workspace_id: "w", tenant_id: "t", now: 5, until: 9, limit: 50, after: { at: 7, id: "i" } };
       for (const set of [...KEY_STATES, "unrevoked", "all"] as const)
@@ -206,6 +227,9 @@ for (const back of backends) {
         walkTexts(on, { ...scope, set: "active", isDeleting: false, byTenant: true }),
       );
       expect(plan).toContain(back === "sqlite" ? "api_keys_tenant" : "Index");
+      const range = { workspace_id: "w", kinds: ["live.word"], tenantKind: "tenant.word", from: "a", below: "b" };
+      const counted = await plansOf(r.target, (on) => countTermMatches(on, range, 50));
+      expect(/SCAN (api_keys|search_terms)|Seq Scan/.test(counted) ? counted : null).toBeNull();
     });
   });
 }
