@@ -7,7 +7,7 @@ import { startServer } from "../harness/processes/server.ts";
 import { telemetryBatch, telemetryEvent } from "../harness/telemetry.ts";
 import { measured } from "./ingest.ts";
 import { withLarge, type Large } from "./large.ts";
-import { timeRequests, type Times } from "./large-requests.ts";
+import { timeLarge, type Times } from "./large-requests.ts";
 import { timeMillion } from "./million.ts";
 import { bodyOf } from "./ratelimit.ts";
 import { median, type Row } from "./report.ts";
@@ -36,7 +36,7 @@ function worst(times: readonly Times[], peerOf: (one: Times) => number): { ours:
 const PLAIN = "audit_logs?order=desc";
 
 async function searches(backend: "sqlite" | "postgres"): Promise<Row[]> {
-  const few = await withLarge(backend, FEW, (large) => timeRequests(large.app.url, large));
+  const few = await timeLarge(backend, FEW);
   const many = await timeMillion(backend);
   const find = (times: readonly Times[], name: string): Times => times.find((one) => one.name === name)!;
   const timeOf = (times: readonly Times[], name: string): number => find(times, name).ms;
@@ -52,11 +52,15 @@ async function searches(backend: "sqlite" | "postgres"): Promise<Row[]> {
     () => plain,
   );
   const names = {
-    sqlite: ["insight/search", "insight/audit"],
-    postgres: ["insight/search-postgres", "insight/audit-postgres"],
+    sqlite: ["insight/search", "insight/audit", "insight/overview"],
+    postgres: ["insight/search-postgres", "insight/audit-postgres", "insight/overview-postgres"],
   } as const;
-  const [search, filter] = names[backend];
-  return [row(search, keys.ours, keys.peer, "<= 2.0"), row(filter, audit.ours, audit.peer, "<= 2.0")];
+  const [search, filter, overview] = names[backend];
+  return [
+    row(search, keys.ours, keys.peer, "<= 2.0"),
+    row(filter, audit.ours, audit.peer, "<= 2.0"),
+    row(overview, timeOf(many, "overview"), timeOf(few, "overview"), "<= 3.0"),
+  ];
 }
 
 /** A month of traffic, reported hour by hour: each event stands for fourteen, which makes ten million. */

@@ -2,8 +2,7 @@
 // loop for 10 ms. It takes long: .ci/nightly runs it. KEYRACK_BENCH_KEYS makes it smaller.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { withLarge } from "./large.ts";
-import { timeRequests, type Times } from "./large-requests.ts";
+import { timeLarge, type Times } from "./large-requests.ts";
 
 const HELD_MAX_MS = 10;
 export const KEYS = Number(process.env["KEYRACK_BENCH_KEYS"] ?? 1_000_000);
@@ -15,7 +14,7 @@ export async function timeMillion(backend: string): Promise<Times[]> {
   const file = shared && join(shared, `million-${backend}.json`);
   if (file && existsSync(file)) return JSON.parse(readFileSync(file, "utf8")) as Times[];
   const size = { keys: KEYS, tenants: TENANTS };
-  const times = await withLarge(backend, size, (large) => timeRequests(large.app.url, large));
+  const times = await timeLarge(backend, size);
   if (file) writeFileSync(file, JSON.stringify(times));
   return times;
 }

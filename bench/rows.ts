@@ -61,6 +61,8 @@ export const ROWS = {
   "insight/search-postgres": "the same on PostgreSQL",
   "insight/audit": "GET /v1/audit_logs by a filter, SQLite, the slowest at 1e6 rows; compared with a plain page",
   "insight/audit-postgres": "the same on PostgreSQL",
+  "insight/overview": "GET /v1/overview that is not cached, SQLite, 1e6 keys; compared with 1e3 keys",
+  "insight/overview-postgres": "the same on PostgreSQL",
   "insight/top-tenants": "usage series of the top 10 tenants by hour over 30 days, 1e7 events; limit: 50 ms",
   "insight/outcomes": "usage series by outcome and hour over the same 30 days; limit: 50 ms",
   "insight/check-quota": "ratelimit/check with one rule and one quota; compared with the rule alone",
