@@ -65,8 +65,8 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
     await g.page.getByText("No live keys yet").waitFor();
     await g.page.context().setOffline(true);
+    await g.page.getByText(/^Offline\. Showing data from/).waitFor(); // although this page does not poll
     await g.page.getByRole("link", { name: "Settings" }).click();
-    await g.page.getByText(/^Offline\. Showing data from/).waitFor();
     await g.page.getByText("Cannot reach the server.").waitFor();
     await g.page.context().setOffline(false);
     await field(g.page, "Workspace name").waitFor();

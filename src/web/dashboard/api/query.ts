@@ -37,10 +37,17 @@ class Query<T> {
     return this.#users > 0;
   }
 
-  /** Starts loading for a component; the returned function ends it. */
-  use(everyMs: number): () => void {
-    this.#users++;
+  /** Polls from now on at this interval; 0 = no longer. */
+  pollEvery(everyMs: number): void {
+    if (everyMs === this.#everyMs) return;
     this.#everyMs = everyMs;
+    clearTimeout(this.#timer);
+    if (!this.#abort) this.#plan();
+  }
+
+  /** Starts loading for a component; the returned function ends it. */
+  use(): () => void {
+    this.#users++;
     const onVisible = (): void => {
       if (!document.hidden && this.#everyMs > 0) this.refresh();
     };
@@ -134,7 +141,8 @@ export type ReadOptions = { everyMs?: number };
 export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOptions = {}): Read<T> {
   const whole = `${workspaceId.value ?? ""} ${key}`;
   const query = useMemo(() => queryFor(whole, load), [whole]);
-  useEffect(() => query.use(everyMs), [query, everyMs]);
+  useEffect(() => query.pollEvery(everyMs), [query, everyMs]);
+  useEffect(() => query.use(), [query]);
   return { answer: query.answer, refresh: () => query.refresh() };
 }
 

@@ -35,7 +35,7 @@ export function SetupHint() {
         This server has no owner yet. Open the setup link that it printed when it started, or print a new one there:
       </p>
       <Command />
-      <p>The link works once and for an hour. Its reader becomes the owner.</p>
+      <p>The link works once, for an hour. The person who opens it becomes the owner.</p>
       <LogInLink />
     </Card>
   );

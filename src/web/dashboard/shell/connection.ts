@@ -1,4 +1,5 @@
-// Asks a server that stopped responding every few seconds whether it responds, then refreshes what is on the screen.
+// Asks a server that stopped responding every few seconds whether it responds, then refreshes what is on the screen. A
+// page that does not poll learns from the browser that the connection is gone.
 import { effect } from "@preact/signals";
 import { call, offlineSince } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
@@ -10,6 +11,7 @@ function ask(): void {
 }
 
 export function watchConnection(): void {
+  addEventListener("offline", ask);
   effect(() => {
     if (offlineSince.value === null) return;
     const timer = setInterval(ask, ASK_MS);
