@@ -47,9 +47,11 @@ type Sample = { p99: number; receipt: number; cpu: number; beside: number };
 
 async function revokeOnce(ready: Ready, nodes: readonly WaitingNode[]): Promise<Sample> {
   const { project_id, tenant_id, pid } = ready;
+  const began = performance.now();
   const { id } = await call<{ id: string }>(ready, "/v1/keys", { project_id, tenant_id, env: "live" });
   const { policy_version } = await call<{ policy_version: number }>(ready, `/v1/projects/${project_id}`);
   await complete(ready, policy_version, nodes);
+  await sleep(performance.now() - began); // the pause after the wake of the mint
   const pace = { connections: 1, warmMs: 0, forMs: BESIDE_MS, pauseMs: BESIDE_PAUSE_MS };
   const beside = load({ url: `${ready.url}/healthz`, ...pace });
   await sleep(BESIDE_LEAD_MS);
