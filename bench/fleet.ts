@@ -14,6 +14,7 @@ import { load } from "./client.ts";
 import { revocationP99 } from "./feed.ts";
 import { bodyOf } from "./ratelimit.ts";
 import { interleave, median, type Row } from "./report.ts";
+import { idle } from "./snapshots.ts";
 import { inTurns, perSecond, type Side } from "./turns.ts";
 import { addNodes, type FleetServer, type WaitingNode } from "./waiting-node.ts";
 import { commitsPerSecond, onCluster } from "./writers.ts";
@@ -99,16 +100,18 @@ async function checksBesideWakes(): Promise<Row> {
   const check = bodyOf(project_id, tenant_id);
   const checks = (): Promise<number> =>
     perSecond(
-      { url: `${url}/v1/ratelimit/check`, method: "POST", headers, body: check, warmMs: 500, forMs: 8_000 },
+      { url: `${url}/v1/ratelimit/check`, method: "POST", headers, body: check, warmMs: 500, forMs: 12_000 },
       "200",
     );
-  const mint = (): Promise<unknown> =>
-    fetch(`${url}/v1/keys`, { method: "POST", headers, body: JSON.stringify({ project_id, tenant_id, env: "live" }) });
+  const minted = JSON.stringify({ project_id, tenant_id, env: "live" });
+  const mint = async (): Promise<unknown> =>
+    (await fetch(`${url}/v1/keys`, { method: "POST", headers, body: minted })).arrayBuffer(); // or it keeps its connection
   const nodes: WaitingNode[] = [];
   const pairs: { quiet: number; busy: number }[] = [];
   try {
     await addNodes(nodes, WAITING, ready, 1);
     for (let round = 0; round < ROUNDS; round++) {
+      await idle(server.ready.pid); // mints and wakes of the last round
       const quiet = await checks();
       const minting = setInterval(() => void mint().catch(() => {}), 1_000 / MINTS_PER_SECOND);
       const busy = await checks().finally(() => clearInterval(minting));
