@@ -13,6 +13,8 @@ const SLICE = 32;
 const PAUSE_MIN_MS = 50;
 /** A poll comes back as part of a wake within this time after the wake, or after another that came back. */
 const RETURN_MS = 1_000;
+/** After a wake began: polls that come back late cannot delay the next change for longer. */
+const PAUSE_MAX_MS = 5_000;
 
 export class Waiters {
   readonly #subscriptions = new Set<Subscription<Head>>();
@@ -109,7 +111,7 @@ export class Waiters {
   #pause(): void {
     const { at, busy } = this.#last;
     const { active } = performance.eventLoopUtilization(busy);
-    this.#pausedUntil = Math.max(at + PAUSE_MIN_MS, performance.now() + active);
+    this.#pausedUntil = Math.min(at + PAUSE_MAX_MS, Math.max(at + PAUSE_MIN_MS, performance.now() + active));
   }
 
   /** In the order in which they began to wait. */
