@@ -9,7 +9,7 @@ import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts"
 import type { LineLimit } from "../fairness/line-limit.ts";
 import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
+import { catchMaybe, thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf } from "./address.ts";
 import { BodyRoom, type BodyRoomOptions } from "./body/body-room.ts";
@@ -142,14 +142,13 @@ class Run implements Admission {
   }
 
   /** Looks at the credential as for a new request: it may have ended, or lost rights, while this one waited. */
-  async admitAgain(): Promise<void> {
+  admitAgain(): MaybePromise<void> {
     const { kind } = this.#actor;
-    try {
-      this.#admit(await this.#authenticate());
-    } catch (error) {
+    const admit = (): MaybePromise<void> => thenMaybe(this.#authenticate(), (actor) => this.#admit(actor));
+    return catchMaybe(admit, (error) => {
       if (error instanceof Failure && error.status < 500) this.#options.metrics?.countLateRefusal(kind);
       throw error;
-    }
+    });
   }
 
   #authorize(actor: Actor): void {
@@ -181,21 +180,27 @@ class Run implements Admission {
     checkMedia(headers, bodyLimits.bytes);
     const bytes = reservedBytes(headers, bodyLimits.bytes);
     this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options);
-    if (bytes === 0) return this.#readNow(take, refuse);
+    if (bytes === 0) return this.#readSmall(take, refuse);
     const reserved = this.#bodyRoom.reserve(bytes);
-    const [taken, refused] = this.#bodyRoom.inTurn(take, refuse);
-    this.#then(reserved, () => this.#readNow(taken, refused, reserved instanceof Promise), refuse);
+    // In the turn, and after it was waited for: until then the credential may end.
+    const [taken, refused] = this.#bodyRoom.inTurn((all: Buffer) => this.#takeIfAdmitted(all, take, refuse), refuse);
+    const { body } = this.#request;
+    this.#then(reserved, () => readBody(body, bodyLimits, taken, refused, this.#bodyRoom), refuse);
   }
 
   /** Where the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */
-  #readNow(take: (bytes: Buffer) => void, refuse: (error: unknown) => void, waited = false): void {
+  #readSmall(take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
     const { body, socket } = this.#request;
     const { bytesRead } = socket;
     const arrived = (bytes: Buffer): void => {
-      if (waited || socket.bytesRead !== bytesRead) void this.admitAgain().then(() => take(bytes), refuse);
+      if (socket.bytesRead !== bytesRead) this.#takeIfAdmitted(bytes, take, refuse);
       else take(bytes);
     };
     readBody(body, this.#endpoint.bodyLimits, arrived, refuse, this.#bodyRoom);
+  }
+
+  #takeIfAdmitted(bytes: Buffer, take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
+    void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(bytes)), refuse);
   }
 
   #handle(bytes: Buffer | undefined): void {
@@ -227,7 +232,7 @@ class Run implements Admission {
   #startOverOrRefuse(error: unknown, bytes: Buffer | undefined): void {
     const changed = error instanceof Failure && error.failure === "credential_changed";
     if (!changed || this.#startsOver++ === STARTS_OVER_MAX) return this.#refuse(error);
-    this.#then(this.admitAgain(), () => this.#handle(bytes));
+    this.#step(() => this.#then(this.admitAgain(), () => this.#handle(bytes)));
   }
 
   #toResponse(value: unknown): HttpResponse {

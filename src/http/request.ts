@@ -8,6 +8,7 @@ import { networkOwner, type Owner } from "../fairness/owners.ts";
 import type { Ctx, Recheck, RequestSource, Services } from "../domain/core/context.ts";
 import type { OnDisconnect } from "../domain/core/subscription.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { RequestBody } from "./body/body.ts";
 
 export type Params = Readonly<Record<string, string>>;
@@ -82,7 +83,7 @@ export function onDisconnect({ socket }: Pick<HttpRequest, "socket">): OnDisconn
 /** What the pipeline knows about the request's credential. */
 export interface Admission {
   /** Throws what a new request with this credential would be refused with. */
-  admitAgain(): Promise<void>;
+  admitAgain(): MaybePromise<void>;
   readonly token: string | null;
   origin(): RequestSource;
 }
@@ -115,7 +116,7 @@ export class RequestContext implements Ctx {
     return recheckOf(this.services, token, this.actor);
   }
 
-  requireStillValid(): Promise<void> {
+  async requireStillValid(): Promise<void> {
     return this.#admission.admitAgain();
   }
 

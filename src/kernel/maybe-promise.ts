@@ -7,3 +7,13 @@ export type MaybePromise<T> = T | Promise<T>;
 export function thenMaybe<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
   return value instanceof Promise ? value.then(next) : next(value);
 }
+
+/** Calls `handle` with what `work` throws or rejects with. */
+export function catchMaybe<T>(work: () => MaybePromise<T>, handle: (error: unknown) => T): MaybePromise<T> {
+  try {
+    const value = work();
+    return value instanceof Promise ? value.catch(handle) : value;
+  } catch (error) {
+    return handle(error);
+  }
+}

@@ -1,8 +1,9 @@
 // A credential is judged when it acts: a request that began before its credential ended does nothing after it.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { rotateSigningKey } from "../../src/domain/embed/signing-keys.ts";
 import { SYSTEM } from "../../src/domain/core/actor.ts";
 import { record } from "../../src/domain/core/record.ts";
+import { Turns } from "../../src/fairness/turns.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { embed, ORIGIN } from "../../harness/instances/embed.ts";
 import {
@@ -22,6 +23,7 @@ import {
 } from "../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../harness/models/ended-credentials.ts";
 import { codeOf, holdLastByte, type RawResponse } from "../../harness/processes/raw-http.ts";
+import { until } from "../../harness/waiting.ts";
 
 for (const back of backends) {
   describe(`a request that outlives its credential on ${back}`, () => {
@@ -169,6 +171,30 @@ for (const back of backends) {
       const { body } = await w.call("sk_owner", "POST /v1/ratelimit/check", check);
       expect(body.policies[0].remaining).toBe(4);
       expect((await w.call("sk_owner", "POST /v1/idempotency/claim", scope)).body.state).toBe("execute");
+    });
+
+    it("completes nothing for a key that is revoked while its large body waits for a turn", async () => {
+      const w = await r.workspace();
+      const scope = { scope_hash: "c".repeat(64), fingerprint: "d".repeat(64), env: "test" };
+      const { body: claimed } = await w.call("sk_test", "POST /v1/idempotency/claim", scope);
+      const { scope_hash, env } = scope;
+      const answer = { scope_hash, env, lock_token: claimed.lock_token, status: 200, body: "eHh4".repeat(25_000) };
+      const held = await holdLastByte(r.url, w.keys.sk_test, "POST /v1/idempotency/complete", answer);
+      const waiting: (() => void)[] = [];
+      const turns = vi.spyOn(Turns.prototype, "run").mockImplementation((owner, work) => {
+        if (owner.id === `${w.id}/test`) waiting.push(work);
+        else work();
+      });
+      try {
+        const refused = held.finish();
+        await until(() => waiting.length > 0);
+        await revokeKey(w, "sk_test");
+        for (const work of waiting) work();
+        expect(codeOf(await refused)).toEqual([401, "invalid_key"]);
+      } finally {
+        turns.mockRestore();
+      }
+      expect((await w.call("sk_owner", "POST /v1/idempotency/claim", scope)).body.state).toBe("in_progress");
     });
 
     /** Runs both changes in one commit, in this order; the second was authenticated before the first was committed. */

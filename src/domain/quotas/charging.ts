@@ -2,7 +2,7 @@
 // first and put back when a rate limit refuses, because the counters may be on Redis.
 import { randomUUID } from "node:crypto";
 import { fail } from "../../kernel/errors.ts";
-import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
+import { catchMaybe, thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Overage } from "../../kernel/quotas/quota.ts";
 import { LEASE_MAX_MS, retryAfterSeconds } from "../../kernel/ratelimit/window.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
@@ -209,16 +209,10 @@ function undoOnError<T>(
   spent: Spent[],
   work: () => MaybePromise<T>,
 ): MaybePromise<T> {
-  const undo = (error: unknown): never => {
+  return catchMaybe(work, (error) => {
     restoreAll(ctx, holdings, spent, Number.POSITIVE_INFINITY);
     throw error;
-  };
-  try {
-    const done = work();
-    return done instanceof Promise ? done.catch(undo) : done;
-  } catch (error) {
-    return undo(error);
-  }
+  });
 }
 
 function prefetchAll({ services }: Machine, holdings: Holding[]): void {
