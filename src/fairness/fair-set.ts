@@ -33,8 +33,13 @@ export class FairSet<T> {
     return this.#items.size;
   }
 
-  /** False where the owner must be refused. */
+  [Symbol.iterator](): Iterator<T> {
+    return this.#items.keys();
+  }
+
+  /** False where the owner must be refused. An item that is in it already stays as it is. */
   add(owner: Owner, item: T): boolean {
+    if (this.#items.has(item)) return true;
     if (!this.#ledger.hasRoom(owner) && !this.#makeRoom(owner)) {
       this.#ledger.countRefusal(owner);
       return false;

@@ -84,6 +84,13 @@ export const sharesTable = {
     atBound: "the units of its oldest balance go back to the database",
     files: ["src/domain/quotas/bank.ts", "src/domain/quotas/holding.ts"],
   },
+  quota_returns: {
+    what: "Balances of quotas whose units wait to go back, because the database had no room for the write",
+    owners: ["cell"],
+    limits: () => ({ bound: 10_000, share: 2_500 }),
+    atBound: "the units count as spent",
+    files: [],
+  },
   overviews: {
     what: "Figures of workspaces that were computed in the last seconds",
     owners: ["cell"],

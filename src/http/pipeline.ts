@@ -180,27 +180,19 @@ class Run implements Admission {
     checkMedia(headers, bodyLimits.bytes);
     const bytes = reservedBytes(headers, bodyLimits.bytes);
     this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options);
-    if (bytes === 0) return this.#readSmall(take, refuse);
+    const admitted = (all: Buffer): void => void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(all)), refuse);
+    if (bytes === 0) return this.#readSmall(take, admitted, refuse);
     const reserved = this.#bodyRoom.reserve(bytes);
-    // In the turn, and after it was waited for: until then the credential may end.
-    const [taken, refused] = this.#bodyRoom.inTurn((all: Buffer) => this.#takeIfAdmitted(all, take, refuse), refuse);
-    const { body } = this.#request;
-    this.#then(reserved, () => readBody(body, bodyLimits, taken, refused, this.#bodyRoom), refuse);
+    const [taken, refused] = this.#bodyRoom.inTurn(admitted, refuse); // in the turn: until then the credential may end
+    this.#then(reserved, () => readBody(this.#request.body, bodyLimits, taken, refused, this.#bodyRoom), refuse);
   }
 
   /** Where the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */
-  #readSmall(take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
+  #readSmall(take: (bytes: Buffer) => void, admitted: typeof take, refuse: (error: unknown) => void): void {
     const { body, socket } = this.#request;
     const { bytesRead } = socket;
-    const arrived = (bytes: Buffer): void => {
-      if (socket.bytesRead !== bytesRead) this.#takeIfAdmitted(bytes, take, refuse);
-      else take(bytes);
-    };
+    const arrived = (bytes: Buffer): void => (socket.bytesRead === bytesRead ? take(bytes) : admitted(bytes));
     readBody(body, this.#endpoint.bodyLimits, arrived, refuse, this.#bodyRoom);
-  }
-
-  #takeIfAdmitted(bytes: Buffer, take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
-    void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(bytes)), refuse);
   }
 
   #handle(bytes: Buffer | undefined): void {

@@ -92,6 +92,7 @@ export async function openMachineServices(
       definitions: shares.of("quota_definitions"),
       balances: shares.of("quota_balances"),
       leases: shares.of("leases"),
+      returns: shares.of("quota_returns"),
       shared: counters.sharedLeases,
     }),
     claims,

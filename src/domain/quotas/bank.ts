@@ -35,8 +35,6 @@ const ALIVE_MS = 4_500;
 const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200;
 const STOP_MS = 3_000;
-/** Beyond it, units that the database has no room for count as spent. */
-const REFUSED_MAX = 10_000;
 
 export type BankOptions = {
   store: Store;
@@ -45,6 +43,7 @@ export type BankOptions = {
   definitions: Ledger;
   balances: Ledger;
   leases: Ledger;
+  returns: Ledger;
   /** Where other processes find leases; null: they cannot return them. */
   shared?: SharedLeases | null;
 };
@@ -62,11 +61,11 @@ export class QuotaBank {
   readonly #shared: SharedLeases | null;
   readonly #holdings = new Map<string, Holding>();
   readonly #fair: FairSet<Holding>;
-  /** Not kept, but with units that the database had no room to take back. */
-  readonly #refused = new Set<Holding>();
+  /** Not kept, but with units that the database had no room to take back. Those of one that is displaced count as spent. */
+  readonly #refused: FairSet<Holding>;
   #publishedAt = 0;
 
-  constructor({ store, clock, log, definitions, balances, leases, shared = null }: BankOptions) {
+  constructor({ store, clock, log, definitions, balances, leases, returns, shared = null }: BankOptions) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
@@ -74,6 +73,7 @@ export class QuotaBank {
     this.definitions = new Definitions(definitions);
     this.leases = new QuotaLeases(leases);
     this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: true });
+    this.#refused = new FairSet<Holding>(returns, () => {});
   }
 
   get size(): number {
@@ -177,7 +177,7 @@ export class QuotaBank {
     const due = [...this.#holdings.values()].filter((holding) => !holding.pending && holding.isDue(now, publishes));
     await forSome(due, (holding) => this.#settle(holding, now));
     const refused = [...this.#refused];
-    this.#refused.clear();
+    for (const holding of refused) this.#refused.delete(holding);
     await forSome(refused, (holding) => this.giveBack(holding));
   }
 
@@ -282,7 +282,7 @@ export class QuotaBank {
   /** The next sweep tries again. */
   #putBack(holding: Holding, returns: readonly Return[]): void {
     holding.putBack(returns);
-    if (returns.length > 0 && holding.isTransient && this.#refused.size < REFUSED_MAX) this.#refused.add(holding);
+    if (returns.length > 0 && holding.isTransient) this.#refused.add(holding.owner, holding);
   }
 
   /** Without the units of the take that is being committed: they show with the next report. */

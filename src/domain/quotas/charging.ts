@@ -111,11 +111,12 @@ async function leaseHoldings(
   const { clock, quotas } = ctx.services;
   const want = spent.length === 0 ? request.want : unitsOf(spent[0]!);
   const rules = await undoOnError(ctx, holdings, spent, () => leaseRules(ctx, { ...request, want }));
-  restoreAll(ctx, holdings, spent, want - rules.granted);
+  const isAwaited = !ctx.hasDisconnected?.(); // as for a check: a node that has stopped waiting sends what it owes
+  restoreAll(ctx, holdings, spent, isAwaited ? want - rules.granted : want);
   const now = clock.now();
   const ends = [now + rules.expires_in_ms, ...spent.flatMap((pieces) => pieces.map(({ block }) => block.end))];
   const end = Math.min(...ends);
-  if (rules.lease_id !== null && holdings.length > 0) {
+  if (isAwaited && rules.lease_id !== null && holdings.length > 0) {
     const charges = holdings.map((holding, i) => ({ holding, spent: spent[i]! }));
     const { workspace_id } = request;
     await quotas.lend(ownerOf(ctx.actor), { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges });

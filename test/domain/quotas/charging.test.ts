@@ -150,7 +150,7 @@ for (const back of backends) {
     const withBank = (room: number, store: Store = fixture.services.store): Services => {
       const { clock, log } = fixture.services;
       const ledger = (bound: number): Ledger => new Ledger({ bound, share: bound });
-      const ledgers = { definitions: ledger(100), balances: ledger(room), leases: ledger(100) };
+      const ledgers = { definitions: ledger(100), balances: ledger(room), leases: ledger(100), returns: ledger(100) };
       return { ...fixture.services, quotas: new QuotaBank({ store, clock, log, ...ledgers }) };
     };
 
@@ -194,6 +194,12 @@ for (const back of backends) {
       isFull = false;
       await services.quotas.sweep();
       expect(await takenOf(displaced.key_id)).toEqual([1]);
+    });
+
+    it("are not spent by a lease whose client has left before the answer", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 640 })] });
+      await new MeteredWorld({ ...metered.ctx, hasDisconnected: () => true }, metered).lease(8);
+      expect(await metered.balance()).toMatchObject({ spent: 0, held: 0, remaining: 640 });
     });
 
     it.runIf(back === "sqlite")("go back at a clean stop, however many balances there are", async () => {
