@@ -21,7 +21,7 @@ import { listInvites } from "../src/store/queries/invites.ts";
 import { capExpiries, changeKeys, countEligible, eligibleKeys, rangeEnd } from "../src/store/queries/key-bulk.ts";
 import { keysByIds } from "../src/store/queries/key-search.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
-import { countNeedingKeys, deleteNodes, fleetOf, nodesByKeys } from "../src/store/queries/nodes.ts";
+import { countNeedingKeys, deleteNodes, nodesByKeys } from "../src/store/queries/nodes.ts";
 import { listGrants } from "../src/store/queries/quota-grants.ts";
 import { findMeteredHours, writeParts } from "../src/store/queries/metering.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
@@ -101,10 +101,6 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listGrants(on, { subject_id: "s", env: "live", quota_id: "q" }, { created_at: 1, id: "i" }, 1),
   ],
   countNeedingKeys: (on) => [on.all(countNeedingKeys(on, { workspace_id, project_ids: ["p"], now: 1 }))],
-  fleetOf: (on) => [
-    fleetOf(on, { workspace_id, isTest: true, limit: 1 }),
-    fleetOf(on, { workspace_id, project_id: "p", projects: ["p"], isTest: false, newest: true, limit: 1 }),
-  ],
   listAuditRows: (on) =>
     ([null, "test"] as const).flatMap((env) => [
       listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 }),

@@ -180,7 +180,8 @@ class Run implements Admission {
     checkMedia(headers, bodyLimits.bytes);
     const bytes = reservedBytes(headers, bodyLimits.bytes);
     this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options);
-    const admitted = (all: Buffer): void => void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(all)), refuse);
+    const admitted = (all: Buffer): void =>
+      void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(all)), refuse);
     if (bytes === 0) return this.#readSmall(take, admitted, refuse);
     const reserved = this.#bodyRoom.reserve(bytes);
     const [taken, refused] = this.#bodyRoom.inTurn(admitted, refuse); // in the turn: until then the credential may end

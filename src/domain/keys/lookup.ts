@@ -1,7 +1,7 @@
 // Looks a key up, pasted or by its id: its record, whether a verifier would admit it, and every reason why not. A pasted text is not logged, not
 // stored and not repeated; a key of another workspace gets the response of one that was never issued.
 import { displayPrefix, guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
-import { missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
@@ -18,7 +18,7 @@ import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/vie
 import type { LookupOutcome } from "../health/counts.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { resolveLimits, splitScopes } from "../plans/resolution.ts";
-import { needsToServe, nodesHolding } from "../policy/needs.ts";
+import { countLacking, needsToServe, nodesHolding } from "../policy/needs.ts";
 import { countNodes } from "../policy/nodes.ts";
 import { keyBalances } from "../quotas/balances.ts";
 
@@ -205,5 +205,5 @@ async function hasUsedUpQuota(ctx: Ctx<Vendor>, { id }: ApiKeyRow): Promise<bool
 async function countServing(ctx: Ctx<Vendor>, { project_id, env }: ApiKeyRow, needs: number) {
   const counted = await countNodes(ctx, { project_id, env });
   const holding = await nodesHolding(ctx, { project_id, env });
-  return { ...counted, withheld: holding.filter(({ caps }) => missingFrom(caps, needs).length > 0).length };
+  return { ...counted, withheld: countLacking(holding, needs) };
 }

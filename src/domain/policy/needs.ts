@@ -3,10 +3,11 @@ import type { Env } from "../../kernel/credentials.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { CAP, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
-import { liveNodes } from "../../store/queries/nodes.ts";
+import { liveNodesAfter } from "../../store/queries/nodes.ts";
 import { addressRuleOf, type StoredList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { meterOf } from "../quotas/stored.ts";
+import { walkNodes } from "./node-walk.ts";
 import { withWarnings, type Warned } from "../core/warnings.ts";
 
 /** Capabilities without which a key is withheld. `disabled` is none: without it, a disabled key is removed. */
@@ -43,8 +44,18 @@ export async function nodesHolding(
   { services: { clock, settings, store } }: Ctx,
   { project_id, env }: { project_id: string; env: Env | null },
 ): Promise<PolicyNodeRow[]> {
-  const rows = await liveNodes.all(store.read, { project_id, seenAfter: clock.now() - settings.node_live_ms });
-  return rows.filter(({ env_scope }) => env === null || env_scope === "all" || env_scope === env);
+  const seenAfter = clock.now() - settings.node_live_ms;
+  const holding: PolicyNodeRow[] = [];
+  const pieces = walkNodes((after) => liveNodesAfter.all(store.read, { project_id, seenAfter, ...after }));
+  for await (const piece of pieces)
+    for (const row of piece) if (env === null || row.env_scope === "all" || row.env_scope === env) holding.push(row);
+  return holding;
+}
+
+/** How many of the nodes lack a needed capability. Many nodes announce the same. */
+export function countLacking(nodes: readonly PolicyNodeRow[], needs: number): number {
+  const lacking = [...Map.groupBy(nodes, ({ caps }) => caps)].filter(([caps]) => missingFrom(caps, needs).length > 0);
+  return lacking.reduce((sum, [, alike]) => sum + alike.length, 0);
 }
 
 /** The fields that cause a need. */
@@ -70,9 +81,9 @@ export async function warnOfNodes<T extends object>(
 ): Promise<Warned<T>> {
   if (needs === NO_CAPS) return shown;
   const nodes: PolicyNodeRow[] = [];
-  for (const holder of holders) nodes.push(...(await nodesHolding(ctx, holder)));
+  for (const holder of holders) for (const node of await nodesHolding(ctx, holder)) nodes.push(node);
   const warnings = PATHS.flatMap(([need, path]) => {
-    const lacking = nodes.filter(({ caps }) => missingFrom(caps, needs & need).length > 0).length;
+    const lacking = countLacking(nodes, needs & need);
     const message = `${lacking} of ${nodes.length} live nodes cannot enforce this and do not get the keys: update their library`;
     return lacking === 0 ? [] : [{ path, message }];
   });

@@ -12,7 +12,7 @@ import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { orCredentialEnds } from "./credential-end.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
-import { nodesHolding } from "./needs.ts";
+import { countLacking, nodesHolding } from "./needs.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 /** How often to read acknowledgements that other processes may have written. */
@@ -179,7 +179,7 @@ function receipt(
     waited_ms,
     acked_nodes: acked.length,
     total_nodes: rows.length,
-    withheld_nodes: rows.filter((row) => missingFrom(row.caps, needs).length > 0).length,
+    withheld_nodes: countLacking(rows, needs),
     nodes,
     nodes_omitted: rows.length - nodes.length,
   };

@@ -60,14 +60,54 @@ export const markDegraded = statement<DegradedNode>()((db, p) =>
     .where((eb) => eb.or([eb("degraded_at", "is", null), eb("degraded_at", "<=", p.unlessAfter)])),
 );
 
-export const liveNodes = statement<{ project_id: string; seenAfter: number }>()((db, p) =>
+/** `missed_at`: when the oldest version that the node lacks was made, if the delta log still has it. */
+export type NodeRow = PolicyNodeRow & { missed_at: number | null };
+
+/** Where a walk over the nodes of a project continues, in the order of the primary key. */
+export type NodePosition = { node_id: string; env_scope: string };
+
+const AFTER = (p: NodePosition) => sql<SqlBool>`(n.node_id, n.env_scope) > (${p.node_id}, ${p.env_scope})`;
+
+/** Nodes of test keys among others, so that no piece takes long to find. */
+export const nodesAfter = statement<NodePosition & { project_id: string; limit: number }>()((db, p) =>
+  db
+    .selectFrom("policy_nodes as n")
+    .leftJoin("policy_versions as v", (join) =>
+      join.onRef("v.project_id", "=", "n.project_id").on((eb) => eb("v.version", "=", eb("n.version", "+", 1))),
+    )
+    .selectAll("n")
+    .select("v.changed_at as missed_at")
+    .where("n.project_id", "=", p.project_id)
+    .where(AFTER(p))
+    .orderBy("n.node_id")
+    .orderBy("n.env_scope")
+    .limit(p.limit),
+);
+
+export const liveNodesAfter = statement<NodePosition & { project_id: string; seenAfter: number; limit: number }>()(
+  (db, p) =>
+    db
+      .selectFrom("policy_nodes as n")
+      .selectAll("n")
+      .where("n.project_id", "=", p.project_id)
+      .where("n.last_seen_at", ">", p.seenAfter)
+      .where(AFTER(p))
+      .orderBy("n.node_id")
+      .orderBy("n.env_scope")
+      .limit(p.limit),
+);
+
+/** The most recently seen nodes of a project: those with only test keys, or all others. */
+export const newestNodes = statement<{ project_id: string; isTest: number; limit: number }>()((db, p) =>
   db
     .selectFrom("policy_nodes")
     .selectAll()
     .where("project_id", "=", p.project_id)
-    .where("last_seen_at", ">", p.seenAfter)
+    .where(sql<SqlBool>`case when env_scope = 'test' then 1 else 0 end = ${p.isTest}`)
+    .orderBy("last_seen_at", "desc")
     .orderBy("node_id")
-    .orderBy("env_scope"),
+    .orderBy("env_scope")
+    .limit(p.limit),
 );
 
 export type Lagging = NodeScopes & { from: string; version: number; seenAfter: number };
@@ -86,46 +126,20 @@ export const firstLagging = statement<Lagging>()((db, p) =>
     .limit(1),
 );
 
-/** `missed_at`: when the oldest version that the node lacks was made, if the delta log still has it. */
-export type FleetRow = PolicyNodeRow & { policy_version: number; features: number; missed_at: number | null };
+export type FleetProject = { id: string; policy_version: number; features: number };
 
-export type FleetFilter = {
-  workspace_id: string;
-  project_id?: string | undefined;
-  /** The only projects to list; null: all. */
-  projects?: readonly string[] | null | undefined;
-  /** Nodes with only test keys, or all others. */
-  isTest: boolean;
-  /** The most recently seen; otherwise ordered by project, node and scope. */
-  newest?: boolean;
-  limit: number;
-};
-
-/** The nodes of a workspace's projects. */
-export function fleetOf(
-  on: Reader,
-  { workspace_id, project_id, projects, isTest, newest, limit }: FleetFilter,
-): Promise<FleetRow[]> {
-  return on.all<FleetRow>(
-    compileQuery(on, (db) => {
-      let query = db
-        .selectFrom("projects as p")
-        .innerJoin("policy_nodes as n", "n.project_id", "p.id")
-        .leftJoin("policy_versions as v", (join) =>
-          join.onRef("v.project_id", "=", "n.project_id").on((eb) => eb("v.version", "=", eb("n.version", "+", 1))),
-        )
-        .selectAll("n")
-        .select(["p.policy_version", "p.features", "v.changed_at as missed_at"])
-        .where("p.workspace_id", "=", workspace_id)
-        .where("p.deleted_at", "is", null)
-        .where("n.env_scope", isTest ? "=" : "<>", "test");
-      if (newest) query = query.orderBy("n.last_seen_at", "desc");
-      if (project_id) query = query.where("p.id", "=", project_id);
-      if (projects) query = query.where("p.id", "in", projects);
-      return query.orderBy("n.project_id").orderBy("n.node_id").orderBy("n.env_scope").limit(limit);
-    }),
-  );
-}
+/** The projects of a workspace that have nodes. */
+export const projectsWithNodes = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("projects as p")
+    .select(["p.id", "p.policy_version", "p.features"])
+    .where("p.workspace_id", "=", p.workspace_id)
+    .where("p.deleted_at", "is", null)
+    .where((eb) =>
+      eb.exists(eb.selectFrom("policy_nodes as n").select("n.node_id").whereRef("n.project_id", "=", "p.id")),
+    )
+    .orderBy("p.id"),
+);
 
 /** Whether nodes need to know other prefixes than ours. */
 const IS_CHOSEN = sql<SqlBool>`substr(display_prefix, 1, 3) <> 'kr_'`;

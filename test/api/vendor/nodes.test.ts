@@ -9,7 +9,13 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
-import { fleetOf } from "../../../src/store/queries/nodes.ts";
+import {
+  countNeedingKeys,
+  liveNodesAfter,
+  newestNodes,
+  nodesAfter,
+  projectsWithNodes,
+} from "../../../src/store/queries/nodes.ts";
 
 const MINUTE = 60_000;
 const names = (body: { data: { node_id: string }[] }): string[] => body.data.map(({ node_id }) => node_id);
@@ -130,13 +136,6 @@ for (const back of backends) {
       expect([fleet.data, fleet.counts.total]).toEqual([[], 0]);
       expect((await r.call(key, `GET /v1/nodes?project_id=${own}`)).status).toBe(200);
       expectRefusal(await r.call(key, `GET /v1/nodes?project_id=${w.project_id}`), 404, "not_found");
-      const rows = await fleetOf(r.app.services.store.read, {
-        workspace_id: w.id,
-        projects: [own],
-        isTest: false,
-        limit: 1,
-      });
-      expect(rows).toEqual([]);
       const elsewhere = `GET /v1/propagation?project_id=${w.project_id}&version=1`;
       expectRefusal(await r.call(key, elsewhere), 404, "not_found");
     });
@@ -158,10 +157,15 @@ for (const back of backends) {
     });
 
     it("reads the fleet through indexes", async () => {
-      const w = await r.workspace();
-      for (const project_id of [undefined, w.project_id])
-        for (const isTest of [true, false])
-          await expectNoScan(r.target, (on) => fleetOf(on, { workspace_id: w.id, project_id, isTest, limit: 50 }));
+      const { id: workspace_id, project_id } = await r.workspace();
+      const first = { project_id, node_id: "", env_scope: "" };
+      await expectNoScan(r.target, (on) => nodesAfter.all(on, { ...first, limit: 50 }));
+      await expectNoScan(r.target, (on) => liveNodesAfter.all(on, { ...first, seenAfter: 1, limit: 50 }));
+      await expectNoScan(r.target, (on) =>
+        on.all(countNeedingKeys(on, { workspace_id, project_ids: [project_id], now: 1 })),
+      );
+      await expectNoScan(r.target, (on) => newestNodes.all(on, { project_id, isTest: 1, limit: 50 }));
+      await expectNoScan(r.target, (on) => projectsWithNodes.all(on, { workspace_id }));
     });
 
     it("names the nodes that have not acknowledged a version, and waits for them", async () => {

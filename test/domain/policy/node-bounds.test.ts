@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
-import { listFleet } from "../../../src/domain/policy/nodes.ts";
+import { nodesHolding } from "../../../src/domain/policy/needs.ts";
+import { countNodes, listFleet } from "../../../src/domain/policy/nodes.ts";
 import { awaitPropagation } from "../../../src/domain/policy/propagation.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import type { Env } from "../../../src/kernel/credentials.ts";
@@ -43,8 +44,33 @@ for (const back of backends) {
       const receipt = (env: Env | null, on: Services = services) =>
         awaitPropagation({ ...ctx, services: on }, { project_id, version: 1, env, needs: 0 }, ONCE);
       const unregistered = async (env: Env) => (await listFleet(ctx, { env, limit: 1 })).counts.unregistered;
-      return { poll, receipt, unregistered, clock };
+      return { ctx, project_id, poll, receipt, unregistered, clock };
     };
+
+    it.runIf(back === "sqlite")("let other work run while a large fleet is read", async () => {
+      const { ctx, project_id } = await newProject();
+      const seen = fixture.clock.now();
+      const rows = Array.from({ length: 2_000 }, (_, i) => `('${project_id}', 'many-${i}', 'live', 1, ${seen})`);
+      await fixture.sql(
+        `insert into policy_nodes (project_id, node_id, env_scope, version, last_seen_at) values ${rows.join()}`,
+      );
+      const reads = {
+        fleet: async () => (await listFleet(ctx, { limit: 1 })).counts.total,
+        count: async () => (await countNodes(ctx, { env: "live" })).live,
+        holding: async () => (await nodesHolding(ctx, { project_id, env: "live" })).length,
+      };
+      for (const [name, read] of Object.entries(reads)) {
+        let turns = 0;
+        const count = (): void => {
+          turns++;
+          next = setImmediate(count);
+        };
+        let next = setImmediate(count);
+        expect(await read(), name).toBe(2_000);
+        clearImmediate(next);
+        expect(turns, name).toBeGreaterThanOrEqual(4);
+      }
+    });
 
     it("of test keys remove no live one, however many there are", async () => {
       const { poll, receipt } = await newProject();
