@@ -8,8 +8,9 @@ import { openRaw } from "../harness/databases/raw-sql.ts";
 import { readMailbox } from "../harness/instances/mailbox.ts";
 import { must } from "../harness/instances/world.ts";
 import { actsAfterEnd, type ChainRow } from "../harness/models/ended-credentials.ts";
-import { startServer, type Running } from "../harness/processes/server.ts";
+import { BIN, CHECKOUT, startServer, type Running } from "../harness/processes/server.ts";
 import { seeded, type Random } from "../harness/random.ts";
+import { bundledProgram } from "../harness/setup/program.ts";
 import { until } from "../harness/waiting.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { callOf, worldOn } from "./crash.ts";
@@ -132,7 +133,10 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
       const args = redis ? [...scratch.args, "--redis-url", redis.url] : scratch.args;
       // Throttles stay on: they are part of what is under test.
       const env = { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000", ...METRICS_ENV };
-      const server: Running = await startServer(args, env);
+      // The files of a checkout take 150 MB more than the program that people run.
+      const bin = BIN === CHECKOUT ? await bundledProgram() : BIN;
+      tally.figures.program = process.env.KEYRACK_TEST_BIN ? "binary" : "bundle";
+      const server: Running = await startServer(args, env, bin);
       const metricsUrl = metricsUrlOf(server);
       const victims = new VictimProcess();
       let made = 0;

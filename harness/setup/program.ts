@@ -15,10 +15,15 @@ const UNUSED_MS = 24 * 3_600_000;
 
 export async function setup(): Promise<void> {
   if (process.env.KEYRACK_TEST_BIN) return;
+  process.env.KEYRACK_TEST_PROGRAM = await bundledProgram(); // inherited by the test processes
+}
+
+/** The launcher of the program that this checkout's sources make. */
+export async function bundledProgram(): Promise<string> {
   const folder = join(programs, sourceHash());
   const launcher = join(folder, "keyrack");
   if (!existsSync(launcher)) await makeProgram(folder, launcher);
-  process.env.KEYRACK_TEST_PROGRAM = launcher; // inherited by the test processes
+  return launcher;
 }
 
 /** The launcher gets its name last: another run may look for it at any time. */

@@ -3,6 +3,8 @@ import { connect } from "node:net";
 import type { Attack, Stage } from "./attack.ts";
 
 const CONNECTIONS = 32;
+/** Also of a weak flood. */
+const CONNECTIONS_MIN = 4;
 const PIPELINED = 50;
 const BURSTS = 10;
 const ANSWER = "HTTP/1.1 ";
@@ -32,7 +34,8 @@ async function pipeline({ url, stop, strength }: Stage, { key, path, body }: Req
       socket.write(burst());
     }
   };
-  await Promise.all(Array.from({ length: CONNECTIONS }, () => client().catch(() => {})));
+  const connections = Math.max(CONNECTIONS_MIN, CONNECTIONS * Math.min(1, strength));
+  await Promise.all(Array.from({ length: connections }, () => client().catch(() => {})));
 }
 
 export const pipelinedChecks: Attack = {

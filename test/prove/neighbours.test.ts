@@ -12,7 +12,7 @@ describe.concurrent("attackers beside victims", () => {
         perRound: attacks.length,
         atOnce: 3,
         quietMs: 200,
-        strength: 0.05,
+        strength: 0.02,
         measured: false,
       });
       const { figures } = await shortRun(campaign, back, 1, 4);
