@@ -67,7 +67,7 @@ export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Prom
       events: [{ action: "api_key.updated", target_id: id, payload }],
     };
   });
-  if (edit.quotas !== undefined) ctx.services.quotas.definitions.changed();
+  if (edit.quotas !== undefined) ctx.services.quotas.definitions.changed(ctx.actor.workspace_id);
   return { ...edited, key: await withNodeWarnings(ctx, edited.key, edited.needs) };
 }
 

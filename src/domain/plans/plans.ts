@@ -122,7 +122,7 @@ export async function editPlan(ctx: Ctx<Vendor>, id: string, edit: PlanEdit): Pr
   await versionGate.assertKnownEverywhere(ctx.services, "plans");
   await requireQuotasKnown(ctx.services, edit.quotas);
   const change = await storeEdit(ctx, id, edit);
-  if (edit.quotas !== undefined) ctx.services.quotas.definitions.changed();
+  if (edit.quotas !== undefined) ctx.services.quotas.definitions.changed(ctx.actor.workspace_id);
   return change;
 }
 

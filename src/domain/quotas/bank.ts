@@ -70,7 +70,7 @@ export class QuotaBank {
     this.#clock = clock;
     this.#log = log;
     this.#shared = shared;
-    this.definitions = new Definitions(definitions);
+    this.definitions = new Definitions(definitions, clock);
     this.leases = new QuotaLeases(leases);
     this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: true });
     this.#refused = new FairSet<Holding>(returns, () => {});

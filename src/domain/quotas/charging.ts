@@ -135,7 +135,7 @@ async function leaseRules({ services }: Machine, request: LeaseRequest): Promise
 function holdingsOf(ctx: Machine, request: CheckRequest | LeaseRequest): MaybePromise<Holding[]> {
   const { services, actor } = ctx;
   const owner = ownerOf(actor);
-  const found = services.quotas.definitions.of(services.store.read, owner, request, services.clock.now());
+  const found = services.quotas.definitions.of(services.store.read, owner, request);
   return thenMaybe(found, (definition) => {
     if (definition === null || !mayCharge(actor, definition)) return [];
     return definition.metered.map((metered) =>

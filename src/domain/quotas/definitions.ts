@@ -8,6 +8,7 @@ import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import { keyDefinition, tenantDefinition } from "../../store/queries/quotas.ts";
+import type { Clock } from "../core/clock.ts";
 import { parseQuotas } from "./stored.ts";
 
 export const DEFINITIONS_MS = 5_000;
@@ -33,7 +34,8 @@ export type Definition = {
 type Entry = {
   readonly id: string;
   readonly definition: Definition | null;
-  readonly epoch: number;
+  /** Of its reading. */
+  readonly order: number;
   readonly until: number;
 };
 
@@ -62,31 +64,42 @@ export async function readDefinition(on: Reader, { workspace_id, key_id, tenant_
 }
 
 export class Definitions {
+  readonly #clock: Clock;
   readonly #entries = new Map<string, Entry>();
   readonly #fair: FairSet<Entry>;
-  #epoch = 0;
-  #readings = 0;
+  /** Changes of workspaces in the last seconds, the oldest first. */
+  readonly #changes = new Map<string, { readonly order: number; readonly until: number }>();
+  /** Orders readings and changes. */
+  #order = 0;
 
-  constructor(ledger: Ledger) {
+  constructor(ledger: Ledger, clock: Clock) {
+    this.#clock = clock;
     this.#fair = new FairSet<Entry>(ledger, ({ id }) => this.#entries.delete(id), { replacesOwn: true });
   }
 
-  /** This process changed quotas: whatever was read before is read again. */
-  changed(): void {
-    this.#epoch++;
+  /** This process changed quotas of a workspace: what was read of it before is read again. */
+  changed(workspace_id: string): void {
+    const now = this.#clock.now();
+    for (const [id, { until }] of this.#changes) {
+      if (now < until) break;
+      this.#changes.delete(id); // whatever was read before it is outdated
+    }
+    this.#changes.delete(workspace_id);
+    this.#changes.set(workspace_id, { order: ++this.#order, until: now + DEFINITIONS_MS });
   }
 
   /** Null for a key or tenant that is not in the workspace. Returns without a promise what was read lately. */
-  of(on: Reader, owner: Owner, subject: MeteredSubject, now: number): MaybePromise<Definition | null> {
+  of(on: Reader, owner: Owner, subject: MeteredSubject): MaybePromise<Definition | null> {
+    const now = this.#clock.now();
     const { workspace_id, key_id, tenant_id, env } = subject;
     const id = `${workspace_id}/${key_id === null ? `${tenant_id}/${env}` : key_id}`;
     const known = this.#entries.get(id);
-    if (known && known.epoch === this.#epoch && now < known.until) return known.definition;
-    const epoch = this.#epoch;
-    const order = ++this.#readings;
+    const changedAt = this.#changes.get(workspace_id)?.order ?? 0;
+    if (known && known.order > changedAt && now < known.until) return known.definition;
+    const order = ++this.#order;
     return thenMaybe(readDefinition(on, subject), (read) => {
       const definition = read && { ...read, order };
-      const entry = { id, definition, epoch, until: now + DEFINITIONS_MS };
+      const entry = { id, definition, order, until: now + DEFINITIONS_MS };
       const earlier = this.#entries.get(id);
       if (earlier) this.#fair.delete(earlier);
       if (this.#fair.add(owner, entry)) this.#entries.set(id, entry);

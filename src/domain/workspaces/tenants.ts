@@ -156,7 +156,8 @@ const REACHING_KEYS = ["plan_id", "rate_limits", "allowed_cidrs", "ip_mode", "qu
 export async function editTenant(ctx: Ctx<Vendor>, id: string, edit: TenantEdit): Promise<TenantChange> {
   await requireRulesKnown(ctx, edit);
   const change = await storeEdit(ctx, id, edit);
-  if (edit.plan_id !== undefined || edit.quotas !== undefined) ctx.services.quotas.definitions.changed();
+  if (edit.plan_id !== undefined || edit.quotas !== undefined)
+    ctx.services.quotas.definitions.changed(ctx.actor.workspace_id);
   return change;
 }
 

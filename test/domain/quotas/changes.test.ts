@@ -63,9 +63,22 @@ for (const back of backends) {
         JSON.stringify([quotaOf({ ...daily, time_zone: "europe/BERLIN" })]),
         metered.key_id,
       ]);
-      fixture.services.quotas.definitions.changed();
+      fixture.services.quotas.definitions.changed(metered.ctx.actor.workspace_id);
       expect(await metered.admitted(3)).toBe(0);
       expect(await metered.balance()).toMatchObject({ spent: 2, remaining: 0 });
+    });
+
+    it("of one workspace make no other read its own again", async () => {
+      const [own, other] = [await granted(), await granted()];
+      const { quotas, store } = fixture.services;
+      const isKnown = ({ ctx, key_id }: MeteredWorld): boolean => {
+        const { workspace_id } = ctx.actor;
+        const subject = { workspace_id, key_id, tenant_id: null, env: "live" } as const;
+        return !(quotas.definitions.of(store.read, ownerOf(ctx.actor), subject) instanceof Promise);
+      };
+      for (const { metered } of [own, other]) await metered.check();
+      quotas.definitions.changed(other.metered.ctx.actor.workspace_id);
+      expect([isKnown(own.metered), isKnown(other.metered)]).toEqual([true, false]);
     });
 
     it("give back the units that are being taken", async () => {
@@ -90,7 +103,7 @@ for (const back of backends) {
       expect(lease.granted).toBe(15);
       const quotas = JSON.stringify([quotaOf({ amount: 0 })]);
       await fixture.sql("update api_keys set quotas = $1 where id = $2", [quotas, metered.key_id]);
-      fixture.services.quotas.definitions.changed();
+      fixture.services.quotas.definitions.changed(metered.ctx.actor.workspace_id);
       expect(await metered.admitted(1)).toBe(0);
       expect((await metered.return(lease.lease_id, 15)).returned).toBe(15);
       expect(await metered.admitted(20)).toBe(0);

@@ -276,7 +276,7 @@ for (const back of backends) {
       expect(await metered.admitted(50)).toBe(50);
       const define = async (quotas: unknown) => {
         await fixture.sql("update api_keys set quotas = $1 where id = $2", [JSON.stringify(quotas), metered.key_id]);
-        fixture.services.quotas.definitions.changed();
+        fixture.services.quotas.definitions.changed(metered.ctx.actor.workspace_id);
       };
       await define([quotaOf({ amount: 60 })]);
       expect(await metered.admitted(20)).toBe(10);
