@@ -96,6 +96,8 @@ describe("the demonstration", () => {
       await fillLogin(g.page, demo.owner_email, demo.owner_password);
       await button(g.page, "Log in").click();
       await g.at("Home");
+      await g.page.goto(`${instance.app.url}/#/w/demo/live/members`);
+      await g.page.locator(".table-scroll").first().waitFor(); // by then the requests of Home have been sent
       let asked = new Set<string>();
       g.page.on("request", (request) => asked.add(request.url()));
       for (const title of [
