@@ -12,9 +12,11 @@ import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
-/** A start that is refused before it changes anything of the process that it runs in. */
+/** A start that is refused before it changes anything of the process that it runs in; of the binary, where that is tested. */
 const refusedServe = (args: readonly string[], env: Record<string, string> = {}, cwd = tmpdir()) =>
-  runHere(["serve", ...args], { env: cleanEnv(env), cwd });
+  process.env.KEYRACK_TEST_BIN === undefined
+    ? runHere(["serve", ...args], { env: cleanEnv(env), cwd })
+    : keyrack(["serve", ...args], { env, cwd });
 
 describe("keyrack serve", () => {
   it("creates everything private to its owner, refuses a second process and an exposed master key, and keeps all at a second start", async () => {

@@ -7,7 +7,7 @@ import { runCampaign, type Backend, type Campaign, type Report } from "../../pro
 import { readyDatabase } from "../../harness/databases/backends.ts";
 import type { Scratch } from "../../harness/databases/scratch.ts";
 
-/** A migrated database: to migrate an empty one takes a second of CPU time, as long as a round of most campaigns. */
+/** A migrated database: to migrate an empty one can take as long as a round. */
 async function readyScratch(backend: Backend): Promise<Scratch & AsyncDisposable> {
   const { target, dispose } = await readyDatabase(backend === "postgres" ? "postgres" : "sqlite");
   if (target.kind === "sqlite") {
