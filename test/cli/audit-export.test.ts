@@ -43,6 +43,8 @@ describe("keyrack audit export", () => {
     const ran = await exported("--out", "notes.txt", "--resume");
     expect([ran.code, read("notes.txt")]).toEqual([2, '{"a":1}\ntorn']);
     expect((await exported("--resume")).code).toBe(2);
+    const refused = await cli.run(["audit", "export", "--out", "notes.txt"], { KEYRACK_SECRET_KEY: "krsk_test_x" });
+    expect([refused.code, read("notes.txt")]).toEqual([2, '{"a":1}\ntorn']);
   });
 
   it("writes only the rows that match", async () => {

@@ -21,17 +21,17 @@ export async function exportLog(spec: CommandSpec, options: ApiOptions): Promise
   if (resume && (out === undefined || isLocal)) throw new ExitError("--resume needs --out and a server.", 2);
   if (isLocal && Object.keys(filters).length > 0)
     throw new ExitError("With --offline or --deployment only --after-seq selects rows.", 2);
+  // Before the file is opened, which empties it: a missing credential must not cost an earlier export.
+  const target = isLocal ? null : requireBearer(resolveTarget(options));
+  if (target) refusePartialView(target);
   const { fd, after } = out === undefined ? { fd: undefined, after: 0 } : openOut(out, resume);
   const from = Math.max(Number(after_seq), after);
   const rows = new RowOutput(fd);
   try {
-    if (isLocal) {
+    if (target) await streamLog(target, { ...message, query: { ...filters, after_seq: String(from) } }, rows);
+    else {
       const { readOffline } = await import("./offline.ts");
       await readOffline(options, { after: from, limit: Infinity }, (row) => rows.take(row));
-    } else {
-      const target = requireBearer(resolveTarget(options));
-      refusePartialView(target);
-      await streamLog(target, { ...message, query: { ...filters, after_seq: String(from) } }, rows);
     }
   } catch (error) {
     const isCut = error instanceof ExitError && error.exitCode === 3 && out !== undefined && !isLocal;
