@@ -63,7 +63,7 @@ export async function startCluster(bin: string): Promise<Cluster> {
     keeper.stdin.end();
     await ended;
   };
-  // Queries over its Unix socket take a quarter less CPU time; the port is for proxies.
+  // Its Unix socket takes less CPU time than the port, which is for proxies.
   const url = `postgres://postgres@127.0.0.1:${port}/postgres?host=${encodeURIComponent(dir)}`;
   try {
     await until(() => {
