@@ -41,6 +41,21 @@ describe("output", () => {
     expect(JSON.parse(refused.stdout)).toMatchObject({ error: { code: "not_found" } });
   });
 
+  it("key find lists the keys that its words and filters match, and no others", async () => {
+    const { project_id, tenant_id } = cli.seed;
+    const create = (env: string) => cli.api("POST", "/v1/keys", { project_id, tenant_id, env, name: "Billing export" });
+    const [live, test] = [await create("live"), await create("test")];
+    const indexed = () =>
+      cli.run(["key", "list", "--q", "billing", "--quiet"]).then(({ stdout }) => stdout.split("\n"));
+    await expect.poll(async () => (await indexed()).filter(Boolean).length).toBe(2);
+    const found = await cli.run(["key", "find", "export", "bill", "--env", "live", "--quiet"]);
+    expect([found.code, found.stdout]).toEqual([0, `${live.id}\n`]);
+    expect((await cli.run(["key", "find", test.id])).stdout).toContain("Billing export");
+    const refused = await cli.run(["key", "find", live.key]);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("lookup")]);
+    expect((await cli.run(["key", "find"])).code).toBe(2);
+  });
+
   it("node list shows the library that a node runs, with view=fleet", async () => {
     const { url, project_id, secret_key } = cli.seed;
     const headers = { authorization: `Bearer ${secret_key}`, "keyrack-sdk": "@keyrack/sdk/1.2.3" };

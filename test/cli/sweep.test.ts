@@ -124,6 +124,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "key disable": () => ({ args: [ids.update ?? "", "--wait", "--reason", "unpaid"] }),
   "key enable": () => ({ args: [ids.update ?? "", "--wait"] }),
   "key bulk": () => ({ args: ["disable", "--ids", ids.show ?? "", "--yes", "--wait"] }),
+  "key find": () => ({ args: ["kr_live", "--limit", "5"] }),
   "key lookup": () => ({ input: tokens.holder ?? "" }),
   "self show": () => ({ input: tokens.holder ?? "" }),
   "self rotate": () => ({ input: tokens.rotating ?? "" }),

@@ -45,6 +45,10 @@ function optionFor(flag: FlagSpec, checkRequired: boolean): Option {
   return flag.required && checkRequired ? option.makeOptionMandatory() : option;
 }
 
+export function addFlags(command: Command, { flags }: CommandSpec, checkRequired = true): void {
+  for (const flag of flags) command.addOption(optionFor(flag, checkRequired));
+}
+
 /** `--unset <field>` for the fields that a PATCH may set to null. */
 function addUnset(command: Command, { route, flags }: CommandSpec): void {
   if (!route.startsWith("PATCH ")) return;
@@ -61,7 +65,7 @@ function addUnset(command: Command, { route, flags }: CommandSpec): void {
 function addApiCommand(parent: Command, noun: string, verb: string, spec: CommandSpec, extension: Extension): void {
   const command = parent.command(verb).description(spec.summary);
   for (const arg of spec.args) command.argument(`<${arg}>`);
-  for (const flag of spec.flags) command.addOption(optionFor(flag, extension.checksRequired !== true));
+  addFlags(command, spec, extension.checksRequired !== true);
   addUnset(command, spec);
   if (spec.idempotent)
     command.option("--idempotency-key <key>", "makes retries safe: the same key returns the same response");

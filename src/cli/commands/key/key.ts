@@ -1,8 +1,9 @@
-// `keyrack key`: the generated commands, `bulk` and `lookup`; `create --from-csv` creates many; `revoke --wait` waits for all nodes.
+// `keyrack key`: the generated commands, `bulk`, `find` and `lookup`; `create --from-csv` creates many; `revoke --wait` waits for all nodes.
 import type { Command } from "commander";
 import { waitable } from "../../api/waitable.ts";
 import type { CommandSpec } from "../../api/command-spec.ts";
 import { addBulkCommand } from "./bulk.ts";
+import { addFindCommand } from "./find.ts";
 import { addLookupCommand } from "./lookup.ts";
 import {
   addApiCommands,
@@ -48,6 +49,7 @@ export function addKeyCommands(program: Command): void {
     enable: waitable("key", "enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
   });
   addBulkCommand(key);
+  addFindCommand(key);
   addLookupCommand(key);
 }
 
