@@ -78,8 +78,10 @@ export class Ledger {
   victimFor(owner: Owner, amount = 1): Owner | undefined {
     const largest = this.#largest.top;
     const victim = largest?.holders.top;
-    if (!victim || !this.withinShare(owner, amount)) return undefined;
     const group = this.#groups.get(owner.group);
+    if (!victim) return undefined;
+    if (!this.withinShare(owner, amount))
+      return this.limits.shareOf === "account" ? firstToGive(group, owner) : undefined;
     if (group !== largest) return (group?.used ?? 0) + amount <= largest.used ? victim.owner : undefined;
     if (victim.displacedFirst !== owner.displacedFirst) return victim.displacedFirst ? victim.owner : undefined;
     return this.usedBy(owner) + amount <= victim.used ? victim.owner : undefined;
@@ -129,4 +131,10 @@ export class Ledger {
     this.#largest.delete(group);
     this.#groups.delete(group.id);
   }
+}
+
+/** The cell of an account at its share: of test cells before live ones, the largest. */
+function firstToGive(account: Group | undefined, { displacedFirst }: Owner): Owner | undefined {
+  const first = account?.holders.top;
+  return first && (first.displacedFirst || !displacedFirst) ? first.owner : undefined;
 }

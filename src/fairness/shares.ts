@@ -153,6 +153,20 @@ export const sharesTable = {
     atBound: "its least recently used pages are evicted",
     files: ["src/domain/policy/page-cache.ts"],
   },
+  credentials: {
+    what: "Secret keys that were used at machine endpoints in the last seconds",
+    owners: ["cell"],
+    limits: () => ({ bound: 10_000, share: 2_500, shareOf: "account" }),
+    atBound: "its oldest is read from the database again",
+    files: ["src/domain/auth/credential-cache.ts"],
+  },
+  known_ids: {
+    what: "Ids of keys, projects and tenants that telemetry has named; about 40 MB",
+    owners: ["cell"],
+    limits: () => ({ bound: 200_000, share: 50_000, shareOf: "account" }),
+    atBound: "all of its ids are read from the database again",
+    files: ["src/domain/usage/known-ids.ts"],
+  },
   workers: {
     what: "Threads that verify audit chains; two at a time, so nothing is shown here",
     owners: ["cell"],

@@ -75,7 +75,13 @@ export async function openMachineServices(
     answers,
     writtenBytes,
     bodies: new Bodies(shares),
-    credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
+    credentialCache: new CredentialCache({
+      clock,
+      ttlMs: settings.hot_auth_ttl_ms,
+      ledger: shares.of("credentials"),
+      store,
+      log,
+    }),
     feed: new Feed(store, shares.of("polls"), new PageCache(shares.of("caches"), answers)),
     nodes: new NodeRegistry({
       store,
@@ -96,7 +102,7 @@ export async function openMachineServices(
       shared: counters.sharedLeases,
     }),
     claims,
-    knownIds: new KnownIds(),
+    knownIds: new KnownIds(shares.of("known_ids")),
     overviews: new OverviewCache(clock, shares.of("overviews")),
     series: new SeriesState(),
     meter: await openMeter(settings),

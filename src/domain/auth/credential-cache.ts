@@ -1,15 +1,15 @@
 // Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict the
 // entry at once in this process and by notice in others; if a notice is lost, the entry expires. What waits on behalf of a
 // key is notified of its eviction. bench: ratelimit/check
+import { FairMap } from "../../fairness/fair-map.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
 import { fail } from "../../kernel/errors.ts";
-import { BoundedMap } from "../../kernel/lru.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
-import type { Actor, SecretKeyActor } from "../core/actor.ts";
+import { ownerOf, type Actor, type SecretKeyActor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
 
-const ENTRIES_MAX = 10_000;
 const TOPIC = "secret_key";
 
 type Entry = { readonly actor: SecretKeyActor; readonly until: number };
@@ -17,6 +17,7 @@ type Entry = { readonly actor: SecretKeyActor; readonly until: number };
 type Options = {
   readonly clock: Clock;
   readonly ttlMs: number;
+  readonly ledger: Ledger;
   readonly store: Pick<Store, "onNotice" | "notify" | "durable">;
   readonly log: Pick<Log, "warn">;
 };
@@ -26,7 +27,7 @@ export class CredentialCache {
   readonly #ttlMs: number;
   readonly #store: Options["store"];
   readonly #log: Options["log"];
-  readonly #entries = new BoundedMap<string, Entry>({ max: ENTRIES_MAX });
+  readonly #entries: FairMap<Entry>;
   readonly #loading = new Map<string, Promise<Actor>>();
   /** By secret key; bounded by the number of waiting requests. */
   readonly #listeners = new Map<string, Set<() => void>>();
@@ -35,9 +36,10 @@ export class CredentialCache {
   /** Raised by every eviction: a resolution that began before one must not be cached after it. */
   #epoch = 0;
 
-  constructor({ clock, ttlMs, store, log }: Options) {
+  constructor({ clock, ttlMs, ledger, store, log }: Options) {
     this.#clock = clock;
     this.#ttlMs = ttlMs;
+    this.#entries = new FairMap(ledger);
     this.#store = store;
     this.#log = log;
     store.onNotice(TOPIC, (id) => this.#evict(id));
@@ -107,7 +109,7 @@ export class CredentialCache {
 
   set(hash: string, actor: SecretKeyActor, epoch: number): void {
     if (this.#ttlMs === 0 || epoch !== this.#epoch) return;
-    this.#entries.set(hash, { actor, until: this.#clock.now() + this.#ttlMs });
+    this.#entries.set(ownerOf(actor), hash, { actor, until: this.#clock.now() + this.#ttlMs });
   }
 
   /** After a secret key was revoked, shortened or quarantined: evicts it here and in every other process. */

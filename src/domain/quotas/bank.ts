@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import type { Owner } from "../../fairness/owners.ts";
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
 import type { SharedLeases } from "../../ratelimit/counter.ts";
@@ -92,7 +92,7 @@ export class QuotaBank {
       if (known.metered !== metered) known.define(metered, order, now);
       return known;
     }
-    const holding = new Holding(metered, order, workspace_id, now);
+    const holding = new Holding({ metered, order, workspace_id, owner, now, isTransient: false });
     holding.isTransient = !this.#fair.add(owner, holding);
     if (!holding.isTransient) this.#holdings.set(balanceName(metered), holding);
     return holding;
@@ -160,7 +160,9 @@ export class QuotaBank {
     const { units, charges } = returnsOf(record, unused, now);
     if (units === 0) return 0;
     for (const { metered, returns } of charges) {
-      const holding = this.find(metered) ?? new Holding(metered, 0, workspace_id, now, true);
+      const owner = cellOwner(workspace_id, metered.env);
+      const holding =
+        this.find(metered) ?? new Holding({ metered, order: 0, workspace_id, owner, now, isTransient: true });
       holding.putBack(returns);
       await this.giveBack(holding, false);
     }

@@ -1,6 +1,6 @@
 // Which quotas apply to a key: its own and those of its tenant. Read at most once in 5 s a process, and again after every change
 // that this process makes.
-import { FairSet } from "../../fairness/fair-set.ts";
+import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -32,7 +32,6 @@ export type Definition = {
 };
 
 type Entry = {
-  readonly id: string;
   readonly definition: Definition | null;
   /** Of its reading. */
   readonly order: number;
@@ -65,8 +64,7 @@ export async function readDefinition(on: Reader, { workspace_id, key_id, tenant_
 
 export class Definitions {
   readonly #clock: Clock;
-  readonly #entries = new Map<string, Entry>();
-  readonly #fair: FairSet<Entry>;
+  readonly #entries: FairMap<Entry>;
   /** Changes of workspaces in the last seconds, the oldest first. */
   readonly #changes = new Map<string, { readonly order: number; readonly until: number }>();
   /** Orders readings and changes. */
@@ -74,7 +72,7 @@ export class Definitions {
 
   constructor(ledger: Ledger, clock: Clock) {
     this.#clock = clock;
-    this.#fair = new FairSet<Entry>(ledger, ({ id }) => this.#entries.delete(id), { replacesOwn: true });
+    this.#entries = new FairMap(ledger);
   }
 
   /** This process changed quotas of a workspace: what was read of it before is read again. */
@@ -99,11 +97,8 @@ export class Definitions {
     const order = ++this.#order;
     return thenMaybe(readDefinition(on, subject), (read) => {
       const definition = read && { ...read, order };
-      const entry = { id, definition, order, until: now + DEFINITIONS_MS };
-      const earlier = this.#entries.get(id);
-      if (earlier) this.#fair.delete(earlier);
-      if (this.#fair.add(owner, entry)) this.#entries.set(id, entry);
-      else this.#entries.delete(id);
+      this.#entries.delete(id); // the new one is its owner's youngest
+      this.#entries.set(owner, id, { definition, order, until: now + DEFINITIONS_MS });
       return definition;
     });
   }

@@ -1,6 +1,6 @@
 // What this process holds of one balance: blocks of units that it has taken and spends in memory. Nothing here waits, so a
 // check that finds its units is answered without the database.
-import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import type { Owner } from "../../fairness/owners.ts";
 import { addPart, blockSize, sumOf, type Part } from "../../kernel/quotas/allocation.ts";
 import type { Period } from "../../kernel/quotas/period.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
@@ -28,11 +28,17 @@ export type Spent = { readonly block: Block; readonly part: Part }[];
 
 export type Answer = "ready" | "denied" | "unknown";
 
+export type HoldingOptions = Pick<Holding, "metered" | "order" | "workspace_id" | "owner" | "isTransient"> & {
+  now: number;
+};
+
 export class Holding {
   metered: Metered;
   /** Of the definition in use. */
   order: number;
   readonly workspace_id: string;
+  /** Who pays for its writes. */
+  readonly owner: Owner;
   /** Not kept beyond one request: there was no room for it. */
   isTransient: boolean;
   /** Unspent units in blocks. */
@@ -57,21 +63,17 @@ export class Holding {
   #blocks: Block[] = [];
   #returns: Return[] = [];
 
-  constructor(metered: Metered, order: number, workspace_id: string, now: number, isTransient = false) {
-    this.isTransient = isTransient;
+  constructor({ metered, order, workspace_id, owner, now, isTransient }: HoldingOptions) {
     this.metered = metered;
     this.order = order;
     this.workspace_id = workspace_id;
+    this.owner = owner;
     this.usedAt = now;
+    this.isTransient = isTransient;
   }
 
   get quota(): Quota {
     return this.metered.quota;
-  }
-
-  /** Who pays for its writes. */
-  get owner(): Owner {
-    return cellOwner(this.workspace_id, this.metered.env);
   }
 
   /**

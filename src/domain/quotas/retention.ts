@@ -46,7 +46,7 @@ async function deleteUndefined(tx: Tx, rows: readonly QuotaBalanceRow[], now: nu
   return deleted;
 }
 
-/** Deletes grants that ended long ago, and have no reference: that is used once for ever. Returns their number. */
+/** Deletes grants that ended long ago, and have no reference: that is used once forever. Returns their number. */
 export function reapGrants(services: Services): Promise<number> {
   const before = services.clock.now() - KEPT_MS;
   return deleteInPieces(services, (tx, limit) => reapEndedGrants.run(tx, { before, limit }));

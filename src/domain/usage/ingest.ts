@@ -80,8 +80,9 @@ type BatchSum = {
 function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): { sum: BatchSum } | { rest: () => Promise<BatchSum> } {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
-  // Keep this reference until the end: the cache may be cleared meanwhile.
-  const known = services.knownIds.of(workspace_id);
+  // Keep this reference until the end: the cache may forget it meanwhile.
+  const owner = ownerOf(actor);
+  const known = services.knownIds.of(owner);
   const { batch, checked } = check(ctx, value, known);
   const body_hash = hashOf(bytes);
   const sum = (): BatchSum => {
@@ -101,7 +102,7 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): { sum: BatchSum 
   if (missing.keys.size + missing.projects.size + missing.tenants.size === 0) return { sum: sum() };
   return {
     rest: async () => {
-      await services.knownIds.resolve(services.store.read, workspace_id, known, missing);
+      await services.knownIds.resolve(services.store.read, workspace_id, owner, known, missing);
       return sum();
     },
   };

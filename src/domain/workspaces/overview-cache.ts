@@ -1,5 +1,5 @@
 // The figures of workspaces, kept for a moment: every open dashboard asks for them again and again.
-import { FairSet } from "../../fairness/fair-set.ts";
+import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -21,12 +21,11 @@ const KEPT_MS = 2_000;
 
 export class OverviewCache {
   readonly #clock: Clock;
-  readonly #kept = new Map<string, { until: number; overview: Promise<Overview> }>();
-  readonly #owned: FairSet<string>;
+  readonly #kept: FairMap<{ until: number; overview: Promise<Overview> }>;
 
   constructor(clock: Clock, ledger: Ledger) {
     this.#clock = clock;
-    this.#owned = new FairSet(ledger, (key) => this.#kept.delete(key));
+    this.#kept = new FairMap(ledger);
   }
 
   /** Callers at the same time share one computation. One that failed is not kept. */
@@ -35,14 +34,8 @@ export class OverviewCache {
     const kept = this.#kept.get(owner.id);
     if (kept && this.#clock.now() < kept.until) return kept.overview;
     const overview = compute();
-    if (!kept && !this.#owned.add(owner, owner.id)) return overview;
-    this.#kept.set(owner.id, { until: this.#clock.now() + KEPT_MS, overview });
-    overview.catch(() => this.#forget(owner.id));
+    this.#kept.set(owner, owner.id, { until: this.#clock.now() + KEPT_MS, overview });
+    overview.catch(() => this.#kept.delete(owner.id));
     return overview;
-  }
-
-  #forget(key: string): void {
-    this.#owned.delete(key);
-    this.#kept.delete(key);
   }
 }

@@ -1,6 +1,7 @@
 // The credential cache: one resolution per TTL, and never a key that is known to be revoked or expired.
 import { describe, expect, it } from "vitest";
 import { CredentialCache } from "../../../src/domain/auth/credential-cache.ts";
+import { Ledger } from "../../../src/fairness/ledger.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import { resolveCached } from "../../../src/domain/auth/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -34,6 +35,7 @@ const actor = {
   kind: "secret_key",
   id: "i",
   workspace_id: "w",
+  account_id: null,
   env: "live",
   owner_scope: false,
   restriction: null,
@@ -51,6 +53,7 @@ describe("the credential cache alone", () => {
       cache: new CredentialCache({
         clock,
         ttlMs,
+        ledger: new Ledger({ bound: 10, share: 5, shareOf: "account" }),
         store: { onNotice, notify: async () => {}, durable },
         log: { warn: () => {} },
       }),
@@ -198,12 +201,16 @@ for (const back of backends) {
       expect(r.app.services.credentialCache.size).toBe(before);
     });
 
-    it("holds ten thousand entries at most", async () => {
+    it("holds ten thousand entries at most, a quarter of them of one account", async () => {
       await using r = await testInstance(back);
       const { credentialCache } = r.app.services;
-      for (let i = 0; i < 10_500; i++) credentialCache.set(`h${i}`, lasting, credentialCache.epoch);
-      expect(credentialCache.size).toBe(10_000);
-      expect([credentialCache.get("h499"), credentialCache.get("h500")]).toEqual([undefined, lasting]);
+      for (let i = 0; i < 2_600; i++) credentialCache.set(`h${i}`, lasting, credentialCache.epoch);
+      expect(credentialCache.size).toBe(2_500);
+      expect([credentialCache.get("h99"), credentialCache.get("h100")]).toEqual([undefined, lasting]);
+      const of = (account_id: string) => ({ ...lasting, workspace_id: account_id, account_id });
+      for (const account of ["b", "c", "d", "e"])
+        for (let i = 0; i < 2_500; i++) credentialCache.set(`${account}${i}`, of(account), credentialCache.epoch);
+      expect([credentialCache.size, credentialCache.get("b0") !== undefined]).toEqual([10_000, false]);
     });
 
     it("neither returns nor stores a resolution that began before a revocation", async () => {

@@ -1,6 +1,9 @@
-// The id cache of ingest: bounded, and safe to clear while a batch uses it.
+// The id cache of ingest: bounded by account, and safe to forget while a batch uses it.
 import { describe, expect, it } from "vitest";
+import { ownerOf } from "../../../src/domain/core/actor.ts";
 import { KnownIds } from "../../../src/domain/usage/known-ids.ts";
+import { Ledger } from "../../../src/fairness/ledger.ts";
+import { cellOwner, type Owner } from "../../../src/fairness/owners.ts";
 import type { Reader } from "../../../src/store/engine/statement.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
@@ -19,31 +22,59 @@ const everything: Reader = {
   firstMemoized: async () => undefined,
 };
 
-async function fill(ids: KnownIds, count: number, name: string): Promise<void> {
+const live = cellOwner(W, "live", "ann");
+const limits = { bound: 1_300, share: 600, shareOf: "account" } as const;
+
+async function fill(ids: KnownIds, owner: Owner, count: number, name: string): Promise<void> {
   const tenants = new Set(Array.from({ length: count }, (_, i) => `${name}${i}`));
-  await ids.resolve(everything, W, ids.of(W), { ...none(), tenants });
+  await ids.resolve(everything, W, owner, ids.of(owner), { ...none(), tenants });
 }
 
 describe("known ids", () => {
-  it("are cleared at their limit and looked up again", async () => {
-    const ids = new KnownIds();
-    await fill(ids, 512, "a");
-    expect(ids.of(W).tenants.has("a1")).toBe(true);
-    for (let i = 0; i < 100; i++) await fill(ids, 512, `b${i}-`);
-    expect(ids.of(W).tenants.has("a1")).toBe(false);
-    expect(ids.of(W).tenants.size).toBeLessThan(50_000);
+  it("are forgotten at the share of their account and looked up again, those of others not", async () => {
+    const ledger = new Ledger(limits);
+    const ids = new KnownIds(ledger);
+    const other = cellOwner("other", "live", "bob");
+    await fill(ids, other, 512, "a");
+    await fill(ids, live, 512, "a");
+    expect(ids.of(live).tenants.has("a1")).toBe(true);
+    await fill(ids, live, 512, "b");
+    expect([ids.of(live).tenants.size, ids.of(other).tenants.size]).toEqual([0, 512]);
+    for (let i = 0; i < 10; i++) await fill(ids, live, 128, `c${i}-`);
+    expect([ids.of(live).tenants.size <= limits.share, ledger.used <= limits.bound]).toEqual([true, true]);
   });
 
-  it("stay available to the batch that resolved them when the cache is cleared meanwhile", async () => {
-    const ids = new KnownIds();
-    await fill(ids, 512, "a");
-    const known = ids.of(W);
-    for (let i = 0; i < 100; i++) await fill(ids, 512, `b${i}-`);
-    await ids.resolve(everything, W, known, { ...none(), tenants: new Set(["late"]) });
+  it("of test keys are forgotten before those of live keys of the account, and never for test keys", async () => {
+    const ids = new KnownIds(new Ledger(limits));
+    const test = cellOwner(W, "test", "ann");
+    await fill(ids, test, 512, "a");
+    await fill(ids, live, 256, "a");
+    expect([ids.of(live).tenants.size, ids.of(test).tenants.size]).toEqual([256, 0]);
+    await fill(ids, test, 512, "b");
+    expect([ids.of(live).tenants.size, ids.of(test).tenants.size]).toEqual([256, 0]);
+  });
+
+  it("make room for a smaller account at the bound of all", async () => {
+    const ids = new KnownIds(new Ledger(limits));
+    const accounts = ["ann", "bob", "cleo"].map((name) => cellOwner(name, "live", name));
+    for (const [i, count] of [256, 512, 256].entries()) await fill(ids, accounts[i] as Owner, count, "a");
+    await fill(ids, accounts[2] as Owner, 256, "b");
+    expect(accounts.map((owner) => ids.of(owner).tenants.size)).toEqual([256, 512, 512]);
+    await fill(ids, accounts[0] as Owner, 256, "b");
+    expect(accounts.map((owner) => ids.of(owner).tenants.size)).toContain(0);
+  });
+
+  it("stay available to the batch that resolved them when the cache forgets them meanwhile", async () => {
+    const ids = new KnownIds(new Ledger(limits));
+    await fill(ids, live, 512, "a");
+    const known = ids.of(live);
+    await fill(ids, live, 512, "b");
+    expect(ids.of(live)).not.toBe(known);
+    await ids.resolve(everything, W, live, known, { ...none(), tenants: new Set(["late"]) });
     expect(["a1", "late"].every((id) => known.tenants.has(id))).toBe(true);
   });
 
-  it.each(backends)("suffice for a batch during which the cache is cleared, on %s", async (back) => {
+  it.each(backends)("suffice for a batch that the cache forgets meanwhile, on %s", async (back) => {
     await using fixture = await testServices(back);
     const ctx = await vendorOf(fixture.services);
     const project = await createProject(ctx, { name: "Api", slug: "api" });
@@ -64,11 +95,12 @@ describe("known ids", () => {
     };
     await ingest(ctx, batch("one", tenants.slice(0, 1)));
     const { knownIds } = fixture.services;
-    // The next lookup, of the second tenant, overflows the cache and clears it.
+    // The next lookup, of the second tenant, finds the cache at the account's share.
     const resolve = knownIds.resolve.bind(knownIds);
     knownIds.resolve = async (...args) => {
       knownIds.resolve = resolve;
-      for (let i = 0; i < 100; i++) await fill(knownIds, 512, `c${i}-`);
+      const owner = ownerOf(ctx.actor);
+      for (let i = 0; i < 100; i++) await fill(knownIds, owner, 512, `c${i}-`);
       await resolve(...args);
     };
     expect((await ingest(ctx, batch("two", tenants))).receipt.accepted).toBe(2);
