@@ -6,6 +6,8 @@ import { flushAllCounters } from "../domain/limits/ratelimit.ts";
 import { jobs, type Job, type JobName } from "./jobs.ts";
 
 const TICK_MS = 1_000;
+/** When stopping, for the jobs that run. One that takes longer is repeated after the next start. */
+const RUNNING_JOBS_MS = 2_000;
 
 export type Scheduler = {
   /** Resolves when no job is running. */
@@ -50,8 +52,8 @@ export class JobRunner {
   async stop(): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#timer);
-    await this.#ticking;
-    await this.idle();
+    const finished = Promise.resolve(this.#ticking).then(() => this.idle());
+    await Promise.race([finished, new Promise((resolve) => setTimeout(resolve, RUNNING_JOBS_MS).unref())]);
   }
 
   #tick(): void {
@@ -114,6 +116,9 @@ export function startScheduler(services: Services): Scheduler {
       await flushAllCounters(services).catch((error) =>
         services.log.error("counters were not saved", { error: String(error) }),
       );
+      await services.writtenBytes
+        .flush()
+        .catch((error) => services.log.error("written bytes were not saved", { error: String(error) }));
     },
   };
 }

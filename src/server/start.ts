@@ -42,9 +42,9 @@ export type RunningInstance = {
   stop(): Promise<void>;
 };
 
-// Together with closing the store, a stop ends within 10 s: an init system kills what takes longer.
-const STOP_GRACE_MS = 5_000;
-const JOBS_GRACE_MS = 4_000;
+/** Then the store is closed: an init system kills what takes longer than 10 s. */
+const STOP_MS = 9_500;
+const REQUESTS_MS = 5_000;
 const IDLE_CHECK_MS = 50;
 
 export async function startInstance(options: StartOptions): Promise<RunningInstance> {
@@ -106,22 +106,24 @@ function stopOnce(parts: Parts): () => Promise<void> {
 
 /** Stops accepting, ends long polls and backups, drains requests, then closes jobs, store and lock in that order. */
 async function stop({ server, connections, metrics, scheduler, socket, services, lock }: Parts): Promise<void> {
+  const deadline = performance.now() + STOP_MS;
+  const inTime = (step: Promise<unknown>): Promise<unknown> =>
+    Promise.race([step, delay(Math.max(0, deadline - performance.now()), undefined, { ref: false })]);
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   services.feed.stop();
   services.shutdown.abort(new Error("the instance is stopping"));
   const idleCheck = setInterval(() => connections.endIdle(), IDLE_CHECK_MS);
   connections.endIdle();
-  const grace = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS);
+  const grace = setTimeout(() => server.closeAllConnections(), REQUESTS_MS);
   await closed;
   clearInterval(idleCheck);
   clearTimeout(grace);
   metrics?.close();
   metrics?.closeAllConnections();
-  await socket.close();
-  // Makes the last checkpoint and saves the counters. A job that is abandoned is repeated after the next start.
-  await Promise.race([scheduler.stop(), delay(JOBS_GRACE_MS, undefined, { ref: false })]);
-  await services.nodes.flushed();
-  await services.quotas.close();
+  await inTime(socket.close());
+  await inTime(scheduler.stop()); // makes the last checkpoint and saves the counters
+  await inTime(services.nodes.flushed());
+  await inTime(services.quotas.close());
   services.mail.transport.close();
   await services.counters.counter.close();
   services.claims.close();

@@ -85,7 +85,7 @@ export async function queueDecoyMail(services: Services, tx: Tx, to: string, mes
 export async function deliverDue(services: Services): Promise<void> {
   for (let after = ""; ; ) {
     const rows = await dueMail.all(services.store.read, { now: services.clock.now(), after, limit: AT_ONCE });
-    if (rows.length === 0) return;
+    if (rows.length === 0 || services.shutdown.signal.aborted) return;
     after = rows.at(-1)?.sender ?? "";
     await Promise.all(rows.map((row) => deliverOne(services, row)));
   }
