@@ -1,6 +1,7 @@
 // How much each environment of a workspace writes in a UTC day, about: when it has used up its share its writes are refused,
 // and when the disk is almost full those that wrote much are refused before all others, then everyone, so that there is room
-// for what ends a credential, which is never refused here. The sums are in the database; between two flushes a process knows only its own part of them.
+// for what ends a credential, which is never refused here. The sums are in the database; between two flushes a process knows
+// only its own part of them.
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Settings } from "../../config/settings.ts";
@@ -31,11 +32,13 @@ type Options = {
   freeBytes?: () => Promise<number>;
 };
 
+type Pending = { readonly owner: Owner; readonly day: number; bytes: number };
+
 export class WrittenBytes {
   readonly #options: Options;
   readonly #freeBytes: () => Promise<number>;
-  /** Not in the database yet. */
-  #pending = new Map<string, { owner: Owner; bytes: number }>();
+  /** Not in the database yet, by owner and day. */
+  #pending = new Map<string, Pending>();
   /** The sums of the day before. */
   #yesterday = new Map<string, number>();
   #day: number;
@@ -86,25 +89,27 @@ export class WrittenBytes {
     return this.#free < settings.disk_reserve_mb * MIB && wroteMuch ? storageFull() : null;
   }
 
-  /** Adds what this process has written, and learns what all have. */
+  /** Adds what this process has written, and learns what all have. What could not be added is added next time. */
   async flush(): Promise<void> {
     this.#free = await this.#freeBytes();
     const flushed = [...this.#pending.values()];
     this.#pending = new Map();
     if (flushed.length === 0) return;
-    const day = this.#day;
     const sums = await record(this.#options, async (tx) => {
       const rows: number[] = [];
-      for (const { owner, bytes } of flushed) {
+      for (const { owner, day, bytes } of flushed) {
         const [workspace_id, env] = owner.id.split("/") as [string, Env];
         rows.push((await addWrittenBytes.first(tx, { workspace_id, env, day, bytes }))?.bytes ?? 0);
       }
       return rows;
+    }).catch((error: unknown) => {
+      for (const { owner, day, bytes } of flushed) this.#pendingOf(owner, day).bytes += bytes;
+      throw error;
     });
-    if (day !== this.#day) return;
     const { ledger } = this.#options;
-    for (const [i, { owner }] of flushed.entries()) {
-      const others = (sums[i] ?? 0) + (this.#pending.get(owner.id)?.bytes ?? 0) - ledger.usedBy(owner);
+    for (const [i, { owner, day }] of flushed.entries()) {
+      if (day !== this.#day) continue;
+      const others = (sums[i] ?? 0) + (this.#pending.get(pendingKey(owner, day))?.bytes ?? 0) - ledger.usedBy(owner);
       if (others > 0) ledger.take(owner, others);
     }
   }
@@ -130,9 +135,14 @@ export class WrittenBytes {
     if (owner.kind !== "cell") return;
     this.#turnDay();
     this.#options.ledger.take(owner, bytes);
-    const pending = this.#pending.get(owner.id);
-    if (pending) pending.bytes += bytes;
-    else this.#pending.set(owner.id, { owner, bytes });
+    this.#pendingOf(owner, this.#day).bytes += bytes;
+  }
+
+  #pendingOf(owner: Owner, day: number): Pending {
+    const key = pendingKey(owner, day);
+    const pending = this.#pending.get(key) ?? { owner, day, bytes: 0 };
+    this.#pending.set(key, pending);
+    return pending;
   }
 
   /** At midnight everyone starts over. */
@@ -154,6 +164,7 @@ export class WrittenBytes {
   }
 }
 
+const pendingKey = ({ id }: Owner, day: number): string => `${id} ${day}`;
 const storageFull = (): Failure => fail("storage_full", { retryAfterSeconds: 60 });
 
 function dayOf(clock: Clock): number {

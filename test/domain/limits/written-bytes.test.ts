@@ -1,5 +1,5 @@
 // What each environment of a workspace may write in a day: at its share it is refused, and no other is.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, testInstance } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
@@ -90,5 +90,33 @@ describe("a disk that is almost full", () => {
     await bytes.flush();
     const person = soleOwner("person", "p");
     for (const owner of [much, little, person]) expect(() => bytes.requireRoom(owner)).toThrow("The storage is full");
+  });
+});
+
+describe("bytes that could not be added", () => {
+  it("are added by the next flush, to the day on which they were written", async () => {
+    let written: OnWritten = () => {};
+    const store = { onWritten: (listener: OnWritten) => (written = listener) } as unknown as Store;
+    const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 0 };
+    const clock = testClock(20_000 * DAY);
+    const bytes = new WrittenBytes({ store, clock, settings, ledger: ledgerOf(), freeBytes: async () => MIB });
+    const added: unknown[] = [];
+    const dialect = "sqlite";
+    const first = async ({ values }: { values: unknown[] }) => void added.push(values);
+    type Job = { work: (tx: unknown) => Promise<{ value: unknown }> };
+    const write = vi.fn(async ({ work }: Job) => (await work({ dialect, first })).value);
+    write.mockRejectedValueOnce(new Error("the database is away"));
+    Object.assign(store, { write });
+    written(cellOwner("w", "live"), 5);
+    await expect(bytes.flush()).rejects.toThrow("away");
+    clock.advance(DAY);
+    written(cellOwner("w", "live"), 7);
+    await bytes.flush();
+    expect(added.map((values) => (values as unknown[]).slice(0, 4))).toEqual([
+      ["w", "live", 20_000, 5],
+      ["w", "live", 20_001, 7],
+    ]);
+    await bytes.flush();
+    expect(write).toHaveBeenCalledTimes(2);
   });
 });
