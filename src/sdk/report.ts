@@ -100,7 +100,7 @@ export class Reporter {
     while ((this.#pending || this.#events.length > 0) && this.#ports.elapsed() < until) {
       this.#flush();
       await this.#sending;
-      if (this.#failures > 0) break;
+      if (this.#pending) break; // the server cannot be reached; what it rejected is gone
     }
     cancel();
     this.#cancel?.();
@@ -148,7 +148,8 @@ export class Reporter {
     this.#failures++;
     if (status === 400 || status === 413 || status === 415 || status === 422) {
       this.#pending = null;
-      this.#countDropped(batch.events + batch.dropped);
+      this.#dropped += batch.dropped; // counted when they were dropped
+      this.#countDropped(batch.events);
       this.#log("warn", "a batch of events was rejected", { status, events: batch.events });
     } else if ((this.#failures & (this.#failures - 1)) === 0) {
       this.#log("debug", "events cannot be delivered", { status, failures: this.#failures });

@@ -35,8 +35,9 @@ async function setup(options: { sampleRate?: number } = {}) {
   const lines: LogLine[] = [];
   const log = (level: string, message: string, fields: Record<string, unknown>) =>
     void lines.push({ level, message, fields });
-  const reporter = new Reporter(new Client(settings, ports), settings, ports, log);
-  return { plane, ports, reporter, lines, [Symbol.asyncDispose]: () => plane[Symbol.asyncDispose]() };
+  const dropped = { events: 0 };
+  const reporter = new Reporter(new Client(settings, ports), settings, ports, log, (n) => void (dropped.events += n));
+  return { plane, ports, reporter, lines, dropped, [Symbol.asyncDispose]: () => plane[Symbol.asyncDispose]() };
 }
 
 describe("the reporter", () => {
@@ -143,6 +144,20 @@ describe("the reporter", () => {
     s.reporter.record({ ...happened, path: "/next" });
     await s.reporter.close();
     expect([s.plane.ingest.events.map(({ path }) => path), s.plane.ingest.dropped]).toEqual([["/next"], 1]);
+  });
+
+  it("counts an event that it dropped once, also where the batch that reports it is rejected", async () => {
+    await using s = await setup();
+    s.plane.injectFault = () => ({ status: 503, text: "{}" });
+    for (let i = 0; i < 1000; i++) s.reporter.record(happened);
+    await s.ports.timer(400, 1000);
+    for (let i = 0; i < 12_000; i++) s.reporter.record(happened);
+    expect(s.dropped.events).toBe(2000);
+    let sent = 0;
+    s.plane.injectFault = () => (++sent === 2 ? { status: 400, text: "{}" } : undefined); // the one that reports them
+    s.ports.advance(1000);
+    await s.reporter.close();
+    expect([s.dropped.events, s.plane.ingest.dropped]).toEqual([3000, 3000]);
   });
 
   it("sends the remaining events on close, and gives up after its timeout", async () => {
