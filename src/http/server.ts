@@ -11,6 +11,7 @@ import { fail } from "../kernel/errors.ts";
 import { bareAddress } from "./address.ts";
 import { thenMaybe } from "../kernel/maybe-promise.ts";
 import { sha256Hex } from "../platform/crypto.ts";
+import type { Log } from "../platform/log.ts";
 import { StreamBody } from "./body/body.ts";
 import { Connections, LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
 import { withCorsByPath } from "./cors.ts";
@@ -69,7 +70,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
     refuse: (res: ServerResponse) => refuse(res, fail("share_full", { retryAfterSeconds: 1 })),
   };
   const serve = inTurn(pipelining, (req, res) => {
-    if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, refuse);
+    if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, { refuse, log: services.log });
   });
   const bound = services.shares.of("connections");
   const connections = options.fastLane ? new ScannedConnections(bound) : new Connections(bound);
@@ -136,11 +137,21 @@ function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {
 }
 
 /** h3 builds a URL from Host and path. Where they make none it throws, and an uncaught error would end the process. */
-function serveByH3(h3: ReturnType<typeof h3Listener>, req: IncomingMessage, res: ServerResponse, refuse: Refuse): void {
+function serveByH3(
+  h3: ReturnType<typeof h3Listener>,
+  req: IncomingMessage,
+  res: ServerResponse,
+  { refuse, log }: { refuse: Refuse; log: Log },
+): void {
+  const failed = (error: NodeJS.ErrnoException): void => {
+    if (error.code === "ERR_INVALID_URL") return refuse(res, malformed());
+    log.error("unexpected error", { error: error.stack ?? String(error) });
+    refuse(res, fail("internal_error", { headers: { connection: "close" } }));
+  };
   try {
-    Promise.resolve(h3(req, res)).catch(() => refuse(res, malformed()));
-  } catch {
-    refuse(res, malformed());
+    Promise.resolve(h3(req, res)).catch(failed);
+  } catch (error) {
+    failed(error as NodeJS.ErrnoException);
   }
 }
 

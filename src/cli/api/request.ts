@@ -16,6 +16,8 @@ export type ApiRequest = {
 
 const RESPONSE_MAX = 64 * 1024 * 1024;
 const TIMEOUT_MS = 30_000;
+/** Of a download, without a byte. */
+const SILENCE_MS = 60_000;
 
 function buildUrl(base: string, { path, query = {} }: ApiRequest): URL {
   if (!URL.canParse(base) || !/^https?:$/.test(new URL(base).protocol))
@@ -57,6 +59,7 @@ function open<T>(
   const options: RequestOptions = { method: message.method, headers: buildHeaders(target, message, body) };
   return new Promise((resolve, reject) => {
     const fail: Fail = (error) => {
+      outgoing.destroy(); // a response that nothing reads would keep the process alive
       const reason = signal?.aborted ? "timed out" : (error.code ?? error.message);
       const advice = "Check that the server is running, or set --url or KEYRACK_URL.";
       reject(
@@ -65,6 +68,7 @@ function open<T>(
     };
     const outgoing = http.request(url, { ...options, signal }, (response) => receive(response, resolve, fail));
     outgoing.on("error", fail);
+    if (!signal) outgoing.setTimeout(SILENCE_MS, () => outgoing.destroy());
     outgoing.end(body);
   });
 }

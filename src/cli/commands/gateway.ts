@@ -170,9 +170,15 @@ function parseLevel(text: string | undefined): Level {
   return (["debug", "info", "warn", "error"] as const).find((level) => level === text) ?? "info";
 }
 
-/** Resolves at the first signal. A second signal ends the process at once. */
+const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
+
+/** Resolves at the first signal. A second one, also of another kind, ends the process at once. */
 function firstSignal(): Promise<void> {
   return new Promise((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.once(signal, () => resolve());
+    const received = (): void => {
+      for (const signal of SIGNALS) process.off(signal, received);
+      resolve();
+    };
+    for (const signal of SIGNALS) process.on(signal, received);
   });
 }

@@ -59,7 +59,10 @@ export class PasswordQueue {
       };
       const refuse = settle(() => reject(fail("overloaded")));
       // All wait equally long, so the one whose time is up is the oldest of its network.
-      const timer = setTimeout(() => queue.shiftOf(owner)?.refuse(), WAIT_MS);
+      const timer = setTimeout(() => {
+        this.#waiting.countRefusal(owner);
+        queue.shiftOf(owner)?.refuse();
+      }, WAIT_MS);
       queue.push(owner, { start: settle(resolve), refuse });
     });
   }
