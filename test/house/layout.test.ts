@@ -28,6 +28,13 @@ describe("layout", () => {
     expect(large).toEqual([]);
   });
 
+  it("is what docs/architecture.md shows: every folder down to the second level", () => {
+    const [, tree = ""] = /## Source tree\n+```\n([^`]*)```/.exec(readText("docs/architecture.md")) ?? [];
+    const shown = new Set(tree.match(/[\w-]+(?=\/)/g));
+    const folders = ["src/api", "src/http", "src/kernel", "src/domain", "src/store", "src/server"].flatMap(foldersIn);
+    expect(folders.filter((folder) => !shown.has(folder.split("/").at(-1) ?? ""))).toEqual([]);
+  });
+
   it(`has at most ${LOOSE_MAX} files directly in src`, () => {
     expect(counts.get("src")).toBeLessThanOrEqual(LOOSE_MAX);
   });
