@@ -19,13 +19,13 @@ export type DatedBackup = { id: string; created_at: string };
 
 /** The ids to keep. */
 export function selectKept(backups: readonly DatedBackup[], now = Date.now()): Set<string> {
-  const wayBack = ({ id, created_at }: DatedBackup): boolean =>
+  const isForRollback = ({ id, created_at }: DatedBackup): boolean =>
     isPreMigration(id) && now - Date.parse(created_at) < PRE_MIGRATION_MS;
   const newestFirst = backups
-    .filter((each) => !wayBack(each))
+    .filter((each) => !isForRollback(each))
     .map(({ id, created_at }) => ({ id, ms: Date.parse(created_at) }))
     .toSorted((a, b) => b.ms - a.ms || (a.id < b.id ? 1 : -1));
-  const ids = new Set(backups.filter(wayBack).map(({ id }) => id));
+  const ids = new Set(backups.filter(isForRollback).map(({ id }) => id));
   for (const [count, periodOf] of PERIODS) {
     const periods = new Set<string>();
     for (const { id, ms } of newestFirst) {

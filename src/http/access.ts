@@ -141,10 +141,9 @@ export function refusal(row: Row, actor: Actor): Failure | undefined {
   const column = columnOf(actor);
   const cell = cells[column];
   if (cell === "401") return fail("unauthenticated");
-  const inWorkspace = wrongKind === "needs_vendor";
   if (cell !== "-") {
-    const homeless = inWorkspace && actor.kind === "session" && actor.workspace_id === null;
-    return homeless ? fail("no_active_workspace") : restrictionRefusal(row, restrictionOf(actor));
+    const lacksWorkspace = isVendorPlane(row) && actor.kind === "session" && actor.workspace_id === null;
+    return lacksWorkspace ? fail("no_active_workspace") : restrictionRefusal(row, restrictionOf(actor));
   }
   const family = SECRET_KEYS.includes(column) ? SECRET_KEYS : SESSIONS.includes(column) ? SESSIONS : [];
   if (family.every((other) => cells[other] === "-")) return fail(wrongKind);

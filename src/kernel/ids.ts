@@ -11,12 +11,6 @@ const MS_MAX = 2 ** 48 - 1;
 const RANDOM_BYTES = 10;
 const POOLED_IDS = 400;
 
-/** `random` is 10 bytes, of which 74 bits are used. */
-export function uuidv7(nowMs: number, random: Uint8Array): string {
-  if (random.length !== RANDOM_BYTES) throw new RangeError(`A UUID needs ${RANDOM_BYTES} random bytes.`);
-  return formatUuid(wholeMs(nowMs), randomTail(random, 0));
-}
-
 /** Ids that strictly increase within one process, even when the clock steps back. */
 export function createIdGenerator(randomBytes: (n: number) => Uint8Array): (nowMs: number) => string {
   let ms = -1;

@@ -16,7 +16,7 @@ const REFUSALS = [400, 413, 422];
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /** The receiver cannot take anything now. */
-class NotTaken extends Error {
+class ReceiverUnavailable extends Error {
   readonly retryAfterMs: number;
   constructor(reason: string, retryAfterMs = 0) {
     super(reason);
@@ -37,7 +37,7 @@ async function tryToPush(services: Services, evenIfWaiting: boolean): Promise<vo
   try {
     await sendDue(services);
   } catch (error) {
-    if (!(error instanceof NotTaken)) throw error;
+    if (!(error instanceof ReceiverUnavailable)) throw error;
     meter.failed(clock.now(), error.message, error.retryAfterMs);
     const retry_in_s = Math.ceil((meter.retryAt - clock.now()) / 1_000);
     log.warn("usage was not pushed", { error: error.message, retry_in_s });
@@ -61,7 +61,7 @@ async function send(services: Services, parts: readonly Part[]): Promise<void> {
   const answer = await request(services, parts);
   if (answer.status >= 200 && answer.status < 300) return settle(services, parts);
   if (!REFUSALS.includes(answer.status))
-    throw new NotTaken(`the receiver answered ${answer.status}`, retryAfter(services, answer));
+    throw new ReceiverUnavailable(`the receiver answered ${answer.status}`, retryAfter(services, answer));
   const [first] = parts;
   if (parts.length === 1 && first) return setAside(services, first, answer.status);
   const middle = Math.ceil(parts.length / 2);
@@ -77,7 +77,7 @@ async function request({ settings }: Services, parts: readonly Part[]): Promise<
     const headers = { "content-type": "application/cloudevents-batch+json", ...authorization };
     return await post(meter_url as string, headers, body);
   } catch (error) {
-    throw new NotTaken(failureOf(error));
+    throw new ReceiverUnavailable(failureOf(error));
   }
 }
 

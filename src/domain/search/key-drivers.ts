@@ -106,7 +106,7 @@ function byLead(read: Reader, walk: Walk, words: readonly string[], lead: string
     const isOwn = firstMatch(ownWords(key), lead) !== undefined;
     return !isOwn && firstMatch(wordsOfTenant(key), lead) === term && isMatch(key, term);
   });
-  return inTurn(own, ofTenants);
+  return concatKeys(own, ofTenants);
 }
 
 function wordsOfTenant({ external_id, tenant_name }: WalkedTexts): string[] {
@@ -140,7 +140,7 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
       // One tenant with many keys fills the page: others are read only where it does not.
       for (let size = 1; lists.length < tenants.length && lists.flat().length < limit; size *= 2) {
         const next = tenants.slice(lists.length, lists.length + size);
-        lists.push(...(await inTurns(next, (each) => keysOf(each, null, limit))));
+        lists.push(...(await readYielding(next, (each) => keysOf(each, null, limit))));
       }
       const full = lists.findIndex((list) => list.length === limit);
       const candidates = [...rest, ...lists.slice(0, full < 0 ? undefined : full + 1).flat()];
@@ -153,7 +153,7 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
 }
 
 /** Each read begins in a turn of its own: SQLite holds the event loop for it. On PostgreSQL they overlap. */
-async function inTurns<T, R>(all: readonly T[], read: (one: T) => Promise<R>): Promise<R[]> {
+async function readYielding<T, R>(all: readonly T[], read: (one: T) => Promise<R>): Promise<R[]> {
   const reading: Promise<R>[] = [];
   for (const one of all) {
     const result = read(one);
@@ -165,7 +165,7 @@ async function inTurns<T, R>(all: readonly T[], read: (one: T) => Promise<R>): P
 }
 
 /** All of the first driver, then all of the second. Positions begin with the number of the driver. */
-function inTurn(first: Keys, second: Keys): Keys {
+function concatKeys(first: Keys, second: Keys): Keys {
   const pad = (turn: number, position: Position): Position =>
     turn === 0 ? [turn, ...position, NO_KEYS, ""] : [turn, ...position];
   const numbered = (turn: number, { candidates, last }: Piece<WalkedTexts>): Piece<WalkedTexts> => ({

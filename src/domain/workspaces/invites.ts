@@ -68,8 +68,8 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
       const { email_key } = row;
       const next_at = await countInviteMail(services, tx, { account_id, email_key, until: now + GIVE_UP_MS });
       await insertInvite.run(tx, row);
-      const letter = inviteMail(services, workspace.name, row.role, mailed.text);
-      await queueMail(services, tx, row.email, letter, { until: row.expires_at, account_id, next_at });
+      const message = inviteMail(services, workspace.name, row.role, mailed.text);
+      await queueMail(services, tx, row.email, message, { until: row.expires_at, account_id, next_at });
       const payload = { email: row.email, role: row.role };
       return {
         value: { ...viewInvite(row), token: returned.text, token_shown_once: true as const },

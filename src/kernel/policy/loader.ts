@@ -107,7 +107,7 @@ export class SnapshotLoader {
     if (typeof cursor !== "string" || cursor === "" || cursor.length > CURSOR_MAX) {
       throw new PolicyError("The cursor is malformed.");
     }
-    // A page without keys makes no progress, and a repeated cursor would loop for ever.
+    // A page without keys makes no progress, and a repeated cursor would loop forever.
     if (keys === 0 || this.#cursors.has(cursor)) throw new PolicyError("The snapshot's paging does not advance.");
     this.#cursors.add(cursor);
     return cursor;

@@ -1,4 +1,4 @@
-// A quota: a number of units for a calendar period, or for ever. The same shape on the wire, on keys, tenants and plans.
+// A quota: a number of units for a calendar period, or forever. The same shape on the wire, on keys, tenants and plans.
 export const REFILLS = ["none", "daily", "weekly", "monthly"] as const;
 export type Refill = (typeof REFILLS)[number];
 export const OVERAGES = ["deny", "report"] as const;

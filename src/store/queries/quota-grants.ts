@@ -1,4 +1,4 @@
-// Grants of quotas. A reference names one grant of a balance for ever, so rows of spent and voided grants with one stay.
+// Grants of quotas. A reference names one grant of a balance forever, so rows of spent and voided grants with one stay.
 import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { pageAfter, type PageKey } from "./page.ts";
