@@ -17,6 +17,8 @@ const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // fixes the WAL-reset corruption bug
 const CHECKPOINT_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_COMMITS = 200;
+/** Copying beside commits has until then: the -wal must not grow without end. */
+const COPYING_COMMITS = 1_000;
 /** A checkpoint that readers kept from restarting the -wal is repeated: they leave only short gaps. */
 const RETRY_MS = 25;
 /** Readers that overlap leave no gap: a checkpoint of a -wal of this size waits for them, within what a write may wait. */
@@ -129,6 +131,10 @@ export class SqliteDriver implements Driver {
   readonly #write: Connection;
   readonly #read: Connection;
   readonly #walSync: WalSync;
+  /** A thread beside that of the syncs, once there is enough to copy. */
+  #copier: WalSync | undefined;
+  #copying: Promise<void> | undefined;
+  #hasCopied = false;
   #pendingSync: PromiseWithResolvers<void> | undefined;
   #commits = 0;
   /** When the last commit was, of performance.now(). */
@@ -195,6 +201,11 @@ export class SqliteDriver implements Driver {
     const truncate = idle && bytes > CHECKPOINT_BYTES && now - this.#committedAt >= TRUNCATE_IDLE_MS;
     const retry = this.#busyAt !== undefined && now - this.#busyAt >= RETRY_MS;
     if (!truncate && !retry && grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
+    if (!idle && !retry && !this.#hasCopied && grown < WAIT_BYTES && this.#commits < COPYING_COMMITS) {
+      this.#copying ??= this.#copy();
+      return;
+    }
+    await this.#copying;
     const waits = bytes >= WAIT_BYTES && now - this.#waitedAt >= WAIT_AGAIN_MS;
     if (waits) this.#waitedAt = now;
     try {
@@ -208,7 +219,16 @@ export class SqliteDriver implements Driver {
       return;
     }
     this.#commits = 0;
+    this.#hasCopied = false;
     this.#walAtCheckpoint = this.walBytes();
+  }
+
+  /** Commits wait for the checkpoint that restarts the -wal, so most pages are copied before it. bench: neighbours/claim */
+  async #copy(): Promise<void> {
+    this.#copier ??= new WalSync(this.#file);
+    await this.#copier.copy().catch(() => {}); // the checkpoint meets the same error
+    this.#hasCopied = true;
+    this.#copying = undefined;
   }
 
   walBytes(): number {
@@ -265,6 +285,8 @@ export class SqliteDriver implements Driver {
   }
 
   async close(): Promise<void> {
+    await this.#copying;
+    await this.#copier?.close();
     const truncated = this.reader.withoutSnapshot(() => this.#walSync.truncate());
     await truncated.catch((error: unknown) => {
       if (this.classifyError(error) !== "full") throw error;

@@ -4,7 +4,7 @@
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 
-type Op = "open" | "sync" | "checkpoint" | "truncate" | "close";
+type Op = "open" | "sync" | "copy" | "checkpoint" | "truncate" | "close";
 export type WalRequest = { id: number; op: Op; file?: string; waitMs?: number };
 type Reply = { id: number; value?: unknown; error?: string; code?: string };
 type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => void };
@@ -62,6 +62,11 @@ export class WalSync {
 
   sync(): Promise<void> {
     return this.#send("sync") as Promise<void>;
+  }
+
+  /** Copies the pages of the -wal into the database while commits continue. */
+  copy(): Promise<CheckpointResult> {
+    return this.#send("copy") as Promise<CheckpointResult>;
   }
 
   /** Waits for readers up to `waitMs`; without commits meanwhile, later readers do not need the -wal. */

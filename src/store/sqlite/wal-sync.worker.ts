@@ -25,7 +25,7 @@ function assertSameWal({ file, wal }: Opened): void {
   if (fstatSync(wal).ino !== statSync(`${file}-wal`).ino) throw new Error("the -wal file was replaced");
 }
 
-function checkpoint(at: Opened, mode: "RESTART" | "TRUNCATE", waitMs = 0): CheckpointResult {
+function checkpoint(at: Opened, mode: "PASSIVE" | "RESTART" | "TRUNCATE", waitMs = 0): CheckpointResult {
   at.db.pragma(`busy_timeout=${waitMs}`);
   const [row] = at.db.pragma(`wal_checkpoint(${mode})`) as [CheckpointResult];
   assertSameWal(at);
@@ -36,6 +36,7 @@ function perform({ op, file, waitMs }: WalRequest): unknown {
   if (op === "open") return open(file as string);
   if (!opened) throw new Error("no database is open");
   if (op === "sync") return fdatasyncSync(opened.wal);
+  if (op === "copy") return checkpoint(opened, "PASSIVE");
   if (op === "checkpoint") return checkpoint(opened, "RESTART", waitMs);
   if (op === "truncate") return checkpoint(opened, "TRUNCATE");
   closeSync(opened.wal);

@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import { openStore } from "../../../src/store/database.ts";
-import { WalSync } from "../../../src/store/sqlite/wal-sync.ts";
+import { WalSync, type CheckpointResult } from "../../../src/store/sqlite/wal-sync.ts";
 import { loadMigrations } from "../../../src/store/schema/migrate.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { openWriter } from "../../../src/store/sqlite/driver.ts";
@@ -257,7 +257,10 @@ describe("durability on SQLite", () => {
       .mockResolvedValue({ busy: 1, log: 1, checkpointed: 1 });
     const size = vi.spyOn(driver, "walBytes").mockReturnValue(15 * 1024 * 1024);
     const now = performance.now() + 60_000; // later than any checkpoint before it
-    await driver.checkpointIfDue(false, now);
+    vi.spyOn(WalSync.prototype, "copy").mockResolvedValue({ busy: 0, log: 1, checkpointed: 1 });
+    await driver.checkpointIfDue(false, now); // copies
+    await new Promise((resolve) => setImmediate(resolve));
+    await driver.checkpointIfDue(false, now); // restarts
     size.mockReturnValue(20 * 1024 * 1024);
     for (const ms of [1_000, 1_100, 1_600]) await driver.checkpointIfDue(false, now + ms);
     const waits = checkpoint.mock.calls.map(([waitMs = 0]) => waitMs > 0 && waitMs < 50);
@@ -270,12 +273,31 @@ describe("durability on SQLite", () => {
 
   it("keeps the -wal from growing with the number of commits", async () => {
     const { driver, group, insert } = await openGroup(file);
-    const sizes: number[] = [];
-    for (let round = 0; round < 4; round++) {
-      for (let i = 0; i < 250; i++) await insert(`${round}-${i}`, "x".repeat(100));
-      sizes.push(driver.walBytes());
+    const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint");
+    const rounds: { commits: number; bytes: number }[] = [];
+    for (let round = 1; round <= 4; round++) {
+      let commits = 0;
+      while (checkpoint.mock.calls.length < round) await insert(`${round}-${commits++}`, "x".repeat(100));
+      rounds.push({ commits, bytes: driver.walBytes() });
     }
-    expect(sizes.at(-1)).toBeLessThan(2 * (sizes[0] ?? 0));
+    const bytesPerCommit = (rounds[0]?.bytes ?? 0) / (rounds[0]?.commits ?? 1);
+    const largest = Math.max(...rounds.map(({ commits }) => commits));
+    expect(rounds.at(-1)?.bytes).toBeLessThan(1.5 * largest * bytesPerCommit);
+    await group.close();
+    await driver.close();
+  });
+
+  it("copies the -wal beside commits, and lets them wait only for what is left", async () => {
+    const { driver, group, insert } = await openGroup(file);
+    const copied = Promise.withResolvers<CheckpointResult>();
+    const copy = vi.spyOn(WalSync.prototype, "copy").mockReturnValue(copied.promise);
+    const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint");
+    for (let i = 0; i < 300; i++) await insert(`a${i}`, "x");
+    expect([copy.mock.calls.length, checkpoint.mock.calls.length]).toEqual([1, 0]);
+    copied.resolve({ busy: 0, log: 0, checkpointed: 0 });
+    await insert("b", "x");
+    await insert("c", "x");
+    expect([copy.mock.calls.length, checkpoint.mock.calls.length]).toEqual([1, 1]);
     await group.close();
     await driver.close();
   });

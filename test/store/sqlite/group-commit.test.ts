@@ -131,12 +131,12 @@ describe("a full or busy SQLite database", () => {
     const { driver, group, insert, names } = await openGroup(file, { fatal });
     const full = Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
     const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint").mockRejectedValue(full);
-    for (let i = 0; i < 250; i++) await insert(`k${i}`, "v");
-    expect(checkpoint).toHaveBeenCalled();
+    let commits = 0;
+    while (checkpoint.mock.calls.length === 0) await insert(`k${commits++}`, "v");
     expect(fatal).not.toHaveBeenCalled();
     checkpoint.mockRestore();
     await insert("after", "v");
-    expect(await names()).toHaveLength(251);
+    expect(await names()).toHaveLength(commits + 1);
     await group.close();
     await driver.close();
   });
