@@ -18,7 +18,7 @@ const SQLITE_MIN = "3.51.3"; // fixes the WAL-reset corruption bug
 const CHECKPOINT_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_COMMITS = 200;
 /** Copying beside commits has until then: the -wal must not grow without end. */
-const COPYING_COMMITS = 1_000;
+const COPYING_COMMITS = 300;
 /** A checkpoint that readers kept from restarting the -wal is repeated: they leave only short gaps. */
 const RETRY_MS = 25;
 /** Readers that overlap leave no gap: a checkpoint of a -wal of this size waits for them, within what a write may wait. */

@@ -292,7 +292,7 @@ describe("durability on SQLite", () => {
     const copied = Promise.withResolvers<CheckpointResult>();
     const copy = vi.spyOn(WalSync.prototype, "copy").mockReturnValue(copied.promise);
     const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint");
-    for (let i = 0; i < 300; i++) await insert(`a${i}`, "x");
+    for (let i = 0; i < 250; i++) await insert(`a${i}`, "x");
     expect([copy.mock.calls.length, checkpoint.mock.calls.length]).toEqual([1, 0]);
     copied.resolve({ busy: 0, log: 0, checkpointed: 0 });
     await insert("b", "x");
