@@ -26,7 +26,10 @@ export async function send(
   const headers: Record<string, string> = {};
   if (credential !== null) headers.authorization = `Bearer ${credential}`;
   const content = options.raw ?? (body === undefined ? undefined : JSON.stringify(body));
-  if (content !== undefined) headers["content-type"] = "application/json";
+  if (content !== undefined) {
+    headers["content-type"] = "application/json";
+    headers["content-length"] = String(Buffer.byteLength(content)); // Node leaves it out of a DELETE
+  }
   const sent = { method, headers: { ...headers, ...options.headers }, localAddress: options.from };
   return exchange(url + path, sent, content);
 }
