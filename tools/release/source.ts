@@ -7,15 +7,17 @@ export type Source = { commit: string | null; epoch: number };
 
 /** git's output, or null where it fails or the folder is not a repository of its own. */
 function git(root: string, ...args: string[]): string | null {
+  const env = { ...process.env, LC_ALL: "C" };
   const run = (words: string[]): string =>
-    execFileSync("git", words, { cwd: root, stdio: ["ignore", "pipe", "ignore"] })
-      .toString()
-      .trim();
+    execFileSync("git", words, { cwd: root, env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim();
   try {
     // An unpacked archive may be inside another project's repository.
     if (realpathSync(run(["rev-parse", "--show-toplevel"])) !== realpathSync(root)) return null;
     return run(args);
-  } catch {
+  } catch (error) {
+    const { stderr = "" } = error as { stderr?: string };
+    // Outside a repository nothing is wrong. Anything else, such as a checkout of another user, can be fixed.
+    if (!stderr.includes("not a git repository")) process.stderr.write(stderr);
     return null;
   }
 }
