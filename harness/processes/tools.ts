@@ -1,6 +1,7 @@
 // Programs of the machine that some tests need. Without one its tests are skipped with a warning, or fail when
-// KEYRACK_TEST_REQUIRE names it.
+// KEYRACK_TEST_REQUIRE names it. KEYRACK_TEST_SKIPPED names a file that lists what was skipped, for the end of a long run.
 import { spawnSync } from "node:child_process";
+import { appendFileSync } from "node:fs";
 
 /** For `describe.runIf(hasTool("nginx", "the gateway behind nginx"))`. */
 export function hasTool(name: string, tests: string): boolean {
@@ -21,4 +22,6 @@ export function skipOrFail(name: string, tests: string, reason = "is not install
   if ((process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).includes(name))
     throw new Error(`KEYRACK_TEST_REQUIRE names ${name}, which ${reason}`);
   console.error(`!!! SKIPPED: ${name} ${reason}; every test of ${tests} is left out.`);
+  const list = process.env.KEYRACK_TEST_SKIPPED;
+  if (list) appendFileSync(list, `${tests}: ${name} ${reason}\n`);
 }
