@@ -116,7 +116,21 @@ fi
 # rename is atomic only within a file system, and because /tmp may forbid running programs.
 work=
 new_unit=
-trap 'rm -rf ${work:+"$work"} ${new_unit:+"$new_unit"}' EXIT
+made_user=no
+made_state=no
+placed_unit=no
+placed_binary=no
+trap 'undo_service; rm -rf ${work:+"$work"} ${new_unit:+"$new_unit"}' EXIT
+# The binary is placed last: until then the unit, the data dir and the user that were made for it are taken back. Each of
+# them is marked before it is made, because a signal may end this script right after.
+undo_service() {
+  [ "$placed_binary" = no ] || return 0
+  if [ "$placed_unit" = yes ]; then
+    if [ -e "$work/unit" ]; then cp -p "$work/unit" "$new_unit" && mv -f "$new_unit" "$unit"; else rm -f "$unit"; fi
+  fi
+  if [ "$made_state" = yes ]; then rmdir "$state" 2>/dev/null || true; fi
+  if [ "$made_user" = yes ]; then userdel keyrack 2>/dev/null || true; fi
+}
 end_by_signal() {
   trap 'exit 129' HUP
   trap 'exit 130' INT
@@ -130,30 +144,43 @@ open_work() {
 }
 
 # replace NEW: puts a binary in place and keeps the old one as keyrack.previous. The path names a complete binary at every
-# moment, and a running server keeps its file.
+# moment, and a running server keeps its file. No signal ends it half-way: between the two renames the work folder, which
+# is removed then, has the only copy of the old binary.
 replace() {
+  trap '' HUP INT TERM
   mkdir -p "$prefix/bin" 2>/dev/null || fail "cannot create $prefix/bin. Choose another folder with --prefix."
   if [ ! -e "$binary" ]; then
     mv -f "$1" "$binary" || fail "cannot write $binary."
   elif ! cmp -s "$1" "$binary"; then
     ln "$binary" "$work/old" 2>/dev/null || cp -p "$binary" "$work/old" || fail "cannot keep the old binary."
-    # Between the two renames the work folder, which an end by a signal removes, has the only copy of the old binary.
-    trap '' HUP INT TERM
     mv -f "$1" "$binary" || fail "cannot write $binary."
     if ! mv -f "$work/old" "$binary.previous"; then
       mv -f "$binary" "$1"
       mv -f "$work/old" "$binary"
       fail "cannot write $binary.previous."
     fi
-    end_by_signal
   fi
+  placed_binary=yes
+  end_by_signal
 }
 
 # number NAME: the number of that name in JSON on standard input.
 number() { sed -n "s/.*$1:\([0-9][0-9]*\).*/\1/p"; }
 
+# The database of the service, if the unit runs this binary. The last of its files wins, and in it the last line.
+read_database_url() {
+  if [ ! -f "$unit" ] || ! grep -qxF "ExecStart=$binary serve" "$unit"; then return; fi
+  for file in $(sed -n 's/^EnvironmentFile=-\{0,1\}//p' "$unit"); do
+    [ -e "$file" ] || continue
+    [ -r "$file" ] || fail "cannot read $file, which may name the database: run this as root. --force goes back without."
+    url=$(sed -n "s/^[[:space:]]*KEYRACK_DATABASE_URL=[\"']\{0,1\}\([^\"']*\).*/\1/p" "$file" | tail -n 1)
+    if [ -n "$url" ]; then export KEYRACK_DATABASE_URL="$url"; fi
+  done
+}
+
 # A schema only goes up: a binary refuses data that a newer one has migrated.
 check_schema() {
+  [ -n "${KEYRACK_DATABASE_URL:-}" ] || read_database_url
   data=${KEYRACK_DATA_DIR:-$state}
   [ -d "$data" ] || data=keyrack-data
   if [ -z "${KEYRACK_DATABASE_URL:-}" ] && [ ! -e "$data/keyrack.db" ]; then
@@ -164,6 +191,7 @@ check_schema() {
   # The cache is in the data dir by default; as root it would get files there that the server cannot replace.
   has=$(KEYRACK_CACHE_DIR=$work "$binary" db check --json --data-dir "$data" 2>/dev/null | number '"schema":{"database"')
   [ -n "$reads" ] || has=
+  if [ -n "${KEYRACK_DATABASE_URL:-}" ]; then data="the database"; fi
   [ -n "$has" ] || fail "cannot compare the schema of keyrack $version with that of $data. --force goes back without."
   [ "$reads" -ge "$has" ] || fail "keyrack $version reads schema $reads, but $data has schema $has. Restore the backup from before the upgrade with it (keyrack restore); --force swaps the binaries anyway."
 }
@@ -185,6 +213,12 @@ case $(uname -m) in
   *) fail "unsupported architecture $(uname -m): Keyrack runs on x86_64 and aarch64." ;;
 esac
 if ldd --version 2>&1 | grep -qi musl; then fail "Keyrack requires glibc; this system has musl."; fi
+# Older ones run the binary, but do not load the addons inside it: it would serve nothing.
+glibc_min=2.34
+glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc \([0-9]*\.[0-9]*\).*/\1/p')
+if [ "${glibc%%.*}" = "${glibc_min%%.*}" ] && [ "${glibc#*.}" -lt "${glibc_min#*.}" ]; then
+  fail "Keyrack requires glibc $glibc_min or newer (Debian 12, Ubuntu 22.04, RHEL 9); this system has $glibc."
+fi
 command -v tar >/dev/null 2>&1 || fail "tar is not installed. Install it, then run this again."
 if [ "$systemd" = yes ]; then
   [ "$(id -u)" = 0 ] || fail "--systemd writes to $unit_dir: run it as root."
@@ -297,11 +331,12 @@ unpack_release() {
   version=${version%-linux-*}
 }
 
-# The unit beside its final place, and the user it runs as.
-prepare_unit() {
+# The unit, the user it runs as, and its data dir.
+place_unit() {
   if [ -n "${KEYRACK_UNIT_DIR:-}" ]; then
     echo "KEYRACK_UNIT_DIR is set: the system user keyrack was not created"
   elif ! id keyrack >/dev/null 2>&1; then
+    made_user=yes
     useradd --system --home-dir "$state" --shell /usr/sbin/nologin keyrack || fail "cannot create the user keyrack."
     echo "Created the system user keyrack"
   fi
@@ -310,8 +345,9 @@ prepare_unit() {
     /var/lib/*) state_directory="StateDirectory=${state#/var/lib/}" ;;
     *)
       state_directory="# $state was created by install.sh"
-      if [ -z "${KEYRACK_UNIT_DIR:-}" ]; then
-        [ -d "$state" ] || install -d -m 0700 -o keyrack -g keyrack "$state" || fail "cannot create $state."
+      if [ -z "${KEYRACK_UNIT_DIR:-}" ] && [ ! -d "$state" ]; then
+        made_state=yes
+        install -d -m 0700 -o keyrack -g keyrack "$state" || fail "cannot create $state."
       fi
       ;;
   esac
@@ -320,6 +356,9 @@ prepare_unit() {
   sed -e "s|^ExecStart=.*|ExecStart=$binary serve|" -e "s|/var/lib/keyrack|$state|g" \
     -e "s|^StateDirectory=.*|$state_directory|" "$template" >"$new_unit" || fail "cannot write $new_unit."
   chmod 644 "$new_unit"
+  if [ -e "$unit" ]; then cp -p "$unit" "$work/unit" || fail "cannot keep the old unit."; fi
+  placed_unit=yes
+  mv -f "$new_unit" "$unit" || fail "cannot write $unit."
 }
 
 open_work
@@ -327,12 +366,11 @@ if [ -n "$from" ]; then unpack_release; else build; fi
 chmod 755 "$work/keyrack"
 reported=$("$work/keyrack" version) || fail "the new binary does not run on this machine; the installed one is untouched."
 [ -z "$from" ] || [ "$reported" = "$version" ] || fail "the binary in $name is version $reported; the installed one is untouched." 4
-if [ "$systemd" = yes ]; then prepare_unit; fi
+if [ "$systemd" = yes ]; then place_unit; fi
 replace "$work/keyrack"
 echo "Installed keyrack $reported as $binary"
 
 if [ "$systemd" = yes ]; then
-  mv -f "$new_unit" "$unit" || fail "cannot write $unit."
   echo "Wrote $unit"
   quiet_systemctl daemon-reload
   if [ "$start" = yes ]; then

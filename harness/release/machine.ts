@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { tempDir } from "../processes/cli.ts";
 
 const BEYOND_POSIX = ["tar", "gzip", "sha256sum", "mktemp", "ldd", "ssh-keygen"];
-const POSIX = "cat chmod cmp cp dirname grep id ln mkdir mv rm sed tail uname";
+const POSIX = "cat chmod cmp cp dirname getconf grep id ln mkdir mv rm sed tail uname";
 /** Everything install.sh may call, beside curl or wget. */
 export const PROGRAMS = [...BEYOND_POSIX, ...POSIX.split(" ")];
 

@@ -13,6 +13,7 @@ import { flipBit, tamperings } from "../../harness/release/tampering.ts";
 import { VERSION } from "../../src/platform/version.ts";
 import { openStore } from "../../src/store/database.ts";
 import { schemaVersion } from "../../src/store/schema/migrate.ts";
+import { GLIBC_MIN } from "../../tools/release/deb.ts";
 import { releasedInstallScript } from "../../tools/release/install-script.ts";
 
 const SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]].filter(([name = ""]) =>
@@ -222,13 +223,32 @@ describe.runIf(sshKeygen)("the source", () => {
   });
 });
 
+describe.runIf(sshKeygen)("glibc", () => {
+  it.each([
+    ["2.28", 1],
+    ["2.33", 1],
+    [GLIBC_MIN, 0],
+    ["2.41", 0],
+    ["3.0", 0],
+  ])("%s is accepted if it loads the addons inside the binary", async (version, code) => {
+    using m = machine({ programs: PROGRAMS.filter((name) => name !== "getconf") });
+    writeFileSync(m.at("programs/getconf"), `#!/bin/sh\necho "glibc ${version}"\n`, { mode: 0o755 });
+    const before = snapshot(m.dir);
+    const ran = await m.run(["--from", "release"]);
+    expect(ran.code, ran.output).toBe(code);
+    expect(ran.output.includes(`requires glibc ${GLIBC_MIN} or newer`)).toBe(code === 1);
+    if (code === 1) expect(snapshot(m.dir)).toEqual(before);
+  });
+});
+
 describe.runIf(sshKeygen)("a rollback", () => {
-  /** Installs a binary that reads schema 7 and then one whose data has schema 8. */
-  async function upgraded(schema: string) {
+  /** Installs a binary that reads schema 7 and then one that says, on this condition, what schema its data has. */
+  async function upgraded(schema: string, condition = "true") {
     const m = machine();
+    const check = `"db check --json --data-dir"*) ${condition} && echo '${schema}' ;;\n  *)`;
     for (const [version, binary] of [
       ["2.0.0", smallBinary("2.0.0", 7)],
-      ["2.1.0", smallBinary("2.1.0", 8).replace("*)", `"db check --json --data-dir"*) echo '${schema}' ;;\n  *)`)],
+      ["2.1.0", smallBinary("2.1.0", 8).replace("*)", check)],
     ] as const) {
       writeSmallRelease(m.at(version), { version, binary, key });
       expect((await m.run(["--from", version])).code).toBe(0);
@@ -247,6 +267,27 @@ describe.runIf(sshKeygen)("a rollback", () => {
     expect(snapshot(m.dir)).toEqual(before);
     expect((await m.run(["--rollback", "--force"])).code).toBe(0);
     expect(m.installed()).toEqual(["2.0.0", "2.1.0"]);
+  });
+
+  it("compares with the database in the settings of the service that runs this binary", async () => {
+    const url = "postgresql://keyrack:p%20w@127.0.0.1/keyrack?sslmode=require";
+    using m = await upgraded('{"schema":{"database":8,"binary":8}}', `[ "$KEYRACK_DATABASE_URL" = "${url}" ]`);
+    rmSync(m.at("state/keyrack.db"));
+    mkdirSync(m.at("units"));
+    const unit = (binary: string): void =>
+      writeFileSync(
+        m.at("units/keyrack.service"),
+        `[Service]\nExecStart=${binary} serve\n${["none", "a", "b"].map((name) => `EnvironmentFile=-${m.at(`${name}.env`)}\n`).join("")}`,
+      );
+    unit(m.at("prefix/bin/keyrack"));
+    writeFileSync(m.at("a.env"), "KEYRACK_DATABASE_URL=postgresql://elsewhere\n");
+    writeFileSync(m.at("b.env"), `#KEYRACK_DATABASE_URL=\nKEYRACK_PORT=1\nKEYRACK_DATABASE_URL="${url}"\n`);
+    const units = { KEYRACK_UNIT_DIR: m.at("units") };
+    const ran = await m.run(["--rollback"], units);
+    expect(ran).toMatchObject({ code: 1, output: expect.stringContaining("but the database has schema 8") });
+    expect(m.installed()).toEqual(["2.1.0", "2.0.0"]);
+    unit("/usr/bin/keyrack");
+    expect((await m.run(["--rollback"], units)).output).toContain("The schemas were not compared");
   });
 
   it("is refused when the schemas cannot be compared, and allowed when they are equal", async () => {
