@@ -1,19 +1,21 @@
-// The ways to install that the README shows, run as written, with a signed release made here. Without a binary the program
-// in it is a script that starts the bundled one, and the image is left out; `npm run test:binary` runs all with the built one.
-import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+// The ways to install that the README shows, and to check a release that SECURITY.md shows, run as written, with a signed
+// release made here. Without a binary the program in it is a script that starts the bundled one, and the image is left out;
+// `npm run test:binary` runs all with the built one.
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readImage, type Platform } from "../../harness/oci-image.ts";
-import { makeCertificate } from "../../harness/processes/certificate.ts";
+import { makeCertificate, type CertificateFiles } from "../../harness/processes/certificate.ts";
 import { canChroot, runInDebian } from "../../harness/processes/chroot.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { Container, mintKey, NEW_VOLUME } from "../../harness/processes/container.ts";
 import { BIN } from "../../harness/processes/server.ts";
 import { hasTool } from "../../harness/processes/tools.ts";
 import { serveFiles, type FileServer } from "../../harness/release/file-server.ts";
-import { writeSums } from "../../harness/release/small-release.ts";
+import { writeSmallRelease, writeSums } from "../../harness/release/small-release.ts";
 import { SshKey } from "../../harness/release/ssh-key.ts";
+import { flipBit } from "../../harness/release/tampering.ts";
 import { readText, root } from "../../harness/repository.ts";
 import { VERSION } from "../../src/platform/version.ts";
 import { architectures } from "../../tools/release/architectures.ts";
@@ -30,6 +32,7 @@ const EPOCH = 1_700_000_000;
 const PUBLISHED = "https://github.com/keyrack/keyrack/releases/download";
 const builtBinary = process.env.KEYRACK_TEST_BIN;
 const IMAGE = `keyrack-${VERSION}-oci.tar`;
+const DEB = `keyrack_${VERSION}_${architectures[here]}.deb`;
 
 const section = /^## Install\n([\s\S]*?)^## /m.exec(readText("README.md"))?.[1] ?? "";
 const blocks = [...section.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = ""]) => block);
@@ -41,6 +44,7 @@ const temp = tempDir();
 const at = (...parts: string[]): string => join(temp.dir, ...parts);
 afterAll(() => temp[Symbol.dispose]());
 const key = new SshKey();
+let certificate: CertificateFiles;
 let server: FileServer | undefined;
 
 async function makeRelease(): Promise<void> {
@@ -52,11 +56,7 @@ async function makeRelease(): Promise<void> {
   const script = releasedInstallScript(readText("install.sh"), key.line);
   const installation = { "install.sh": script, "keyrack.service": systemdUnit("/usr/local/bin/keyrack") };
   await buildTarball({ ...common, out: at("release"), work: at("work"), notices: at("notices"), installation });
-  await buildDeb({
-    ...common,
-    out: at("release", `keyrack_${VERSION}_${architectures[here]}.deb`),
-    notices: "Notices.\n",
-  });
+  await buildDeb({ ...common, out: at("release", DEB), notices: "Notices.\n" });
   writeFileSync(at("release/install.sh"), script);
   if (builtBinary) {
     const binaries = { [here]: builtBinary };
@@ -77,8 +77,8 @@ mkdir -p /root/downloads && cd /root/downloads
 `;
 
 /** Runs a block on a Debian that is thrown away, then `after`, and returns the output of that. */
-function run(block: string, after: string): { before: string; after: string } {
-  const script = block.replaceAll(PUBLISHED, server?.url ?? "");
+function run(block: string, after: string, from = server): { before: string; after: string } {
+  const script = block.replaceAll(PUBLISHED, from?.url ?? "");
   const { status, output } = runInDebian(temp.dir, `${SERVER}${script}\necho ---\n${after}`);
   expect(status, output).toBe(0);
   const [before = "", rest = ""] = output.split("---\n");
@@ -99,7 +99,7 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
   describe.runIf(canRun)("installs", () => {
     beforeAll(async () => {
       await makeRelease();
-      const certificate = makeCertificate(temp.dir, "server", "localhost");
+      certificate = makeCertificate(temp.dir, "server", "localhost");
       server = await serveFiles(at("release"), certificate);
     }, TIMEOUT_MS);
     afterAll(() => server?.[Symbol.asyncDispose]());
@@ -120,14 +120,23 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
       expect(served.join("\n")).toMatch(SERVED);
     });
 
+    it.runIf(hasTool("apt-get", "the README's Debian package"))("no Debian package that was changed", async () => {
+      cpSync(at("release"), at("changed"), { recursive: true });
+      flipBit(at("changed", DEB));
+      await using changed = await serveFiles(at("changed"), certificate);
+      const { before, after } = run(variables + debian, "command -v keyrack || echo none", changed);
+      expect(before).toContain(`${DEB}: FAILED\n`);
+      expect(after).toBe("none");
+    });
+
     it.runIf(builtBinary)("the image", async () => {
       // No engine runs in most test environments: the image is started as one would start it.
-      const words = [...image.matchAll(/^podman (\w+) (.*)$/gm)].map(([, verb = "", rest = ""]) => [verb, rest]);
+      const words = [...image.matchAll(/^ *podman (\w+) (.*)$/gm)].map(([, verb = "", rest = ""]) => [verb, rest]);
       expect(words).toEqual([
         ["load", "-i keyrack-$VERSION-oci.tar"],
         ["run", "-d --name keyrack -p 127.0.0.1:4747:4747 -v keyrack:/data keyrack:$VERSION"],
       ]);
-      const fetched = image.replace(/^podman.*\n/gm, "");
+      const fetched = image.replace(/^ *podman load/m, "  echo load").replace(/^podman.*\n/gm, "");
       expect(run(variables + fetched, "cat keyrack-*-oci.tar | sha256sum").after).toBe(
         execFileSync("sha256sum", { input: readFileSync(at("release", IMAGE)), encoding: "utf8" }).trim(),
       );
@@ -145,10 +154,35 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
     });
 
     it.runIf(builtBinary)("from source", () => {
-      const [install = ""] = source.split("\n");
-      const { before, after } = run(`cd ${root}\n${install}`, SERVES);
+      // A port of its own; the shell waits for the server until it has printed its address.
+      const serve = "KEYRACK_PORT=0 keyrack serve > /served &";
+      const started = source.replace(/^keyrack serve/m, serve);
+      expect(started).toContain(serve);
+      const stop = `until grep -o 'listening on http:.*:' /served; do kill -0 $!; sleep 0.1; done; kill $!; wait $!`;
+      const { before, after } = run(`cd ${root}\n${started}`, `${stop}\n${SERVES}`);
       expect(before).toContain(`Installed keyrack ${VERSION} as /usr/local/bin/keyrack\n`);
-      expect(after).toMatch(SERVED);
+      const [listening, ...rest] = after.split("\n");
+      expect(listening).toBe("listening on http://127.0.0.1:");
+      expect(rest.join("\n")).toMatch(SERVED);
     });
+  });
+});
+
+describe.runIf(hasTool("ssh-keygen", "the check in SECURITY.md"))("SECURITY.md", () => {
+  const block = /^```sh\n([\s\S]*?)^```$/m.exec(readText("SECURITY.md"))?.[1] ?? "";
+  const check = () => spawnSync("sh", ["-ec", block], { cwd: at("check"), encoding: "utf8" });
+
+  it("checks a release of which some files were downloaded, and refuses one that was changed", () => {
+    const folder = at("check/keyrack-release");
+    writeSmallRelease(folder, { key });
+    writeFileSync(at("check/release-keys"), key.line);
+    rmSync(join(folder, "keyrack-1.2.3-linux-arm64.tar.gz"));
+    const good = check();
+    expect(good.status, good.stderr).toBe(0);
+    expect(good.stdout).toContain("keyrack-1.2.3-linux-x64.tar.gz: OK\n");
+    flipBit(join(folder, "keyrack-1.2.3-linux-x64.tar.gz"));
+    expect(check().status).toBe(1);
+    writeSums(folder);
+    expect(check().status).toBe(255);
   });
 });
