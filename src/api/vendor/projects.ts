@@ -29,7 +29,7 @@ export const projectsCreate = endpoint("POST /v1/projects", {
   output: Project,
   status: 201,
   idempotent: true,
-  failures: ["slug_taken", "quota_reached", "prefix_taken", "prefix_quota"],
+  failures: ["slug_taken", "quota_reached", "prefix_taken", "prefix_quota", "older_process"],
   emits: ["project.created"],
   handle: (ctx, { body }) => createProject(ctx, body),
 });
@@ -57,7 +57,7 @@ export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
   params: ById,
   body: z.strictObject({ name: Name.optional(), ...fields }),
   output: Project.extend({ warnings: Warnings }),
-  failures: ["project_not_found", "prefix_taken", "prefix_quota"],
+  failures: ["project_not_found", "prefix_taken", "prefix_quota", "older_process"],
   emits: ["project.updated"],
   handle: async (ctx, { params, body }) => {
     const project = await editProject(ctx, params.id, body);

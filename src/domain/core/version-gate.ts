@@ -49,6 +49,8 @@ export const versionGate = new VersionGate({
   "address lists": "0.2.0",
   "deferred revocation": "0.2.0",
   "disabled keys": "0.2.0",
+  "key lifetimes": "0.2.0",
+  "key prefixes": "0.2.0",
   plans: "0.2.0",
   quotas: "0.2.0",
   "restricted secret keys": "0.2.0",

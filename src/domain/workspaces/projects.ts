@@ -24,6 +24,7 @@ import { quotaReached } from "../core/quota.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../core/scope-catalogue.ts";
+import { versionGate } from "../core/version-gate.ts";
 import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
 import { claim, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
@@ -74,9 +75,17 @@ export function projectCreated({ id, name, slug }: ProjectRow): Event {
   return { action: "project.created", target_id: id, payload: { name, slug } };
 }
 
-export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
+/** A process of an earlier release would ignore them: mint keys with its own prefix, and keys that live longer. */
+async function requireRulesKnown({ services }: Ctx, { key_prefix = OWN_PREFIX, key_policy }: ProjectFields) {
+  if (key_prefix !== OWN_PREFIX) await versionGate.assertKnownEverywhere(services, "key prefixes");
+  if (key_policy && key_policy.max_ttl_days !== null)
+    await versionGate.assertKnownEverywhere(services, "key lifetimes");
+}
+
+export async function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   const { workspace_id } = ctx.actor;
   requireUsable(input.key_prefix);
+  await requireRulesKnown(ctx, input);
   const row = newProjectRow(ctx, input);
   const onConflict = (target: string) =>
     target.includes("key_prefixes") ? prefixTaken() : failField("slug_taken", "slug", "is already in use");
@@ -106,9 +115,10 @@ export async function showProject(ctx: Ctx<Vendor>, id: string) {
 
 export type ProjectEdit = ProjectFields & { name?: string | undefined };
 
-export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
+export async function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
   const { workspace_id } = ctx.actor;
   requireUsable(edit.key_prefix);
+  await requireRulesKnown(ctx, edit);
   return mutate(ctx, { workspace_id, onConflict: prefixTaken }, async (tx) => {
     const row = await liveProject(tx, workspace_id, id);
     const limits = edit.default_rate_limits ? JSON.stringify(edit.default_rate_limits) : row.default_rate_limits;
