@@ -10,9 +10,9 @@ import { copySqlite } from "../store/offline/inspect.ts";
 import { threads } from "../store/offline/threads.ts";
 import {
   backupDir,
+  isPreMigration,
   listBackups,
   newBackupId,
-  PRE_MIGRATION,
   type Backup,
   type BackupSettings,
   type Manifest,
@@ -37,15 +37,14 @@ export async function backUpBeforeMigration(
       copySqliteDatabase(file, partial, (copy) => copySqlite(file, copy, quiet, threads), quiet, threads),
     onProgress: quiet,
   });
-  removeSuperseded(backupDir(settings), manifest);
+  removeEqual(backupDir(settings), manifest);
   return manifest;
 }
 
-/** A migration that fails at every start must not fill the disk: of the backups before it, the newest of a schema stays. */
-function removeSuperseded(dir: string, { id, schema_version }: Manifest): void {
-  const suffix = id.slice(id.indexOf(PRE_MIGRATION));
+/** A migration that fails at every start must not fill the disk: of backups with the same bytes, the newest stays. */
+function removeEqual(dir: string, { id, sha256 }: Manifest): void {
   for (const { id: other, folder, manifest } of listBackups(dir))
-    if (other !== id && other.endsWith(suffix) && manifest?.schema_version === schema_version)
+    if (other !== id && isPreMigration(other) && manifest?.sha256 === sha256)
       rmSync(folder, { recursive: true, force: true });
 }
 

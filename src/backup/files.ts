@@ -53,7 +53,7 @@ export type BrokenBackup = { id: string; folder: string; manifest: null; problem
 
 const ID = /^\d{8}T\d{6}Z-[0-9a-f]{6}(-pre-\d+)?$/;
 /** In the id of a backup made before a migration, followed by the schema that it migrates to. */
-export const PRE_MIGRATION = "-pre-";
+const PRE_MIGRATION = "-pre-";
 const MANIFEST = "manifest.json";
 const TEST_RESULT = "tested.json";
 const DAY_MS = 24 * 3_600_000;

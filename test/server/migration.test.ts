@@ -112,7 +112,7 @@ describe("before a migration of SQLite", () => {
     await app.stop();
   });
 
-  it("a start that fails again and again keeps one backup of each schema it met", async () => {
+  it("a start that fails again and again keeps one backup of the same data, and every backup of other data", async () => {
     await using first = await openSchemaFixture("sqlite", older - 1);
     await using second = await openSchemaFixture("sqlite", older);
     const settings = { data_dir: first.dir, backup_dir: "" };
@@ -123,6 +123,9 @@ describe("before a migration of SQLite", () => {
     await backUp(first);
     const kept = [await backUp(first)];
     await backUp(second);
+    kept.push(await backUp(second));
+    // As after a way back and some days of work: the same schema, but other data.
+    await rawSql(second.target, "update workspaces set name = 'Renamed'");
     kept.push(await backUp(second));
     expect(backupsIn(first.dir).toSorted()).toEqual(kept.toSorted());
   });
