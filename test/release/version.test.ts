@@ -1,5 +1,6 @@
 // One version everywhere, and the script that sets it.
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
@@ -82,6 +83,20 @@ describe("version:set", () => {
       version: "0.2.0",
       packages: { "": { version: "0.2.0" } },
     });
+  });
+
+  it("refuses a patch release with a migration", () => {
+    using c = checkout();
+    c.write("facts.json", '{"schema": 6}');
+    c.write("test/fixtures/.keep", "");
+    execFileSync("tar", ["-czf", join(c.dir, "test/fixtures/release-0.1.0.tar.gz"), "-C", c.dir, "./facts.json"]);
+    c.write("migrations/0006_leaks.sql", "");
+    c.write("migrations/0007_more.sql", "");
+    expect(() => setVersion(c.dir, "0.1.1", "2026-12-01")).toThrow("0.1.0 has schema 6, this is schema 7");
+    expect(distinct(c.dir)).toEqual(["0.1.0"]);
+    rmSync(join(c.dir, "migrations/0007_more.sql"));
+    setVersion(c.dir, "0.1.1", "2026-12-01");
+    expect(distinct(c.dir)).toEqual(["0.1.1"]);
   });
 
   for (const [why, version, changelog] of [
