@@ -5,8 +5,11 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { skipOrFail } from "../harness/processes/tools.ts";
 import { ExitError } from "../src/cli/ui/output.ts";
 import { parseFlags, runScript } from "./script.ts";
+import { baseNode } from "./sea/base-node.ts";
+import { emulatorProblem } from "./sea/emulator.ts";
 import { allTargets, commandFor, here, isTarget, root, targets, type Target } from "./sea/targets.ts";
 
 const SMOKE = "test/cli/binary-smoke.test.ts";
@@ -26,13 +29,6 @@ function build(target: Target): string {
   return out;
 }
 
-/** What keeps another platform's binary from running here, or null. */
-function obstacle(target: Target, binary: string): string | null {
-  const [command, ...args] = commandFor(target, binary);
-  const { status, stderr } = spawnSync(command, [...args, "version"], { encoding: "utf8" });
-  return status === 0 ? null : (stderr ?? "").trim() || `${command} is not installed`;
-}
-
 function test(bin: string, files: string[], env: Record<string, string> = {}): void {
   run(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...files], { ...env, KEYRACK_TEST_BIN: bin });
 }
@@ -45,38 +41,34 @@ function handlesSignals(target: Target): boolean {
   return Number(major) > 9 || (major === "9" && Number(minor) >= 1);
 }
 
-function testForeign(target: Target, binary: string): void {
-  const why = obstacle(target, binary);
-  if (why !== null) {
-    const packages = targets[target].qemu.debianPackages.join(" ");
-    const required = (process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).includes("qemu");
-    if (required) throw new ExitError(`KEYRACK_TEST_REQUIRE names qemu, but ${target} does not run here: ${why}`, 1);
-    console.error(
-      `!!! SKIPPED: the ${target} binary does not run here (${why}). It takes: apt-get install ${packages}`,
-    );
-    return;
-  }
+async function testForeign(target: Target, binary: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "keyrack-qemu-"));
   try {
+    // Not with the binary: one that crashes must fail here.
+    const problem = emulatorProblem(target, await baseNode(target, folder));
+    if (problem !== null) {
+      const packages = targets[target].qemu.debianPackages.join(" ");
+      skipOrFail("qemu", `the ${target} binary`, `cannot run it (${problem}). It takes: apt-get install ${packages}`);
+      return;
+    }
     const launcher = join(folder, "keyrack");
     const command = commandFor(target, binary).map((word) => `'${word}'`);
     writeFileSync(launcher, `#!/bin/sh\nexec ${command.join(" ")} "$@"\n`); // exec: signals reach the program
     chmodSync(launcher, 0o755);
     const signals = handlesSignals(target);
-    if (!signals)
-      console.error("!!! SKIPPED: stopping by SIGTERM. This qemu cannot deliver signals to x86-64 programs; 9.1 can.");
+    if (!signals) skipOrFail("qemu 9.1", "stopping by SIGTERM", "is needed to deliver signals to x86-64 programs");
     test(launcher, [SMOKE], signals ? {} : { KEYRACK_TEST_NO_SIGNALS: "yes" });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-await runScript(() => {
+await runScript(async () => {
   const { values } = parseFlags({ options: { target: { type: "string" }, binary: { type: "string" } } });
   const { target = here } = values;
   if (!isTarget(target)) throw new ExitError(`--target is one of ${allTargets.join(", ")}`, 2);
   const standard = values.target ? () => build(target) : () => join(root, "dist/keyrack");
   const binary = values.binary ? resolve(values.binary) : standard();
   if (target === here) test(binary, [...NATIVE, SMOKE]);
-  else testForeign(target, binary);
+  else await testForeign(target, binary);
 });

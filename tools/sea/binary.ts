@@ -7,6 +7,7 @@ import { chmodSync, copyFileSync, renameSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { baseNode } from "./base-node.ts";
+import { emulatorProblem } from "./emulator.ts";
 import type { Program } from "./program.ts";
 import { commandFor, here, root, targets, type Target } from "./targets.ts";
 
@@ -18,7 +19,8 @@ export type Binary = { path: string; codeCache: boolean };
 /** Replaces `out` by rename: a running binary cannot be overwritten. */
 export async function makeBinary(program: Program, target: Target, out: string): Promise<Binary> {
   const node = await baseNode(target, program.folder);
-  const codeCache = await runsHere(target, node);
+  // The cache has to be made by the target's own Node: by qemu where that is another platform's.
+  const codeCache = emulatorProblem(target, node) === null;
   if (!codeCache) {
     const packages = targets[target].qemu.debianPackages.join(" ");
     console.error(`no code cache for ${target}, so it starts slower: that takes ${packages}`);
@@ -36,16 +38,6 @@ export async function makeBinary(program: Program, target: Target, out: string):
     rmSync(unfinished, { force: true });
   }
   return { path: out, codeCache };
-}
-
-/** The cache has to be made by the target's own Node: by qemu where that is another platform's. */
-async function runsHere(target: Target, node: string): Promise<boolean> {
-  if (target === here) return true;
-  const [command, ...args] = commandFor(target, node);
-  return run(command, [...args, "--version"]).then(
-    () => true,
-    () => false,
-  );
 }
 
 async function makeBlob(
