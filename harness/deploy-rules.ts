@@ -145,6 +145,7 @@ type Service = {
   user?: string;
   read_only?: boolean;
   cap_drop?: string[];
+  cap_add?: string[];
   security_opt?: string[];
   cpus?: number;
   mem_limit?: string;
@@ -157,14 +158,22 @@ export function composeProblems(text: string, version: string): string[] {
   return Object.entries(services).flatMap(([name, service]) => {
     // Exact to the patch: nothing changes under a running deployment.
     const pinned = /^[\w./-]+:\d+\.\d+(?:\.\d+)?$/.test(service.image);
-    if (!/^keyrack-\d$/.test(name)) return pinned ? [] : [`${name}: the image has an exact version`];
-    const rules = failed({
-      [`the image is version ${version}`]: service.image.endsWith(`:${version}`),
-      [`the user is ${USER}`]: service.user === `${USER}:${USER}`,
+    const confined = {
+      "the image has an exact version": pinned,
       "read_only is true": service.read_only,
       "cap_drop is ALL": service.cap_drop?.join() === "ALL",
+      "cap_add is at most NET_BIND_SERVICE": (service.cap_add ?? []).every((each) => each === "NET_BIND_SERVICE"),
       "security_opt has no-new-privileges": service.security_opt?.includes("no-new-privileges:true"),
       "cpus and mem_limit are set": Boolean(service.cpus && service.mem_limit),
+      "the user is not root, unless it binds a low port": Boolean(
+        service.cap_add ?? !/^(?:$|0|root)/.test(service.user ?? ""),
+      ),
+    };
+    if (!/^keyrack-\d$/.test(name)) return failed(confined).map((rule) => `${name}: ${rule}`);
+    const rules = failed({
+      ...confined,
+      [`the image is version ${version}`]: service.image.endsWith(`:${version}`),
+      [`the user is ${USER}`]: service.user === `${USER}:${USER}`,
       [`the grace period is at least ${GRACE_MIN_SECONDS} s`]:
         Number.parseInt(service.stop_grace_period ?? "", 10) >= GRACE_MIN_SECONDS,
       "the health check is keyrack status --ready":

@@ -118,6 +118,10 @@ describe("deploy/kubernetes", () => {
 describe("deploy/compose", () => {
   const text = readText("deploy/compose/compose.yaml");
 
+  it("builds on an exact version of Debian", () => {
+    expect(readText("deploy/compose/Dockerfile")).toMatch(/^FROM debian:\d+\.\d+-slim$/m);
+  });
+
   it("keeps the rules", () => {
     expect(composeProblems(text, VERSION)).toEqual([]);
   });
@@ -131,6 +135,10 @@ describe("deploy/compose", () => {
     ["privilege escalation", "no-new-privileges:true", "no-new-privileges:false", "no-new-privileges"],
     ["no limit", "mem_limit: 1g", "mem_swappiness: 0", "mem_limit"],
     ["a short grace period", "stop_grace_period: 15s", "stop_grace_period: 5s", "grace"],
+    ["a database that runs as root", 'user: "999:999" # postgres', 'user: "0:0" # postgres', "postgres: the user"],
+    ["a database without limits", "mem_limit: 768m", "mem_swappiness: 0", "redis: cpus and mem_limit"],
+    ["a proxy with more privileges", "[NET_BIND_SERVICE]", "[NET_BIND_SERVICE, NET_ADMIN]", "caddy: cap_add"],
+    ["a proxy that is not confined", "<<: *confined\n    image: caddy", "image: caddy", "caddy: read_only"],
   ])("would be refused with %s", (_why, what, instead, problem) => {
     const changed = text.replace(what, instead);
     expect(changed === text).toBe(false);
