@@ -8,6 +8,7 @@ import { tempDir } from "../../harness/processes/cli.ts";
 import { root } from "../../harness/repository.ts";
 import { VERSION } from "../../src/platform/version.ts";
 import { firstDifference } from "../../tools/release/compare.ts";
+import { targets, type Target } from "../../tools/sea/targets.ts";
 
 const MAIN = join(root, "tools/release/main.ts");
 
@@ -56,11 +57,19 @@ describe("npm run release", () => {
     for (const tool of ["git", "tar", "gzip"])
       symlinkSync(execFileSync("which", [tool], { encoding: "utf8" }).trim(), join(bin, tool));
     const out = join(temp.dir, "release");
-    const { code, stderr } = release(["--only", "deb", "--target", "linux-arm64", "--out", out], { PATH: bin });
-    expect([code, stderr]).toEqual([
-      2,
-      "not installed: aarch64-linux-gnu-strip, dpkg-deb. On Debian: apt-get install binutils-aarch64-linux-gnu dpkg\n",
-    ]);
+    const foreign: Target = process.arch === "x64" ? "linux-arm64" : "linux-x64";
+    const { name, debianPackage } = targets[foreign].strip;
+    const only = (...kinds: string[]): string[] => kinds.flatMap((kind) => ["--only", kind]);
+    for (const [args, tools, packages] of [
+      [only("deb"), "npm, dpkg-deb", "npm dpkg"],
+      [only("deb", "oci"), "npm, dpkg-deb, apt-get", "npm dpkg apt"],
+    ] as const) {
+      const { code, stderr } = release([...args, "--target", foreign, "--out", out], { PATH: bin });
+      const message = `not installed: ${name}, ${tools}. On Debian: apt-get install ${debianPackage} ${packages}\n`;
+      expect([code, stderr]).toEqual([2, message]);
+    }
+    const checked = release([...only("npm"), "--check", "--out", out], { PATH: bin });
+    expect(checked.stderr).toBe("not installed: npm. On Debian: apt-get install npm\n");
     expect(readdirSync(temp.dir)).toEqual(["bin"]);
   });
 

@@ -1,20 +1,25 @@
-// The programs that a release needs beside Node and npm, with the Debian package of each.
+// The programs that a release needs beside Node, with the Debian package of each.
 import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
 import { ExitError } from "../../src/cli/ui/output.ts";
-import { targets } from "../sea/targets.ts";
+import { here, targets } from "../sea/targets.ts";
 import type { Options } from "./options.ts";
 
 type Tool = { name: string; debianPackage: string };
 
-function toolsFor({ targets: chosen, kinds, signKey }: Options): Tool[] {
+/** npm fetches the Node of another platform and, with --check, the packages of a clone. */
+function toolsFor({ targets: chosen, kinds, signKey, check }: Options): Tool[] {
   const needsBinary = kinds.some((kind) => kind !== "npm");
   return [
     { name: "git", debianPackage: "git" },
     { name: "tar", debianPackage: "tar" },
     { name: "gzip", debianPackage: "gzip" },
     ...(needsBinary ? chosen.map((target) => targets[target].strip) : []),
+    ...(check || (needsBinary && chosen.some((target) => target !== here))
+      ? [{ name: "npm", debianPackage: "npm" }]
+      : []),
     ...(kinds.includes("deb") || kinds.includes("oci") ? [{ name: "dpkg-deb", debianPackage: "dpkg" }] : []),
+    ...(kinds.includes("oci") ? [{ name: "apt-get", debianPackage: "apt" }] : []),
     ...(signKey ? [{ name: "ssh-keygen", debianPackage: "openssh-client" }] : []),
   ];
 }
