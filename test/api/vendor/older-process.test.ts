@@ -99,7 +99,7 @@ describe.runIf(postgresUrl)("beside a process of an earlier release", () => {
     expect(Number((await r.sql(working, [tenant.id]))[0]?.n)).toBe(0);
   });
 
-  it("does the rest, and all of it once that process is gone", async () => {
+  it("does everything else, and these too once that process is gone", async () => {
     for (const call of [
       ["POST /v1/projects", { name: "Plain", slug: "plain", key_prefix: "kr", key_policy: { holder_rotate: true } }],
       ["POST /v1/tenants", { external_id: "plain" }],
