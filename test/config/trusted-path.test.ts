@@ -3,10 +3,10 @@ import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
+import { isRoot } from "../../harness/processes/tools.ts";
 import { loadSettings } from "../../src/config/load.ts";
 
 const STRANGER = 54_321;
-const asRoot = process.geteuid?.() === 0;
 
 /** A folder with a keyrack.toml that sets the region. */
 function folderWithFile(dir: string, name = "work"): { folder: string; file: string } {
@@ -68,7 +68,7 @@ describe("a keyrack.toml that was found", () => {
   });
 });
 
-describe.runIf(asRoot)("as root", () => {
+describe.runIf(isRoot("a keyrack.toml of another user"))("as root", () => {
   it.each([
     ["the file", (folder: string) => join(folder, "keyrack.toml")],
     ["the folder", (folder: string) => folder],

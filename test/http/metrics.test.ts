@@ -10,6 +10,7 @@ import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
+import { hasTool } from "../../harness/processes/tools.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../docs/monitoring/${name}`, import.meta.url));
@@ -37,8 +38,7 @@ function parse(text: string): Samples {
 }
 
 const promtool = (args: string[], input = "") => spawnSync("promtool", args, { input, encoding: "utf8" });
-const hasPromtool = promtool(["--version"]).status === 0;
-if (!hasPromtool) console.warn("SKIPPED: promtool is not installed, so it did not check alert rules and metrics");
+const hasPromtool = hasTool("promtool", "alert rules and metrics in promtool");
 
 for (const back of backends) {
   describe(`/metrics on ${back}`, () => {

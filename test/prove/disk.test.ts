@@ -1,12 +1,13 @@
 // Short versions of the campaigns that intercept the file operations of a process.
 import { expect, it } from "vitest";
+import { skipOrFail } from "../../harness/processes/tools.ts";
 import { iofault } from "../../prove/iofault.ts";
 import { powercut } from "../../prove/powercut.ts";
 import type { Report } from "../../prove/campaign.ts";
 import { shortRun } from "./short.ts";
 
 function wasRun({ skipped }: Report): boolean {
-  if (skipped !== undefined) console.error(`!!! SKIPPED: ${skipped}.`);
+  if (skipped !== undefined) skipOrFail("gcc", "power cuts and disk faults", `is missing: ${skipped}`);
   return skipped === undefined;
 }
 
