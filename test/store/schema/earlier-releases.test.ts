@@ -57,19 +57,45 @@ async function columnsOf(target: DatabaseTarget): Promise<Map<string, boolean>> 
   return new Map(rows.map(({ name, required }) => [String(name), Boolean(required)]));
 }
 
-/** Unique indexes and, on PostgreSQL, checks: what may refuse a row. As "table: columns". */
+/** Unique indexes, checks, foreign keys, and triggers that raise: what may refuse a row. As "table: definition". */
 async function constraintsOf(target: DatabaseTarget): Promise<Set<string>> {
   const sql =
     target.kind === "sqlite"
       ? `select m.name || ': ' || group_concat(coalesce(c.name, '?')) as name
            from sqlite_schema m, pragma_index_list(m.name) i, pragma_index_info(i.name) c
-           where m.type = 'table' and i."unique" = 1 group by m.name, i.name`
+           where m.type = 'table' and i."unique" = 1 group by m.name, i.name
+         union all
+         select m.name || ': ' || f."from" || ' references ' || f."table" from sqlite_schema m, pragma_foreign_key_list(m.name) f
+         union all
+         select tbl_name || ': ' || sql from sqlite_schema where type = 'trigger' and sql like '%raise(%'`
       : `select indrelid::regclass || ': ' || pg_get_indexdef(indexrelid) as name from pg_index
            where indisunique and indrelid::regclass::text not like 'pg_%'
          union all
          select conrelid::regclass || ': ' || pg_get_constraintdef(oid) from pg_constraint
-           where contype = 'c' and conrelid <> 0`;
-  return new Set((await rawSql(target, sql)).map(({ name }) => String(name)));
+           where contype in ('c', 'f', 'x') and conrelid <> 0
+         union all
+         select tgrelid::regclass || ': ' || pg_get_triggerdef(oid) || pg_get_functiondef(tgfoid) from pg_trigger
+           where not tgisinternal and pg_get_functiondef(tgfoid) ilike '%raise exception%'`;
+  const found = (await rawSql(target, sql)).map(({ name }) => String(name));
+  return new Set([...found, ...(target.kind === "sqlite" ? await checksOf(target) : [])]);
+}
+
+/** The checks in the texts of SQLite's tables, which no pragma lists. */
+async function checksOf(target: DatabaseTarget): Promise<string[]> {
+  const tables = await rawSql(target, "select name, sql from sqlite_schema where type = 'table'");
+  return tables.flatMap(({ name, sql }) => {
+    const text = String(sql).replace(/--.*$/gm, "").replace(/\s+/g, " ");
+    return [...text.matchAll(/\bcheck \(/gi)].map(({ index }) => `${String(name)}: ${upToClosing(text.slice(index))}`);
+  });
+}
+
+function upToClosing(text: string): string {
+  let depth = 0;
+  const end = [...text].findIndex((char) => {
+    if (char === "(") depth++;
+    return char === ")" && --depth === 0;
+  });
+  return text.slice(0, end + 1);
 }
 
 type Demands = { columns: Map<string, boolean>; constraints: Set<string> };
@@ -81,8 +107,8 @@ const demandsOf = async (target: DatabaseTarget): Promise<Demands> => ({
 
 /** A list of values that only grew refuses nothing that it accepted before. */
 function isWidened(constraint: string, earlier: ReadonlySet<string>): boolean {
-  const shapeOf = (text: string): string => text.replace(/'\w+'::text(, )?/g, "").replace(" NOT VALID", "");
-  const valuesOf = (text: string): string[] => text.match(/'\w+'::text/g) ?? [];
+  const shapeOf = (text: string): string => text.replace(/'\w+'(?:::text)?(, )?/g, "").replace(" NOT VALID", "");
+  const valuesOf = (text: string): string[] => text.match(/'\w+'/g) ?? [];
   const now = valuesOf(constraint);
   const isOld = (old: string): boolean => shapeOf(old) === shapeOf(constraint) && valuesOf(old).length > 0;
   return [...earlier].some((old) => isOld(old) && valuesOf(old).every((value) => now.includes(value)));
@@ -97,8 +123,17 @@ async function breaksOf(earlier: Demands, target: DatabaseTarget): Promise<strin
   const demanded = [...after]
     .filter(([name, required]) => required && tables.has(name.split(".")[0]) && before.get(name) !== true)
     .map(([name]) => `${name} is required`);
+  // A row of the earlier release leaves new columns at their defaults: what concerns only these refuses none. A foreign
+  // key also refuses deletions from the table that it references.
+  const concernsOld = (constraint: string): boolean => {
+    const [table = ""] = constraint.split(":");
+    const [, column, referenced] = /(\w+)\)? references (\w+)/i.exec(constraint) ?? [];
+    if (referenced) return before.has(`${table}.${column}`) || tables.has(referenced);
+    const words = constraint.slice(table.length).match(/\w+/g) ?? [];
+    return !/: check\b/i.test(constraint) || words.some((word) => before.has(`${table}.${word}`));
+  };
   const tightened = [...constraints]
-    .filter((name) => tables.has(name.split(":")[0]) && !earlier.constraints.has(name))
+    .filter((name) => tables.has(name.split(":")[0]) && !earlier.constraints.has(name) && concernsOld(name))
     .filter((name) => !isWidened(name, earlier.constraints))
     .map((name) => `${name} is constrained`);
   return [...gone, ...demanded, ...tightened];
@@ -137,6 +172,36 @@ for (const back of backends) {
         expect(await breaksOf(before, old.target)).toEqual([]);
       });
     }
+
+    it("is found to break an earlier release by a foreign key, a check or a trigger", async () => {
+      await using database = await migrated(back);
+      const { target } = database;
+      const before = await demandsOf(target);
+      const added =
+        back === "sqlite"
+          ? [
+              "alter table tenants add column parent_id text references tenants (id)",
+              "alter table tenants add column added text check (added is null or name <> '')",
+              "create table plan_groups (id text primary key)",
+              "alter table tenants add column harmless text check (harmless in ('a', 'b')) references plan_groups (id)",
+              "create trigger added before insert on tenants begin select raise(abort, 'no'); end",
+              "create trigger harmless after insert on tenants begin select 1; end",
+            ]
+          : [
+              "alter table tenants add column parent_id text references tenants (id)",
+              "alter table tenants add check (name <> '')",
+              "create table plan_groups (id text primary key)",
+              "alter table tenants add column harmless text check (harmless in ('a', 'b')) references plan_groups (id)",
+              "create function added() returns trigger language plpgsql as 'begin raise exception ''no''; end'",
+              "create trigger added before insert on tenants for each row execute function added()",
+              "create function harmless() returns trigger language plpgsql as 'begin return new; end'",
+              "create trigger harmless before insert on tenants for each row execute function harmless()",
+            ];
+      for (const sql of added) await rawSql(target, sql);
+      const broken = await breaksOf(before, target);
+      const kinds = broken.map((text) => /references|name <> ''|raise/i.exec(text)?.[0].toLowerCase() ?? text);
+      expect(kinds.toSorted()).toEqual(["name <> ''", "raise", "references"]);
+    });
 
     it("is found to break an earlier release by a renamed column, a dropped table, a column without a default and a unique index", async () => {
       await using database = await migrated(back);
