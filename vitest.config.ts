@@ -14,7 +14,7 @@ const limits = {
   hookTimeout: TEST_DEADLINE_MS,
   expect: { poll: { timeout: DEADLINE_MS, interval: POLL_MS } },
   restoreMocks: true,
-  setupFiles: ["file-cpu", "leftovers", "large-values"].map((name) => `harness/setup/${name}.ts`),
+  setupFiles: ["file-cpu", "leftovers", "large-values", "sync-deadlines"].map((name) => `harness/setup/${name}.ts`),
 };
 
 /** Runs in a process of its own: it hides Node from the library under test. */

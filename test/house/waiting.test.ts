@@ -1,6 +1,8 @@
 // Tests wait for events and conditions, never for a time, and with deadlines that a busy machine does not reach
 // (harness/waiting.ts). No test is retried.
+import { execFileSync, execSync, spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
+import { withDeadline } from "../../harness/setup/sync-deadlines.ts";
 import { commentsIn, filesIn, readText } from "../../harness/repository.ts";
 import { TEST_DEADLINE_MS } from "../../harness/waiting.ts";
 
@@ -54,6 +56,19 @@ describe("tests", () => {
       return ms !== 0 && ms < TEST_DEADLINE_MS;
     });
     expect(own).toEqual([]);
+  });
+
+  it("end a program that they run synchronously and that hangs", () => {
+    const options = { timeout: 2 * TEST_DEADLINE_MS, killSignal: "SIGKILL" };
+    expect(withDeadline(["sleep", ["1"]])).toEqual(["sleep", ["1"], options]);
+    expect(withDeadline(["sleep", ["1"], { timeout: 1, cwd: "/" }])).toEqual([
+      "sleep",
+      ["1"],
+      { ...options, timeout: 1, cwd: "/" },
+    ]);
+    expect(withDeadline(["sleep 1"])).toEqual(["sleep 1", options]);
+    // What a test file imports is what the set-up has put in place.
+    for (const run of [spawnSync, execFileSync, execSync]) expect(String(run)).toContain("withDeadline");
   });
 
   it("are not retried and not skipped for being unreliable", () => {
