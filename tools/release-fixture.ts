@@ -1,6 +1,7 @@
 // npm run fixtures -- --release: writes what later versions must live with. test/fixtures/release-V.tar.gz is the data that
 // this version leaves behind: a filled data dir on SQLite, one on PostgreSQL with its dump, and what the users of both hold
-// (facts.json). test/fixtures/statements-V.json is the SQL that its processes run. Neither is ever rewritten.
+// (facts.json). test/fixtures/statements-V.json is the SQL that its processes run, surface-V.json what its users rely on by
+// name. None of them is ever rewritten.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,6 +14,7 @@ import { toolConnection } from "../src/store/postgres/tools.ts";
 import { loadMigrations } from "../src/store/schema/migrate.ts";
 import { fillDeployment } from "./fixture-deployment.ts";
 import { listStatements } from "./statements.ts";
+import { surfaceOf } from "./surface.ts";
 
 const RELEASE_FIXTURES = fileURLToPath(new URL("../test/fixtures", import.meta.url));
 const KEEP_MS = 1_000;
@@ -22,12 +24,14 @@ const LEFT_OUT = ["keyrack.lock", "keyrack.sock"];
 export async function writeReleaseFixtures(work: string): Promise<string[]> {
   const data = join(RELEASE_FIXTURES, `release-${VERSION}.tar.gz`);
   const statements = join(RELEASE_FIXTURES, `statements-${VERSION}.json`);
-  for (const file of [data, statements])
+  const surface = join(RELEASE_FIXTURES, `surface-${VERSION}.json`);
+  for (const file of [data, statements, surface])
     if (existsSync(file)) throw new Error(`${file} exists, and the fixtures of a release never change.`);
   mkdirSync(RELEASE_FIXTURES, { recursive: true });
   writeFileSync(statements, `${JSON.stringify(await listStatements(), null, 1)}\n`);
+  writeFileSync(surface, `${JSON.stringify(surfaceOf(join(RELEASE_FIXTURES, "../..")), null, 1)}\n`);
   await writeData(data, work);
-  return [data, statements];
+  return [data, statements, surface];
 }
 
 async function writeData(file: string, work: string): Promise<void> {
