@@ -155,7 +155,7 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
 
     it.runIf(builtBinary)("from source", () => {
       // A port of its own; the shell waits for the server until it has printed its address.
-      const serve = "KEYRACK_PORT=0 keyrack serve > /served &";
+      const serve = "KEYRACK_PORT=0 keyrack serve > /served 2>&1 &";
       const started = source.replace(/^keyrack serve/m, serve);
       expect(started).toContain(serve);
       const stop = `until grep -o 'listening on http:.*:' /served; do kill -0 $!; sleep 0.1; done; kill $!; wait $!`;
