@@ -1,6 +1,6 @@
-// `npm run docs`: writes what is generated from tables: docs/api.md, docs/configure.md, the CLI's commands.gen.json and
+// `npm run docs`: writes what is generated from tables: docs/api.md, docs/configure.md, a table of docs/security.md, the CLI's commands.gen.json and
 // the golden files for help and OpenAPI.
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { fileKey, settingsTable, type SettingName } from "../src/config/settings.ts";
 import { access, COLUMNS } from "../src/http/access.ts";
@@ -10,6 +10,7 @@ import { failures } from "../src/kernel/errors.ts";
 import { endpoints } from "../src/api/index.ts";
 import { commandsFile } from "./commands.ts";
 import { helpPage } from "./help.ts";
+import { withSharesTable } from "./shares-table.ts";
 
 const HEADINGS: Record<(typeof COLUMNS)[number], string> = {
   sk_owner: "SK",
@@ -107,6 +108,7 @@ const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(at("docs/api.md"), apiPage());
   writeFileSync(at("docs/configure.md"), configurePage());
+  writeFileSync(at("docs/security.md"), withSharesTable(readFileSync(at("docs/security.md"), "utf8")));
   writeFileSync(at("src/cli/api/commands.gen.json"), commandsFile(endpoints));
   writeFileSync(at("test/golden/help.txt"), await helpPage());
   writeFileSync(at("test/golden/openapi.json"), `${JSON.stringify(openApiDocument(endpoints), null, 2)}\n`);

@@ -3,6 +3,7 @@
 import type { Settings } from "../config/settings.ts";
 import { RECORDS_MAX } from "../kernel/idempotency.ts";
 import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";
+import { cacheShares } from "./cache-shares.ts";
 import { Ledger, type Limits } from "./ledger.ts";
 import type { OwnerKind } from "./owners.ts";
 
@@ -10,10 +11,12 @@ export type Share = {
   readonly what: string;
   readonly owners: readonly OwnerKind[];
   readonly limits: (settings: Settings) => Limits;
+  /** What the limits do not say of the bound. */
+  readonly boundNote?: string;
   /** What the largest owner meets at the bound, and any owner at its share. */
   readonly atBound: string;
-  /** The environment variable of the bound, where there is one. */
-  readonly setting?: string;
+  /** The environment variables of the bound, where there are some. */
+  readonly setting?: string | readonly string[];
   /** The files that hold it. */
   readonly files: readonly string[];
 };
@@ -29,12 +32,12 @@ export const sharesTable = {
       share: Number.POSITIVE_INFINITY,
     }),
     atBound: "its oldest poll is answered early, as if nothing had changed",
-    setting: "KEYRACK_MAX_WAITING",
+    setting: ["KEYRACK_MAX_WAITING", "KEYRACK_CONNECTIONS_MAX"],
     files: ["src/domain/policy/feed.ts", "src/domain/policy/waiters.ts"],
   },
   writes: {
     what: "Writes that wait for the group commit",
-    owners: ["cell", "account", "person"],
+    owners: ["cell", "account", "person", "network"],
     limits: () => ({ bound: 10_000, share: 2_000 }),
     atBound: "503; owners take turns in every group",
     files: ["src/store/engine/write-queue.ts"],
@@ -57,8 +60,9 @@ export const sharesTable = {
     what: "Places for rate-limit counters in this process; a fixed counter takes one, a sliding one two, a rule ten",
     owners: ["cell"],
     limits: ({ ratelimit_counters }) => ({ bound: ratelimit_counters, share: Number.POSITIVE_INFINITY }),
+    boundNote: "100,000 counters a cell",
     atBound: "its new ids share one counter for each rule",
-    setting: "KEYRACK_RATELIMIT_COUNTERS",
+    setting: ["KEYRACK_RATELIMIT_COUNTERS", "KEYRACK_RATELIMIT_COUNTERS_PER_WORKSPACE"],
     files: ["cells", "dirty-rows", "row-index", "row-store", "row-table", "rows", "rules"].map(
       (name) => `src/ratelimit/memory/${name}.ts`,
     ),
@@ -103,6 +107,7 @@ export const sharesTable = {
     owners: ["cell"],
     limits: ({ nodes_max }) => ({ bound: nodes_max, share: Number.POSITIVE_INFINITY }),
     atBound: "its oldest report is dropped, and the node reports again with its next poll",
+    setting: "KEYRACK_NODES_MAX",
     files: ["src/domain/policy/node-registry.ts"],
   },
   passwords: {
@@ -119,8 +124,9 @@ export const sharesTable = {
       bound: Number.POSITIVE_INFINITY,
       share: mb === 0 ? Number.POSITIVE_INFINITY : mb * MIB,
     }),
+    boundNote: "test a quarter",
     atBound: "429 for what stores something; 503 when the disk is almost full and it wrote much",
-    setting: "KEYRACK_WRITES_MB_PER_DAY",
+    setting: ["KEYRACK_WRITES_MB_PER_DAY", "KEYRACK_DISK_RESERVE_MB"],
     files: ["src/domain/limits/written-bytes.ts"],
   },
   idempotency: {
@@ -132,7 +138,7 @@ export const sharesTable = {
   },
   throttles: {
     what: "Windows of the throttles of log-ins, sign-ups and other requests",
-    owners: ["network", "account"],
+    owners: ["network", "cell", "person"],
     limits: ({ throttle_subjects }) => ({ bound: throttle_subjects, share: Number.POSITIVE_INFINITY }),
     atBound: "gives up a window, and its new subjects are refused until that would have lapsed",
     setting: "KEYRACK_THROTTLE_SUBJECTS",
@@ -146,27 +152,7 @@ export const sharesTable = {
     setting: "KEYRACK_UNSENT_MB",
     files: ["src/fairness/answers.ts"],
   },
-  caches: {
-    what: "Bytes of cached pages of the policy feed",
-    owners: ["cell", "account"],
-    limits: () => ({ bound: 64 * MIB, share: 16 * MIB, shareOf: "account" }),
-    atBound: "its least recently used pages are evicted",
-    files: ["src/domain/policy/page-cache.ts"],
-  },
-  credentials: {
-    what: "Secret keys that were used at machine endpoints in the last seconds",
-    owners: ["cell"],
-    limits: () => ({ bound: 10_000, share: 2_500, shareOf: "account" }),
-    atBound: "its oldest is read from the database again",
-    files: ["src/domain/auth/credential-cache.ts"],
-  },
-  known_ids: {
-    what: "Ids of keys, projects and tenants that telemetry has named; about 40 MB",
-    owners: ["cell"],
-    limits: () => ({ bound: 200_000, share: 50_000, shareOf: "account" }),
-    atBound: "all of its ids are read from the database again",
-    files: ["src/domain/usage/known-ids.ts"],
-  },
+  ...cacheShares,
   workers: {
     what: "Threads that verify audit chains; two at a time, so nothing is shown here",
     owners: ["cell"],
@@ -223,6 +209,7 @@ export const sharesTable = {
     what: "Projects, tenants and secret keys; counted in the database, so only refusals are shown here",
     owners: ["cell"],
     limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    boundNote: "1,000, 1,000,000 and 1,000; by test credentials 250, 250,000 and 1,000",
     atBound: "409",
     files: [],
   },
@@ -230,12 +217,13 @@ export const sharesTable = {
     what: "Telemetry events in a minute; counted in the database, so only refusals are shown here",
     owners: ["cell"],
     limits: ({ ingest_events_per_minute: share }) => ({ bound: Number.POSITIVE_INFINITY, share }),
+    boundNote: "live and test together, test a quarter",
     atBound: "429",
     setting: "KEYRACK_INGEST_EVENTS_PER_MINUTE",
     files: [],
   },
   workspaces: {
-    what: "Workspaces that a person owns; counted in the database, so nothing is shown here",
+    what: "Workspaces that a person has created or owns; counted in the database, so nothing is shown here",
     owners: ["person"],
     limits: ({ workspaces_per_person }) => ({
       bound: Number.POSITIVE_INFINITY,
@@ -249,6 +237,7 @@ export const sharesTable = {
     what: "Invitations within 24 hours; counted in the database, so only refusals are shown here",
     owners: ["account", "address"],
     limits: ({ invite_mails_per_day }) => ({ bound: Number.POSITIVE_INFINITY, share: invite_mails_per_day }),
+    boundNote: "3 to one address",
     atBound: "an account's invitation is refused with 429, an address's mail is held back",
     setting: "KEYRACK_INVITE_MAILS_PER_DAY",
     files: [],

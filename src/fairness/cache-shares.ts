@@ -1,0 +1,44 @@
+// The caches of the shares table: of each, an account gets a quarter.
+import type { Limits } from "./ledger.ts";
+
+const MIB = 1024 * 1024;
+
+const quarterOf = (bound: number) => (): Limits => ({ bound, share: bound / 4, shareOf: "account" });
+
+export const cacheShares = {
+  caches: {
+    what: "Bytes of cached pages of the policy feed",
+    owners: ["cell", "account"],
+    limits: quarterOf(64 * MIB),
+    atBound: "its least recently used pages are evicted",
+    files: ["src/domain/policy/page-cache.ts"],
+  },
+  not_modified: {
+    what: "Responses to polls of the policy feed that found no change",
+    owners: ["cell"],
+    limits: quarterOf(1_000),
+    atBound: "its oldest is made again",
+    files: ["src/server/services.ts"],
+  },
+  touches: {
+    what: "Secret keys and sessions whose last use was written; once a minute each",
+    owners: ["cell", "person"],
+    limits: quarterOf(100_000),
+    atBound: "the next use of its oldest is written again",
+    files: ["src/server/services.ts"],
+  },
+  credentials: {
+    what: "Secret keys that were used at machine endpoints in the last seconds",
+    owners: ["cell"],
+    limits: quarterOf(10_000),
+    atBound: "its oldest is read from the database again",
+    files: ["src/domain/auth/credential-cache.ts"],
+  },
+  known_ids: {
+    what: "Ids of keys, projects and tenants that telemetry has named; about 40 MB",
+    owners: ["cell"],
+    limits: quarterOf(200_000),
+    atBound: "all of its ids are read from the database again",
+    files: ["src/domain/usage/known-ids.ts"],
+  },
+} as const;

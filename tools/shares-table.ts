@@ -1,0 +1,37 @@
+// Writes the shares table into docs/security.md, between its two marks.
+import { tmpdir } from "node:os";
+import { loadSettings } from "../src/config/load.ts";
+import { sharesTable, type Share } from "../src/fairness/shares.ts";
+
+const MARKED = /(?<=<!-- shares: npm run docs -->\n\n)[^]*?(?=\n\n<!-- end of shares -->)/;
+const GIB = 1024 ** 3;
+const MIB = 1024 ** 2;
+
+const { settings } = loadSettings({ env: {}, cwd: tmpdir() });
+
+function amount(n: number, what: string): string {
+  if (!what.startsWith("Bytes ")) return n.toLocaleString("en");
+  return n >= GIB ? `${n / GIB} GiB` : `${n / MIB} MiB`;
+}
+
+/** By default settings. */
+function boundOf({ limits, what, boundNote }: Share): string {
+  const { bound, share, shareOf } = limits(settings);
+  const inAll = Number.isFinite(bound) ? amount(bound, what) : "–";
+  const each = Number.isFinite(share) ? ` · ${amount(share, what)}${shareOf === "account" ? " an account" : ""}` : "";
+  const isLimited = Number.isFinite(bound) || Number.isFinite(share);
+  if (!isLimited) return boundNote ?? "–";
+  return `${inAll}${each}${boundNote ? `; ${boundNote}` : ""}`;
+}
+
+function rowOf([name, share]: [string, Share]): string {
+  const names = [share.setting ?? []].flat().map((setting) => `\`${setting}\``);
+  const cells = [`\`${name}\``, share.what, share.owners.join(", "), boundOf(share), share.atBound];
+  return `| ${[...cells, names.join(", ") || "–"].join(" | ")} |`;
+}
+
+export function withSharesTable(page: string): string {
+  const rows = (Object.entries(sharesTable) as [string, Share][]).map(rowOf);
+  const heading = "| resource | what | owner | bound · share | at the bound | setting |";
+  return page.replace(MARKED, [heading, "|---|---|---|---|---|---|", ...rows].join("\n").replaceAll("$", "$$$$"));
+}
