@@ -1,5 +1,5 @@
 // Throttles of requests by kind of credential: before it is looked up, and once it is known.
-import type { Actor } from "../domain/core/actor.ts";
+import { ownerOf, type Actor } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { throttleHolder } from "../domain/auth/holders.ts";
 import { isHolderPlane } from "./access.ts";
@@ -26,10 +26,10 @@ export function throttleNetwork(
 export function throttleActor(services: Services, actor: Actor, endpoint: Endpoint): void {
   if (actor.kind === "embed_token") {
     const subject = `${actor.tenant_id} ${actor.env}`;
-    services.throttles.take(EMBED_THROTTLE, subject);
-    if (endpoint.method !== "GET") services.throttles.take(EMBED_WRITES_THROTTLE, subject);
+    services.throttles.take(EMBED_THROTTLE, subject, ownerOf(actor));
+    if (endpoint.method !== "GET") services.throttles.take(EMBED_WRITES_THROTTLE, subject, ownerOf(actor));
   }
   const limit = services.settings.vendor_per_minute;
   if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;
-  services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
+  services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id, ownerOf(actor));
 }

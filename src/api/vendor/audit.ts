@@ -117,7 +117,7 @@ export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
   }),
   failures: ["rate_limited", "unavailable"],
   handle: ({ services, actor }, { query }) => {
-    services.throttles.take(CHAIN_RUNS, ownerOf(actor).id);
+    services.throttles.take(CHAIN_RUNS, ownerOf(actor).id, ownerOf(actor));
     return verifyChain(services, actor.workspace_id, { full: query.full === "true" });
   },
 });

@@ -1,4 +1,5 @@
 // Email verification. Only a token from the mailbox verifies an address.
+import { soleOwner } from "../../fairness/owners.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
@@ -25,12 +26,14 @@ export async function requestVerification({ services, actor }: Ctx<SessionActor>
 
 /** Sends a link to an unverified address, within its limits. */
 export async function mailVerification(services: Services, user: UserRow): Promise<void> {
-  if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id)) return;
-  await record(services, async (tx) => {
+  const owner = soleOwner("person", user.id);
+  if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id, owner)) return;
+  const work = async (tx: Tx): Promise<void> => {
     if (!(await countRequestedMail(services, tx, "sign_up", user.email_key))) return;
     const token = await issueToken(services, tx, user.id, "email_verification");
     await queueMail(services, tx, user.email, verificationMail(services, token.text), { until: token.expires_at });
-  });
+  };
+  await record(services, work, { owner });
   services.mail.wake();
 }
 

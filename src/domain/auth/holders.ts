@@ -1,5 +1,6 @@
 // The customer's own API key as a credential: its holder may look at it, rotate it and revoke it, and nothing else. It is
 // judged as an up-to-date verifier would judge it, so that a secret scanner learns whether the key still works.
+import { networkOwner } from "../../fairness/owners.ts";
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
@@ -25,8 +26,9 @@ export function throttleHolder(
   throttles.takeOfNetwork(PER_NETWORK, network);
   if (bearer === null || !parseCredential(bearer)) return;
   const key = sha256Hex(bearer);
-  throttles.take(PER_KEY, key, network);
-  if (rotates) throttles.take(ROTATIONS, key, network);
+  const owner = networkOwner(network);
+  throttles.take(PER_KEY, key, owner);
+  if (rotates) throttles.take(ROTATIONS, key, owner);
 }
 
 /**

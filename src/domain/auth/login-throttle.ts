@@ -12,7 +12,7 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { RequestSource, Services } from "../core/context.ts";
 import type { PasswordCaller } from "./password-queue.ts";
-import { networkThrottles, throttleKey, type Throttle } from "./throttle.ts";
+import { networkThrottles, sourceOwner, throttleKey, type Throttle } from "./throttle.ts";
 import { record } from "../core/record.ts";
 
 const QUARTER_MS = 15 * 60_000;
@@ -68,7 +68,8 @@ async function startLoginAttempt(
     passed: () => giveBack(taken.filter(([{ name }]) => !ATTEMPTS.includes(name))),
     refund,
     async failed() {
-      await record(services, (tx) => countLoginFailure.run(tx, { address_key, bucket, now: services.clock.now() }));
+      const failure = { address_key, bucket, now: services.clock.now() };
+      await record(services, (tx) => countLoginFailure.run(tx, failure), { owner: sourceOwner(from) });
     },
     async succeeded(tx) {
       await clearLoginFailures.run(tx, { address_key, bucket });
@@ -86,8 +87,9 @@ type Attempt = { address_key: string; network: string; known: boolean };
 /** The network first: one that is refused opens no window of an address. */
 function takeQuota(services: Services, { address_key, network, known }: Attempt): TakenQuota[] {
   const taken: TakenQuota[] = [];
+  const owner = sourceOwner({ network });
   const tryTake = (throttle: Throttle, subject: string) => {
-    const refusal = services.throttles.tryTake(throttle, subject, network);
+    const refusal = services.throttles.tryTake(throttle, subject, owner);
     if (!refusal) taken.push([throttle, subject]);
     return refusal;
   };

@@ -5,10 +5,11 @@ import { clearAllLoginFailures } from "../../store/queries/logins.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import { revokeSessionsOf } from "../../store/queries/sessions.ts";
 import { setPassword, userByEmailKey } from "../../store/queries/users.ts";
+import type { Tx } from "../../store/engine/statement.ts";
 import type { AnonymousActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { unknownCaller } from "./password-queue.ts";
-import { throttleKey } from "./throttle.ts";
+import { sourceOwner, throttleKey } from "./throttle.ts";
 import { verifyAddress } from "./email-verifications.ts";
 import { emailVerified } from "./user-events.ts";
 import type { Event } from "../core/events.ts";
@@ -27,14 +28,16 @@ const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: 3_600_000 };
 export async function requestReset({ services, from }: Ctx<AnonymousActor>, email: string) {
   const response = { object: "password_reset" as const, accepted: true as const };
   const email_key = normalizeEmail(email);
-  if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key), from?.network)) return response;
-  await record(services, async (tx) => {
+  const owner = sourceOwner(from);
+  if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key), owner)) return response;
+  const work = async (tx: Tx): Promise<void> => {
     if (!(await countRequestedMail(services, tx, "reset", email_key))) return;
     const user = await userByEmailKey.first(tx, { email_key });
     if (!user) return queueDecoyMail(services, tx, email, resetMail(services, mint("password_reset").text));
     const token = await issueToken(services, tx, user.id, "password_reset");
     await queueMail(services, tx, user.email, resetMail(services, token.text), { until: token.expires_at });
-  });
+  };
+  await record(services, work, { owner });
   services.mail.wake();
   services.log.info("password reset requested", { ...from });
   return response;

@@ -1,11 +1,11 @@
 // Throttles: per-process fixed windows, keyed by what is throttled and for whom. They slow abuse of Keyrack itself down;
 // the customers' rate limits, which never admit too much, are in src/ratelimit.
 // Caution: a window that is forgotten early gives its subject a fresh start, and anyone could cause that with made-up
-// subjects. So at the bound the network that opened most windows gives one up, and is refused new ones until it would have lapsed.
+// subjects. So at the bound the owner that opened most windows gives one up, and is refused new ones until it would have lapsed.
 import { createHmac } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import { Ledger } from "../../fairness/ledger.ts";
-import { networkOwner, soleOwner, type Owner } from "../../fairness/owners.ts";
+import { networkOwner, type Owner } from "../../fairness/owners.ts";
 import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { Clock } from "../core/clock.ts";
@@ -35,7 +35,7 @@ export class Throttles {
   /** By length of the window, oldest first. */
   readonly #byLength = new Map<number, Set<Window>>();
   readonly #bounded: FairSet<Window>;
-  /** Networks that gave up windows, and until when they may open none. */
+  /** Owners that gave up windows, and until when they may open none. */
   readonly #closed = new BoundedMap<string, number>({ max: CLOSED_MAX });
 
   constructor(clock: Clock, enabled: boolean, ledger: Ledger = new Ledger(UNBOUNDED)) {
@@ -45,20 +45,24 @@ export class Throttles {
   }
 
   /** Takes one unit; throws when the window has none left. */
-  take(throttle: Throttle, subject: string, network?: string): void {
-    const refusal = this.tryTake(throttle, subject, network);
+  take(throttle: Throttle, subject: string, owner: Owner): void {
+    const refusal = this.tryTake(throttle, subject, owner);
     if (refusal) throw refusal;
   }
 
   /** Takes one unit of a network, and of the larger network that it is a part of. */
   takeOfNetwork(throttle: Throttle, network: string): void {
-    for (const [each, subject] of networkThrottles(throttle, network)) this.take(each, subject, network);
+    const owner = networkOwner(network);
+    for (const [each, subject] of networkThrottles(throttle, network)) this.take(each, subject, owner);
   }
 
-  /** Takes one unit; returns the refusal when the window has none left. `network` is where a subject anyone can make up came from. */
-  tryTake(throttle: Throttle, subject: string, network?: string): Failure | undefined {
+  /**
+   * Takes one unit; returns the refusal when the window has none left. `owner` is who can make up further subjects: the network
+   * where no credential was checked, else the cell. A subject that owned itself would never be the largest owner.
+   */
+  tryTake(throttle: Throttle, subject: string, owner: Owner): Failure | undefined {
     if (!this.#enabled || throttle.limit === 0) return undefined;
-    const window = this.#window(throttle, subject, network);
+    const window = this.#window(throttle, subject, owner);
     if (!window || window.used >= throttle.limit) return this.refusal(throttle, window);
     if (++window.used >= throttle.limit) this.#bounded.hold(window); // it stays until it lapses
     return undefined;
@@ -89,15 +93,14 @@ export class Throttles {
     return this.#windows.get(headOf(subject))?.get(`${throttle.name} ${subject}`);
   }
 
-  /** The subject's window; undefined where its network may open none. */
-  #window(throttle: Throttle, subject: string, network: string | undefined): Window | undefined {
+  /** The subject's window; undefined where its owner may open none. */
+  #window(throttle: Throttle, subject: string, owner: Owner): Window | undefined {
     const now = this.#clock.now();
     const start = now - (now % throttle.windowMs);
     const found = this.#find(throttle, subject);
     if (found?.start === start) return found;
     if (found) this.#delete(found);
     this.#sweep(now);
-    const owner = network === undefined ? soleOwner("account", headOf(subject)) : networkOwner(network);
     if ((this.#closed.get(owner.id) ?? 0) > now) return undefined;
     const window = { throttle, subject, owner, start, used: 0 };
     return this.#bounded.add(owner, window) ? this.#insert(window) : undefined;
@@ -178,6 +181,11 @@ export function networkThrottles(throttle: Throttle, network: string): [Throttle
     [throttle, network],
     [{ ...throttle, limit: WIDE_FACTOR * throttle.limit }, wide],
   ];
+}
+
+/** Who is charged for a request without a credential. */
+export function sourceOwner(from: { readonly network: string } | undefined): Owner {
+  return networkOwner(from?.network ?? "");
 }
 
 /** A keyed hash of a throttled address or network, so that memory and database do not reveal who tried to log in. */

@@ -5,13 +5,13 @@ import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser } from "../../store/queries/memberships.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import { revokeSessionsOf } from "../../store/queries/sessions.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../../store/queries/users.ts";
 import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { unknownCaller } from "./password-queue.ts";
-import { throttleKey } from "./throttle.ts";
+import { sourceOwner, throttleKey } from "./throttle.ts";
 import {
   existingAccountMail,
   passwordChangedMail,
@@ -65,12 +65,13 @@ export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   checkNewPassword(services, input.password, { email: input.email });
   // Hashed even when not needed: the response time must not reveal whether the account exists.
   const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
+  const owner = sourceOwner(ctx.from);
   const mailed =
-    !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key), ctx.from?.network) &&
-    (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key)));
+    !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key), owner) &&
+    (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key), { owner }));
   const known = await userByEmailKey.first(services.store.read, { email_key });
   const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, { verified, mailed }));
-  if (!created && mailed) await mailAccountOwner(services, email_key);
+  if (!created && mailed) await mailAccountOwner(ctx, email_key);
   services.mail.wake();
   return { object: "signup" as const, email: input.email, accepted: true as const };
 }
@@ -129,8 +130,8 @@ async function createUser(
  * The message for an address that already has an account. An unverified one gets a reset link: its use ends the password of
  * a stranger who signed up with the address first.
  */
-async function mailAccountOwner(services: Services, email_key: string): Promise<void> {
-  await record(services, async (tx) => {
+async function mailAccountOwner({ services, from }: Ctx, email_key: string): Promise<void> {
+  const work = async (tx: Tx): Promise<void> => {
     const user = await userByEmailKey.first(tx, { email_key });
     if (!user) return;
     if (user.email_verified_at !== null) {
@@ -139,7 +140,8 @@ async function mailAccountOwner(services: Services, email_key: string): Promise<
     }
     const token = await issueToken(services, tx, user.id, "password_reset");
     await queueMail(services, tx, user.email, unfinishedAccountMail(services, token.text), { until: token.expires_at });
-  });
+  };
+  await record(services, work, { owner: sourceOwner(from) });
 }
 
 export async function showMe({ services, actor }: Ctx<SessionActor>) {

@@ -80,8 +80,9 @@ function outcomeOf({ kind, found, admitted }: Awaited<ReturnType<typeof judgeTex
 
 async function judgeText(ctx: Ctx<Vendor>, input: Lookup) {
   const { services, actor } = ctx;
-  services.throttles.take(PER_CREDENTIAL, actor.id);
-  services.throttles.take(confinedTo(actor) === "test" ? PER_TEST_CELL : PER_LIVE_CELL, ownerOf(actor).id);
+  const owner = ownerOf(actor);
+  services.throttles.take(PER_CREDENTIAL, actor.id, owner);
+  services.throttles.take(confinedTo(actor) === "test" ? PER_TEST_CELL : PER_LIVE_CELL, owner.id, owner);
   const text = input.key.trim();
   const parsed = parseCredential(text);
   const guessed = parsed?.kind ?? guessCredentialKind(text);

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { Throttles, type Throttle } from "../../../src/domain/auth/throttle.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
+import { networkOwner } from "../../../src/fairness/owners.ts";
 
 const MINUTE = 60_000;
 const LOGIN: Throttle = { name: "login", limit: 3, windowMs: MINUTE };
@@ -13,9 +14,9 @@ function throttlesOf(bound = Number.POSITIVE_INFINITY) {
   const ledger = new Ledger({ bound, share: Number.POSITIVE_INFINITY });
   const throttles = new Throttles(clock, true, ledger);
   /** How many of `count` attempts are admitted. */
-  const admitted = (subject: string, network?: string, count = 1, throttle = LOGIN): number => {
+  const admitted = (subject: string, network: string, count = 1, throttle = LOGIN): number => {
     let taken = 0;
-    for (let i = 0; i < count; i++) if (!throttles.tryTake(throttle, subject, network)) taken++;
+    for (let i = 0; i < count; i++) if (!throttles.tryTake(throttle, subject, networkOwner(network))) taken++;
     return taken;
   };
   return { clock, ledger, throttles, admitted };
