@@ -3,7 +3,6 @@
 import { tmpdir } from "node:os";
 import { loadSettings } from "../../src/config/load.ts";
 import type { SettingName } from "../../src/config/settings.ts";
-import { createTouched } from "../../src/domain/auth/credentials.ts";
 import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";
 import { createRecordIdGenerator } from "../../src/domain/core/record-ids.ts";
@@ -90,7 +89,6 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     passwords: new Passwords(shares.of("passwords"), { memoryCost: 64, timeCost: 2, parallelism: 1 }),
     mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,
-    touched: createTouched(),
     inFlight: new Set<string>(),
     worker: { leads: true, failing: new Set<string>() },
     setup: { claimed: false, unclaimedUntil: 0 },

@@ -15,7 +15,6 @@ import { createClock, systemSources, type Clock } from "../domain/core/clock.ts"
 import type { Services } from "../domain/core/context.ts";
 import { Shares } from "../fairness/shares.ts";
 import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
-import { createTouched } from "../domain/auth/credentials.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
 import { newCounts } from "../domain/health/counts.ts";
 import { Throttles } from "../domain/auth/throttle.ts";
@@ -106,7 +105,6 @@ export async function openInstance(
     mail: { transport, wake: () => {} },
     bootstrapHash: () => bootstrap.hash,
     newId: createRecordIdGenerator(clock),
-    touched: createTouched(),
     inFlight: new Set(),
     worker: { leads: false, failing: new Set() },
     statusCache: { until: 0, status: undefined },

@@ -18,6 +18,7 @@ import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
 import { Bodies } from "../fairness/bodies.ts";
 import { Answers } from "../fairness/answers.ts";
+import { FairMap } from "../fairness/fair-map.ts";
 import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
@@ -35,6 +36,8 @@ export type MachineServices = Pick<
   | "quotas"
   | "claims"
   | "knownIds"
+  | "touched"
+  | "notModified"
   | "series"
   | "meter"
   | "scannerKeys"
@@ -103,6 +106,8 @@ export async function openMachineServices(
     }),
     claims,
     knownIds: new KnownIds(shares.of("known_ids")),
+    touched: new FairMap(shares.of("touches")),
+    notModified: new FairMap(shares.of("not_modified")),
     overviews: new OverviewCache(clock, shares.of("overviews")),
     series: new SeriesState(),
     meter: await openMeter(settings),

@@ -1,8 +1,8 @@
 // The policy feed. The domain returns serialised pages, which are sent as they are.
 import { CAPS_CHARS_MAX } from "../../kernel/policy/capabilities.ts";
-import { BoundedMap } from "../../kernel/lru.ts";
 import { z } from "zod";
-import type { Services } from "../../domain/core/context.ts";
+import { ownerOf, type SecretKeyActor } from "../../domain/core/actor.ts";
+import type { Ctx, Services } from "../../domain/core/context.ts";
 import { readSdk } from "../../domain/policy/node-sdk.ts";
 import { policyDelta, policySnapshot, type FeedCaller, type FeedResponse } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
@@ -37,7 +37,7 @@ export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
   output: PolicySnapshot,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: async (ctx, { query, request }) =>
-    toResponse(ctx.services, request, await policySnapshot(ctx, query, callerOf(request))),
+    toResponse(ctx, request, await policySnapshot(ctx, query, callerOf(request))),
 });
 
 export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
@@ -54,8 +54,8 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: (ctx, { query, request }) => {
     const delta = policyDelta(ctx, query, callerOf(request), onDisconnect(request));
-    if (delta instanceof Promise) return delta.then((found) => toResponse(ctx.services, request, found));
-    return toResponse(ctx.services, request, delta);
+    if (delta instanceof Promise) return delta.then((found) => toResponse(ctx, request, found));
+    return toResponse(ctx, request, delta);
   },
 });
 
@@ -63,28 +63,24 @@ function callerOf({ headers }: HttpRequest): FeedCaller {
   return { hasTag: (tag) => matchesEtag(headers, `"${tag}"`), sdk: readSdk(headers["keyrack-sdk"]) };
 }
 
-const NOT_MODIFIED_MAX = 1_000;
-const notModifiedResponses = new BoundedMap<string, HttpResponse>({
-  max: NOT_MODIFIED_MAX,
-  evictAtOnce: NOT_MODIFIED_MAX,
-});
+type Machine = Ctx<SecretKeyActor>;
 
 /** Memoized, as most polls get the same 304. bench: feed/unchanged-poll */
-function notModified(tag: string): HttpResponse {
-  const known = notModifiedResponses.get(tag);
-  if (known) return known;
+function notModified({ services, actor }: Machine, tag: string): HttpResponse {
+  const known = services.notModified.get(tag);
+  if (known) return known as HttpResponse;
   const response = new HttpResponse(304, null, Object.freeze({ etag: `W/"${tag}"`, ...CACHING }));
-  notModifiedResponses.set(tag, response);
+  services.notModified.set(ownerOf(actor), tag, response);
   return response;
 }
 
 function toResponse(
-  services: Services,
+  ctx: Machine,
   { headers }: HttpRequest,
   { tag, page }: FeedResponse,
 ): HttpResponse | Promise<HttpResponse> {
-  if (!page) return notModified(tag);
-  return smallResponses.get(page) ?? pageResponse(services, page, encodingFor(headers["accept-encoding"]));
+  if (!page) return notModified(ctx, tag);
+  return smallResponses.get(page) ?? pageResponse(ctx.services, page, encodingFor(headers["accept-encoding"]));
 }
 
 /** Small responses are built once: a change reaches every node in the same few hundred bytes. bench: feed/revocation */

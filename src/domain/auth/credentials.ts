@@ -1,6 +1,5 @@
 // Resolves a bearer credential to its actor. A credential with a bad checksum is rejected before any lookup, with the same
 // failure as an unknown one.
-import { BoundedMap } from "../../kernel/lru.ts";
 import { timingSafeEqual } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { fail, type FailureName } from "../../kernel/errors.ts";
@@ -9,7 +8,14 @@ import { guessCredentialKind, parseCredential, type CredentialKind } from "../..
 import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys.ts";
 import { sessionByHash, sessionInUse, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import type { Permission, Restriction, Actor, SecretKeyActor, SessionActor } from "../core/actor.ts";
+import {
+  ownerOf,
+  type Actor,
+  type Permission,
+  type Restriction,
+  type SecretKeyActor,
+  type SessionActor,
+} from "../core/actor.ts";
 import type { Recheck, Services } from "../core/context.ts";
 import { looksLikeJwt, rereadEmbedToken, resolveEmbedToken } from "../embed/tokens.ts";
 import { record } from "../core/record.ts";
@@ -18,7 +24,6 @@ import { IDLE_MS } from "./sessions.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
 const TOUCH_EVERY_MS = 60_000;
-const TOUCHED_MAX = 100_000;
 
 /** The failure for a rejected credential of each kind. Kinds that never authenticate a request are absent. */
 const REJECTED_AS: Partial<Record<CredentialKind, FailureName>> = {
@@ -93,7 +98,7 @@ function resolveSecretKey(services: Services, bearer: string, mayHaveExpired: bo
     if (!row || !actor) throw fail("invalid_key");
     if (actor.hasExpired) return actor;
     const { id, workspace_id } = actor;
-    touch(services, id, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
+    touch(services, actor, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
     return actor;
   });
 }
@@ -135,7 +140,7 @@ async function resolveSession(services: Services, bearer: string): Promise<Sessi
   if (!row || !actor) throw fail("invalid_session");
   const { id } = actor;
   const expires_at = Math.min(now + IDLE_MS, row.absolute_expires_at);
-  touch(services, id, row.last_seen_at, (tx) => touchSession.run(tx, { id, last_seen_at: now, expires_at }));
+  touch(services, actor, row.last_seen_at, (tx) => touchSession.run(tx, { id, last_seen_at: now, expires_at }));
   return actor;
 }
 
@@ -148,15 +153,18 @@ function sessionActor(row: FoundSession, now: number): SessionActor | null {
   return { kind: "session", id, user_id, workspace_id, account_id, role };
 }
 
-/** When each credential's last use was written, by id. A full map is emptied: each that returns costs one extra write. */
-export function createTouched(): Map<string, number> {
-  return new BoundedMap({ max: TOUCHED_MAX, evictAtOnce: TOUCHED_MAX });
-}
-
 /** Records the last use at most once a minute, off the request path: reads must not cost a write. */
-function touch(services: Services, id: string, stored: number, write: (tx: Tx) => Promise<unknown>): void {
-  const now = services.clock.now();
-  if (now - Math.max(stored, services.touched.get(id) ?? 0) < TOUCH_EVERY_MS) return;
-  services.touched.set(id, now);
-  record(services, write).catch(() => services.touched.delete(id));
+function touch(
+  services: Services,
+  actor: SecretKeyActor | SessionActor,
+  stored: number,
+  write: (tx: Tx) => Promise<unknown>,
+): void {
+  const { touched, clock } = services;
+  const { id } = actor;
+  const now = clock.now();
+  if (now - Math.max(stored, touched.get(id) ?? 0) < TOUCH_EVERY_MS) return;
+  const owner = ownerOf(actor);
+  touched.set(owner, id, now);
+  record(services, write, { owner }).catch(() => touched.delete(id));
 }

@@ -3,6 +3,7 @@
 import type { Settings } from "../../config/settings.ts";
 import type { Answers } from "../../fairness/answers.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
+import type { FairMap } from "../../fairness/fair-map.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import type { Store } from "../../store/store.ts";
@@ -55,7 +56,9 @@ export type Services = {
   /** SHA-256 of the bootstrap token; null when creating workspaces with it is disabled. */
   bootstrapHash(): string | null;
   /** When the last use of a credential was last written, by record id. */
-  readonly touched: Map<string, number>;
+  readonly touched: FairMap<number>;
+  /** Responses of the policy feed without a change, by tag. */
+  readonly notModified: FairMap<object>;
   /** Hashes of idempotency keys whose first request is still running in this process. */
   readonly inFlight: Set<string>;
   /** Recently resolved secret keys. */

@@ -1,11 +1,12 @@
 // Resolving a bearer to its actor, without HTTP: each kind at its limits, and the recording of its last use.
 import { randomBytes } from "node:crypto";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Services } from "../../../src/domain/core/context.ts";
 import { otherCredentialKind, resolveBearer } from "../../../src/domain/auth/credentials.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { logIn } from "../../../src/domain/auth/sessions.ts";
 import { signUp } from "../../../src/domain/auth/users.ts";
+import { cellOwner } from "../../../src/fairness/owners.ts";
 import { createWorkspace } from "../../../src/domain/workspaces/workspaces.ts";
 import { formatCredential, type CredentialKind } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -130,17 +131,21 @@ for (const back of backends) {
       };
       await resolve(broken, secret.key);
       await written();
-      expect(services.touched.has(secret.id)).toBe(false);
+      expect(services.touched.get(secret.id)).toBeUndefined();
       expect(Number(await used())).toBe(first + 2 * MINUTE);
     });
 
-    it("costs one extra write after the full map of last uses was cleared", async () => {
+    it("has its last use written and remembered at the expense of its cell", async () => {
       const { services, clock } = fixture();
-      services.touched.delete(secret.id);
-      for (let i = services.touched.size; i < 100_000; i++) services.touched.set(`other ${i}`, 0);
+      const cell = cellOwner(workspace_id, "live");
+      const write = vi.spyOn(services.store, "write");
+      onTestFinished(() => write.mockRestore());
+      services.touched.clear();
       clock.advance(MINUTE);
       await resolve(services, secret.key);
-      expect([...services.touched]).toEqual([[secret.id, clock.now()]]);
+      expect(write.mock.calls.map(([{ owner }]) => owner)).toEqual([cell]);
+      expect(services.shares.of("touches").usedBy(cell)).toBe(1);
+      await written();
     });
 
     it("resolves to a session that use extends, up to its idle and its absolute end", async () => {
