@@ -45,31 +45,34 @@ export class FairQueue<T> {
   }
 
   /**
-   * Items chosen in turn until their weights reach `max`, and `perOwner` for each owner; each owner's are adjacent and in order.
-   * One item never weighs more than `perOwner`, so that it leaves room for those of other owners.
+   * Items chosen in turn until their weights reach `max`, and `perAccount` for all cells of an account and for any other owner;
+   * each owner's are adjacent and in order. One item never weighs more than `perAccount`, so that it leaves room for those of others.
    */
-  take(max: number, perOwner = max): T[] {
+  take(max: number, perAccount = max): T[] {
     const [first] = this.#lanes.values();
-    if (first && this.#lanes.size === 1) return this.#takeMany(first, Math.min(max, perOwner));
-    const taken = new Map<Lane<T>, { items: T[]; weight: number }>();
+    if (first && this.#lanes.size === 1) return this.#takeMany(first, Math.min(max, perAccount));
+    const taken = new Map<Lane<T>, T[]>();
+    const weights = new Map<string, number>();
     let [weight, full] = [0, 0];
     while (weight < max && full < this.#lanes.size) {
       const [lane] = this.#lanes.values() as unknown as [Lane<T>];
-      const of = taken.get(lane) ?? { items: [], weight: 0 };
-      if (of.weight >= perOwner) {
+      const { group } = lane.owner;
+      const ofGroup = weights.get(group) ?? 0;
+      if (ofGroup >= perAccount) {
         full++;
         this.#endTurn(lane);
         continue;
       }
       const item = this.shift() as T;
-      const itsWeight = Math.min(perOwner, this.#weightOf(item));
-      of.items.push(item);
-      of.weight += itsWeight;
+      const itsWeight = Math.min(perAccount, this.#weightOf(item));
+      weights.set(group, ofGroup + itsWeight);
       weight += itsWeight;
       full = 0;
-      taken.set(lane, of);
+      const items = taken.get(lane);
+      if (items) items.push(item);
+      else taken.set(lane, [item]);
     }
-    return [...taken.values()].flatMap(({ items }) => items);
+    return [...taken.values()].flat();
   }
 
   /** The owner's oldest item, out of turn: for one that is displaced. */

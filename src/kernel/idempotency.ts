@@ -12,7 +12,13 @@ export const RECORDS_MAX = 1_000_000;
 /** Sealed responses, headers included, stored for an environment of a workspace. */
 export const STORED_BYTES_MAX = 2 ** 30;
 
-export type ClaimScope = { workspace_id: string; env: Env; scope_hash: string };
+export type ClaimScope = {
+  workspace_id: string;
+  env: Env;
+  scope_hash: string;
+  /** Who created the workspace: claims that wait are charged to their account. */
+  account_id?: string | null | undefined;
+};
 
 export type Claim = { fingerprint: string; token_hash: string; ttl_ms: number };
 

@@ -62,6 +62,17 @@ describe("a fair queue", () => {
     expect([queue.take(200, 3), queue.length]).toEqual([[], 0]);
   });
 
+  it("counts the cells of an account together, and passes over those that have had their part", () => {
+    const queue = new FairQueue<string>();
+    for (let cell = 0; cell < 13; cell++)
+      for (let i = 0; i < 4; i++) queue.push(cellOwner(`w${cell}`, "live", "account"), `w${cell}-${i}`);
+    for (let i = 0; i < 4; i++) queue.push(a!, `a${i}`);
+    const taken = queue.take(200, 16);
+    expect([taken.length, taken.filter((item) => item.startsWith("a"))]).toEqual([20, ["a0", "a1", "a2", "a3"]]);
+    expect(taken.slice(0, 4)).toEqual(["w0-0", "w0-1", "w1-0", "w1-1"]);
+    expect([queue.take(200, 16).length, queue.take(200, 16).length, queue.length]).toEqual([16, 16, 4]);
+  });
+
   it("keeps the order of a long queue", () => {
     const queue = new FairQueue<string>();
     const items = Array.from({ length: 5_000 }, (_, i) => String(i));

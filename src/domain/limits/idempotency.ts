@@ -11,7 +11,7 @@ import {
   type RecordOutcome,
   type ClaimScope,
 } from "../../kernel/idempotency.ts";
-import { cellOwner } from "../../fairness/owners.ts";
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import {
   claimRecord,
@@ -42,7 +42,7 @@ type RecordName = { scope_hash: string; env: Env };
 /** Claims in the database: concurrent ones share a group commit. */
 export function databaseClaims(services: Pick<Services, "store" | "clock">): ClaimStore {
   const now = (): number => services.clock.now();
-  const by = ({ workspace_id, env }: ClaimScope) => ({ batch: true, owner: cellOwner(workspace_id, env) });
+  const by = (scope: ClaimScope) => ({ batch: true, owner: ownerOfClaim(scope) });
   return {
     claim: (scope, claim) => record(services, (tx) => claimRecord(tx, scope, claim, now()), by(scope)),
     complete: (scope, completion) => record(services, (tx) => completeRecord(tx, scope, completion, now()), by(scope)),
@@ -80,7 +80,12 @@ export async function recountIdempotency(services: Services): Promise<void> {
 
 function scopeOf({ actor }: Machine, { env, scope_hash }: RecordName): ClaimScope {
   requireEnvAccess(actor, env);
-  return { workspace_id: actor.workspace_id, env, scope_hash };
+  const { workspace_id, account_id } = actor;
+  return { workspace_id, account_id, env, scope_hash };
+}
+
+function ownerOfClaim({ workspace_id, env, account_id }: ClaimScope): Owner {
+  return cellOwner(workspace_id, env, account_id);
 }
 
 export type NewClaim = RecordName & { fingerprint: string; ttl_ms?: number | undefined };
@@ -114,8 +119,8 @@ export async function claim(ctx: Machine, input: NewClaim) {
   return { ...base, response: { status, headers: stored.headers, body, body_stored } };
 }
 
-function refuseClaim({ shares, clock }: Services, { workspace_id, env }: ClaimScope) {
-  shares.of("idempotency").countRefusal(cellOwner(workspace_id, env));
+function refuseClaim({ shares, clock }: Services, scope: ClaimScope) {
+  shares.of("idempotency").countRefusal(ownerOfClaim(scope));
   const now = clock.now();
   const throttle = { name: "idempotency", limit: RECORDS_MAX, windowMs: REAP_MS };
   return budgetRefusal(throttle, { start: now - (now % REAP_MS), used: RECORDS_MAX }, now, "share_spent");

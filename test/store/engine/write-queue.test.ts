@@ -52,6 +52,14 @@ describe("the queue of writes", () => {
     expect(queue.takeAll().length).toBe(302);
   });
 
+  it("gives all cells of an account together the part of one owner", () => {
+    const { queue, push } = queueWith();
+    for (let i = 0; i < 13; i++) push(cellOwner(`w${i}`, "live", "account"), 20);
+    push(quiet, 2);
+    const group = queue.takeGroup(200);
+    expect([group.length, group.filter(({ job }) => job.owner === quiet).length]).toEqual([18, 2]);
+  });
+
   it("holds one large job of an owner in a group, and the small ones of others", () => {
     const { queue, push } = queueWith();
     push(flood, 20, 500);
