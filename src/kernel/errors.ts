@@ -118,6 +118,7 @@ export const failures = {
   grant_reference_used: [409, "conflict", "That reference was used for another grant."],
   grants_reached: [409, "conflict", "This quota has reached its limit of unspent grants."],
   workspaces_reached: [409, "conflict", "You have reached your limit of workspaces."],
+  member_workspaces_reached: [409, "conflict", "This person has reached their limit of workspaces."],
   embed_keys_cap: [409, "conflict", "This tenant has reached its limit of active keys."],
   older_process: [409, "conflict", "An older Keyrack process is still connected. Finish the upgrade first."],
   setup_done: [409, "conflict", "This server already has an owner. Log in instead."],

@@ -16,7 +16,7 @@ export const invitesAccept = endpoint("POST /v1/auth/invites/accept", {
     role: Role,
     active: z.boolean(),
   }),
-  failures: ["invalid_token", "email_unverified", "already_member", "quota_reached"],
+  failures: ["invalid_token", "email_unverified", "already_member", "quota_reached", "workspaces_reached"],
   emits: ["workspace_invite.accepted", "workspace_member.joined", "user.email_verified"],
   handle: (ctx, { body }) => acceptInvite(ctx, body.token),
 });

@@ -49,7 +49,7 @@ export const membersUpdate = endpoint("PATCH /v1/members/{userId}", {
   params: ByUser,
   body: z.strictObject({ role: Role }),
   output: Member.extend({ left_behind: LeftBehind }),
-  failures: ["member_not_found", "last_owner"],
+  failures: ["member_not_found", "last_owner", "member_workspaces_reached"],
   emits: ["workspace_member.role_changed"],
   handle: (ctx, { params, body }) => changeRole(ctx, params.userId, body.role),
 });

@@ -26,6 +26,7 @@ import { inviteMail } from "../mail/templates.ts";
 import { onHashConflict, mintInvite, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { liveInvite, type LiveInvite } from "./invite-tokens.ts";
 import { MEMBERS_MAX, logNewOwner } from "./members.ts";
+import { requireMayOwn } from "./ownership.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
 import { countInviteMail } from "../mail/quotas.ts";
@@ -131,6 +132,9 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
     const members = await countMembers.first(tx, { workspace_id });
     if ((members?.n ?? 0) >= MEMBERS_MAX) throw fail("quota_reached");
     const { role } = invite;
+    // The invitation has just verified an address that was not.
+    const member = { ...user, email_verified_at: user.email_verified_at ?? now };
+    if (role === "owner") await requireMayOwn(services, tx, member, workspace_id, "workspaces_reached");
     await insertMembership.run(tx, { workspace_id, user_id, role, created_at: now, updated_at: now });
     await markInviteAccepted.run(tx, { workspace_id, id: invite.id, now });
     const active = actor.workspace_id === null;

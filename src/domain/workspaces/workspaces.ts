@@ -1,7 +1,7 @@
 // Workspaces: the vendor's account in an instance, with its registered embed origins.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { countOwnedBy, insertMembership } from "../../store/queries/memberships.ts";
+import { insertMembership } from "../../store/queries/memberships.ts";
 import { isInsecureRemote, normalizeOrigin } from "../../kernel/origins.ts";
 import { dropEmbedOrigins, insertEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { insertSecretKey } from "../../store/queries/secret-keys.ts";
@@ -16,11 +16,8 @@ import { newSecretKeyRow, secretKeyCreated } from "../keys/secret-keys.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
-import { lockUser } from "../../store/queries/users.ts";
 import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
-
-/** Workspaces that a person with an unverified address may own. */
-const UNVERIFIED_MAX = 3;
+import { requireMayCreate } from "./ownership.ts";
 
 export type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
 
@@ -58,12 +55,13 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, input: 
     const minted = mint("secret_key", input.env);
     const row = newWorkspaceRow(ctx.services, input, ctx.actor.kind === "session" ? ctx.actor.user_id : null);
     const { id } = row;
-    const { workspaces_per_person: perPerson } = ctx.services.settings;
     return mutate(ctx, { workspace_id: id, onConflict: onSlugConflict }, async (tx) => {
+      const creator = ctx.actor.kind === "session" ? await liveUser(tx, ctx.actor.user_id) : null;
+      if (creator) await requireMayCreate(ctx.services, tx, creator, id);
       await insertWorkspace.run(tx, row);
       const key = newSecretKeyRow(ctx, { workspace_id: id, env: input.env, owner_scope: true, ...minted.stored });
       await insertSecretKey.run(tx, key);
-      const owner = ctx.actor.kind === "session" ? await joinAsOwner(tx, ctx.actor, row, perPerson) : null;
+      const owner = creator && (await joinAsOwner(tx, ctx.actor as SessionActor, creator, row));
       return {
         value: {
           workspace: viewWorkspace(row),
@@ -80,16 +78,10 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, input: 
 async function joinAsOwner(
   tx: Tx,
   actor: SessionActor,
+  { id: user_id, email }: UserRow,
   { id: workspace_id, created_at }: WorkspaceRow,
-  perPerson: number,
 ) {
-  const { user_id } = actor;
   const role = "owner" as const;
-  const { email, email_verified_at } = await liveUser(tx, user_id);
-  await lockUser.run(tx, { id: user_id }); // or two processes would both count before either has inserted
-  const owned = await countOwnedBy.first(tx, { user_id });
-  if ((owned?.n ?? 0) >= (email_verified_at === null ? Math.min(perPerson, UNVERIFIED_MAX) : perPerson))
-    throw fail("workspaces_reached");
   await insertMembership.run(tx, { workspace_id, user_id, role, created_at, updated_at: created_at });
   if (actor.workspace_id === null) await enterWorkspace(tx, actor, workspace_id);
   return { membership: { user_id, role }, event: ownerJoined({ id: user_id, email }) };

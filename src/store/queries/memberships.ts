@@ -67,13 +67,19 @@ export const anyOwner = statement<Record<string, never>>()((db) =>
     .limit(1),
 );
 
-export const countOwnedBy = statement<{ user_id: string }>()((db, p) =>
-  db
+/** The workspaces, except for one, that a person created, also those they have left, and those in which they are an owner. */
+export const countOwnedBy = statement<{ user_id: string; except: string }>()((db, p) => {
+  const created = db.selectFrom("workspaces").select("id").where("created_by", "=", p.user_id);
+  const joined = db
     .selectFrom("memberships")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .select("workspace_id as id")
     .where("user_id", "=", p.user_id)
-    .where("role", "=", "owner"),
-);
+    .where("role", "=", "owner");
+  return db
+    .selectFrom(created.union(joined).as("owned"))
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("id", "!=", p.except);
+});
 
 export const setRole = statement<Pair & { role: Role; now: number }>()((db, p) =>
   db

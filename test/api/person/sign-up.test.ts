@@ -10,6 +10,7 @@ import {
   PASSWORD,
   person,
   receivedMail,
+  type Person,
 } from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
@@ -123,5 +124,52 @@ for (const back of backends) {
       expect(refused.body.error.message).toBe("You have reached your limit of workspaces.");
     }
     expect((await create(r.app.bootstrap.token ?? "")).status).toBe(201);
+  });
+
+  it(`a person on ${back} makes no room for more workspaces by leaving them, and cannot be made an owner of more`, async () => {
+    await using r = await testInstance(back, { flags: { workspaces_per_person: "2" } });
+    const [ada, ben] = [await person(r), await person(r)];
+    let made = 0;
+    const create = async ({ session }: Person) => {
+      const reply = await r.call(session, "POST /v1/workspaces", { name: "W", slug: `handed-on-${++made}` });
+      return {
+        status: reply.status,
+        id: reply.body.workspace?.id as string,
+        key: reply.body.secret_key?.key as string,
+      };
+    };
+    const invite = async (key: string, role: string) =>
+      (await r.call(key, "POST /v1/invites", { email: ben.email, role })).body.token as string;
+    const accept = (token: string) => r.call(ben.session, "POST /v1/auth/invites/accept", { token });
+    const [first, second] = [await create(ada), await create(ada)];
+    for (const { key } of [first, second]) {
+      expect((await accept(await invite(key, "owner"))).status).toBe(200);
+      expect((await r.call(key, `DELETE /v1/members/${ada.id}`)).status).toBe(200);
+    }
+    // Ada created two, and Ben owns two.
+    for (const someone of [ada, ben]) expect((await create(someone)).status).toBe(409);
+    const other = await r.workspace();
+    const refused = await accept(await invite(other.keys.sk_owner, "owner"));
+    expectRefusal(refused, 409, "conflict");
+    expect(refused.body.error.message).toBe("You have reached your limit of workspaces.");
+    const third = await r.workspace();
+    expect((await accept(await invite(third.keys.sk_owner, "member"))).status).toBe(200);
+    const promoted = await third.call("sk_owner", `PATCH /v1/members/${ben.id}`, { role: "owner" });
+    expectRefusal(promoted, 409, "conflict");
+    expect(promoted.body.error.message).toBe("This person has reached their limit of workspaces.");
+    // Coming back to a workspace that one created, or changing another's role, needs no room.
+    const again = await r.call(second.key, "POST /v1/invites", { email: ada.email, role: "owner" });
+    const { token } = again.body;
+    expect((await r.call(ada.session, "POST /v1/auth/invites/accept", { token })).status).toBe(200);
+    expect((await third.call("sk_owner", `PATCH /v1/members/${ben.id}`, { role: "admin" })).status).toBe(200);
+  });
+
+  it(`people on ${back} own what the bootstrap token created where they may create nothing`, async () => {
+    await using r = await testInstance(back, { flags: { workspaces_per_person: "0" } });
+    const { email, session } = await person(r);
+    expect((await r.call(session, "POST /v1/workspaces", { name: "W", slug: "none" })).status).toBe(409);
+    const w = await r.workspace();
+    const { token } = (await w.call("sk_owner", "POST /v1/invites", { email, role: "owner" })).body;
+    expect((await r.call(session, "POST /v1/auth/invites/accept", { token })).status).toBe(200);
   });
 }

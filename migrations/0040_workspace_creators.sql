@@ -1,0 +1,1 @@
+-- A person owns the workspaces that they created, also after leaving them: their number has a limit.
