@@ -106,7 +106,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
       listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 }),
       listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1, ...auditFilter }),
     ]),
-  countWorkingKeys: (on) => scopes.map((scope) => cascades.countWorkingKeys(on, scope, 1)),
+  countWorkingKeys: (on) => scopes.map((scope) => on.all(cascades.countWorkingKeys(on, scope, 1))),
   sizesOfWorkingKeys: (on) => scopes.map((scope) => cascades.sizesOfWorkingKeys(on, scope, 1, 1)),
   revokeWorkingKeys: (on) =>
     scopes.flatMap((scope) => [

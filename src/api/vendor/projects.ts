@@ -13,7 +13,7 @@ import { endpoint } from "../../http/endpoint.ts";
 import { AfterQuery, ById, Env, KeyPrefix, listOf, Name, RateLimits, Slug, Timestamp, Uuid } from "../schemas.ts";
 import { needsOfPrefix, warnOfNodes } from "../../domain/policy/needs.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
-import { KeyPolicy, KeyPolicyFields, Project, ScopeCatalogue, Warnings } from "./schemas.ts";
+import { KeyPolicy, KeyPolicyFields, Project, RevokedKeys, ScopeCatalogue, Warnings } from "./schemas.ts";
 
 const fields = {
   default_rate_limits: RateLimits.optional(),
@@ -122,7 +122,12 @@ export const projectsDelete = endpoint("DELETE /v1/projects/{id}", {
   summary: "Delete a project and revoke its keys.",
   access: "projects.change",
   params: ById,
-  output: z.strictObject({ object: z.literal("project"), id: Uuid, deleted: z.literal(true), revoked_keys: z.int() }),
+  output: z.strictObject({
+    object: z.literal("project"),
+    id: Uuid,
+    deleted: z.literal(true),
+    revoked_keys: RevokedKeys,
+  }),
   failures: ["project_not_found"],
   emits: ["project.deleted"],
   handle: (ctx, { params }) => deleteProject(ctx, params.id),

@@ -196,8 +196,11 @@ const ProjectsPropagation = z.strictObject({
   ...sums,
   projects: z.array(z.strictObject({ project_id: Uuid, ...Propagation.shape })),
 });
+/** Of a deleted project or tenant. */
+export const RevokedKeys = z.int().describe("keys that this has revoked; above 500, those not revoked when it began");
+
 export const SwitchedTenant = Tenant.extend({
-  affected_keys: z.int().describe("keys of the tenant that are not revoked"),
+  affected_keys: z.int().describe("keys of the tenant that are not revoked; above 500, when the request began"),
   propagation: ProjectsPropagation.optional(),
 });
 export const ChangedTenant = Tenant.extend({ propagation: ProjectsPropagation.optional(), warnings: Warnings });

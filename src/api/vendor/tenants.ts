@@ -35,7 +35,7 @@ import {
 } from "../schemas.ts";
 import { searchTenants, TENANT_STATES } from "../../domain/search/tenants.ts";
 import { resumeTenant, suspendTenant, type Switched } from "../../domain/workspaces/suspension.ts";
-import { ChangedTenant, SwitchedTenant, Tenant } from "./schemas.ts";
+import { ChangedTenant, RevokedKeys, SwitchedTenant, Tenant } from "./schemas.ts";
 
 const rules = {
   plan_id: Uuid.nullable().optional().describe("null = none"),
@@ -171,7 +171,12 @@ export const tenantsDelete = endpoint("DELETE /v1/tenants/{id}", {
   summary: "Delete a tenant and revoke its keys.",
   access: "tenants.change",
   params: ById,
-  output: z.strictObject({ object: z.literal("tenant"), id: Uuid, deleted: z.literal(true), revoked_keys: z.int() }),
+  output: z.strictObject({
+    object: z.literal("tenant"),
+    id: Uuid,
+    deleted: z.literal(true),
+    revoked_keys: RevokedKeys,
+  }),
   failures: ["tenant_not_found"],
   emits: ["tenant.deleted"],
   handle: (ctx, { params }) => deleteTenant(ctx, params.id),

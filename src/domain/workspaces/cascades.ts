@@ -1,6 +1,6 @@
 // Revokes the keys of a deleted project or tenant. A few keys are revoked in the transaction of the deletion. Many would hold
-// every other writer for its length: then that transaction only counts them and stores that they are revoked, which every
-// reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new snapshot.
+// every other writer for its length: then they are counted before, that transaction only stores that they are revoked, which
+// every reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new snapshot.
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import {
   countWorkingKeys,
@@ -14,9 +14,10 @@ import {
   type KeyScope,
   type Revocation,
 } from "../../store/queries/cascades.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { CascadeRow } from "../../store/schema/tables.ts";
-import type { Services } from "../core/context.ts";
+import { ownerOf, type Vendor } from "../core/actor.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { versionGate } from "../core/version-gate.ts";
 
@@ -29,14 +30,51 @@ const STATEMENT_KEYS = 5_000;
 
 const REASONS = { project_deleted: "project deleted", tenant_deleted: "tenant deleted" } as const;
 
-/** Whether every process on the database knows of deferred revocations. Ask before the transaction. */
-export function mayDefer(services: Services): Promise<boolean> {
-  return versionGate.isKnownEverywhere(services, "deferred revocation");
+type Deleted = Pick<CascadeRow, "id" | "workspace_id" | "cause">;
+
+/** `mayDefer`: whether every process on the database knows of deferred revocations. `counted`: the keys, where they are many. */
+export type DeletionPlan = { readonly mayDefer: boolean; readonly counted: number | null };
+
+/** Before the transaction of a deletion. */
+export async function planDeletion(ctx: Ctx<Vendor>, deleted: Deleted): Promise<DeletionPlan> {
+  const mayDefer = await versionGate.isKnownEverywhere(ctx.services, "deferred revocation");
+  const counted = mayDefer ? await countIfMany(ctx, await scopesOf(ctx.services.store.read, deleted, false)) : null;
+  return { mayDefer, counted };
 }
 
-export type Deletion = Pick<CascadeRow, "id" | "workspace_id" | "cause"> & { now: number; mayDefer: boolean };
+/**
+ * Counts many keys before a transaction and off the main thread: in the transaction that would hold every other writer. Null
+ * where they are few, which the transaction itself counts.
+ */
+export async function countIfMany(
+  { services, actor }: Ctx<Vendor>,
+  scopes: readonly KeyScope[],
+): Promise<number | null> {
+  const { store, series, clock } = services;
+  const now = clock.now();
+  if ((await sizesOf(store.read, scopes, now)).length <= PIECE_KEYS) return null;
+  return series.read(ownerOf(actor), async () => {
+    let sum = 0;
+    for (const scope of scopes) {
+      const [counted] = await store.readAside<{ n: number }>(countWorkingKeys(store.read, scope, now));
+      sum += counted?.n ?? 0;
+    }
+    return sum;
+  });
+}
 
-/** Revokes all keys of the project or tenant and raises the version of each project they are in. Returns their number. */
+export async function countFew(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<number> {
+  let sum = 0;
+  for (const scope of scopes) sum += (await tx.first<{ n: number }>(countWorkingKeys(tx, scope, now)))?.n ?? 0;
+  return sum;
+}
+
+export type Deletion = Deleted & DeletionPlan & { now: number };
+
+/**
+ * Revokes all keys of the project or tenant and raises the version of each project they are in. Returns their number, for many
+ * keys that of the plan.
+ */
 export async function revokeKeysOf(tx: Tx, deletion: Deletion): Promise<number> {
   const { id, workspace_id, cause, now } = deletion;
   const scopes = await scopesOf(tx, deletion, false);
@@ -45,11 +83,12 @@ export async function revokeKeysOf(tx: Tx, deletion: Deletion): Promise<number> 
   let revoked = 0;
   for (const scope of scopes) {
     const policy_version = await tx.bump(scope.project_id, { forgetDeltas: defers });
-    if (defers) revoked += await countWorkingKeys(tx, scope, now);
-    else revoked += await revokeAll(tx, scope, { ...revocation, policy_version });
+    if (!defers) revoked += await revokeAll(tx, scope, { ...revocation, policy_version });
   }
-  if (defers) await insertCascade.run(tx, { id, workspace_id, ...revocation });
-  return revoked;
+  if (!defers) return revoked;
+  const counted = deletion.counted ?? (await countFew(tx, scopes, now));
+  await insertCascade.run(tx, { id, workspace_id, ...revocation });
+  return counted;
 }
 
 async function revokeAll(tx: Tx, scope: KeyScope, revocation: Revocation): Promise<number> {
@@ -61,24 +100,26 @@ async function revokeAll(tx: Tx, scope: KeyScope, revocation: Revocation): Promi
   }
 }
 
-async function scopesOf(
-  tx: Tx,
-  { id, workspace_id, cause }: Pick<CascadeRow, "id" | "workspace_id" | "cause">,
-  deleted: boolean,
-): Promise<KeyScope[]> {
+async function scopesOf(on: Reader, { id, workspace_id, cause }: Deleted, deleted: boolean): Promise<KeyScope[]> {
   if (cause === "project_deleted") return [{ workspace_id, project_id: id }];
-  const projects = await projectsWithKeysOf(tx, { workspace_id, tenant_id: id, deleted });
+  const projects = await projectsWithKeysOf(on, { workspace_id, tenant_id: id, deleted });
   return projects.map((project_id) => ({ workspace_id, project_id, tenant_id: id }));
 }
 
 /** Whether so few keys that one commit may change them all. */
 async function fitsOnePiece(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<boolean> {
+  const sizes = await sizesOf(tx, scopes, now);
+  return sizes.length <= PIECE_KEYS && sizes.reduce((sum, bytes) => sum + bytes, 0) <= PIECE_BYTES;
+}
+
+/** Of all keys, or of more than one commit may change. */
+async function sizesOf(on: Reader, scopes: readonly KeyScope[], now: number): Promise<number[]> {
   const sizes: number[] = [];
   for (const scope of scopes) {
-    sizes.push(...(await sizesOfWorkingKeys(tx, scope, now, PIECE_KEYS + 1)));
-    if (sizes.length > PIECE_KEYS) return false;
+    sizes.push(...(await sizesOfWorkingKeys(on, scope, now, PIECE_KEYS + 1)));
+    if (sizes.length > PIECE_KEYS) break;
   }
-  return sizes.reduce((sum, bytes) => sum + bytes, 0) <= PIECE_BYTES;
+  return sizes;
 }
 
 type TenantKeys = { workspace_id: string; tenant_id: string; projects: readonly string[] };

@@ -26,7 +26,7 @@ import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../core/scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
-import { mayDefer, revokeKeysOf } from "./cascades.ts";
+import { planDeletion, revokeKeysOf } from "./cascades.ts";
 import { claim, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
 
 /** By the environment of the credentials that create them: those of test must not use up the places of live. */
@@ -158,12 +158,12 @@ function auditable(row: ProjectRow) {
 
 export async function deleteProject(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
-  const deferrable = await mayDefer(ctx.services);
+  const deletion = { id, workspace_id, cause: "project_deleted" } as const;
+  const plan = await planDeletion(ctx, deletion);
   return mutate(ctx, { workspace_id }, async (tx) => {
     await liveProject(tx, workspace_id, id);
     const now = ctx.services.clock.now();
-    const deletion = { id, workspace_id, cause: "project_deleted", now, mayDefer: deferrable } as const;
-    const revoked_keys = await revokeKeysOf(tx, deletion);
+    const revoked_keys = await revokeKeysOf(tx, { ...deletion, ...plan, now });
     await markProjectDeleted.run(tx, { workspace_id, id, now });
     return {
       value: { object: "project" as const, id, deleted: true as const, revoked_keys },

@@ -1,16 +1,16 @@
 // Suspending a tenant, which can be undone: none of its keys works until it is resumed, in every project and both environments,
 // those included that are minted meanwhile.
 import { CAP } from "../../kernel/policy/capabilities.ts";
-import { countWorkingKeys, projectsWithKeysOf, type KeyScope } from "../../store/queries/cascades.ts";
+import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
 import { switchTenant } from "../../store/queries/tenants.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/statement.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { viewTenant } from "../core/views.ts";
-import { raiseVersions } from "./cascades.ts";
+import { countFew, countIfMany, raiseVersions } from "./cascades.ts";
 import { liveTenant } from "./tenants.ts";
 
 /** `projects`: those whose nodes learn of it. */
@@ -34,25 +34,24 @@ export function resumeTenant(ctx: Ctx<Vendor>, id: string): Promise<Switched> {
 
 type State = { suspended_at: number | null; suspended_reason: string | null };
 
-function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (keys: number) => Event): Promise<Switched> {
+async function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (keys: number) => Event): Promise<Switched> {
   const { workspace_id } = ctx.actor;
+  const tenant = { workspace_id, tenant_id: id };
+  const read = async (on: Reader) => {
+    const projects = await projectsWithKeysOf(on, { ...tenant, deleted: false });
+    return { projects, scopes: projects.map((project_id) => ({ ...tenant, project_id })) };
+  };
+  const counted = await countIfMany(ctx, (await read(ctx.services.store.read)).scopes);
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
-    const projects = await projectsWithKeysOf(tx, { workspace_id, tenant_id: id, deleted: false });
-    const scopes = projects.map((project_id) => ({ workspace_id, project_id, tenant_id: id }));
-    const affected_keys = await countAll(tx, scopes, now);
+    const { projects, scopes } = await read(tx);
+    const affected_keys = counted ?? (await countFew(tx, scopes, now));
     if ((row.suspended_at === null) === (state.suspended_at === null))
       return unchanged({ tenant: viewTenant(row), affected_keys, projects });
     const after = { ...row, ...state, updated_at: now };
     await switchTenant.run(tx, after);
-    await raiseVersions(tx, { workspace_id, tenant_id: id, projects }, now, CAP.disabled);
+    await raiseVersions(tx, { ...tenant, projects }, now, CAP.disabled);
     return { value: { tenant: viewTenant(after), affected_keys, projects }, events: [event(affected_keys)] };
   });
-}
-
-async function countAll(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<number> {
-  let sum = 0;
-  for (const scope of scopes) sum += await countWorkingKeys(tx, scope, now);
-  return sum;
 }

@@ -37,7 +37,7 @@ import { livePlan } from "../plans/plans.ts";
 import { needsOfList, needsOfQuotas } from "../policy/needs.ts";
 import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, meterOf, storedQuotas, type GivenQuotas } from "../quotas/stored.ts";
-import { mayDefer, raiseVersions, revokeKeysOf } from "./cascades.ts";
+import { planDeletion, raiseVersions, revokeKeysOf } from "./cascades.ts";
 
 /** By the environment of the credentials that create tenants: those of test must not use up the places of live. */
 const SLOTS = {
@@ -232,12 +232,12 @@ export function revokeEmbedTokens(ctx: Ctx<Vendor>, id: string) {
 
 export async function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
-  const deferrable = await mayDefer(ctx.services);
+  const deletion = { id, workspace_id, cause: "tenant_deleted" } as const;
+  const plan = await planDeletion(ctx, deletion);
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
-    const deletion = { id, workspace_id, cause: "tenant_deleted", now, mayDefer: deferrable } as const;
-    const revoked_keys = await revokeKeysOf(tx, deletion);
+    const revoked_keys = await revokeKeysOf(tx, { ...deletion, ...plan, now });
     await markTenantDeleted.run(tx, { workspace_id, id, now });
     await leavePlan(tx, row);
     await SLOTS[row.created_env].release.run(tx, { id: workspace_id });

@@ -1,6 +1,6 @@
 // Deleting a project or tenant with many keys: every reader sees them revoked from the response on, while their rows follow
 // in pieces.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { revokeKey } from "../../../src/domain/keys/keys.ts";
@@ -100,6 +100,34 @@ for (const back of backends) {
         expect(await w.actions()).toEqual(["api_key.created", `${noun}.deleted`]);
       });
     }
+
+    it("and suspensions count many keys outside of the transaction, which holds every other writer", async () => {
+      const w = await r.workspace();
+      await addKeys((await w.mint()).id);
+      const { store } = r.app.services;
+      const counts: string[] = [];
+      const original = store.write.bind(store);
+      const write = vi.spyOn(store, "write").mockImplementation((job) =>
+        original({
+          ...job,
+          work: async (tx) => {
+            const first = vi.spyOn(tx, "first");
+            const outcome = await job.work(tx);
+            counts.push(...first.mock.calls.map(([{ sql }]) => sql).filter((sql) => /count\(.*"api_keys"/.test(sql)));
+            first.mockRestore();
+            return outcome;
+          },
+        }),
+      );
+      onTestFinished(() => write.mockRestore());
+      const { body: suspended } = await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/suspend`, {});
+      const { body: deleted } = await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
+      expect([suspended.affected_keys, deleted.revoked_keys, counts]).toEqual([KEYS + 1, KEYS + 1, []]);
+      const few = await r.workspace();
+      await few.mint();
+      const { body } = await few.call("sk_owner", `POST /v1/tenants/${few.tenant_id}/suspend`, {});
+      expect([body.affected_keys, counts.length]).toEqual([1, 1]);
+    });
 
     it("counts one of its keys as revoked for nodes from the version of the deletion on", async () => {
       const w = await r.workspace();
