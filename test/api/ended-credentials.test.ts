@@ -241,6 +241,18 @@ for (const back of backends) {
         await soundChain(t.id);
       });
 
+      it("when a person logs out and switches to another workspace", async () => {
+        const t = await team(r);
+        const { id, session } = await logIn(r, t.owner.email);
+        const last = async () => (await r.sql("select last_workspace_id as id from users where id = $1", [id]))[0]?.id;
+        const made = await r.call(session, "POST /v1/workspaces", { name: "Other", slug: `other-${t.id}` });
+        const { id: workspace_id } = made.body.workspace;
+        const change = () => r.call(session, "POST /v1/auth/sessions/current/workspace", { workspace_id });
+        const logOut = () => r.call(session, "DELETE /v1/auth/sessions/current");
+        expectRefusal((await inOneCommit(logOut, change))[1], 401, "invalid_session");
+        expect(await last()).toBe(t.id);
+      });
+
       it("when a demoted owner mints: the key has an admin's rights", async () => {
         const t = await team(r);
         const demoted = await memberOf(r, t, "owner");

@@ -184,6 +184,7 @@ export async function switchWorkspace(ctx: Ctx<SessionActor>, workspace_id: stri
   return record(
     ctx.services,
     async (tx) => {
+      await ctx.recheck?.(tx);
       if (!(await membershipOf.first(tx, { workspace_id, user_id }))) throw fail("workspace_not_found");
       await enterWorkspace(tx, ctx.actor, workspace_id);
       return { object: "session" as const, id, active_workspace_id: workspace_id };
