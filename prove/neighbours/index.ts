@@ -6,12 +6,15 @@ import { forgedCounters } from "./counters.ts";
 import { deletions } from "./deletions.ts";
 import { endedCredentials } from "./ended-credentials.ts";
 import { inviteFlood } from "./invites.ts";
+import { keyTouches } from "./key-touches.ts";
 import { loginFlood } from "./logins.ts";
+import { manyCells } from "./many-cells.ts";
 import { forgedNodes } from "./nodes.ts";
 import { pipelinedChecks, pipelinedClaims } from "./pipelines.ts";
 import { longPolls } from "./polls.ts";
 import { testProjects } from "./quotas.ts";
 import { silentReaders } from "./readers.ts";
+import { tenantWindows } from "./tenant-windows.ts";
 
 export const attacks: readonly Attack[] = [
   endedCredentials,
@@ -27,4 +30,7 @@ export const attacks: readonly Attack[] = [
   pipelinedClaims,
   bursts,
   testProjects,
+  tenantWindows,
+  keyTouches,
+  manyCells,
 ];

@@ -11,7 +11,7 @@ const ANSWER = "HTTP/1.1 ";
 
 type Request = { key: string; path: string; body: (n: number) => object };
 
-async function pipeline({ url, stop, strength }: Stage, { key, path, body }: Request): Promise<void> {
+export async function pipeline({ url, stop, strength }: Stage, { key, path, body }: Request): Promise<void> {
   const { hostname, port } = new URL(url);
   let made = 0;
   const request = (): string => {
@@ -53,13 +53,18 @@ export const pipelinedChecks: Attack = {
   },
 };
 
+/** A new claim for each number. */
+export function claimBodies(name: string, env: string): Request["body"] {
+  const start = Buffer.from(name).toString("hex").slice(0, 40);
+  const scope_hash = (n: number): string => `${start}${n.toString(16)}`.padEnd(64, "0");
+  return (n) => ({ env, scope_hash: scope_hash(n), fingerprint: "a".repeat(64) });
+}
+
 export const pipelinedClaims: Attack = {
   name: "pipelined claims",
   async run(stage) {
     const { attacker, fresh } = stage;
-    const start = Buffer.from(fresh()).toString("hex").slice(0, 40);
-    const scope_hash = (n: number): string => `${start}${n.toString(16)}`.padEnd(64, "0");
-    const body = (n: number) => ({ env: "live", scope_hash: scope_hash(n), fingerprint: "a".repeat(64) });
+    const body = claimBodies(fresh(), "live");
     await pipeline(stage, { key: attacker.key, path: "/v1/idempotency/claim", body });
   },
 };
