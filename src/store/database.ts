@@ -94,16 +94,16 @@ class OpenStore implements Store {
   }
 
   readSeries(query: SeriesQuery): Promise<string> {
-    return this.#verifyPool.runNow({ op: "series", target: this.target, query }) as Promise<string>;
+    return this.#verifyPool.read({ op: "series", target: this.target, query }) as Promise<string>;
   }
 
   exportUsage(query: ExportQuery): Promise<string> {
-    return this.#verifyPool.runNow({ op: "export", target: this.target, query }) as Promise<string>;
+    return this.#verifyPool.read({ op: "export", target: this.target, query }) as Promise<string>;
   }
 
   readAside<R>(query: Query): Promise<R[]> {
     if (this.target.kind === "postgres") return this.read.all<R>(query);
-    return this.#verifyPool.runNow({ op: "read", target: this.target, query }) as Promise<R[]>;
+    return this.#verifyPool.read({ op: "read", target: this.target, query }) as Promise<R[]>;
   }
 
   async copyTo(file: string, onProgress: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {

@@ -7,7 +7,6 @@ export type OverflowKind = "outcome" | "route" | "tag" | "key";
 /** Keys of a workspace with details in one hour. */
 const KEYS_MAX = 20_000;
 const READS_MAX = 8;
-const READS_PER_ACCOUNT = 4;
 const READS_PER_CELL = 2;
 const WAITING_PER_CELL = 32;
 const WAIT_MS = 2_000;
@@ -27,7 +26,7 @@ export class SeriesState {
     for (const [field, count] of Object.entries(fields)) this.ignored[field] = (this.ignored[field] ?? 0) + count;
   }
 
-  /** Reads of series and exports take threads, of which each account and each cell has a few. Further ones wait, then fail. */
+  /** Reads of series and exports take threads, of which an account gets some and a cell few. Further ones wait, then fail. */
   async read<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
     if (this.#hasRoom(owner)) this.#running.push(owner);
     else await this.#wait(owner);
@@ -39,9 +38,10 @@ export class SeriesState {
     }
   }
 
+  /** An account runs no more reads than are left free, so that two accounts never take all. */
   #hasRoom(owner: Owner): boolean {
     const { ofAccount, ofCell } = this.#runningOf(owner);
-    return this.#running.length < READS_MAX && ofAccount < READS_PER_ACCOUNT && ofCell < READS_PER_CELL;
+    return ofAccount < READS_MAX - this.#running.length && ofCell < READS_PER_CELL;
   }
 
   #runningOf({ group, id }: Owner): { ofAccount: number; ofCell: number } {
@@ -68,7 +68,7 @@ export class SeriesState {
     });
   }
 
-  /** Starts the read whose account, and then whose cell, has fewest running; of those the one that waits longest. */
+  /** Starts reads: first the one whose account, and then whose cell, has fewest running; of those the one that waits longest. */
   #startNext(): void {
     let [next, fewest] = [-1, Number.POSITIVE_INFINITY];
     for (const [i, { owner }] of this.#waiting.entries()) {
@@ -77,6 +77,8 @@ export class SeriesState {
       const running = ofAccount * READS_MAX + ofCell;
       if (running < fewest) [next, fewest] = [i, running];
     }
-    if (next >= 0) this.#waiting.splice(next, 1)[0]?.start();
+    if (next < 0) return;
+    this.#waiting.splice(next, 1)[0]?.start();
+    this.#startNext();
   }
 }

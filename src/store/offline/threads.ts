@@ -88,5 +88,5 @@ export class ThreadPool {
 
 /** For what a request or the start of a server waits for. */
 export const threads = new ThreadPool({ lowPriority: false });
-/** For copies and complete checks: requests go first. */
+/** For copies, complete checks, and reads that may take long: requests go first. */
 export const backgroundThreads = new ThreadPool({ lowPriority: true });

@@ -6,7 +6,7 @@ import { withSignal } from "../progress.ts";
 import type { DatabaseTarget } from "../target.ts";
 import { isConnectionLost } from "../postgres/connection-lost.ts";
 import type { Task } from "./tasks.ts";
-import { threads } from "./threads.ts";
+import { backgroundThreads, threads, type ThreadPool } from "./threads.ts";
 import {
   NOTHING_VERIFIED,
   type ChainCheck,
@@ -74,10 +74,14 @@ export class VerifyPool {
     return slice.check;
   }
 
-  /** Runs a short task without waiting for verifications. The caller bounds how many run at once. */
-  async runNow(task: Task): Promise<unknown> {
+  /** Runs a read without waiting for verifications; requests go first. The caller bounds how many run at once. */
+  read(task: Task): Promise<unknown> {
+    return this.#runIn(backgroundThreads, task);
+  }
+
+  async #runIn(pool: ThreadPool, task: Task): Promise<unknown> {
     try {
-      return await threads.run(
+      return await pool.run(
         task,
         withSignal(() => {}, this.#closing.signal),
       );
@@ -91,7 +95,7 @@ export class VerifyPool {
     else await new Promise<void>((start) => void this.#waiting.push({ run, start }));
     const started = performance.now();
     try {
-      return (await this.runNow(task)) as ChainSlice;
+      return (await this.#runIn(threads, task)) as ChainSlice;
     } finally {
       run.usedMs += performance.now() - started;
       this.#releaseThread();

@@ -40,17 +40,28 @@ describe("readers of usage series", () => {
     expect(started).toEqual(["test 0", "test 1", "live"]);
   });
 
+  it("of two accounts that flood leave room for two others", async () => {
+    const { started, read } = readsOf(new SeriesState());
+    for (const flood of ["a", "b"])
+      for (let i = 0; i < 8; i++)
+        void read(cellOwner(`${flood}${i >> 1}`, "live", flood), `${flood} ${i}`).catch(() => {});
+    for (const quiet of ["c", "d"]) void read(cellOwner(quiet, "live"), quiet);
+    await turn();
+    expect(started).toEqual(["a 0", "a 1", "a 2", "a 3", "b 0", "b 1", "c", "d"]);
+  });
+
   it("that wait start before further ones of an account that reads already", async () => {
     const { started, read, end } = readsOf(new SeriesState());
     const accounts = ["a", "b", "c", "d"].map((name) => cellOwner(name, "live"));
     const first = accounts.flatMap((owner) => [read(owner, `${owner.id} 0`), read(owner, `${owner.id} 1`)]);
     for (const owner of accounts) void read(owner, `${owner.id} 2`).catch(() => {});
     void read(cellOwner("late", "live"), "late");
+    void read(cellOwner("later", "live"), "later");
     await turn();
-    expect(started).toHaveLength(8);
+    expect([started.length, started.at(-1)]).toEqual([8, "late"]);
     await end("a/live 0", first[0] as Promise<string>);
     await turn();
-    expect(started.slice(8)).toEqual(["late"]);
+    expect(started.slice(8)).toEqual(["later"]);
   });
 
   it("fail at once where 32 of their environment wait already", async () => {
