@@ -69,10 +69,10 @@ export async function openMachineServices(
     redisTimeoutMs: base.redisTimeoutMs,
   });
   opened.push(() => counters.counter.close());
-  const claims = await openClaims(base);
-  opened.push(() => claims.close());
   const writtenBytes = new WrittenBytes({ store, clock, settings, ledger: shares.of("disk") });
   await writtenBytes.load();
+  const claims = await openClaims(base, writtenBytes);
+  opened.push(() => claims.close());
   const answers = new Answers(shares.of("unsent"));
   return {
     answers,
@@ -144,9 +144,12 @@ async function openScannerKeys({ clock, settings, log }: Base): Promise<ScannerK
 }
 
 /** Idempotency claims are stored in the database, or in a Redis that does not lose acknowledged writes. */
-async function openClaims({ store, clock, settings, log, clockIsInjected }: Base): Promise<ClaimStore> {
+async function openClaims(
+  { store, clock, settings, log, clockIsInjected }: Base,
+  writtenBytes: WrittenBytes,
+): Promise<ClaimStore> {
   const { idempotency_store, redis_url } = settings;
-  if (idempotency_store === "database") return databaseClaims({ store, clock });
+  if (idempotency_store === "database") return databaseClaims({ store, clock, writtenBytes });
   if (!redis_url) throw new BadSetting(`KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`);
   const { RedisClaims } = await import("../ratelimit/redis/claims.ts");
   const { claims, refused } = await RedisClaims.open({

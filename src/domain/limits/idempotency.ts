@@ -6,6 +6,7 @@ import {
   BODY_BYTES_MAX,
   LOCK_MS,
   RECORDS_MAX,
+  STORED_BYTES_MAX,
   TTL_MS_DEFAULT,
   type ClaimStore,
   type RecordOutcome,
@@ -40,12 +41,16 @@ type Machine = Ctx<SecretKeyActor>;
 type RecordName = { scope_hash: string; env: Env };
 
 /** Claims in the database: concurrent ones share a group commit. */
-export function databaseClaims(services: Pick<Services, "store" | "clock">): ClaimStore {
+export function databaseClaims(services: Pick<Services, "store" | "clock" | "writtenBytes">): ClaimStore {
   const now = (): number => services.clock.now();
   const by = (scope: ClaimScope) => ({ batch: true, owner: ownerOfClaim(scope) });
+  // A completion is never refused: the work it stands for is done. It stores only its status where there is no room.
+  const bytesMax = (scope: ClaimScope): number =>
+    services.writtenBytes.hasRoom(by(scope).owner) ? STORED_BYTES_MAX : 0;
   return {
     claim: (scope, claim) => record(services, (tx) => claimRecord(tx, scope, claim, now()), by(scope)),
-    complete: (scope, completion) => record(services, (tx) => completeRecord(tx, scope, completion, now()), by(scope)),
+    complete: (scope, completion) =>
+      record(services, (tx) => completeRecord(tx, scope, completion, now(), bytesMax(scope)), by(scope)),
     release: (scope, token_hash) => record(services, (tx) => releaseRecord(tx, scope, token_hash, now()), by(scope)),
     heartbeat: (scope, token_hash) =>
       record(services, (tx) => heartbeatRecord(tx, scope, token_hash, now()), by(scope)),

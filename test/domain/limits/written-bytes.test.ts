@@ -10,6 +10,14 @@ import type { OnWritten, Store } from "../../../src/store/store.ts";
 
 const DAY = 86_400_000;
 const MIB = 1024 * 1024;
+const completion = (lock_token: string) => ({
+  env: "live",
+  scope_hash: "a".repeat(64),
+  lock_token,
+  status: 201,
+  headers: { "x-long": "h".repeat(4_000) },
+  body: Buffer.alloc(1_000).toString("base64"),
+});
 const ledgerOf = () => new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
 
 for (const back of backends) {
@@ -20,6 +28,8 @@ for (const back of backends) {
       const w = await r.workspace();
       const other = await r.workspace();
       const key = await w.mint();
+      const scope = { env: "live", scope_hash: "a".repeat(64), fingerprint: "b".repeat(64) };
+      const claimed = (await w.call("sk_owner", "POST /v1/idempotency/claim", scope)).body.lock_token as string;
       let made = 0;
       const create = (as: "sk_owner" | "sk_test", by = w) =>
         by.call(as, "POST /v1/tenants", { external_id: `t${++made}`, meta: { text: "x".repeat(15_000) } });
@@ -37,6 +47,16 @@ for (const back of backends) {
       expect((await create("sk_owner", other)).status).toBe(201);
       expect((await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {})).status).toBe(200);
       expect((await w.call("sk_owner", "GET /v1/tenants")).status).toBe(200);
+      const completed = await w.call("sk_owner", "POST /v1/idempotency/complete", completion(claimed));
+      expect([completed.body.outcome, completed.body.body_stored]).toEqual(["ok", false]);
+      expect(await r.sql("select status, stored_bytes from idempotency_records")).toMatchObject([
+        { status: 201, stored_bytes: 0 },
+      ]);
+      expectRefusal(
+        await w.call("sk_owner", "POST /v1/idempotency/claim", { ...scope, scope_hash: "c".repeat(64) }),
+        429,
+        "rate_limited",
+      );
 
       const { services } = r.app;
       await services.writtenBytes.flush();
