@@ -8,8 +8,10 @@ const LOOKED_AT_MAX = 100;
 export type Rules<T> = {
   /** A spared item is displaced last. */
   readonly isSpared?: (item: T) => boolean;
-  /** Such an item is never displaced. */
-  readonly isHeld?: (item: T) => boolean;
+  /** Whether an item must not be displaced now. Where it is true, `end` is called once that has ended. */
+  readonly isHeld?: (item: T, end: () => void) => boolean;
+  /** How much of the bounds an item takes; 1 by default. */
+  readonly amountOf?: (item: T) => number;
   /** The largest owner displaces nothing of others; it gives up an item of its own that is not spared. */
   readonly replacesOwn?: boolean;
 };
@@ -21,6 +23,8 @@ export class FairSet<T> {
   readonly #items = new Map<T, Owner>();
   /** What may be displaced. */
   readonly #byOwner = new Map<string, Set<T>>();
+  /** Whether an item was ever held. Where none was, another set may share the ledger and displace what is in it. */
+  #holds = false;
 
   /** `displace` is called after the item was removed, and must end what the item represents. */
   constructor(ledger: Ledger, displace: (item: T) => void, rules: Rules<T> = {}) {
@@ -40,12 +44,18 @@ export class FairSet<T> {
   /** False where the owner must be refused. An item that is in it already stays as it is. */
   add(owner: Owner, item: T): boolean {
     if (this.#items.has(item)) return true;
-    if (!this.#ledger.hasRoom(owner) && !this.#makeRoom(owner)) {
+    const amount = this.#amountOf(item);
+    while (!this.#ledger.hasRoom(owner, amount)) {
+      if (this.#makeRoom(owner, amount)) continue;
       this.#ledger.countRefusal(owner);
       return false;
     }
     this.#insert(owner, item);
     return true;
+  }
+
+  #amountOf(item: T): number {
+    return this.#rules.amountOf?.(item) ?? 1;
   }
 
   /** Counts an item for another owner, as its youngest. */
@@ -57,15 +67,23 @@ export class FairSet<T> {
   }
 
   #insert(owner: Owner, item: T): void {
-    this.#ledger.take(owner);
+    this.#ledger.take(owner, this.#amountOf(item));
     this.#items.set(item, owner);
     this.#append(owner, item);
   }
 
   #append(owner: Owner, item: T): void {
     const items = this.#byOwner.get(owner.id);
-    if (items) items.add(item);
-    else this.#byOwner.set(owner.id, new Set([item]));
+    if (items) return void items.add(item);
+    this.#byOwner.set(owner.id, new Set([item]));
+    this.#ledger.include(owner);
+  }
+
+  #remove(owner: Owner, item: T): void {
+    const items = this.#byOwner.get(owner.id);
+    if (!items?.delete(item) || items.size > 0) return;
+    this.#byOwner.delete(owner.id);
+    if (this.#holds) this.#ledger.exclude(owner);
   }
 
   /** Makes an item its owner's youngest. */
@@ -78,7 +96,8 @@ export class FairSet<T> {
   /** Keeps an item from being displaced; it still counts. */
   hold(item: T): void {
     const owner = this.#items.get(item);
-    if (owner) this.#byOwner.get(owner.id)?.delete(item);
+    this.#holds = true;
+    if (owner) this.#remove(owner, item);
   }
 
   /** Makes an item that was held displaceable again, as its owner's youngest. */
@@ -92,34 +111,45 @@ export class FairSet<T> {
     const owner = this.#items.get(item);
     if (!owner) return false;
     this.#items.delete(item);
-    const held = this.#byOwner.get(owner.id);
-    held?.delete(item);
-    if (held?.size === 0) this.#byOwner.delete(owner.id);
-    this.#ledger.release(owner);
+    this.#remove(owner, item);
+    this.#ledger.release(owner, this.#amountOf(item));
     return true;
   }
 
-  /** Looks at the oldest only: a long list of spared items must not delay each newcomer. */
+  /**
+   * Looks at few of the oldest: a long list of spared items must not delay each newcomer. Those that are held leave the list,
+   * so that they are looked at once.
+   */
   #firstToGo(items: ReadonlySet<T>, sparesAll: boolean): T | undefined {
     const { isSpared, isHeld } = this.#rules;
     let [seen, spared] = [0, undefined as T | undefined];
     for (const item of items) {
+      if (isHeld?.(item, () => this.unhold(item))) {
+        this.hold(item);
+        continue;
+      }
       if (!isSpared?.(item)) return item;
-      if (!isHeld?.(item)) spared ??= item;
+      spared ??= item;
       if (++seen === LOOKED_AT_MAX) break;
     }
     return sparesAll ? undefined : spared;
   }
 
-  #makeRoom(owner: Owner): boolean {
-    const other = this.#ledger.victimFor(owner);
-    const victim = other ?? (this.#rules.replacesOwn ? owner : undefined);
-    const items = victim && this.#byOwner.get(victim.id);
-    const oldest = items && this.#firstToGo(items, !other);
-    if (!victim || oldest === undefined) return false;
-    this.#ledger.countRefusal(victim);
-    this.delete(oldest);
-    this.#displace(oldest);
-    return true;
+  #makeRoom(owner: Owner, amount: number): boolean {
+    for (;;) {
+      const other = this.#ledger.victimFor(owner, amount);
+      const victim = other ?? (this.#rules.replacesOwn ? owner : undefined);
+      const items = victim && this.#byOwner.get(victim.id);
+      if (!victim || !items) return false;
+      const oldest = this.#firstToGo(items, !other);
+      if (oldest !== undefined) {
+        this.#ledger.countRefusal(victim);
+        this.delete(oldest);
+        this.#displace(oldest);
+        return true;
+      }
+      if (!other) return false;
+      // Everything of this owner is held: the next-largest is tried.
+    }
   }
 }

@@ -1,6 +1,6 @@
 // How much of one shared resource each owner holds, and who must give way at the bound (max-min fairness): below the bound
 // only an owner's own share limits it; at the bound an owner that holds less than the largest takes a place from the largest.
-import { MaxHeap, type HeapEntry } from "./max-heap.ts";
+import { MaxHeap, OUTSIDE, type HeapEntry } from "./max-heap.ts";
 import type { Owner, OwnerKind } from "./owners.ts";
 import { RecentRefusals } from "./recent-refusals.ts";
 
@@ -97,6 +97,17 @@ export class Ledger {
     if (holder) this.#change(holder, -Math.min(amount, holder.used));
   }
 
+  /** The owner can give up nothing of what it holds: until `include`, it is no victim. */
+  exclude({ id }: Owner): void {
+    const holder = this.#holders.get(id);
+    if (holder) this.#removeVictim(holder);
+  }
+
+  include({ id }: Owner): void {
+    const holder = this.#holders.get(id);
+    if (holder?.place === OUTSIDE) this.#addVictim(holder);
+  }
+
   countRefusal(owner: Owner): void {
     this.refused.set(owner.kind, (this.refused.get(owner.kind) ?? 0) + 1);
     this.#recent.count(owner);
@@ -105,15 +116,26 @@ export class Ledger {
   #admit(owner: Owner): Holder {
     let group = this.#groups.get(owner.group);
     if (!group) {
-      group = { id: owner.group, used: 0, displacedFirst: false, place: 0, holders: new MaxHeap(), members: 0 };
+      group = { id: owner.group, used: 0, displacedFirst: false, place: OUTSIDE, holders: new MaxHeap(), members: 0 };
       this.#groups.set(owner.group, group);
-      this.#largest.add(group);
     }
-    const holder = { owner, group, used: 0, displacedFirst: owner.displacedFirst, place: 0 };
+    const holder = { owner, group, used: 0, displacedFirst: owner.displacedFirst, place: OUTSIDE };
     this.#holders.set(owner.id, holder);
-    group.holders.add(holder);
+    this.#addVictim(holder);
     group.members++;
     return holder;
+  }
+
+  #addVictim(holder: Holder): void {
+    const { group } = holder;
+    group.holders.add(holder);
+    if (group.place === OUTSIDE) this.#largest.add(group);
+  }
+
+  #removeVictim(holder: Holder): void {
+    const { group } = holder;
+    group.holders.delete(holder);
+    if (!group.holders.top) this.#largest.delete(group);
   }
 
   #change(holder: Holder, by: number): void {
@@ -123,13 +145,11 @@ export class Ledger {
     group.used += by;
     if (holder.used > 0) group.holders.moved(holder);
     else {
-      group.holders.delete(holder);
+      this.#removeVictim(holder);
       this.#holders.delete(owner.id);
-      group.members--;
+      if (--group.members === 0) this.#groups.delete(group.id);
     }
-    if (group.members > 0) return this.#largest.moved(group);
-    this.#largest.delete(group);
-    this.#groups.delete(group.id);
+    this.#largest.moved(group);
   }
 }
 

@@ -5,9 +5,11 @@ export type HeapEntry = {
   used: number;
   /** Entries that are displaced first come before all others. */
   readonly displacedFirst: boolean;
-  /** Index in its heap; kept by the heap. */
+  /** Index in its heap, or OUTSIDE; kept by the heap. */
   place: number;
 };
+
+export const OUTSIDE = -1;
 
 export class MaxHeap<E extends HeapEntry> {
   readonly #entries: E[] = [];
@@ -23,14 +25,18 @@ export class MaxHeap<E extends HeapEntry> {
 
   /** Restores the order after `entry.used` has changed. */
   moved(entry: E): void {
+    if (entry.place === OUTSIDE) return;
     this.#rise(entry);
     this.#sink(entry);
   }
 
   delete(entry: E): void {
+    const { place } = entry;
+    if (place === OUTSIDE) return;
+    entry.place = OUTSIDE;
     const last = this.#entries.pop();
     if (!last || last === entry) return;
-    this.#put(last, entry.place);
+    this.#put(last, place);
     this.moved(last);
   }
 

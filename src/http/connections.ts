@@ -32,8 +32,13 @@ export class Connections {
   constructor(ledger: Ledger = unbounded()) {
     const isSpared = (socket: TrackedSocket): boolean =>
       !isIdle(socket) || performance.now() - (socket[LAST_VALID] ?? Number.NEGATIVE_INFINITY) < SPARED_MS;
-    // A proxy sends the requests of many clients on one connection.
-    const isHeld = (socket: TrackedSocket): boolean => this.#proxied.has(socket) && !isIdle(socket);
+    // A proxy sends the requests of many clients on one connection. A request runs once it was read.
+    const isHeld = (socket: TrackedSocket, end: () => void): boolean => {
+      const { req, res } = socket[LAST_EXCHANGE] ?? {};
+      if (!this.#proxied.has(socket) || !req?.complete || res?.closed !== false) return false;
+      res.once("close", end);
+      return true;
+    };
     this.#bounded = new FairSet(ledger, (socket) => socket.destroy(), { isSpared, isHeld, replacesOwn: true });
   }
 

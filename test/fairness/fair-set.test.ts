@@ -39,9 +39,47 @@ describe("a fair set", () => {
     expect(set.add(big!, "refused")).toBe(false); // both are spared
     expect(set.add(small!, "s1")).toBe(true);
     expect(displaced).toEqual(["idle", "s-other"]);
-    expect(set.add(other!, "o1")).toBe(false); // each owner has one
-    set.move("s1", big!);
-    expect([ledger.usedBy(big!), ledger.usedBy(small!), ledger.used]).toEqual([2, 0, 2]);
+    expect(set.add(other!, "o1")).toBe(true); // all of the largest owner's are held
+    expect(displaced.at(-1)).toBe("s1");
+    set.move("o1", big!);
+    expect([ledger.usedBy(big!), ledger.usedBy(other!), ledger.used]).toEqual([2, 0, 2]);
+  });
+
+  it("displaces an item of the next-largest owner where all of the largest are held, until they no longer are", () => {
+    const displaced: string[] = [];
+    const ledger = new Ledger({ bound: 303, share: Number.POSITIVE_INFINITY });
+    const held = new Map<string, () => void>();
+    let isHolding = true;
+    const isHeld = (item: string, end: () => void): boolean => {
+      if (!isHolding || !item.startsWith("held")) return false;
+      held.set(item, end);
+      return true;
+    };
+    const set = new FairSet<string>(ledger, (item) => displaced.push(item), { isSpared: () => true, isHeld });
+    for (let i = 0; i < 300; i++) set.add(big!, `held ${i}`);
+    for (const item of ["o1", "o2", "o3"]) set.add(other!, item);
+    expect(set.add(small!, "s1")).toBe(true);
+    expect([displaced, held.size]).toEqual([["o1"], 300]);
+    expect([set.add(big!, "b1"), displaced.length]).toEqual([false, 1]);
+    expect(set.add(cellOwner("fourth", "live"), "f1")).toBe(true);
+    isHolding = false;
+    held.get("held 7")?.();
+    expect(set.add(cellOwner("fifth", "live"), "g1")).toBe(true);
+    expect(displaced).toEqual(["o1", "o2", "held 7"]);
+  });
+
+  it("displaces as many items as a large one needs, and refuses it above the owner's share", () => {
+    const displaced: string[] = [];
+    const ledger = new Ledger({ bound: 12, share: 8 });
+    const amountOf = (item: string): number => item.length;
+    const set = new FairSet<string>(ledger, (item) => displaced.push(item), { amountOf });
+    for (const item of ["b", "bb", "bbb"]) set.add(big!, item);
+    set.add(small!, "ss");
+    expect([set.add(big!, "bbbb"), ledger.used]).toEqual([false, 8]);
+    expect(set.add(other!, "ooooo")).toBe(true);
+    expect([displaced, ledger.used, ledger.usedBy(other!)]).toEqual([["b"], 12, 5]);
+    set.delete("ooooo");
+    expect([ledger.used, ledger.usedBy(other!)]).toEqual([7, 0]);
   });
 
   it("refuses the largest owner, and displaces nothing of others", () => {
