@@ -116,6 +116,29 @@ describe("pipelined requests", () => {
     expect([parsed, ledger.used]).toEqual([[102], 0]);
   });
 
+  it("are not read beyond 64 KiB of bodies that wait, and bodies count towards the owner's share", async () => {
+    const held: ServerResponse[] = [];
+    let isHolding = true;
+    const next: Listener = (req, res) => {
+      if (isHolding) held.push(res);
+      else req.resume().once("end", () => res.end(`${req.url}\n`));
+    };
+    const { client, ledger, parsed } = await serve(next, { share: 40 });
+    const post = `POST /a/1 HTTP/1.1\r\nhost: x\r\ncontent-length: 63000\r\n\r\n${"x".repeat(63_000)}`;
+    const [first, second] = [await client(), await client()];
+    first.socket.write(requests(1, "a") + post.repeat(16));
+    await until(() => held[0]?.req.socket.isPaused() === true);
+    await turns(10);
+    expect([parsed.reduce((a, b) => a + b, 0), ledger.used]).toEqual([3, 32]); // 16 each
+    second.socket.write(requests(1, "a") + post);
+    await until(() => ledger.refused.get("network") === 1);
+    expect(ledger.used).toBe(32);
+    isHolding = false;
+    for (const res of held) res.end("/a/0\n");
+    await until(() => answers(first.text()).length === 17 && second.text().includes("HTTP/1.1 503"));
+    expect([answers(second.text()), ledger.used]).toEqual([["/a/0"], 0]);
+  });
+
   it("are refused above the owner's share, and leave nothing behind with their connection", async () => {
     const held: ServerResponse[] = [];
     const { client, ledger } = await serve((_req, res) => void held.push(res), { share: 3 });

@@ -10,14 +10,19 @@ import type { Ledger } from "../../fairness/ledger.ts";
 import { networkOwner, type Owner } from "../../fairness/owners.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import { isProbe } from "../overload-guard.ts";
+import { hold } from "./hold.ts";
 import { stopParsing } from "./stop-parsing.ts";
 
-/** Requests of one connection that may wait while its socket is read. */
+/** Requests of one connection that may wait while its socket is read; one with a large body counts as several. */
 const WAITING_MAX = 16;
 /** Requests of one connection that may wait at all; beyond that it is closed. */
 const PIPELINED_MAX = 100;
 /** What reading a connection is charged to its owner: about 25 requests are parsed in that time. */
 const READ_MS = 0.5;
+/** Bytes of a body that count as one more request. */
+const BODY_UNIT = 4 * 1024;
+/** Of a larger body no more than this is read while it waits, about. */
+const BODY_MAX = 64 * 1024;
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -32,16 +37,23 @@ export type PipeliningOptions = {
   refuse: (res: ServerResponse) => void;
 };
 
-type Waiting = { readonly req: IncomingMessage; readonly res: ServerResponse; readonly line: Line };
+type Waiting = {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly line: Line;
+  /** How many requests it counts as. */
+  readonly cost: number;
+};
 
 const LINE = Symbol("line");
 type LineSocket = Socket & { [LINE]?: Line };
 
 export function inTurn(options: PipeliningOptions, next: Listener): Listener {
-  const waiting = new FairSet<Waiting>(options.ledger, (displaced) => {
+  const displace = (displaced: Waiting): void => {
     displaced.line.drop(displaced);
     options.refuse(displaced.res);
-  });
+  };
+  const waiting = new FairSet(options.ledger, displace, { amountOf: ({ cost }) => cost });
   return (req, res) => {
     const socket = req.socket as LineSocket;
     socket[LINE] ??= new Line(socket, options, waiting, next);
@@ -65,12 +77,15 @@ class Line {
   /** Of all connections. */
   readonly #allWaiting: FairSet<Waiting>;
   readonly #waiting: Waiting[] = [];
+  /** Of those that wait. */
+  #cost = 0;
   #authorization: string | undefined;
   /** Whose turns the last request has used. */
   #lastOwner: Owner | undefined;
   #bytesRead = -1;
   #isRunning = false;
-  #isHeld = false;
+  /** Set while the socket is not read. */
+  #release: (() => void) | undefined;
   #isWatched = false;
   #isClosing = false;
 
@@ -121,7 +136,8 @@ class Line {
     const next = this.#waiting.shift();
     if (!next) return this.#rest();
     this.#allWaiting.delete(next);
-    if (this.#waiting.length <= WAITING_MAX) this.#resume();
+    this.#cost -= next.cost;
+    if (this.#cost <= WAITING_MAX) this.#resume();
     this.#run(next.req, next.res);
   }
 
@@ -143,30 +159,30 @@ class Line {
   }
 
   /**
-   * A socket that is not read does not notice that its client has left; node has no other event for it. The request that runs
-   * meanwhile ends at its deadline at the latest, and what waits behind it is dropped when its answer cannot be written.
+   * Where the client leaves meanwhile, the request that runs ends at its deadline at the latest, and what waits behind it is
+   * dropped when its answer cannot be written.
    */
   #hold(): void {
-    this.#isHeld = true;
-    this.#socket.pause();
+    this.#release ??= hold(this.#socket);
   }
 
   #resume(): void {
-    if (!this.#isHeld) return;
-    this.#isHeld = false;
-    this.#socket.resume();
+    this.#release?.();
+    this.#release = undefined;
   }
 
   /** Another owner's request takes its place. */
   drop(waiting: Waiting): void {
     const at = this.#waiting.indexOf(waiting);
-    if (at >= 0) this.#waiting.splice(at, 1);
+    if (at < 0) return;
+    this.#waiting.splice(at, 1);
+    this.#cost -= waiting.cost;
   }
 
   #wait(req: IncomingMessage, res: ServerResponse): void {
     if (this.#isClosing) return;
     if (!this.#isWatched) this.#watch();
-    const waiting = { req, res, line: this };
+    const waiting = { req, res, line: this, cost: costOf(req) };
     const owner = this.#ownerFor(req);
     if (this.#waiting.length >= PIPELINED_MAX) this.#options.ledger.countRefusal(owner);
     else if (this.#allWaiting.add(owner, waiting)) return this.#enter(waiting);
@@ -175,7 +191,8 @@ class Line {
 
   #enter(waiting: Waiting): void {
     this.#waiting.push(waiting);
-    if (this.#waiting.length > WAITING_MAX) this.#hold();
+    this.#cost += waiting.cost;
+    if (this.#cost > WAITING_MAX) this.#hold();
   }
 
   /** Refuses a request, and drops what follows it: refusing those one by one would cost more than serving them. */
@@ -189,10 +206,13 @@ class Line {
 
   #watch(): void {
     this.#isWatched = true;
-    // Node resumes the socket after each request that it has parsed.
-    this.#socket.on("resume", () => this.#isHeld && this.#socket.pause());
     this.#socket.once("close", () => {
       for (const waiting of this.#waiting.splice(0)) this.#allWaiting.delete(waiting);
     });
   }
+}
+
+function costOf({ headers }: IncomingMessage): number {
+  const length = "transfer-encoding" in headers ? BODY_MAX : Number(headers["content-length"] ?? 0);
+  return 1 + Math.floor(Math.min(length, BODY_MAX) / BODY_UNIT);
 }
