@@ -1,9 +1,13 @@
 // Room that is reserved before it is filled: an owner waits while its share is taken, and at the bound the largest owner's
-// oldest reservation is cut to make room for a smaller owner's.
-import { fail } from "../kernel/errors.ts";
+// oldest reservation is cut to make room for a smaller owner's. What waits is bounded too.
+import { fail, type Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
-import type { Ledger } from "./ledger.ts";
+import { FairSet } from "./fair-set.ts";
+import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
+
+/** What waits costs memory, though less than what it waits for: of a body, what has come with its headers. */
+const WAITING = { bound: 256, share: 32 };
 
 /** May be called more than once. */
 export type Release = () => void;
@@ -12,13 +16,18 @@ export type Release = () => void;
 export type OnGone = (drop: () => void) => () => void;
 
 type Reservation = { readonly owner: Owner; readonly amount: number; readonly cut: () => void };
-type Waiting = Reservation & { readonly resume: (release: Release) => void };
+type Waiting = Reservation & {
+  readonly resume: (release: Release) => void;
+  readonly refuse: (failure: Failure) => void;
+};
 
 export class Reservations {
   readonly #ledger: Ledger;
   /** Oldest first. */
   readonly #held = new Set<Reservation>();
-  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #waitingOf = new Ledger(WAITING);
+  /** Oldest first. */
+  readonly #waiting = new FairSet<Waiting>(this.#waitingOf, ({ refuse }) => refuse(noRoom()));
 
   constructor(ledger: Ledger) {
     this.#ledger = ledger;
@@ -27,28 +36,31 @@ export class Reservations {
   /** Undefined where the owner would have to wait. `cut` must end what the room is for. */
   tryReserve(owner: Owner, amount: number, cut: () => void): Release | undefined {
     const reservation = { owner, amount, cut };
-    if (!this.#waiting.has(owner.id) && this.#fits(reservation)) return this.#hold(reservation);
+    if (this.#waitingOf.usedBy(owner) === 0 && this.#fits(reservation)) return this.#hold(reservation);
     this.#ledger.countRefusal(owner);
     return undefined;
   }
 
-  /** Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes meanwhile. */
+  /**
+   * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes meanwhile, or if too
+   * many wait.
+   */
   reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone = () => () => {}): MaybePromise<Release> {
     const now = this.tryReserve(owner, amount, cut);
     if (now) return now;
     return new Promise((resolve, reject) => {
-      const waiting = this.#waiting.get(owner.id) ?? [];
-      this.#waiting.set(owner.id, waiting);
       const resume = (release: Release): void => {
         stay();
         resolve(release);
       };
-      const waiter: Waiting = { owner, amount, cut, resume };
-      waiting.push(waiter);
+      const refuse = (failure: Failure): void => {
+        stay();
+        reject(failure);
+      };
+      const waiter: Waiting = { owner, amount, cut, resume, refuse };
+      if (!this.#waiting.add(owner, waiter)) return reject(noRoom());
       const stay = onGone(() => {
-        const at = waiting.indexOf(waiter);
-        if (at < 0) return;
-        waiting.splice(at, 1);
+        if (!this.#waiting.delete(waiter)) return;
         reject(fail("malformed_request"));
         this.#resume();
       });
@@ -85,12 +97,16 @@ export class Reservations {
 
   /** Each owner's waiting reservations continue in order. */
   #resume(): void {
-    for (const [id, waiting] of this.#waiting) {
-      while (waiting[0] && this.#fits(waiting[0])) {
-        const next = waiting.shift() as Waiting;
-        next.resume(this.#hold(next));
-      }
-      if (waiting.length === 0) this.#waiting.delete(id);
+    const blocked = new Set<string>();
+    for (const next of this.#waiting) {
+      if (blocked.has(next.owner.id)) continue;
+      if (!this.#fits(next)) blocked.add(next.owner.id);
+      else if (this.#waiting.delete(next)) next.resume(this.#hold(next));
     }
   }
+}
+
+/** Closes the connection instead of reading what there is no room for. */
+export function noRoom(): Failure {
+  return fail("share_full", { retryAfterSeconds: 1, headers: { connection: "close" } });
 }

@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner } from "../../src/fairness/owners.ts";
 import { Reservations, type Release } from "../../src/fairness/reservations.ts";
+import { turns } from "../../harness/waiting.ts";
 
 const [big, small] = ["big", "small"].map((id) => cellOwner(id, "live"));
 const none = (): void => {};
@@ -62,4 +63,27 @@ it("at the bound the largest owner's oldest is cut for a smaller owner's", () =>
   for (const name of ["b1", "b2"]) void room.reserve(big!, 10, () => cut.push(name));
   expect(room.reserve(small!, 5, () => cut.push("s1"))).not.toBeInstanceOf(Promise);
   expect([cut, ledger.used]).toEqual([["b1"], 15]);
+});
+
+it("few wait for an owner and in all; at the bound the largest owner's oldest is refused for a smaller owner's", async () => {
+  const ledger = new Ledger({ bound: 1_000, share: 1 });
+  const room = new Reservations(ledger);
+  const refused: string[] = [];
+  /** Fills the share of the owner, and waits this often. */
+  const wait = (name: string, count: number): void => {
+    const owner = cellOwner(name, "live");
+    for (let i = 0; i <= count; i++) {
+      const reserved = Promise.resolve(room.reserve(owner, 1, none));
+      reserved.catch(({ status }: { status: number }) => refused.push(`${name} ${i}: ${status}`));
+    }
+  };
+  wait("flood", 33);
+  await turns();
+  expect(refused).toEqual(["flood 33: 503"]);
+  for (let i = 0; i < 14; i++) wait(`w${i}`, 16); // 256 wait in all
+  await turns();
+  expect(refused).toHaveLength(1);
+  wait("late", 1);
+  await turns();
+  expect(refused).toEqual(["flood 33: 503", "flood 1: 503"]);
 });

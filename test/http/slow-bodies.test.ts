@@ -1,4 +1,5 @@
 // Bodies that never end, and floods of connections: bounded by owner, and others are served.
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -7,6 +8,7 @@ import { networkOwner } from "../../src/fairness/owners.ts";
 import { until } from "../../harness/waiting.ts";
 
 const MIB = 1024 * 1024;
+const CONNECTIONS = 64;
 const sockets: Socket[] = [];
 
 async function open(r: TestInstance, localAddress = "127.0.0.1"): Promise<Socket> {
@@ -18,13 +20,24 @@ async function open(r: TestInstance, localAddress = "127.0.0.1"): Promise<Socket
   return socket;
 }
 
+/** The server's ends of the connections that are opened from now on. */
+function serverEnds() {
+  const accepted: Socket[] = [];
+  const accept = (message: unknown): void => void accepted.push((message as { socket: Socket }).socket);
+  subscribe("net.server.socket", accept);
+  return {
+    of: ({ localPort }: Socket): Socket => accepted.find(({ remotePort }) => remotePort === localPort) as Socket,
+    forget: () => void unsubscribe("net.server.socket", accept),
+  };
+}
+
 for (const lane of ["on", "off"] as const) {
   describe(`with the fast lane ${lane}`, () => {
     let r: TestInstance;
     let w: Workspace;
     beforeAll(async () => {
       r = await testInstance("sqlite", {
-        flags: { fast_lane: lane, bodies_mb: "32", connections_max: "16", trust_proxy: "127.0.9.1" },
+        flags: { fast_lane: lane, bodies_mb: "32", connections_max: `${CONNECTIONS}`, trust_proxy: "127.0.9.1" },
       });
       w = await r.workspace();
     });
@@ -74,6 +87,56 @@ for (const lane of ["on", "off"] as const) {
       await until(() => ledger.used === 0);
     });
 
+    it("bodies that wait for room are not read, and few of a network wait", async () => {
+      const ledger = r.app.services.shares.of("anonymous_bodies");
+      const network = networkOwner("127.0.0.1");
+      const refusedBefore = ledger.refused.get("network") ?? 0;
+      ledger.take(network, ledger.limits.share);
+      const head =
+        "POST /v1/auth/sessions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 250000\r\n\r\n";
+      const ends = serverEnds();
+      const clients: Socket[] = [];
+      for (let i = 0; i < 32; i++) {
+        const socket = await open(r);
+        clients.push(socket);
+        socket.write(`${head}{"email":"`);
+        await until(() => (ledger.refused.get("network") ?? 0) === refusedBefore + i + 1);
+      }
+      for (const socket of clients) socket.write("x".repeat(200_000));
+      const [first, last] = clients as [Socket, Socket];
+      for (let i = 0; i < 3; i++) expect((await r.call(null, "GET /healthz")).status).toBe(200);
+      expect(Math.max(...clients.map((client) => ends.of(client).bytesRead))).toBeLessThan(1_000);
+      const refused = await open(r);
+      refused.write(`${head}{"email":"`);
+      const [answer] = (await once(refused, "data")) as [Buffer];
+      expect(String(answer)).toMatch(/^HTTP\/1.1 503 [^]*connection: close/i);
+      // Once there is room they are read.
+      ledger.release(network, ledger.limits.share);
+      ends.of(last).destroy();
+      await until(() => ends.of(first).bytesRead > 200_000);
+      for (const client of clients) client.destroy();
+      ends.forget();
+      await until(() => ledger.used === 0);
+    });
+
+    it("a body that the endpoint does not need is dropped while the request waits", async () => {
+      const { feed } = r.app.services;
+      const { body } = await w.call("sk_owner", `GET /v1/policy/snapshot?project_id=${w.project_id}`);
+      const path = `/v1/policy/delta?project_id=${w.project_id}&since=${String(body.version)}&wait_ms=25000`;
+      const ends = serverEnds();
+      const socket = await open(r);
+      socket.write(
+        `GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\ncontent-length: 250000\r\n\r\n`,
+      );
+      await until(() => feed.waiting === 1);
+      socket.write("x".repeat(240_000));
+      await until(() => ends.of(socket).bytesRead > 240_000);
+      expect(feed.waiting).toBe(1);
+      socket.destroy();
+      ends.forget();
+      await until(() => feed.waiting === 0);
+    });
+
     it("the connection of a trusted proxy counts for the client of its last request", async () => {
       const ledger = r.app.services.shares.of("connections");
       const proxy = await open(r, "127.0.9.1");
@@ -86,23 +149,50 @@ for (const lane of ["on", "off"] as const) {
       proxy.destroy();
     });
 
+    it("clients of a proxy get connections while one of them holds all with polls and unfinished bodies", async () => {
+      const ledger = r.app.services.shares.of("connections");
+      const { feed } = r.app.services;
+      const { body } = await w.call("sk_owner", `GET /v1/policy/snapshot?project_id=${w.project_id}`);
+      const poll = `GET /v1/policy/delta?project_id=${w.project_id}&since=${String(body.version)}&wait_ms=25000`;
+      const fields = (client: string): string =>
+        ` HTTP/1.1\r\nhost: x\r\nx-forwarded-for: ${client}\r\nauthorization: Bearer ${w.keys.sk_owner}\r\n`;
+      const crowd: Socket[] = [];
+      for (let polls = 1; ledger.used < CONNECTIONS; polls++) {
+        const socket = await open(r, "127.0.9.1");
+        crowd.push(socket);
+        const isPoll = polls <= 50;
+        const unfinished = `POST /v1/tenants${fields("203.0.113.9")}content-type: application/json\r\ncontent-length: 50\r\n\r\n{`;
+        socket.write(isPoll ? `${poll}${fields("203.0.113.9")}\r\n` : unfinished);
+        await until(() => ledger.usedBy(networkOwner("203.0.113.9")) === polls && (!isPoll || feed.waiting === polls));
+      }
+      for (const client of ["198.51.100.1", "198.51.100.2", "198.51.100.3"]) {
+        const socket = await open(r, "127.0.9.1");
+        socket.write(`GET /healthz${fields(client)}\r\n`);
+        const answer = await new Promise((resolve) => void socket.once("data", resolve).once("close", resolve));
+        expect(String(answer)).toContain("200 OK");
+      }
+      expect([feed.waiting, crowd.filter(({ readyState }) => readyState !== "open").length]).toEqual([50, 3]);
+      for (const socket of sockets.splice(0)) socket.destroy();
+      await until(() => feed.waiting === 0);
+    });
+
     it("a network at the bound of connections loses its own oldest, not another network's", async () => {
       const ledger = r.app.services.shares.of("connections");
       await until(() => ledger.used <= 2);
       const crowd: Socket[] = [];
-      while (ledger.used < 16) {
+      while (ledger.used < CONNECTIONS) {
         crowd.push(await open(r, "127.0.1.1"));
         const count = ledger.used;
-        await until(() => ledger.used >= Math.min(16, count));
+        await until(() => ledger.used >= Math.min(CONNECTIONS, count));
       }
       const other = await open(r, "127.0.2.1");
       await until(() => crowd.some(({ readyState, readableEnded }) => readyState !== "open" || readableEnded));
       other.write("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
       const [answer] = (await once(other, "data")) as [Buffer];
       expect(String(answer)).toContain("200 OK");
-      expect(ledger.used).toBeLessThanOrEqual(16);
+      expect(ledger.used).toBeLessThanOrEqual(CONNECTIONS);
       // Its own newcomer is served too.
-      await until(() => ledger.used === 16);
+      await until(() => ledger.used === CONNECTIONS);
       const own = await open(r, "127.0.1.1");
       own.write("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
       expect(String(((await once(own, "data")) as [Buffer])[0])).toContain("200 OK");

@@ -3,11 +3,12 @@
 // request has started, to be measured and parsed: its owner waits for a turn, and pays for the bytes even of one that is refused.
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { Owner } from "../../fairness/owners.ts";
-import type { Release } from "../../fairness/reservations.ts";
+import { noRoom, type Release } from "../../fairness/reservations.ts";
 import type { Turns } from "../../fairness/turns.ts";
-import { fail, type Failure } from "../../kernel/errors.ts";
+import type { Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
+import { hold } from "../sending/hold.ts";
 import type { PartKeeper } from "./body.ts";
 
 /** About what is read, measured and parsed in a millisecond. */
@@ -31,7 +32,7 @@ export class BodyRoom implements PartKeeper {
     this.#options = options;
   }
 
-  /** Before a large body is read. Rejects if the client disconnects while it waits. */
+  /** Before a large body is read. Rejects if the client disconnects while it waits, or if too many wait. */
   reserve(bytes: number): MaybePromise<void> {
     const { socket } = this.#request;
     const room = this.#bodies.reserve(
@@ -45,7 +46,8 @@ export class BodyRoom implements PartKeeper {
       },
     );
     if (!(room instanceof Promise)) return void (this.#held = room);
-    return room.then((release) => void (this.#held = release));
+    const resume = hold(socket);
+    return room.then((release) => void (this.#held = release)).finally(resume);
   }
 
   /** Makes both run in a turn of the owner. Called before a large body is read. */
@@ -70,7 +72,7 @@ export class BodyRoom implements PartKeeper {
   keepPart(): Failure | undefined {
     const { socket } = this.#request;
     this.#held = this.#bodies.tryReserve(this.#owner(), this.#length(), () => socket.destroy());
-    return this.#held ? undefined : fail("share_full", { retryAfterSeconds: 1, headers: { connection: "close" } });
+    return this.#held ? undefined : noRoom();
   }
 
   release(): void {

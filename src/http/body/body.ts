@@ -14,7 +14,7 @@ export const DROP: BodySink = { chunk() {}, end() {}, abort() {} };
 export type RequestBody = {
   /** Aborts the sink where the body was read, discarded or lost before. */
   readTo(sink: BodySink): void;
-  /** The response is ready: releases what is buffered and drops what still arrives. */
+  /** The body is not needed: releases what is buffered and drops what still arrives. */
   discard(): void;
 };
 
@@ -38,8 +38,8 @@ export class StreamBody implements RequestBody {
       .once("close", () => this.#takeSink().abort());
   }
 
-  /** Node itself drains a body that was never read. */
   discard(): void {
+    if (!this.#sink) this.#message.on("data", () => {}); // without a listener it would be buffered first
     this.#sink = DROP;
   }
 
