@@ -1,4 +1,7 @@
 // What an attack of the campaign `neighbours` gets, and what it is: a file of its own in this folder, listed in index.ts.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { World } from "../../harness/instances/world.ts";
 import type { Random } from "../../harness/random.ts";
 
@@ -37,4 +40,30 @@ export async function flood(
     while (next < count * strength && !stop.aborted) await send(next++).catch(() => {});
   };
   await Promise.all(Array.from({ length: width }, client));
+}
+
+/** How long connections are kept open. */
+const OPEN_MS = 2_000;
+
+/** Sends the same bytes on many connections at once, keeps them open for a while, and closes them. */
+export async function keepOpen(
+  { url, stop }: Pick<Stage, "url" | "stop">,
+  connections: number,
+  bytes: Buffer,
+  localAddress?: string,
+): Promise<void> {
+  const { hostname: host, port } = new URL(url);
+  const sockets: Socket[] = [];
+  try {
+    for (let i = 0; i < connections && !stop.aborted; i++) {
+      const socket = connect({ host, port: Number(port), ...(localAddress && { localAddress }) });
+      sockets.push(socket);
+      socket.on("error", () => {}).resume();
+      await once(socket, "connect").catch(() => {});
+      socket.write(bytes);
+    }
+    await sleep(OPEN_MS, undefined, { signal: stop }).catch(() => {});
+  } finally {
+    for (const socket of sockets) socket.destroy();
+  }
 }

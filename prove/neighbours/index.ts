@@ -10,11 +10,13 @@ import { keyTouches } from "./key-touches.ts";
 import { loginFlood } from "./logins.ts";
 import { manyCells } from "./many-cells.ts";
 import { forgedNodes } from "./nodes.ts";
+import { pipelinedBodies } from "./pipelined-bodies.ts";
 import { pipelinedChecks, pipelinedClaims } from "./pipelines.ts";
 import { longPolls } from "./polls.ts";
 import { testProjects } from "./quotas.ts";
 import { silentReaders } from "./readers.ts";
 import { tenantWindows } from "./tenant-windows.ts";
+import { waitingBodies } from "./waiting-bodies.ts";
 
 export const attacks: readonly Attack[] = [
   endedCredentials,
@@ -24,6 +26,8 @@ export const attacks: readonly Attack[] = [
   forgedCounters,
   forgedNodes,
   largeBodies,
+  waitingBodies,
+  pipelinedBodies,
   silentReaders,
   deletions,
   pipelinedChecks,
