@@ -50,7 +50,7 @@ export const sharesTable = {
     files: ["src/fairness/turns.ts"],
   },
   pipeline: {
-    what: "Requests that wait behind another one of their connection, and 4 KiB of their bodies each as one more",
+    what: "Requests that wait behind another one of their connection, and each 4 KiB of a body that waits so or for its turn",
     owners: ["cell", "account", "person", "network"],
     limits: () => ({ bound: 16_384, share: 4_096 }),
     atBound: "503; with more than 16 on one connection its socket is not read, with more than 100 it is closed",

@@ -67,6 +67,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
       const actor = token === null ? undefined : services.credentialCache.peek(sha256Hex(token));
       return actor && ownerOf(actor);
     },
+    discard: (req: IncomingMessage) => bodyOf(req).discard(),
     refuse: (res: ServerResponse) => refuse(res, fail("share_full", { retryAfterSeconds: 1 })),
   };
   const serve = inTurn(pipelining, (req, res) => {

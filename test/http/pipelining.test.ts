@@ -1,62 +1,12 @@
 // Requests that a client sends before the answers to earlier ones: one of a connection runs at a time, few wait, and other
 // owners take their turns in between.
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { connect, type AddressInfo, type Socket } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { describe, expect, it } from "vitest";
 import { turns, until } from "../../harness/waiting.ts";
-import { Ledger } from "../../src/fairness/ledger.ts";
-import { cellOwner } from "../../src/fairness/owners.ts";
-import { Turns } from "../../src/fairness/turns.ts";
 import { onDisconnect } from "../../src/http/request.ts";
-import { attribute, inTurn, type Listener } from "../../src/http/sending/pipelining.ts";
-
-const UNBOUNDED = { bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY };
-const closing: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closing.splice(0)) close();
-});
-
-/** `parsed` has the number of requests that were read in each turn of the event loop. */
-async function serve(next: Listener, { bound = 16_384, share = 4_096, now = () => performance.now() } = {}) {
-  const ledger = new Ledger({ bound, share });
-  const turns = new Turns(new Ledger(UNBOUNDED), now);
-  const refuse = (res: ServerResponse): unknown => res.writeHead(503).end();
-  const addressOf = (): string => "192.0.2.1";
-  const parsed: number[] = [];
-  const knownOwner = ({ headers }: IncomingMessage) =>
-    headers.authorization === "Bearer known" ? cellOwner("known", "live") : undefined;
-  const listener = inTurn({ turns, ledger, addressOf, knownOwner, refuse }, next);
-  let inTurnSoFar = 0;
-  const server = createServer((req, res) => {
-    if (inTurnSoFar++ === 0) {
-      setImmediate(() => {
-        parsed.push(inTurnSoFar);
-        inTurnSoFar = 0;
-      });
-    }
-    listener(req, res);
-  });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  const { port } = server.address() as AddressInfo;
-  closing.push(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const client = async (): Promise<{ socket: Socket; text: () => string }> => {
-    const socket = connect(port, "127.0.0.1");
-    let text = "";
-    socket.setEncoding("latin1").on("data", (chunk: string) => (text += chunk));
-    socket.on("error", () => {});
-    await once(socket, "connect");
-    return { socket, text: () => text };
-  };
-  return { server, ledger, client, parsed };
-}
-
-const requests = (count: number, key: string, from = 0, more = `authorization: Bearer ${key}\r\n`): string =>
-  Array.from({ length: count }, (_, i) => `GET /${key}/${from + i} HTTP/1.1\r\nhost: x\r\n${more}\r\n`).join("");
-const answers = (text: string): string[] => [...text.matchAll(/^\/\w+\/\d+$/gm)].map(([path]) => path);
+import { attribute, type Listener } from "../../src/http/sending/pipelining.ts";
+import { answers, requests, serve } from "./line-server.ts";
 
 describe("pipelined requests", () => {
   it("run one at a time, and are answered in order", async () => {
@@ -114,26 +64,6 @@ describe("pipelined requests", () => {
     expect(answers(text())).toEqual(Array.from({ length: 101 }, (_, i) => `/a/${i}`));
     expect(text().match(/HTTP\/1\.1 503/g)).toHaveLength(1);
     expect([parsed, ledger.used]).toEqual([[102], 0]);
-  });
-
-  it("are not read beyond 64 KiB of bodies that wait, and bodies count towards the owner's share", async () => {
-    const held: ServerResponse[] = [];
-    const next: Listener = (req, res) => {
-      if (req.method === "GET") held.push(res);
-      else req.resume().once("end", () => res.end(`${req.url}\n`));
-    };
-    const { client, ledger, parsed } = await serve(next, { share: 40 });
-    const post = `POST /a/1 HTTP/1.1\r\nhost: x\r\ncontent-length: 63000\r\n\r\n${"x".repeat(63_000)}`;
-    const [first, second] = [await client(), await client()];
-    first.socket.write(requests(1, "a") + post.repeat(16));
-    await until(() => held[0]?.req.socket.isPaused() === true);
-    await turns(10);
-    expect([parsed.reduce((a, b) => a + b, 0), ledger.used]).toEqual([3, 32]); // 16 each
-    second.socket.write(requests(1, "a") + post);
-    await until(() => ledger.refused.get("network") === 1);
-    for (const res of held) res.end("/a/0\n");
-    await until(() => answers(first.text()).length === 17 && second.text().includes("HTTP/1.1 503"));
-    expect(ledger.used).toBe(0);
   });
 
   it("are refused above the owner's share, and leave nothing behind with their connection", async () => {

@@ -21,18 +21,20 @@ const PIPELINED_MAX = 100;
 const READ_MS = 0.5;
 /** Bytes of a body that count as one more request. */
 const BODY_UNIT = 4 * 1024;
-/** Of a larger body no more than this is read while it waits, about. */
-const BODY_MAX = 64 * 1024;
+/** Of a larger body no more than this is read before it is needed. */
+const BODY_MAX = 128 * 1024;
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
 export type PipeliningOptions = {
   turns: Turns;
-  /** Counts the requests that wait behind another of their connection. */
+  /** Counts the requests that wait behind another of their connection, and bodies that wait for a turn. */
   ledger: Ledger;
   addressOf: (request: Pick<IncomingMessage, "socket" | "headers">) => string;
   /** The owner of the request's credential where that was valid a moment ago, on any connection. */
   knownOwner: (req: IncomingMessage) => Owner | undefined;
+  /** Drops a body that may not wait, or no longer. */
+  discard: (req: IncomingMessage) => void;
   /** Answers a request that may not wait, or no longer; closes the connection where `res.shouldKeepAlive` is false. */
   refuse: (res: ServerResponse) => void;
 };
@@ -49,10 +51,7 @@ const LINE = Symbol("line");
 type LineSocket = Socket & { [LINE]?: Line };
 
 export function inTurn(options: PipeliningOptions, next: Listener): Listener {
-  const displace = (displaced: Waiting): void => {
-    displaced.line.drop(displaced);
-    options.refuse(displaced.res);
-  };
+  const displace = (displaced: Waiting): void => displaced.line.drop(displaced);
   const waiting = new FairSet(options.ledger, displace, { amountOf: ({ cost }) => cost });
   return (req, res) => {
     const socket = req.socket as LineSocket;
@@ -79,11 +78,16 @@ class Line {
   readonly #waiting: Waiting[] = [];
   /** Of those that wait. */
   #cost = 0;
+  /** Waits for its turn with a body. */
+  #first: Waiting | undefined;
+  /** Whether that has lost its body to others, and is refused in its turn. */
+  #isDropped = false;
   #authorization: string | undefined;
   /** Whose turns the last request has used. */
   #lastOwner: Owner | undefined;
   #bytesRead = -1;
   #isRunning = false;
+  #hasTurn = false;
   /** Set while the socket is not read. */
   #release: (() => void) | undefined;
   #isWatched = false;
@@ -110,7 +114,23 @@ class Line {
     }
     if (authorization === undefined && isProbe(req) && this.#arrivedAlone()) return this.#start(req, res);
     this.#lastOwner = this.#ownerFor(req);
+    this.#hasTurn = false;
     this.#options.turns.run(this.#lastOwner, () => this.#start(req, res));
+    if (!this.#hasTurn) this.#waitForTurn(req, res, this.#lastOwner);
+  }
+
+  /** A request without a large body costs little beside its connection. */
+  #waitForTurn(req: IncomingMessage, res: ServerResponse, owner: Owner): void {
+    const cost = costOf(req);
+    if (cost === 1) return;
+    this.#first = { req, res, line: this, cost };
+    if (!this.#allWaiting.add(owner, this.#first)) this.#dropFirst(req);
+  }
+
+  /** It is answered in its turn: answering a flood at once would delay others. */
+  #dropFirst(req: IncomingMessage): void {
+    this.#isDropped = true;
+    this.#options.discard(req);
   }
 
   /** Monitors do not pipeline: only the first of several probes that arrive together is served at once. */
@@ -126,7 +146,11 @@ class Line {
   }
 
   #start(req: IncomingMessage, res: ServerResponse): void {
+    this.#hasTurn = true;
+    if (this.#first) this.#allWaiting.delete(this.#first);
+    this.#first = undefined;
     if (this.#socket.destroyed) return; // and nothing behind it will run
+    if (this.#isDropped) return this.#close(res);
     this.#next(req, res);
     if (res.writableEnded && this.#waiting.length === 0) this.#rest();
     else res.once("finish", () => this.#runNext());
@@ -174,9 +198,10 @@ class Line {
   /** Another owner's request takes its place. */
   drop(waiting: Waiting): void {
     const at = this.#waiting.indexOf(waiting);
-    if (at < 0) return;
+    if (at < 0) return this.#dropFirst(waiting.req);
     this.#waiting.splice(at, 1);
     this.#cost -= waiting.cost;
+    this.#options.refuse(waiting.res);
   }
 
   #wait(req: IncomingMessage, res: ServerResponse): void {
