@@ -42,6 +42,28 @@ describe("making answers", () => {
   });
 });
 
+describe("work that counts as a large answer", () => {
+  it("is done two at a time, the next one when one has ended, also with an error", async () => {
+    const { answers } = setUp();
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let started = 0;
+    const work = (until: Promise<void>) => () => {
+      started++;
+      return until;
+    };
+    const failing = answers.during(slow!, work(first.promise)).catch((error: unknown) => String(error));
+    const running = answers.during(slow!, work(second.promise));
+    const waiting = answers.during(slow!, work(second.promise), 60_000);
+    await vi.advanceTimersByTimeAsync(59_000);
+    expect(started).toBe(2);
+    first.reject(new Error("no"));
+    expect(await failing).toBe("Error: no");
+    second.resolve();
+    await Promise.all([running, waiting]);
+    expect(started).toBe(3);
+  });
+});
+
 describe("unsent bytes", () => {
   it("are charged once for what many clients take, until the last of them has taken it", () => {
     const { answers, ledger } = setUp();

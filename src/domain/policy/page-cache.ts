@@ -127,17 +127,12 @@ export class PageCache {
   }
 
   #build({ key, whole, owner }: Wanted, build: Build, compressLater = true): Promise<Page> {
-    const building = this.#make(owner, build)
+    const building = this.#answers
+      .during(owner, build)
       .then((page) => this.#insert(page.whole === null ? key : whole, page, owner, compressLater ? build : null))
       .finally(() => this.#building.delete(key));
     this.#building.set(key, building);
     return building;
-  }
-
-  async #make<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
-    const making = this.#answers.make(owner);
-    const release = making instanceof Promise ? await making : making;
-    return work().finally(release);
   }
 
   /** Whether it is always sent uncompressed. */
@@ -167,7 +162,7 @@ export class PageCache {
     const known = page.chunks ?? this.#unpacked.get(page)?.deref() ?? this.#unpacking.get(page);
     if (known) return known;
     const owner = this.#counted.get(page)?.owner ?? SYSTEM;
-    const unpacking = this.#make(owner, () => unpack(page)).finally(() => this.#unpacking.delete(page));
+    const unpacking = this.#answers.during(owner, () => unpack(page)).finally(() => this.#unpacking.delete(page));
     this.#unpacking.set(page, unpacking);
     const chunks = await unpacking;
     this.#unpacked.set(page, new WeakRef(chunks));
@@ -247,15 +242,16 @@ export class PageCache {
     entry.bytes += by;
     if (by > 0) this.#ledger.take(owner, by);
     else this.#ledger.release(owner, -by);
-    while (!this.#ledger.withinShare(owner, 0)) this.#evictOldest((other) => other.group === owner.group);
-    while (this.#ledger.used > this.#ledger.limits.bound) {
-      const victim = this.#ledger.victimFor(owner, 0) ?? owner;
-      this.#evictOldest((other) => other.id === victim.id);
-    }
+    while (!this.#ledger.hasRoom(owner, 0) && this.#evictOldest(this.#ledger.victimFor(owner, 0) ?? owner));
   }
 
-  #evictOldest(isOf: (owner: Owner) => boolean): void {
-    for (const [key, { owner }] of this.#entries) if (isOf(owner)) return this.#evict(key);
+  #evictOldest({ id }: Owner): boolean {
+    for (const [key, { owner }] of this.#entries)
+      if (owner.id === id) {
+        this.#evict(key);
+        return true;
+      }
+    return false;
   }
 
   #evict(key: string): void {

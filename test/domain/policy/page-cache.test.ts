@@ -255,4 +255,16 @@ describe("pages of several lengths and owners", () => {
     expect(await kept("b1", "c1", "d1")).toEqual([true, true, true]);
     expect(await kept("a1", "a2")).toEqual([false, false]);
   });
+
+  it("at its share an account evicts pages of test keys first, and a test key never a live page", async () => {
+    const pages = cacheOf(8 * 10_000, 3 * 10_000);
+    const put = async (env: "live" | "test", key: string): Promise<Page> =>
+      pages.get(wanted(key, { owner: cellOwner("a", env) }), 0, async () => page(key[0] ?? "", 7_000));
+    const isKept = async (key: string): Promise<boolean> =>
+      (await pages.get(wanted(key, { limit: -1 }), 0, async () => page("!", 10))).tag !== "!";
+    for (const key of ["l1", "l2"]) await put("live", key);
+    for (const key of ["t1", "t2", "t3"]) await put("test", key);
+    await put("live", "l3");
+    expect([await isKept("l1"), await isKept("l2"), await isKept("l3")]).toEqual([true, true, true]);
+  });
 });
