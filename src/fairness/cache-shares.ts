@@ -10,7 +10,7 @@ export const cacheShares = {
     what: "Bytes of cached pages of the policy feed",
     owners: ["cell", "account"],
     limits: quarterOf(64 * MIB),
-    atBound: "its least recently used pages are evicted",
+    atBound: "its least recently used pages are evicted, those of test keys first",
     files: ["src/domain/policy/page-cache.ts"],
   },
   not_modified: {
@@ -26,6 +26,13 @@ export const cacheShares = {
     limits: quarterOf(100_000),
     atBound: "the next use of its oldest is written again",
     files: ["src/server/services.ts"],
+  },
+  heads: {
+    what: "Projects whose policy version this process knows; on PostgreSQL none",
+    owners: ["cell"],
+    limits: quarterOf(10_000),
+    atBound: "its oldest is read from the database again",
+    files: [],
   },
   credentials: {
     what: "Secret keys that were used at machine endpoints in the last seconds",

@@ -85,7 +85,7 @@ export async function openMachineServices(
       store,
       log,
     }),
-    feed: new Feed(store, shares.of("polls"), new PageCache(shares.of("caches"), answers)),
+    feed: new Feed(store, shares.of("polls"), shares.of("heads"), new PageCache(shares.of("caches"), answers)),
     nodes: new NodeRegistry({
       store,
       clock,

@@ -168,7 +168,7 @@ describe("waiting polls", () => {
   it("are bounded per process: the next one does not wait", async () => {
     await using r = await testInstance("sqlite", { flags: { connections_max: "1000" } });
     const { store, shares, feed: served } = r.app.services;
-    const feed = new Feed(store, shares.of("polls"), served.pages);
+    const feed = new Feed(store, shares.of("polls"), shares.of("heads"), served.pages);
     const owner = cellOwner("w", "live");
     const waiters = Array.from({ length: 900 }, (_none, i) =>
       feed.subscribe(owner, { project_id: `p${i % 7}`, version: 0 }, 25_000, () => () => {}),

@@ -2,10 +2,10 @@
 // where every change passes through this process. On PostgreSQL another process may have changed the policy, and a poll
 // after a revocation must see it, so the head is always read. Notices of other processes only shorten a wait: they may be
 // lost. bench: feed/unchanged-poll
+import { FairMap } from "../../fairness/fair-map.ts";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import type { Owner } from "../../fairness/owners.ts";
-import { BoundedMap } from "../../kernel/lru.ts";
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { Store } from "../../store/store.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
@@ -15,7 +15,6 @@ import { HeadRounds } from "./head-rounds.ts";
 import type { PageCache } from "./page-cache.ts";
 import { Waiters } from "./waiters.ts";
 
-const HEADS_MAX = 10_000;
 /** How often to read the heads that polls wait for, in case a notice was lost. */
 const LOOK_MS = 1_000;
 
@@ -26,18 +25,20 @@ export class Feed {
   /** Versions that another process wrote and whose notice did not arrive, for /metrics. */
   noticesMissed = 0;
   readonly #store: Store;
-  readonly #heads = new BoundedMap<string, Head>({ max: HEADS_MAX });
+  readonly #heads: FairMap<Head>;
   readonly #rounds: HeadRounds;
-  readonly #waiters = new Map<string, Waiters>();
+  /** By project. Polls of test keys are woken apart: however many there are, they delay no change for the others. */
+  readonly #waiters = { live: new Map<string, Waiters>(), test: new Map<string, Waiters>() };
   readonly #waiting: FairSet<Subscription<Head>>;
   readonly #look: NodeJS.Timeout | undefined;
   /** Raised by every change: a head read before one must not be cached after it. */
   #epoch = 0;
   #stopped = false;
 
-  /** `polls` bounds the subscriptions; one that is displaced ends early. */
-  constructor(store: Store, polls: Ledger, pages: PageCache) {
+  /** `polls` bounds the subscriptions; one that is displaced ends early. `heads` bounds the cached heads. */
+  constructor(store: Store, polls: Ledger, heads: Ledger, pages: PageCache) {
     this.#store = store;
+    this.#heads = new FairMap(heads);
     this.pages = pages;
     this.#rounds = new HeadRounds((ids) => headsByIds(store.read, ids));
     this.#waiting = new FairSet(polls, (subscription) => subscription.end());
@@ -46,13 +47,13 @@ export class Feed {
       this.#epoch++;
       for (const { project_id, version } of bumped) {
         this.#heads.delete(project_id);
-        this.#waiters.get(project_id)?.wake(version);
+        this.#wake(project_id, version);
       }
     });
     store.onNotice("resync", () => {
       this.#epoch++;
       this.#heads.clear();
-      for (const waiters of this.#waiters.values()) waiters.wake();
+      for (const waiters of this.#allWaiters()) waiters.wake();
     });
   }
 
@@ -89,61 +90,95 @@ export class Feed {
       key_prefixes: row.key_prefixes,
     };
     if (this.#store.dialect === "sqlite" && epoch === this.#epoch) {
-      this.#heads.set(project_id, head);
+      this.#heads.set(cellOwner(row.workspace_id, "live", row.account_id), project_id, head);
     }
     return head;
   }
 
-  /** `version`: what the caller knows. Undefined when the owner is at its bound, or the service is stopping. */
+  /**
+   * A wait for anything else than a change of policy, within the bound of subscriptions. Undefined when the owner is at its
+   * bound, or the service is stopping.
+   */
+  wait(
+    owner: Owner,
+    waitMs: number,
+    onDisconnect: OnDisconnect,
+    onClose: (closed: Subscription<Head>) => void = () => {},
+  ): Subscription<Head> | undefined {
+    if (this.#stopped) return undefined;
+    const subscription = new Subscription<Head>(waitMs, onDisconnect, () => {
+      this.#waiting.delete(subscription);
+      onClose(subscription);
+    });
+    if (this.#waiting.add(owner, subscription)) return subscription;
+    subscription.close();
+    return undefined;
+  }
+
+  /** `version`: what the caller knows. Undefined as above. */
   subscribe(
     owner: Owner,
     { project_id, version }: Pick<Head, "project_id" | "version">,
     waitMs: number,
     onDisconnect: OnDisconnect,
   ): Subscription<Head> | undefined {
-    if (this.#stopped) return undefined;
-    const waiters = this.#waiters.get(project_id) ?? new Waiters(() => this.#readHead(project_id));
-    const subscription = new Subscription<Head>(waitMs, onDisconnect, () => {
-      this.#waiting.delete(subscription);
-      if (waiters.delete(subscription)) this.#forgetIfIdle(project_id, waiters);
+    const byProject = this.#waitersOf(owner);
+    const waiters = byProject.get(project_id) ?? new Waiters(() => this.#readHead(project_id));
+    const subscription = this.wait(owner, waitMs, onDisconnect, (closed) => {
+      if (waiters.delete(closed)) this.#forgetIfIdle(byProject, project_id, waiters);
     });
-    if (!this.#waiting.add(owner, subscription)) {
-      subscription.close();
-      return undefined;
-    }
-    this.#waiters.set(project_id, waiters);
+    if (!subscription) return undefined;
+    byProject.set(project_id, waiters);
     waiters.add(subscription, version);
     return subscription;
   }
 
   /** Whether a long poll that knows `since` waits for the next wake of its project, although the head is newer. */
-  defers({ project_id, version }: Head, since: number): boolean {
-    return this.#waiters.get(project_id)?.defers(since, version) ?? false;
+  defers(owner: Owner, { project_id, version }: Head, since: number): boolean {
+    return this.#waitersOf(owner).get(project_id)?.defers(since, version) ?? false;
   }
 
   /** Wakes the polls of projects that changed without a notice. */
   async lookForChanges(): Promise<void> {
-    const waiting = [...this.#waiters].filter(([, { size }]) => size > 0);
+    const { live, test } = this.#waiters;
+    const waiting = [...live, ...test].filter(([, { size }]) => size > 0).map(([project_id]) => project_id);
     await Promise.allSettled(
-      waiting.map(async ([project_id, waiters]) => {
+      [...new Set(waiting)].map(async (project_id) => {
         const row = await this.#rounds.read(project_id);
-        if (row && waiters.wake(row.policy_version)) this.noticesMissed++;
+        if (row && this.#wake(project_id, row.policy_version)) this.noticesMissed++;
       }),
     );
+  }
+
+  #waitersOf({ displacedFirst }: Owner): Map<string, Waiters> {
+    return displacedFirst ? this.#waiters.test : this.#waiters.live;
+  }
+
+  *#allWaiters(): Iterable<Waiters> {
+    yield* this.#waiters.live.values();
+    yield* this.#waiters.test.values();
+  }
+
+  /** Returns false if all polls of the project know the version already. */
+  #wake(project_id: string, version: number): boolean {
+    const { live, test } = this.#waiters;
+    const woken = [live, test].map((byProject) => byProject.get(project_id)?.wake(version));
+    return woken.includes(true);
   }
 
   /** Ends all subscriptions and rejects new ones. */
   stop(): void {
     this.#stopped = true;
     clearInterval(this.#look);
-    for (const waiters of this.#waiters.values()) waiters.end();
+    for (const waiters of this.#allWaiters()) waiters.stop();
+    for (const subscription of this.#waiting) subscription.end();
   }
 
   /** Kept during its pause: its polls come back at once. */
-  #forgetIfIdle(project_id: string, waiters: Waiters): void {
-    if (waiters.size > 0 || this.#waiters.get(project_id) !== waiters) return;
-    if (waiters.pauseMs === 0) this.#waiters.delete(project_id);
-    else setTimeout(() => this.#forgetIfIdle(project_id, waiters), waiters.pauseMs).unref();
+  #forgetIfIdle(byProject: Map<string, Waiters>, project_id: string, waiters: Waiters): void {
+    if (waiters.size > 0 || byProject.get(project_id) !== waiters) return;
+    if (waiters.pauseMs === 0) byProject.delete(project_id);
+    else setTimeout(() => this.#forgetIfIdle(byProject, project_id, waiters), waiters.pauseMs).unref();
   }
 }
 

@@ -88,7 +88,7 @@ async function awaitDelta(
 ): Promise<FeedResponse> {
   const { since } = query;
   const { feed } = ctx.services;
-  const waits = since === current.version || (query.wait_ms > 0 && feed.defers(current, since));
+  const waits = since === current.version || (query.wait_ms > 0 && feed.defers(ownerOf(ctx.actor), current, since));
   const head = waits ? await awaitChange(ctx, current, query, onEnd) : current;
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
   const found = await deltaSince(ctx, head, filter, query);
@@ -128,18 +128,14 @@ async function awaitChange(
   onEnd: OnDisconnect,
 ): Promise<Head> {
   const { feed } = ctx.services;
+  const owner = ownerOf(ctx.actor);
   const waitMs = Math.min(query.wait_ms, validMs(ctx));
-  const subscription = feed.subscribe(
-    ownerOf(ctx.actor),
-    { project_id: head.project_id, version: query.since },
-    waitMs,
-    onEnd,
-  );
+  const subscription = feed.subscribe(owner, { project_id: head.project_id, version: query.since }, waitMs, onEnd);
   if (!subscription) return head;
   try {
     // Read again after subscribing: a change in between was not notified.
     let now = await feed.head(ctx.actor.workspace_id, head.project_id);
-    while (!subscription.ended && (now.version === query.since || feed.defers(now, query.since))) {
+    while (!subscription.ended && (now.version === query.since || feed.defers(owner, now, query.since))) {
       const newer = await subscription.changed();
       await ctx.requireStillValid?.();
       now = newer ?? (await feed.head(ctx.actor.workspace_id, head.project_id));

@@ -1,7 +1,8 @@
-// The subscriptions of one project, and when they are woken. The first change after a quiet moment wakes them at once. A
+// The long polls of one project, and when they are woken. The first change after a quiet moment wakes them at once. A
 // wake lasts until its polls wait again, because their responses and acknowledgements cost more than the wake itself; the
 // next one follows after a pause as long as that kept the process busy, so that many changes in a row (a bulk mint) cannot
-// take more than half of it. A wake reads the head once, for all, and yields to other requests between slices.
+// take more than half of it. What else kept it busy counts up to a millisecond for each poll: the polls of others must not
+// delay a revocation. A wake reads the head once, for all, and yields to other requests between slices.
 // bench: fleet/checks-beside-wakes
 import { performance } from "node:perf_hooks";
 import { setImmediate as endOfTurn } from "node:timers/promises";
@@ -11,6 +12,8 @@ import type { Head } from "./head.ts";
 /** Polls woken before other requests get their turn; a poll takes up to 100 µs. bench: fleet/revocation */
 const SLICE = 32;
 const PAUSE_MIN_MS = 50;
+/** The most that one poll costs: its response, its return and its acknowledgement take about half of it. */
+const POLL_MS = 1;
 /** A poll comes back as part of a wake within this time after the wake, or after another that came back. */
 const RETURN_MS = 1_000;
 /** After a wake began: polls that come back late cannot delay the next change for longer. */
@@ -24,8 +27,8 @@ export class Waiters {
   /** The newest version to wake for, or 0. */
   #wanted = 0;
   #waking = false;
-  /** When the last wake began, how busy the process was until then, and until when a poll comes back as part of it. */
-  #last = { at: 0, busy: performance.eventLoopUtilization(), endsAt: 0 };
+  /** When the last wake began, of how many polls, how busy the process was until then, and until when one comes back. */
+  #last = { at: 0, polls: 0, busy: performance.eventLoopUtilization(), endsAt: 0 };
   /** Polls of the last wake that have not come back. */
   #away = 0;
   #pausedUntil = 0;
@@ -73,9 +76,9 @@ export class Waiters {
     return true;
   }
 
-  end(): void {
+  /** Wakes no more. */
+  stop(): void {
     clearTimeout(this.#timer);
-    for (const subscription of this.#subscriptions) subscription.end();
   }
 
   /** The pause may have become longer meanwhile. */
@@ -87,8 +90,9 @@ export class Waiters {
   async #run(): Promise<void> {
     this.#waking = true;
     this.#wanted = 0;
-    this.#last = { at: performance.now(), busy: performance.eventLoopUtilization(), endsAt: Number.POSITIVE_INFINITY };
-    this.#away = this.size;
+    const [at, polls, busy] = [performance.now(), this.size, performance.eventLoopUtilization()];
+    this.#last = { at, polls, busy, endsAt: Number.POSITIVE_INFINITY };
+    this.#away = polls;
     // Without a head, each poll reads it itself, and responds with the error.
     const head = await this.#readHead().catch(() => undefined);
     if (head) this.#version = head.version;
@@ -109,9 +113,9 @@ export class Waiters {
 
   /** As long as the process was busy since the wake began: waiting for slow nodes costs nothing. */
   #pause(): void {
-    const { at, busy } = this.#last;
-    const { active } = performance.eventLoopUtilization(busy);
-    this.#pausedUntil = Math.min(at + PAUSE_MAX_MS, Math.max(at + PAUSE_MIN_MS, performance.now() + active));
+    const { at, busy, polls } = this.#last;
+    const ownMs = Math.min(performance.eventLoopUtilization(busy).active, polls * POLL_MS);
+    this.#pausedUntil = Math.min(at + PAUSE_MAX_MS, Math.max(at + PAUSE_MIN_MS, performance.now() + ownMs));
   }
 
   /** In the order in which they began to wait. */

@@ -45,13 +45,17 @@ export type HeadRow = Pick<
   | "deleted_at"
   | "features"
   | "key_prefixes"
->;
+> & {
+  /** Who created its workspace; only where heads are cached. */
+  account_id?: string | null;
+};
 
 const HEAD =
   "id, workspace_id, policy_version, min_delta_version, default_rate_limits, deleted_at, features, key_prefixes";
 /** One parameter for any number of ids, so that the statement stays prepared. */
 const HEADS_BY_IDS = {
-  sqlite: `select ${HEAD} from projects where id in (select value from json_each(?))`,
+  sqlite: `select ${HEAD}, (select created_by from workspaces w where w.id = workspace_id) as account_id
+    from projects where id in (select value from json_each(?))`,
   postgres: `select ${HEAD} from projects where id = any(string_to_array($1, ','))`,
 };
 

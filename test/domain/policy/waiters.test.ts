@@ -1,0 +1,47 @@
+// The pause between two wakes of the polls of a project.
+import { expect, it, vi } from "vitest";
+import { turns } from "../../../harness/waiting.ts";
+import { NEVER_DISCONNECTS, Subscription } from "../../../src/domain/core/subscription.ts";
+import type { Head } from "../../../src/domain/policy/head.ts";
+import { Waiters } from "../../../src/domain/policy/waiters.ts";
+
+const HOUR = 3_600_000;
+
+/** The pause after a wake of this many polls, when one comes back after others while other work has kept the process busy. */
+const pauseAfter = async (polls: number, active: number, others = 0) => {
+  const waiters = new Waiters(async () => ({ version: 4 }) as Head);
+  const newPoll = () => new Subscription<Head>(HOUR, NEVER_DISCONNECTS, () => {});
+  const woken = Array.from({ length: polls }, newPoll);
+  for (const poll of woken) waiters.add(poll, 3);
+  waiters.wake(4);
+  await woken.at(-1)?.changed();
+  await turns(2);
+  const busy = vi.spyOn(performance, "eventLoopUtilization");
+  try {
+    busy.mockReturnValue({ idle: 0, active: 0, utilization: 0 });
+    for (let i = 0; i < others; i++) waiters.add(newPoll(), 4);
+    busy.mockReturnValue({ idle: 0, active, utilization: 1 });
+    waiters.add(newPoll(), 4);
+    return waiters.pauseMs;
+  } finally {
+    busy.mockRestore();
+    waiters.stop();
+    for (const poll of woken) poll.close();
+  }
+};
+
+it("a wake is delayed by as long as the process was busy, up to 5 s, when a poll comes back after the last", async () => {
+  const many = await pauseAfter(6_000, HOUR);
+  expect(many).toBeGreaterThan(1_000);
+  expect(many).toBeLessThanOrEqual(5_000);
+});
+
+it("a wake of few polls is delayed by what they cost, however busy others keep the process", async () => {
+  expect(await pauseAfter(1, HOUR)).toBeLessThanOrEqual(50);
+  expect(await pauseAfter(200, HOUR)).toBeLessThanOrEqual(200);
+});
+
+it("a wake is not delayed by more polls than were woken", async () => {
+  expect(await pauseAfter(2_000, HOUR, 1_999)).toBeGreaterThan(1_000);
+  expect(await pauseAfter(2_000, HOUR, 2_000)).toBeLessThanOrEqual(50);
+});
