@@ -8,6 +8,7 @@ import { makeWorld } from "../harness/instances/world.ts";
 import { startServer } from "../harness/processes/server.ts";
 import { unusedPort } from "../harness/processes/unused-port.ts";
 import { writeReports } from "../src/domain/policy/node-reports.ts";
+import { cellOwner } from "../src/fairness/owners.ts";
 import { openStore } from "../src/store/database.ts";
 import type { Store } from "../src/store/store.ts";
 import { load } from "./client.ts";
@@ -136,14 +137,15 @@ async function storeReports(store: Store, version: number, size: number): Promis
     full_power: 0,
     sdk: "@keyrack/sdk/0.1.0",
     leaving: false,
+    owner: cellOwner("w0", "live"),
   };
+  const bounds = { perProject: 10_000, liveMs: 120_000, hasRoom: () => true };
   const reports = Array.from({ length: NODES }, (_, i) => ({ ...node, node_id: `node-${i}` }));
   const start = performance.now();
   await store.write({
     chains: [],
     work: async (tx) => {
-      for (let i = 0; i < NODES; i += size)
-        await writeReports(tx, reports.slice(i, i + size), { perProject: 10_000, liveMs: 120_000 });
+      for (let i = 0; i < NODES; i += size) await writeReports(tx, reports.slice(i, i + size), bounds);
       return { value: undefined, entries: [] };
     },
   });

@@ -143,6 +143,7 @@ export const parsers = {
   counters: integer(1_000, 100_000_000),
   cell_counters: integer(100, 100_000_000),
   ms: integer(0, 86_400_000),
+  node_live: integer(1_000, 86_400_000),
   wait: integer(0, 30_000),
   password_min: integer(8, 64),
   switch: (text: string): boolean => oneOf("on", "off")(text) === "on",

@@ -127,9 +127,9 @@ export const settingsTable = {
   ),
   node_live_ms: setting(
     "KEYRACK_NODE_LIVE_MS",
-    "ms",
+    "node_live",
     "120000",
-    "A node that has not polled for this long is not live.",
+    "A node that has not polled for this long is not live. At least 1000; below 60000 a node may seem silent while its poll waits.",
   ),
   nodes_max: setting(
     "KEYRACK_NODES_MAX",

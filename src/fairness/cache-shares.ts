@@ -34,6 +34,13 @@ export const cacheShares = {
     atBound: "its oldest is read from the database again",
     files: [],
   },
+  known_nodes: {
+    what: "Nodes whose row this process knows, so that a poll without news reads and writes nothing",
+    owners: ["cell"],
+    limits: quarterOf(50_000),
+    atBound: "its oldest is read from the database again",
+    files: [],
+  },
   credentials: {
     what: "Secret keys that were used at machine endpoints in the last seconds",
     owners: ["cell"],

@@ -35,6 +35,13 @@ export const sharesTable = {
     setting: ["KEYRACK_MAX_WAITING", "KEYRACK_CONNECTIONS_MAX"],
     files: ["src/domain/policy/feed.ts", "src/domain/policy/waiters.ts"],
   },
+  receipts: {
+    what: "Calls of GET /v1/propagation that wait for nodes",
+    owners: ["cell"],
+    limits: () => ({ bound: 100, share: Number.POSITIVE_INFINITY }),
+    atBound: "its oldest call is answered at once, with what is known",
+    files: ["src/server/services.ts"],
+  },
   writes: {
     what: "Writes that wait for the group commit",
     owners: ["cell", "account", "person", "network"],

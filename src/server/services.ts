@@ -19,6 +19,7 @@ import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-key
 import { Bodies } from "../fairness/bodies.ts";
 import { Answers } from "../fairness/answers.ts";
 import { FairMap } from "../fairness/fair-map.ts";
+import { FairSet } from "../fairness/fair-set.ts";
 import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
@@ -31,6 +32,7 @@ export type MachineServices = Pick<
   | "credentialCache"
   | "feed"
   | "nodes"
+  | "waitingReceipts"
   | "overviews"
   | "counters"
   | "quotas"
@@ -86,13 +88,8 @@ export async function openMachineServices(
       log,
     }),
     feed: new Feed(store, shares.of("polls"), shares.of("heads"), new PageCache(shares.of("caches"), answers)),
-    nodes: new NodeRegistry({
-      store,
-      clock,
-      log,
-      waiting: shares.of("nodes"),
-      bounds: { perProject: settings.nodes_max, liveMs: settings.node_live_ms },
-    }),
+    nodes: nodeRegistry(base, writtenBytes),
+    waitingReceipts: new FairSet(shares.of("receipts"), (end) => end()),
     counters,
     quotas: new QuotaBank({
       store,
@@ -113,6 +110,18 @@ export async function openMachineServices(
     meter: await openMeter(settings),
     scannerKeys: await openScannerKeys(base),
   };
+}
+
+function nodeRegistry({ store, clock, settings, shares, log }: Base, writtenBytes: WrittenBytes): NodeRegistry {
+  return new NodeRegistry({
+    store,
+    clock,
+    log,
+    waiting: shares.of("nodes"),
+    known: shares.of("known_nodes"),
+    bounds: { perProject: settings.nodes_max, liveMs: settings.node_live_ms },
+    writtenBytes,
+  });
 }
 
 /** The source of the pushed events names the public URL: another one would make receivers count them again. */

@@ -14,6 +14,7 @@ import type { Clock } from "./clock.ts";
 import type { Feed } from "../policy/feed.ts";
 import type { CredentialCache } from "../auth/credential-cache.ts";
 import type { IdempotencyReplay } from "../limits/idempotency-replays.ts";
+import type { FairSet } from "../../fairness/fair-set.ts";
 import type { NodeRegistry } from "../policy/node-registry.ts";
 import type { Mailer } from "../mail/message.ts";
 import type { QuotaBank } from "../quotas/bank.ts";
@@ -67,6 +68,8 @@ export type Services = {
   readonly feed: Feed;
   /** The nodes that poll the feed, and what they have acknowledged. */
   readonly nodes: NodeRegistry;
+  /** What ends each call that waits for nodes. */
+  readonly waitingReceipts: FairSet<() => void>;
   readonly counters: Counters;
   /** Units of quotas that this process has taken. */
   readonly quotas: QuotaBank;

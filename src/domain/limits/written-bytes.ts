@@ -48,7 +48,7 @@ export class WrittenBytes {
     this.#options = options;
     this.#freeBytes = options.freeBytes ?? (() => freeBytesOf(options.store));
     this.#day = dayOf(options.clock);
-    options.store.onWritten((owner, bytes) => this.#add(owner, bytes));
+    options.store.onWritten((owner, bytes) => this.add(owner, bytes));
   }
 
   /** Reads the sums of today and yesterday. */
@@ -131,7 +131,8 @@ export class WrittenBytes {
     return deleteInPieces(this.#options, (tx, limit) => reapWrittenBytes.run(tx, { before, limit }));
   }
 
-  #add(owner: Owner, bytes: number): void {
+  /** Counts what was written; the store calls it for every change that has an owner. */
+  add(owner: Owner, bytes: number): void {
     if (owner.kind !== "cell") return;
     this.#turnDay();
     this.#options.ledger.take(owner, bytes);

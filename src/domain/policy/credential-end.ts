@@ -3,13 +3,34 @@ import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { OnDisconnect } from "../core/subscription.ts";
 
-/** Secret keys only: a session that has ended is noticed before the answer. */
-export function orCredentialEnds({ services, actor }: Ctx<Vendor>, onDisconnect: OnDisconnect): OnDisconnect {
-  if (actor.kind !== "secret_key") return onDisconnect;
+/** How often to look at a session: no notice says that it has ended. */
+const LOOK_MS = 500;
+
+/** How long the credential is still valid. One more millisecond, because a timer may fire that much early. */
+export function validMs({ services, actor }: Ctx<Vendor>): number {
+  const expires_at = actor.kind === "secret_key" ? actor.expires_at : null;
+  return expires_at === null ? Number.POSITIVE_INFINITY : expires_at - services.clock.now() + 1;
+}
+
+export function orCredentialEnds(ctx: Ctx<Vendor>, onDisconnect: OnDisconnect): OnDisconnect {
+  const { services, actor } = ctx;
+  if (actor.kind !== "secret_key") return orSessionEnds(ctx, onDisconnect);
   const { credentialCache } = services;
   const { epoch } = credentialCache;
   return (listener) => {
     const unregister = [onDisconnect(listener), credentialCache.onEvicted(actor.id, epoch, listener)];
     return () => unregister.forEach((each) => each());
+  };
+}
+
+/** Few sessions wait at a time. */
+function orSessionEnds(ctx: Ctx<Vendor>, onDisconnect: OnDisconnect): OnDisconnect {
+  return (listener) => {
+    const unregister = onDisconnect(listener);
+    const looking = setInterval(() => void ctx.requireStillValid?.().catch(listener), LOOK_MS);
+    return () => {
+      clearInterval(looking);
+      unregister();
+    };
   };
 }

@@ -1,26 +1,31 @@
 // Records which nodes poll the feed and which policy version each has acknowledged. Polls never wait for the database:
 // reports are collected and written in batches, and only when they change something.
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as endOfTurn, setTimeout as sleep } from "node:timers/promises";
+import { FairMap } from "../../fairness/fair-map.ts";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import { cellOwner } from "../../fairness/owners.ts";
-import { BoundedMap } from "../../kernel/lru.ts";
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import type { Env } from "../../kernel/credentials.ts";
 import { capabilitiesIn } from "../../kernel/policy/capabilities.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
+import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Head } from "./head.ts";
 import { record } from "../core/record.ts";
-import { keyOf, writeReports, type NodeBounds, type NodeReport } from "./node-reports.ts";
+import { bytesOf, envOf, keyOf, noteLost, writeReports } from "./node-reports.ts";
+import type { LostNodes, NodeBounds, NodeReport } from "./node-reports.ts";
 
 export const NODE_RETENTION_MS = 24 * 3_600_000;
+/** How often to write that a node is still there, at most. */
 const SEEN_EVERY_MS = 30_000;
 /** Notices of nodes that left. */
 const TOPIC = "node";
-const WRITTEN_MAX = 50_000;
 const WRITE_MAX = 500;
+/** Waits that are notified of a batch before other requests get their turn: each reads the nodes that it waits for. */
+const SLICE = 32;
 /** Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its poll. */
 const GATHER_MS = 10;
 
@@ -31,6 +36,8 @@ export type PollingNode = {
   caps: number;
   full_power: boolean;
   sdk: string | null;
+  /** Of its secret key. */
+  account_id?: string | null | undefined;
 };
 
 /** What a poll shows of a node beside its version. */
@@ -43,7 +50,11 @@ type Options = {
   log: Log;
   /** Reports that wait to be written. */
   waiting: Ledger;
-  bounds: NodeBounds;
+  /** Nodes whose row this process knows. */
+  known: Ledger;
+  bounds: Omit<NodeBounds, "hasRoom">;
+  /** Every new row is charged to its owner; without room for more, a newcomer is not registered. */
+  writtenBytes: Pick<WrittenBytes, "hasRoom" | "add">;
 };
 
 export class NodeRegistry {
@@ -53,23 +64,38 @@ export class NodeRegistry {
   readonly #clock: Clock;
   readonly #log: Log;
   /** What is known to be in the database, so that a report without news costs no write. */
-  readonly #written = new BoundedMap<string, Written>({ max: WRITTEN_MAX });
-  readonly #pending = new Map<string, NodeReport>();
+  readonly #written: FairMap<Written>;
+  /** In the order of their numbers. */
+  readonly #pending = new Map<string, { number: number; report: NodeReport }>();
   readonly #waiting: FairSet<string>;
   readonly #bounds: NodeBounds;
-  readonly #listeners = new Set<() => void>();
+  readonly #writtenBytes: Options["writtenBytes"];
+  readonly #seenEveryMs: number;
+  /** By project. */
+  readonly #listeners = new Map<string, Set<() => void>>();
   /** Nodes that left through another process during a write. */
   readonly #left = new Set<string>();
+  /** By project and environment, until that is in the database: no receipt may say that every node is known. */
+  readonly #lost = new Map<string, LostNodes>();
   #writing: Promise<void> | undefined;
+  /** The batch being written, or the pause after one. */
+  #batch: Promise<void> | undefined;
+  /** The numbers of the newest report, and of the newest that was written or lost. */
+  #queued = 0;
+  #settled = 0;
 
-  constructor({ store, clock, log, waiting, bounds }: Options) {
+  constructor({ store, clock, log, waiting, known, bounds, writtenBytes }: Options) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
-    this.#bounds = bounds;
+    this.#bounds = { ...bounds, hasRoom: (owner) => writtenBytes.hasRoom(owner) };
+    this.#writtenBytes = writtenBytes;
+    this.#seenEveryMs = Math.min(SEEN_EVERY_MS, bounds.liveMs / 4);
+    this.#written = new FairMap(known);
     this.#waiting = new FairSet(waiting, (key) => {
+      const dropped = this.#pending.get(key);
       this.#pending.delete(key);
-      this.dropped++;
+      if (dropped) this.#drop(key, dropped.report);
     });
     // A node that left through one process may come back to another, which must then register it again.
     store.onNotice(TOPIC, (key) => {
@@ -83,7 +109,7 @@ export class NodeRegistry {
     const key = keyOf({ project_id: head.project_id, ...node });
     const known = this.#written.get(key);
     if (known?.version === version && this.#isFresh(known, node)) return;
-    this.#enqueue(head, key, this.#report(head, node, version));
+    this.#enqueue(key, this.#report(head, node, version));
   }
 
   /**
@@ -93,23 +119,24 @@ export class NodeRegistry {
   seen(head: Head, node: PollingNode): void {
     const key = keyOf({ project_id: head.project_id, ...node });
     this.#written.delete(key);
-    this.#enqueue(head, key, this.#report(head, node, null));
+    this.#enqueue(key, this.#report(head, node, null));
   }
 
   leave(head: Head, node: PollingNode): void {
     const key = keyOf({ project_id: head.project_id, ...node });
-    this.#enqueue(head, key, { ...this.#report(head, node, null), leaving: true });
+    this.#enqueue(key, { ...this.#report(head, node, null), leaving: true });
   }
 
   /** Whether the database knows the node as it is, and saw it lately. */
   #isFresh(known: Written, node: PollingNode): boolean {
-    return hasTraits(known, traitsOf(node)) && this.#clock.now() - known.last_seen_at < SEEN_EVERY_MS;
+    return hasTraits(known, traitsOf(node)) && this.#clock.now() - known.last_seen_at < this.#seenEveryMs;
   }
 
-  #report({ project_id }: Head, node: PollingNode, version: number | null): NodeReport {
-    const { node_id, env_scope } = node;
+  #report({ project_id, workspace_id }: Head, node: PollingNode, version: number | null): NodeReport {
+    const { node_id, env_scope, account_id } = node;
     const last_seen_at = this.#clock.now();
-    return { project_id, node_id, env_scope, version, last_seen_at, ...traitsOf(node), leaving: false };
+    const owner = cellOwner(workspace_id, envOf(env_scope), account_id);
+    return { project_id, node_id, env_scope, version, last_seen_at, ...traitsOf(node), leaving: false, owner };
   }
 
   /** Resolves when all reports so far are in the database, or were dropped because the write failed. */
@@ -117,49 +144,108 @@ export class NodeRegistry {
     while (this.#writing) await this.#writing;
   }
 
-  /** Registers a listener for written acknowledgements; returns how to unregister it. */
-  onWritten(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+  /** Resolves when the reports so far are in the database, or were lost; those that arrive meanwhile do not matter. */
+  async settled(): Promise<void> {
+    const newest = this.#queued;
+    while (this.#settled < newest && this.#writing) await this.#batch;
   }
 
-  #enqueue({ workspace_id }: Head, key: string, report: NodeReport): void {
+  /** Whether a node with keys of this environment, or of either, may have no row because its report was lost. */
+  hasLost(project_id: string, env: Env | null): boolean {
+    const seenAfter = this.#clock.now() - this.#bounds.liveMs;
+    const scopes: Env[] = env === "live" ? ["live"] : ["live", "test"];
+    return scopes.some((scope) => (this.#lost.get(`${project_id} ${scope}`)?.last_seen_at ?? seenAfter) > seenAfter);
+  }
+
+  /** Registers a listener for written reports of a project; returns how to unregister it. */
+  onWritten(project_id: string, listener: () => void): () => void {
+    const listeners = this.#listeners.get(project_id) ?? new Set();
+    this.#listeners.set(project_id, listeners.add(listener));
+    return () => {
+      if (listeners.delete(listener) && listeners.size === 0) this.#listeners.delete(project_id);
+    };
+  }
+
+  #enqueue(key: string, report: NodeReport): void {
     const before = this.#pending.get(key);
     // At the bound one of the largest owner's is dropped: the node reports again with its next poll.
-    const owner = cellOwner(workspace_id, report.env_scope === "test" ? "test" : "live");
-    if (!before && !this.#waiting.add(owner, key)) {
-      this.dropped++;
-      return;
-    }
-    const version = report.version ?? (report.leaving ? null : (before?.version ?? null));
-    this.#pending.set(key, { ...report, version });
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = undefined;
-    });
+    if (!before && !this.#waiting.add(report.owner, key)) return this.#drop(key, report);
+    const version = report.version ?? (report.leaving ? null : (before?.report.version ?? null));
+    this.#pending.set(key, { number: before?.number ?? ++this.#queued, report: { ...report, version } });
+    this.#writing ??= this.#write();
+  }
+
+  #drop(key: string, report: NodeReport): void {
+    this.dropped++;
+    if (!this.#isKnownLive(key)) this.#noteLost(report);
+  }
+
+  /** Whether the database has a row that will count as live until the node's next poll. */
+  #isKnownLive(key: string): boolean {
+    const known = this.#written.get(key);
+    return known !== undefined && this.#clock.now() - known.last_seen_at < this.#bounds.liveMs / 2;
+  }
+
+  #noteLost({ project_id, env_scope, last_seen_at, leaving }: NodeReport): void {
+    const scope = envOf(env_scope);
+    if (!leaving) this.#lost.set(`${project_id} ${scope}`, { project_id, scope, last_seen_at });
   }
 
   async #write(): Promise<void> {
     while (this.#pending.size > 0) {
-      const reports = [...this.#pending].slice(0, WRITE_MAX);
-      for (const [key] of reports) {
-        this.#pending.delete(key);
-        this.#waiting.delete(key);
-      }
-      try {
-        const changed = await this.#changedAmong(reports);
-        const bounds = this.#bounds;
-        const without =
-          changed.length > 0 ? await record({ store: this.#store }, (tx) => writeReports(tx, changed, bounds)) : [];
-        for (const key of [...without.map(keyOf), ...this.#left]) this.#written.delete(key);
-        this.#left.clear();
-        for (const listener of this.#listeners) listener();
-        this.#sayWhoLeft(changed);
-      } catch (error) {
-        for (const [key] of reports) this.#written.delete(key);
-        this.#log.warn("acknowledgements of nodes were not written", { nodes: reports.length, error: String(error) });
-      }
-      if (this.#pending.size < WRITE_MAX) await sleep(GATHER_MS);
+      this.#batch = this.#writeBatch();
+      await this.#batch;
+      if (this.#pending.size >= WRITE_MAX) continue;
+      this.#batch = sleep(GATHER_MS);
+      await this.#batch;
     }
+    this.#writing = undefined;
+  }
+
+  async #writeBatch(): Promise<void> {
+    const batch = [...this.#pending].slice(0, WRITE_MAX);
+    for (const [key] of batch) {
+      this.#pending.delete(key);
+      this.#waiting.delete(key);
+    }
+    const reports = batch.map(([key, { report }]): [string, NodeReport] => [key, report]);
+    const unknown = reports.filter(([key]) => !this.#isKnownLive(key));
+    try {
+      const changed = await this.#changedAmong(reports);
+      await this.#record(changed);
+      await this.#notifyOf(changed);
+      this.#sayWhoLeft(changed);
+    } catch (error) {
+      for (const [key] of reports) this.#written.delete(key);
+      for (const [, report] of unknown) this.#noteLost(report);
+      this.#log.warn("acknowledgements of nodes were not written", { nodes: reports.length, error: String(error) });
+    }
+    this.#settled = batch.at(-1)?.[1].number ?? this.#settled;
+  }
+
+  async #record(changed: NodeReport[]): Promise<void> {
+    const lost = [...this.#lost];
+    if (changed.length + lost.length > 0) {
+      const { without, added } = await record({ store: this.#store }, async (tx) => {
+        for (const [, nodes] of lost) await noteLost(tx, nodes, this.#bounds);
+        return writeReports(tx, changed, this.#bounds);
+      });
+      for (const node of without) this.#written.delete(keyOf(node));
+      for (const report of added) this.#writtenBytes.add(report.owner, bytesOf(report));
+    }
+    for (const [key, nodes] of lost) if (this.#lost.get(key) === nodes) this.#lost.delete(key);
+    for (const key of this.#left) this.#written.delete(key);
+    this.#left.clear();
+  }
+
+  /** In slices: thousands of revocations may wait for the same nodes. Those that begin meanwhile are not notified. */
+  async #notifyOf(changed: readonly NodeReport[]): Promise<void> {
+    let notified = 0;
+    for (const project_id of new Set(changed.map((report) => report.project_id)))
+      for (const listener of Array.from(this.#listeners.get(project_id) ?? [])) {
+        listener();
+        if (++notified % SLICE === 0) await endOfTurn();
+      }
   }
 
   #sayWhoLeft(changed: readonly NodeReport[]): void {
@@ -169,29 +255,30 @@ export class NodeRegistry {
 
   /** Reads nodes not yet known to this process: after a restart most reports change nothing. */
   async #changedAmong(reports: [string, NodeReport][]): Promise<NodeReport[]> {
-    const unknown = reports.filter(([key]) => !this.#written.has(key)).map(([, report]) => report);
+    const unknown = reports.filter(([key]) => !this.#written.get(key)).map(([, report]) => report);
     const rows = unknown.length > 0 ? await nodesByKeys(this.#store.read, unknown) : [];
     const stored = new Map(rows.map((row) => [keyOf(row), row]));
     const changed: NodeReport[] = [];
     for (const [key, report] of reports) {
       const row = this.#written.get(key) ?? stored.get(key);
       const version = report.version ?? row?.version ?? 0;
-      const fresh = row && report.last_seen_at - row.last_seen_at < SEEN_EVERY_MS && hasTraits(row, report);
+      const fresh = row && report.last_seen_at - row.last_seen_at < this.#seenEveryMs && hasTraits(row, report);
       const isChange = report.leaving ? row !== undefined : !fresh || row.version !== version;
       const { caps, full_power, sdk } = report;
       if (isChange) changed.push({ ...report, version });
       if (report.leaving) this.#written.delete(key);
       else {
         const last_seen_at = isChange ? report.last_seen_at : (row?.last_seen_at ?? 0);
-        this.#remember(key, { version, last_seen_at, caps, full_power, sdk });
+        this.#remember(report.owner, key, { version, last_seen_at, caps, full_power, sdk });
       }
     }
     return changed;
   }
 
-  #remember(key: string, written: Written): void {
+  /** As its owner's youngest. */
+  #remember(owner: Owner, key: string, written: Written): void {
     this.#written.delete(key);
-    this.#written.set(key, written);
+    this.#written.set(owner, key, written);
   }
 }
 

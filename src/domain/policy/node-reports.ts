@@ -1,6 +1,7 @@
 // Writes what nodes have reported, within the bound of each project. A node that was seen lately is never removed for a
 // newcomer: at the bound of such nodes a newcomer is served but not registered, and that is noted, because no receipt may
 // then say that every node has a version. Nodes of test keys have a bound of their own.
+import type { Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import {
   countNodes,
@@ -17,24 +18,40 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 
 /** `version` is null when the report acknowledges nothing: the node only took a snapshot, or is leaving. */
-export type NodeReport = Omit<NodeRow, "version" | "first_seen_at"> & { version: number | null; leaving: boolean };
+export type NodeReport = Omit<NodeRow, "version" | "first_seen_at"> & {
+  version: number | null;
+  leaving: boolean;
+  owner: Owner;
+};
 
 /** What a report writes. */
 type NodeRow = Omit<PolicyNodeRow, "degraded_at">;
 
-/** `perProject`: of the nodes that hold live keys, and as many of the others. Seen within `liveMs`, a node is live. */
-export type NodeBounds = { perProject: number; liveMs: number };
+/**
+ * `perProject`: of the nodes that hold live keys, and as many of the others. Seen within `liveMs`, a node is live.
+ * `hasRoom`: whether the owner may store another row.
+ */
+export type NodeBounds = { perProject: number; liveMs: number; hasRoom: (owner: Owner) => boolean };
+
+/** Nodes whose reports were lost: at least one of them may have no row. */
+export type LostNodes = { project_id: string; scope: Env; last_seen_at: number };
+
+/** Of a row beside its texts. */
+const ROW_BYTES = 200;
 
 /** Noted again after this part of the time that a node counts as live. */
 const NOTED_AGAIN_AFTER = 1 / 4;
 
-type Scope = NodeScopes & { env: Env; newcomers: NodeReport[] };
+type Scope = NodeScopes & { env: Env; owner: Owner; newcomers: NodeReport[] };
+
+/** `without`: nodes that have no row afterwards. `added`: those that have one now. */
+type Outcome = { without: NodeKey[]; added: NodeReport[] };
 
 /**
- * Returns the nodes that have no row afterwards. A statement reads or writes all of them: row by row, the reports of a
+ * Writes all of them or none. A statement reads or writes all of them: row by row, the reports of a
  * large fleet took many times as long on PostgreSQL. bench: fleet/acknowledgements
  */
-export async function writeReports(tx: Tx, reports: NodeReport[], bounds: NodeBounds): Promise<NodeKey[]> {
+export async function writeReports(tx: Tx, reports: NodeReport[], bounds: NodeBounds): Promise<Outcome> {
   const leaving = reports.filter((report) => report.leaving);
   if (leaving.length > 0) await deleteNodes(tx, leaving);
   // In one order in every process: two that write the same nodes must not wait for each other.
@@ -45,36 +62,54 @@ export async function writeReports(tx: Tx, reports: NodeReport[], bounds: NodeBo
   const grown = new Map<string, Scope>();
   for (const report of staying) {
     if (registered.has(keyOf(report))) continue;
-    const { project_id, env_scope } = report;
+    const { project_id, env_scope, owner } = report;
     const key = `${project_id} ${scopesOf(env_scope).env}`;
-    const scope = grown.get(key) ?? { project_id, ...scopesOf(env_scope), newcomers: [] };
+    const scope = grown.get(key) ?? { project_id, ...scopesOf(env_scope), owner, newcomers: [] };
     scope.newcomers.push(report);
     grown.set(key, scope);
   }
-  const without: NodeKey[] = [];
-  for (const scope of grown.values()) without.push(...(await register(tx, scope, bounds)));
-  return without;
+  const outcome: Outcome = { without: [], added: [] };
+  for (const scope of grown.values()) {
+    const { without, added } = await register(tx, scope, bounds);
+    outcome.without.push(...without);
+    outcome.added.push(...added);
+  }
+  return outcome;
 }
 
 /** A node's identity as one text. */
 export const keyOf = ({ project_id, node_id, env_scope }: NodeKey): string => `${project_id} ${env_scope} ${node_id}`;
 
+/** The environment whose bound and owner a node counts for: one of both environments holds live keys. */
+export const envOf = (scope: EnvScope): Env => (scope === "test" ? "test" : "live");
+
+/** Stored for a new node, about. */
+export function bytesOf({ project_id, node_id, caps, sdk }: NodeReport): number {
+  return ROW_BYTES + project_id.length + node_id.length + caps.length + (sdk?.length ?? 0);
+}
+
+export function noteLost(tx: Tx, lost: LostNodes, { liveMs }: NodeBounds): Promise<void> {
+  return note(tx, { ...lost, nodes: 1 }, liveMs);
+}
+
 function byKey(a: NodeKey, b: NodeKey): number {
   return keyOf(a) < keyOf(b) ? -1 : 1;
 }
 
-async function register(tx: Tx, scope: Scope, { perProject, liveMs }: NodeBounds): Promise<NodeKey[]> {
-  const { project_id, env, newcomers } = scope;
+async function register(tx: Tx, scope: Scope, bounds: NodeBounds): Promise<Outcome> {
+  const { project_id, env, owner, newcomers } = scope;
+  const { perProject, liveMs, hasRoom } = bounds;
   const now = Math.max(...newcomers.map(({ last_seen_at }) => last_seen_at));
-  const free = perProject - ((await countNodes.first(tx, scope))?.n ?? 0);
-  const limit = newcomers.length - Math.max(0, free);
+  const admitted = hasRoom(owner) ? newcomers : [];
+  const free = Math.max(0, perProject - ((await countNodes.first(tx, scope))?.n ?? 0));
+  const limit = admitted.length - free;
   const silent = limit > 0 ? await silentNodes.all(tx, { ...scope, seenBefore: now - liveMs, limit }) : [];
   if (silent.length > 0) await deleteNodes(tx, silent);
-  const admitted = newcomers.slice(0, Math.max(0, free) + silent.length);
-  await upsertNode.insertMany(tx, admitted.map(rowOf));
-  const refused = newcomers.slice(admitted.length);
+  const added = admitted.slice(0, free + silent.length);
+  await upsertNode.insertMany(tx, added.map(rowOf));
+  const refused = newcomers.slice(added.length);
   if (refused.length > 0) await note(tx, { project_id, scope: env, nodes: refused.length, last_seen_at: now }, liveMs);
-  return [...silent, ...refused];
+  return { without: [...silent, ...refused], added };
 }
 
 type Noted = { project_id: string; scope: Env; nodes: number; last_seen_at: number };
@@ -90,7 +125,8 @@ async function note(tx: Tx, noted: Noted, liveMs: number): Promise<void> {
 }
 
 function scopesOf(scope: EnvScope): { env: Env; one: EnvScope; other: EnvScope } {
-  return scope === "test" ? { env: "test", one: "test", other: "test" } : { env: "live", one: "live", other: "all" };
+  const env = envOf(scope);
+  return { env, one: env, other: env === "test" ? "test" : "all" };
 }
 
 function rowOf(report: NodeReport): NodeRow {

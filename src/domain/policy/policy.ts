@@ -4,7 +4,7 @@
 import { fail } from "../../kernel/errors.ts";
 import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { orCredentialEnds } from "./credential-end.ts";
+import { orCredentialEnds, validMs } from "./credential-end.ts";
 import type { Head } from "./head.ts";
 import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
@@ -117,7 +117,8 @@ function nodeOf(
   node_id: string,
   { sdk }: FeedCaller,
 ): PollingNode {
-  return { node_id, env_scope: env ?? "all", caps: announced, full_power: actor.restriction === null, sdk };
+  const { account_id, restriction } = actor;
+  return { node_id, env_scope: env ?? "all", caps: announced, full_power: restriction === null, sdk, account_id };
 }
 
 /** The head once it differs from `since`, or the current one when the wait has ended otherwise. */
@@ -144,11 +145,6 @@ async function awaitChange(
   } finally {
     subscription.close();
   }
-}
-
-/** How long the secret key is still valid. One more millisecond, because a timer may fire that much early. */
-function validMs({ services, actor: { expires_at } }: Ctx<SecretKeyActor>): number {
-  return expires_at === null ? Number.POSITIVE_INFINITY : expires_at - services.clock.now() + 1;
 }
 
 async function deltaSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<FoundPage> {

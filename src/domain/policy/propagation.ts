@@ -9,7 +9,7 @@ import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
-import { orCredentialEnds } from "./credential-end.ts";
+import { orCredentialEnds, validMs } from "./credential-end.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
 import { countLacking, nodesHolding } from "./needs.ts";
@@ -19,6 +19,8 @@ import { liveProject } from "../workspaces/projects.ts";
 const REREAD_MS = 100;
 /** Nodes that a receipt lists, those without the version first. */
 const LISTED_MAX = 1_000;
+/** How long a call waits for its turn to read all nodes of a project: its owner reads two fleets at a time. */
+const TURN_MS = 10_000;
 
 export type Propagation = {
   version: number;
@@ -45,22 +47,28 @@ export type Propagation = {
 
 /** A version, the environment whose nodes must have it (every node where it is null), and what nodes need to enforce it. */
 export type Awaited = { project_id: string; version: number; env: Env | null; needs: number };
-export type Waiting = { waitMs: number; onDisconnect: OnDisconnect };
+export type Waiting = {
+  waitMs: number;
+  onDisconnect: OnDisconnect;
+  /** Runs what reads all nodes of the project; at once where it is absent. */
+  inTurn?: <T>(work: () => Promise<T>) => Promise<T>;
+};
 
 /** Waits until all live nodes with keys of this environment have acknowledged the version, or the time is up. */
 export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Waiting): Promise<Propagation> {
   const { clock, nodes, feed, store } = ctx.services;
-  const { waitMs, onDisconnect } = waiting;
+  const { waitMs, onDisconnect, inTurn = (work) => work() } = waiting;
   const start = clock.now();
-  const subscription = waitMs > 0 ? feed.subscribe(ownerOf(ctx.actor), awaited, waitMs, onDisconnect) : undefined;
-  const unsubscribe = nodes.onWritten(() => subscription?.notify());
+  const subscription = waitMs > 0 ? feed.wait(ownerOf(ctx.actor), waitMs, onDisconnect) : undefined;
+  const unsubscribe = nodes.onWritten(awaited.project_id, () => subscription?.notify());
   const rereading =
     subscription && store.dialect === "postgres" ? setInterval(() => subscription.notify(), REREAD_MS) : undefined;
   try {
     for (let from = ""; ; ) {
       const lagging = subscription && !subscription.ended ? await findLagging(ctx, awaited, from) : undefined;
       if (lagging === undefined) {
-        const rows = await nodesHolding(ctx, awaited);
+        await nodes.settled(); // this process may know a node that the database does not have yet
+        const rows = await inTurn(() => nodesHolding(ctx, awaited));
         const acked = rows.filter(({ version }) => version >= awaited.version).length;
         const unregistered = await countUnregistered(ctx, awaited);
         const complete = acked === rows.length && unregistered === 0;
@@ -131,10 +139,27 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const { policy_version, features: needs } = await liveProject(services.store.read, actor.workspace_id, project_id);
   if (version > policy_version)
     throw failField("invalid_query", "version", "must not be above the project's policy version");
-  const waiting = { waitMs, onDisconnect: orCredentialEnds(ctx, onDisconnect) };
+  const owner = ownerOf(actor);
+  const waiting: Waiting = {
+    waitMs: Math.min(waitMs, validMs(ctx)),
+    onDisconnect: whilePlaced(ctx, orCredentialEnds(ctx, onDisconnect)),
+    inTurn: (work) => services.answers.during(owner, work, TURN_MS),
+  };
   const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
   if (waitMs > 0) await ctx.requireStillValid?.();
   return { object: "propagation" as const, project_id, ...shown };
+}
+
+/** A wait that also ends where its owner has no place among the calls that wait, or loses it. */
+function whilePlaced({ services: { waitingReceipts }, actor }: Ctx<Vendor>, onDisconnect: OnDisconnect): OnDisconnect {
+  return (end) => {
+    const unregister = onDisconnect(end);
+    if (!waitingReceipts.add(ownerOf(actor), end)) end();
+    return () => {
+      waitingReceipts.delete(end);
+      unregister();
+    };
+  };
 }
 
 /** A node without the version, among those at or after `from`: all nodes are read only once none is left. */
@@ -147,11 +172,12 @@ async function findLagging(ctx: Ctx, { project_id, version, env }: Awaited, from
 
 /** Nodes without a row that may hold keys of this environment. */
 async function countUnregistered(ctx: Ctx, { project_id, env }: Awaited): Promise<number> {
-  const { clock, settings, store } = ctx.services;
+  const { clock, nodes, settings, store } = ctx.services;
   const seenAfter = clock.now() - settings.node_live_ms;
   const noted = await unregisteredNodes.all(store.read, { project_id, seenAfter });
   const holding = noted.filter(({ scope }) => scope === "live" || env !== "live");
-  return holding.reduce((sum, { nodes }) => sum + nodes, 0);
+  const counted = holding.reduce((sum, row) => sum + row.nodes, 0);
+  return Math.max(counted, nodes.hasLost(project_id, env) ? 1 : 0);
 }
 
 function receipt(

@@ -1,6 +1,7 @@
 // A long poll is refused as soon as its secret key ends, and shows nothing that happens after.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
+import { memberOf, team } from "../../../harness/instances/people.ts";
 import {
   expectRefusal,
   testInstance,
@@ -53,6 +54,32 @@ for (const back of backends) {
       await waiting(1);
       await byOwner(w, "revoke");
       expectRefusal(await answer, 401, "invalid_key");
+    });
+
+    it("that waits for nodes is refused when its key expires, its person logs out or is removed", async () => {
+      const t = await team(r);
+      const project = await r.call(t.key, "POST /v1/projects", { name: "API", slug: "api" });
+      await r.call(t.key, `GET /v1/policy/delta?project_id=${project.body.id}&since=0&node=behind`);
+      await r.app.services.nodes.flushed();
+      const guest = await memberOf(r, t, "member");
+      const expires_at = new Date(r.clock.now() + 1_000).toISOString();
+      const { body: brief } = await r.call(t.key, "POST /v1/secret_keys", { env: "live", expires_at });
+      const wait = async (credential: string): Promise<{ answer: Promise<Reply> }> => {
+        const query = `project_id=${project.body.id}&version=1&wait_ms=25000`;
+        const answer = r.call(credential, `GET /v1/propagation?${query}`);
+        await waiting(1);
+        return { answer };
+      };
+      const byKey = await wait(brief.key);
+      r.clock.advance(1_000);
+      expectRefusal(await byKey.answer, 401, "invalid_key");
+      const byGuest = await wait(guest.session);
+      await r.call(t.owner.session, `DELETE /v1/members/${guest.id}`);
+      expect((await byGuest.answer).status).toBe(403);
+      const byOwner = await wait(t.owner.session);
+      await r.call(t.owner.session, "DELETE /v1/auth/sessions/current");
+      expectRefusal(await byOwner.answer, 401, "invalid_session");
+      expect(r.app.services.feed.waiting).toBe(0);
     });
 
     it("shows nothing that happened after the revocation", async () => {
