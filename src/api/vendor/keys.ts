@@ -155,7 +155,7 @@ export const keysLookup = endpoint("POST /v1/keys/lookup", {
     ...verdict,
     admitted: z.boolean().nullable(),
   }),
-  failures: ["rate_limited"],
+  failures: ["rate_limited", "share_full"],
   handle: (ctx, { body }) => lookUpKey(ctx, body),
 });
 
@@ -183,7 +183,7 @@ export const keysShow = endpoint("GET /v1/keys/{id}", {
     successor_id: Uuid.nullable().optional().describe("the key that the newest rotation made of it"),
     verdict: z.strictObject(verdict).optional(),
   }),
-  failures: ["key_not_found"],
+  failures: ["key_not_found", "share_full"],
   handle: (ctx, { params, query }) =>
     query.include === undefined ? showKey(ctx, params.id) : showKeyWith(ctx, params.id, query.include.split(",")),
 });

@@ -28,7 +28,7 @@ export const nodesList = endpoint("GET /v1/nodes", {
     next_cursor: z.string().nullable().optional(),
     counts: FleetCounts.optional(),
   }),
-  failures: ["project_not_found", "test_cannot_live"],
+  failures: ["project_not_found", "test_cannot_live", "share_full"],
   handle: (ctx, { query: { view, project_id, ...paging } }) => {
     if (view === "fleet") return listFleet(ctx, { ...paging, limit: paging.limit ?? PAGE, project_id });
     const [fleetOnly] = Object.keys(paging);
@@ -48,6 +48,6 @@ export const propagationShow = endpoint("GET /v1/propagation", {
     wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0).describe("how long to wait for all nodes, in milliseconds"),
   }),
   output: VersionPropagation,
-  failures: ["project_not_found", "test_cannot_live"],
+  failures: ["project_not_found", "test_cannot_live", "share_full"],
   handle: (ctx, { query, request }) => showPropagation(ctx, query, onDisconnect(request)),
 });

@@ -21,6 +21,6 @@ export const overviewShow = endpoint("GET /v1/overview", {
     first_verified_at: Timestamp.nullable().describe("when the first request was admitted"),
     audit: z.strictObject({ head_seq: z.int(), head_hash: z.string() }),
   }),
-  failures: ["test_cannot_live"],
+  failures: ["test_cannot_live", "share_full"],
   handle: (ctx, { query }) => showOverview(ctx, query.env),
 });

@@ -3,6 +3,7 @@ import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import type { Vendor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
 
 export type Overview = {
@@ -17,6 +18,8 @@ export type Overview = {
   audit: { head_seq: number; head_hash: string };
 };
 
+type Asking = Pick<Vendor, "workspace_id" | "account_id">;
+
 const KEPT_MS = 2_000;
 
 export class OverviewCache {
@@ -29,8 +32,8 @@ export class OverviewCache {
   }
 
   /** Callers at the same time share one computation. One that failed is not kept. */
-  get(workspace_id: string, env: Env, compute: () => Promise<Overview>): Promise<Overview> {
-    const owner = cellOwner(workspace_id, env);
+  get({ workspace_id, account_id }: Asking, env: Env, compute: () => Promise<Overview>): Promise<Overview> {
+    const owner = cellOwner(workspace_id, env, account_id);
     const kept = this.#kept.get(owner.id);
     if (kept && this.#clock.now() < kept.until) return kept.overview;
     const overview = compute();

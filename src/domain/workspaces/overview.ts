@@ -6,7 +6,7 @@ import { headOf } from "../../store/queries/audit.ts";
 import { countProjects } from "../../store/queries/projects.ts";
 import { firstAllowedAt } from "../../store/queries/usage.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
-import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import { countActiveKeys } from "../search/key-counts.ts";
@@ -22,8 +22,8 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
   requireEnvAccess(actor, env);
   // What a restricted key sees is its own, and not kept.
   const seesAll = projectsOf(actor) === null && confinedTo(actor) === null;
-  const compute = (): Promise<Overview> => computeOverview(ctx, env);
-  return seesAll ? services.overviews.get(actor.workspace_id, env, compute) : compute();
+  const compute = (): Promise<Overview> => services.answers.during(ownerOf(actor), () => computeOverview(ctx, env));
+  return seesAll ? services.overviews.get(actor, env, compute) : compute();
 }
 
 /** The numbers of keys that `GET /v1/keys?state=…` lists. */

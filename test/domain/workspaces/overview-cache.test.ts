@@ -18,7 +18,7 @@ it("computes the figures of a workspace and environment once in two seconds, and
   let [now, computed] = [0, 0];
   const cache = new OverviewCache({ now: () => now }, new Ledger({ bound: 10, share: 1 }));
   const read = (workspace: string, env: "live" | "test") =>
-    cache.get(workspace, env, async () => {
+    cache.get({ workspace_id: workspace }, env, async () => {
       computed++;
       return FIGURES;
     });
@@ -32,8 +32,15 @@ it("computes the figures of a workspace and environment once in two seconds, and
   now = 2_000;
   await read("one", "live");
   expect(computed).toBe(4);
-  const failed = cache.get("three", "live", () => Promise.reject(new Error("down")));
+  const failed = cache.get({ workspace_id: "three" }, "live", () => Promise.reject(new Error("down")));
   await expect(failed).rejects.toThrow("down");
   await read("three", "live");
   expect(computed).toBe(5);
+});
+
+it("charges all workspaces of an account to it", async () => {
+  const ledger = new Ledger({ bound: 10, share: 1 });
+  const cache = new OverviewCache({ now: () => 0 }, ledger);
+  await cache.get({ workspace_id: "one", account_id: "founder" }, "live", async () => FIGURES);
+  expect(ledger.owners().map(({ owner }) => owner.group)).toEqual(["founder"]);
 });
