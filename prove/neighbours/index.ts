@@ -5,6 +5,7 @@ import { bursts } from "./bursts.ts";
 import { forgedCounters } from "./counters.ts";
 import { deletions } from "./deletions.ts";
 import { endedCredentials } from "./ended-credentials.ts";
+import { fleetReads } from "./fleet-reads.ts";
 import { inviteFlood } from "./invites.ts";
 import { keyTouches } from "./key-touches.ts";
 import { loginFlood } from "./logins.ts";
@@ -13,6 +14,7 @@ import { forgedNodes } from "./nodes.ts";
 import { pipelinedBodies } from "./pipelined-bodies.ts";
 import { pipelinedChecks, pipelinedClaims } from "./pipelines.ts";
 import { longPolls } from "./polls.ts";
+import { propagationWaits } from "./propagation-waits.ts";
 import { testProjects } from "./quotas.ts";
 import { silentReaders } from "./readers.ts";
 import { tenantWindows } from "./tenant-windows.ts";
@@ -37,4 +39,6 @@ export const attacks: readonly Attack[] = [
   tenantWindows,
   keyTouches,
   manyCells,
+  propagationWaits,
+  fleetReads,
 ];
