@@ -18,6 +18,7 @@ const FIXED: Record<string, string> = {
   "src/ratelimit/redis/circuit-breaker.ts": "recent failures of Redis, at most a fixed number",
   "src/domain/core/events.ts": "constants",
   "src/domain/limits/idempotency.ts": "constants",
+  "src/domain/policy/node-traits.ts": "texts of the sets of capabilities",
   "src/server/scheduler.ts": "the declared jobs",
   "src/store/database.ts": "topics of notices, named in the code",
   "src/store/engine/statement.ts": "the declared statements",

@@ -6,17 +6,17 @@ import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { capabilitiesIn } from "../../kernel/policy/capabilities.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
-import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
+import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Head } from "./head.ts";
 import { record } from "../core/record.ts";
 import { bytesOf, envOf, keyOf, noteLost, writeReports } from "./node-reports.ts";
 import type { LostNodes, NodeBounds, NodeReport } from "./node-reports.ts";
+import { hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./node-traits.ts";
 
 export const NODE_RETENTION_MS = 24 * 3_600_000;
 /** How often to write that a node is still there, at most. */
@@ -29,19 +29,6 @@ const SLICE = 32;
 /** Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its poll. */
 const GATHER_MS = 10;
 
-/** A node as its poll shows it: the capabilities that it announces, whether its secret key is unrestricted, and its library. */
-export type PollingNode = {
-  node_id: string;
-  env_scope: EnvScope;
-  caps: number;
-  full_power: boolean;
-  sdk: string | null;
-  /** Of its secret key. */
-  account_id?: string | null | undefined;
-};
-
-/** What a poll shows of a node beside its version. */
-type NodeTraits = Pick<PolicyNodeRow, "caps" | "full_power" | "sdk">;
 type Written = NodeTraits & Pick<PolicyNodeRow, "version" | "last_seen_at">;
 
 type Options = {
@@ -144,10 +131,15 @@ export class NodeRegistry {
     while (this.#writing) await this.#writing;
   }
 
-  /** Resolves when the reports so far are in the database, or were lost; those that arrive meanwhile do not matter. */
-  async settled(): Promise<void> {
-    const newest = this.#queued;
-    while (this.#settled < newest && this.#writing) await this.#batch;
+  /** Whether the reports so far are in the database, or were lost, within this time; later ones do not matter. */
+  async settled(waitMs: number): Promise<boolean> {
+    const [newest, end] = [this.#queued, performance.now() + waitMs];
+    while (this.#settled < newest && this.#writing) {
+      const left = end - performance.now();
+      if (left <= 0) return false;
+      await Promise.race([this.#batch, sleep(left, undefined, { ref: false })]);
+    }
+    return true;
   }
 
   /** Whether a node with keys of this environment, or of either, may have no row because its report was lost. */
@@ -280,19 +272,4 @@ export class NodeRegistry {
     this.#written.delete(key);
     this.#written.set(owner, key, written);
   }
-}
-
-function traitsOf({ caps, full_power, sdk }: PollingNode): NodeTraits {
-  return { caps: textOf(caps), full_power: Number(full_power), sdk };
-}
-
-function hasTraits(a: NodeTraits, b: NodeTraits): boolean {
-  return a.caps === b.caps && a.full_power === b.full_power && a.sdk === b.sdk;
-}
-
-/** As stored, for each set. */
-const TEXTS: string[] = [];
-
-function textOf(caps: number): string {
-  return (TEXTS[caps] ??= capabilitiesIn(caps).join(","));
 }

@@ -83,6 +83,17 @@ for (const back of backends) {
       expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
     });
 
+    it("does not wait for a write that does not end, and is not complete then", async () => {
+      const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
+      await services.nodes.flushed();
+      const stuck = Promise.withResolvers<never>();
+      vi.spyOn(services.store, "write").mockReturnValueOnce(stuck.promise);
+      services.nodes.acknowledge(head, node("waiting"), 0);
+      expect(await receipt()).toMatchObject({ complete: false, total_nodes: 0, unregistered_nodes: 1 });
+      stuck.reject(new Error("down"));
+      await services.nodes.flushed();
+    });
+
     it("is not complete while a node is not registered because its owner has used up its disk space", async () => {
       const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
       const owner = cellOwner(head.workspace_id, "live");

@@ -1,0 +1,32 @@
+// What a poll shows of a node, as it is stored.
+import { capabilitiesIn } from "../../kernel/policy/capabilities.ts";
+import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
+
+/** A node as its poll shows it: the capabilities that it announces, whether its secret key is unrestricted, and its library. */
+export type PollingNode = {
+  node_id: string;
+  env_scope: EnvScope;
+  caps: number;
+  full_power: boolean;
+  sdk: string | null;
+  /** Of its secret key. */
+  account_id?: string | null | undefined;
+};
+
+/** What a poll shows of a node beside its version. */
+export type NodeTraits = Pick<PolicyNodeRow, "caps" | "full_power" | "sdk">;
+
+export function traitsOf({ caps, full_power, sdk }: PollingNode): NodeTraits {
+  return { caps: textOf(caps), full_power: Number(full_power), sdk };
+}
+
+export function hasTraits(a: NodeTraits, b: NodeTraits): boolean {
+  return a.caps === b.caps && a.full_power === b.full_power && a.sdk === b.sdk;
+}
+
+/** As stored, for each set. */
+const TEXTS: string[] = [];
+
+function textOf(caps: number): string {
+  return (TEXTS[caps] ??= capabilitiesIn(caps).join(","));
+}
