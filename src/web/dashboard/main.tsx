@@ -14,11 +14,12 @@ import { watchIdle } from "./shell/idle.ts";
 guardLeaving(confirmLeaving);
 // A page that opened this one may sign it in.
 if (!session.value && place.value.kind === "workspace" && history.length === 1) await askOtherTabs();
+// Before any request: a page that was idle for too long locks.
+watchIdle();
 // What the tab remembers of roles and workspaces may be old.
 if (session.value) void refreshMe().catch(() => {});
 answerOtherTabs();
 watchConnection();
-watchIdle();
 watchBuild();
 render(<App />, document.body);
 // The log-in page does not wait for what comes after it.

@@ -1,9 +1,10 @@
 // Sessions in the browser: what ends while a form is half filled, switches in another tab, log-out everywhere.
+import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
-import { button, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
-import { PASSWORD } from "../../../harness/instances/people.ts";
+import { button, dialog, field, fillLogin, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { logIn, PASSWORD } from "../../../harness/instances/people.ts";
 
 describe.runIf(hasBrowser)("a session in the dashboard", () => {
   const suite = useBrowserSuite();
@@ -55,6 +56,15 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
       `${at.slug}-b`,
     ]);
     expect(names).toEqual([{ name: "Renamed" }, { name: "Other" }]);
+    // What was confirmed is gone with the session.
+    await button(page, "Account menu").click();
+    await page.getByRole("menuitem", { name: "Log out" }).click();
+    await g.at("Log in");
+    await fillLogin(page, at.owner.email, PASSWORD);
+    await button(page, "Log in").click();
+    await button(page, "Account menu").click();
+    await page.getByRole("menuitem", { name: "Notifications" }).click();
+    await dialog(page, "Notifications").getByText("Nothing yet.").waitFor();
     await g.expectClean();
   });
 
@@ -83,5 +93,76 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
       expect(await tab.evaluate("document.body.innerText + JSON.stringify(sessionStorage)")).not.toMatch(/Team|krses_/);
     }
     await g.expectClean();
+  });
+
+  it("locks when it was idle, in every tab and when opened again, and then stays in the tab as before", async () => {
+    const at = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "settings" });
+    const { page } = g;
+    const [second] = await Promise.all([
+      page.context().waitForEvent("page"),
+      page.getByRole("link", { name: "Members" }).click({ modifiers: ["Control"] }),
+    ]);
+    await second.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+    const leave = (tab: Page) =>
+      tab.evaluate("localStorage.setItem('keyrack:/:active_at', String(Date.now() - 31 * 60_000))");
+    const logInAgain = async (): Promise<void> => {
+      await field(page, "Password").fill(PASSWORD);
+      await button(page, "Log in").click();
+      await g.at("Settings");
+    };
+    await leave(page);
+    for (const tab of [page, second]) {
+      await tab.evaluate("dispatchEvent(new Event('focus'))");
+      await dialog(tab, "Log in again").getByText("You were away for a while").waitFor();
+      expect(await tab.getByRole("heading", { level: 1 }).count()).toBe(0); // hidden
+      expect(await tab.evaluate("JSON.stringify(sessionStorage)")).not.toContain("krses_");
+    }
+    await logInAgain();
+    // A tab that the browser had discarded.
+    const address = page.url();
+    await page.goto("about:blank");
+    await leave(second);
+    const sent: string[] = [];
+    page.on("request", (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
+    await page.goto(address);
+    await dialog(page, "Log in again").getByText("You were away for a while").waitFor();
+    await expect.poll(() => sent).toContain("DELETE /v1/auth/sessions/current");
+    expect(sent.filter((text) => text.startsWith("GET /v1/"))).toEqual([]); // nothing of the workspace was read
+    await logInAgain();
+    await page.reload();
+    await g.at("Settings");
+    await g.expectClean();
+  });
+
+  it("is listed under Account, where a refusal is shown beside what was pressed", async () => {
+    const at = await shop(suite.instance);
+    for (let i = 0; i < 2; i++) await logIn(suite.instance, at.owner.email);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "home" });
+    const { page } = g;
+    await page.goto(`${suite.instance.url}/#/account`);
+    const ends = page.getByRole("row").getByRole("button", { name: "End session" });
+    await ends.first().waitFor();
+    const others = await ends.count();
+    const refused = { error: { code: "conflict", message: "Not now.", details: [], request_id: "r" } };
+    await page.route("**/v1/auth/sessions/*", (route) => route.fulfill({ status: 409, json: refused }));
+    await ends.first().click();
+    await page.getByRole("row").getByRole("alert").getByText("Not now.").waitFor();
+    await button(page, "End other sessions").click();
+    await expect.poll(() => page.getByText("Not now.").count()).toBe(2);
+    await page.unroute("**/v1/auth/sessions/*");
+    await ends.first().click();
+    await page.getByText("Session ended.").first().waitFor();
+    await expect.poll(() => ends.count()).toBe(others - 1);
+    // The focus is on the next row, whose button looks the same.
+    await expect.poll(() => page.evaluate("document.activeElement.innerText")).toBe("End session");
+    await field(page, "Current password").fill("not the password");
+    await field(page, "New password").fill("quite another set of words");
+    await button(page, "Change password").click();
+    await page.getByText("The current password is incorrect.").waitFor();
+    await field(page, "Current password").fill("");
+    await page.context().setOffline(true);
+    await page.getByText(/^Offline/).waitFor();
+    expect(await button(page, "End other sessions").getAttribute("aria-disabled")).toBe("true");
   });
 });

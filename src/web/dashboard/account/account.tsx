@@ -1,10 +1,10 @@
 // The person's own account: name, address, password, sessions, and how this browser behaves.
 import { call } from "../api/call.ts";
 import { session, setSession } from "../api/session.ts";
+import { ActionButton } from "../forms/action.tsx";
 import { PasswordField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { Badge } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
 import { Page, Panel } from "../parts/page.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { BrowserSettings } from "./browser-settings.tsx";
@@ -38,7 +38,7 @@ function Person() {
       </p>
       {!user.email_verified && (
         <div class="buttons">
-          <Button onClick={() => void resend()}>Resend email</Button>
+          <ActionButton send={resend}>Resend email</ActionButton>
         </div>
       )}
       <Form submit="Save" label="Your name" send={rename}>

@@ -2,8 +2,8 @@
 import { call } from "../api/call.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import type { RouteOutput } from "../../../client.ts";
+import { ActionButton } from "../forms/action.tsx";
 import { Badge } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
 import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
@@ -36,7 +36,7 @@ const columns: Column<SessionRow>[] = [
     head: "Actions",
     actions: true,
     cell: ({ id, current }) =>
-      !current && <Button onClick={() => void end([id], "Session ended.")}>End session</Button>,
+      !current && <ActionButton send={() => end([id], "Session ended.")}>End session</ActionButton>,
   },
 ];
 
@@ -47,12 +47,12 @@ export function Sessions() {
     <Panel
       title="Sessions"
       actions={
-        <Button
+        <ActionButton
           disabled={others.length === 0 ? "There is no other session." : null}
-          onClick={() => void end(others, "All other sessions ended.")}
+          send={() => end(others, "All other sessions ended.")}
         >
           End other sessions
-        </Button>
+        </ActionButton>
       }
     >
       <Loaded read={read}>

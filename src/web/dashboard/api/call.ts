@@ -76,6 +76,8 @@ async function refusal(response: Response): Promise<Problem> {
 export async function request(route: string, input: Input = {}, options: CallOptions = {}): Promise<Response> {
   const [method = "GET", path = "/"] = route.split(" ");
   const own = options.token === undefined;
+  // A locked page sends nothing.
+  if (own && session.value?.token === "") await requireLogin();
   const token = own ? (session.value?.token ?? null) : (options.token ?? null);
   const response = await send(method, path, input, token, options);
   if (response.ok) return response;

@@ -29,15 +29,16 @@ export const fieldProblem = (path: string, message: string): Problem =>
 /** Any error as a problem; one of our own bugs reads like a failure of the server. */
 export const toProblem = (error: unknown): Problem => (error instanceof Problem ? error : new Problem(500));
 
-/** A field's label and the API's message: "Password" + "must have at least 12 characters". */
+/** A field's label and a message: "Password" + "must have at least 12 characters", "Scopes" + ": a is listed twice". */
 export function fieldMessage(label: string, message: string): string {
-  return `${label} ${message.replace(/\.$/, "")}.`;
+  return `${label}${message.startsWith(":") ? "" : " "}${message.replace(/\.$/, "")}.`;
 }
 
 export function problemMessage({ status, code, message, retryAfterSeconds }: Problem): string {
   const wait = retryAfterSeconds > 0 ? ` Try again in ${formatWait(retryAfterSeconds)}.` : "";
   if (status === 0) return "Cannot reach the server. Check your connection and try again.";
-  if (code === "invalid_credentials") return "Wrong email address or password.";
+  // With 403 it is about the current password of a person who is logged in.
+  if (code === "invalid_credentials" && status === 401) return "Wrong email address or password.";
   // A locked account says how to unlock it; waiting would not help.
   if (status === 429) return /reset/i.test(message) ? message : `Too many attempts.${wait}`;
   if (status === 503) return `The server is busy.${wait || " Try again in a moment."}`;

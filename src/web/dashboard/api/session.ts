@@ -10,13 +10,14 @@ export type Role = Membership["role"];
 export const ROLE_NAMES: Readonly<Record<Role, string>> = { owner: "Owner", admin: "Admin", member: "Member" };
 
 export type Session = {
+  /** Empty while the page is locked. */
   token: string;
   id: string;
   user: { id: string; email: string; name: string | null; email_verified: boolean };
   memberships: readonly Membership[];
   /** The workspace that the server has for this session. */
   workspaceId: string | null;
-  /** Whether the tab's storage holds it. */
+  /** Whether the tab's storage holds it, except while the page is locked. */
   stay: boolean;
 };
 
@@ -42,7 +43,7 @@ function restore(): Session | null {
 /** Sets or changes the session, in memory and in the tab's storage. */
 export function setSession(next: Session | null): void {
   session.value = next;
-  writeTab("session", next?.stay ? JSON.stringify(next) : null);
+  writeTab("session", next?.stay && next.token !== "" ? JSON.stringify(next) : null);
 }
 
 export function toSession({ token, id, user, memberships, active_workspace_id }: NewSession, stay: boolean): Session {

@@ -51,13 +51,14 @@ function forget(): void {
 
 /** Ends the session but keeps the page, hidden, for when the same person logs in again. */
 export function lockPage(): void {
-  if (lock.value) return;
   const current = session.value;
+  if (!current || lock.value === "idle") return;
   void requireLogin("idle");
-  if (!current) return;
+  // Also where the dialog is open because the session had ended: there the page is still visible.
+  lock.value = "idle";
   void endSession(current.token);
   // The old token must not survive a reload; the page still knows whose it was.
-  setSession({ ...current, token: "", stay: false });
+  setSession({ ...current, token: "" });
 }
 
 export function logOut(): void {
@@ -100,6 +101,11 @@ tabs.addEventListener("message", ({ data }: MessageEvent<TabMessage>) => {
 // A refusal shows that the role is not what this tab remembers.
 effect(() => {
   if (forbidden.value > 0) untracked(() => void refreshMe().catch(() => {}));
+});
+
+// More rights refuse nothing: they are looked for when the person returns to the page.
+addEventListener("focus", () => {
+  if (session.value && !lock.value) void refreshMe().catch(() => {});
 });
 
 // A page that the browser brings back from its cache must not show what belongs to an ended session.

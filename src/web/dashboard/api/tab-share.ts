@@ -23,7 +23,7 @@ export function answerOtherTabs(): void {
   addEventListener("auxclick", onClick, { capture: true });
   channel.addEventListener("message", ({ data }: MessageEvent<Message>) => {
     const current = session.value;
-    if (data.kind !== "ask" || !current || performance.now() - clickedAt > CLICK_MS) return;
+    if (data.kind !== "ask" || !current?.token || performance.now() - clickedAt > CLICK_MS) return;
     clickedAt = -Infinity;
     channel.postMessage({ kind: "answer", nonce: data.nonce, session: current } satisfies Message);
   });

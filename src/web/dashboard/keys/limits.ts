@@ -51,7 +51,7 @@ export function rulesOf(text: string, field: string): Rules {
   const rules: Rules = [];
   for (const [index, line] of lines.entries()) {
     const rule = parseLine(line, index);
-    if (!rule) throw fieldProblem(field, `has a line that is not a rule: ${line}`);
+    if (!rule) throw fieldProblem(field, `: this line is not a rule: ${line}`);
     rules.push(rule);
   }
   return rules;

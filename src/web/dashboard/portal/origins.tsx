@@ -1,13 +1,14 @@
 // The origins of pages that may embed the portal.
-import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
-import { Problem, problemMessage, toProblem } from "../api/problems.ts";
+import { Problem, toProblem } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
+import { ActionButton } from "../forms/action.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { Button, roleReason } from "../parts/button.tsx";
+import { roleReason } from "../parts/button.tsx";
 import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
+import { Snippet } from "../parts/snippet.tsx";
 import { toast } from "../shell/toasts.tsx";
 
 async function save(embed_origins: string[], said: string): Promise<void> {
@@ -44,22 +45,13 @@ function AddOrigin({ origins }: { origins: readonly string[] }) {
 
 type OriginProps = { origin: string; others: string[] };
 
-/** A refusal is shown at its place: it needs an answer, so it is no toast. */
 function Origin({ origin, others }: OriginProps) {
-  const [refusal, setRefusal] = useState("");
-  const remove = (): void => {
-    setRefusal("");
-    save(others, "Origin removed.").catch((error: unknown) => setRefusal(problemMessage(toProblem(error))));
-  };
   return (
     <li>
       <code>{origin}</code>
-      <Button kind="quiet" needs="admin" label={`Remove ${origin}`} onClick={remove}>
+      <ActionButton kind="quiet" needs="admin" label={`Remove ${origin}`} send={() => save(others, "Origin removed.")}>
         Remove
-      </Button>
-      <div role="alert" class="alert">
-        {refusal !== "" && <p>{refusal}</p>}
-      </div>
+      </ActionButton>
     </li>
   );
 }
@@ -73,7 +65,10 @@ export function Origins() {
         {({ embed_origins }) => (
           <>
             {embed_origins.length === 0 ? (
-              <p class="muted">None yet. The portal opens nowhere until you add one.</p>
+              <>
+                <p class="muted">None yet. The portal opens nowhere until you add one, here or on the command line:</p>
+                <Snippet name="command" code="keyrack workspace update --embed-origins https://app.example.com" />
+              </>
             ) : (
               <ul class="boxed-list" aria-label="Origins">
                 {embed_origins.map((origin) => (

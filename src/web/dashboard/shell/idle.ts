@@ -52,9 +52,14 @@ export function watchIdle(): void {
   for (const type of ["focus", "pageshow"]) addEventListener(type, check);
   document.addEventListener("visibilitychange", check);
   setInterval(check, CHECK_MS);
-  // A log-in is input, whatever was before it.
+  // A reload is no input: a session that was idle before it stays so.
+  check();
+  let token = session.value?.token;
+  // A log-in is input, whatever was before it. Other changes of the session are not.
   effect(() => {
-    if (!session.value) return;
+    const before = token;
+    token = session.value?.token;
+    if (!token || token === before) return;
     writtenAt = Date.now();
     writeSetting("active_at", String(writtenAt));
   });

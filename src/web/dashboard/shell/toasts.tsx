@@ -1,6 +1,7 @@
 // Short confirmations. They leave by themselves, wait while the pointer or the focus is on them, and stay listed in the
 // account menu. Nothing that needs an answer is a toast.
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
+import { session } from "../api/session.ts";
 
 const SHOWN_MS = 6_000;
 const LISTED_MAX = 20;
@@ -18,6 +19,11 @@ function hideLater(id: number): void {
     else shown.value = shown.value.filter((toast) => toast.id !== id);
   }, SHOWN_MS);
 }
+
+// Nothing of the workspace stays after a log-out.
+effect(() => {
+  if (!session.value) notifications.value = shown.value = [];
+});
 
 export function toast(text: string): void {
   const next = { id: ++lastId, text, at: Date.now() };

@@ -1,0 +1,29 @@
+// A button that sends a request at once. A refusal is shown at its place: it needs an answer, so it is no toast.
+import { useState } from "preact/hooks";
+import { problemMessage, toProblem } from "../api/problems.ts";
+import { Button, type ButtonProps } from "../parts/button.tsx";
+
+export type ActionButtonProps = Pick<ButtonProps, "children" | "kind" | "label" | "needs" | "disabled"> & {
+  send: () => Promise<void>;
+};
+
+/** Anyone may press it unless `needs` says more, but not without a connection. */
+export function ActionButton({ send, needs = "member", ...button }: ActionButtonProps) {
+  const [refusal, setRefusal] = useState("");
+  const [busy, setBusy] = useState(false);
+  const press = (): void => {
+    setRefusal("");
+    setBusy(true);
+    send()
+      .catch((error: unknown) => setRefusal(problemMessage(toProblem(error))))
+      .finally(() => setBusy(false));
+  };
+  return (
+    <>
+      <Button {...button} needs={needs} busy={busy} onClick={press} />
+      <div role="alert" class="alert">
+        {refusal !== "" && <p>{refusal}</p>}
+      </div>
+    </>
+  );
+}
