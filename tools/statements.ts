@@ -157,7 +157,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   tenantMonthUpsert: (on) => [tenantMonthUpsert.write(on, [{ ...month, first_seen_at: 1, last_seen_at: 1 }])],
   tenantMonths: (on) =>
     ([undefined, "live"] as const).map((env) =>
-      tenantMonths(on, { workspace_id, projects: env ? ["p"] : null, env, from: 1, to: 2 }),
+      tenantMonths(on, { workspace_id, projects: env ? ["p"] : null, env, from: 1, to: 2, limit: 1 }),
     ),
   findGroups: (on) => [findGroups(on, [usageGroup])],
   findMeteredHours: (on) => [findMeteredHours(on, 1, [1])],

@@ -174,6 +174,7 @@ export const EffectiveRules = z.strictObject({
     }),
   ),
   plan_id: Uuid.nullable(),
+  plan_name: z.string().nullable(),
   expires_at: Timestamp.nullable(),
 });
 const reasons = z.array(z.strictObject({ code: z.string(), message: z.string(), since: Timestamp.nullable() }));

@@ -11,6 +11,8 @@ import { HttpResponse, jsonTextResponse } from "../../http/response.ts";
 import { ById, Day, Env, Flag, IpModeName, listOf, text, Timestamp, toMs, Usage, UsageDays, Uuid } from "../schemas.ts";
 
 const Months = z.int().min(1).max(24);
+/** Rows of a list that is read at once. */
+const LIST_MAX = 10_000;
 const MONTHS = "calendar months in UTC, up to the current one";
 
 export const keysUsage = endpoint("GET /v1/keys/{id}/usage", {
@@ -63,6 +65,7 @@ export const usageTenants = endpoint("GET /v1/usage/tenants", {
   query: z.strictObject({
     months: Months.default(1).describe(MONTHS),
     env: Env.optional().describe("only traffic of this environment"),
+    limit: z.int().min(1).max(LIST_MAX).default(LIST_MAX).describe("rows to list: newest month, most requests first"),
   }),
   output: listOf(
     z.strictObject({

@@ -28,5 +28,6 @@ export async function showEffectiveKey({ services, actor }: Ctx<Vendor>, id: str
   const { expires_at } = key;
   const definition = await readDefinition(read, { workspace_id, key_id: id, tenant_id: row.tenant_id, env: row.env });
   const quotas = (definition?.metered ?? []).map(({ scope, source, quota }) => ({ id: quota.id, scope, source }));
-  return { ...key, effective: { ...limits, scopes, dropped_scopes, quotas, plan_id: plan?.id ?? null, expires_at } };
+  const named = { plan_id: plan?.id ?? null, plan_name: plan?.name ?? null };
+  return { ...key, effective: { ...limits, scopes, dropped_scopes, quotas, ...named, expires_at } };
 }

@@ -3,7 +3,6 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { keyById } from "../../store/queries/keys.ts";
-import { LIST_MAX } from "../../store/queries/page.ts";
 import type { UsageTenantMonthRow } from "../../store/schema/tables.ts";
 import { activeTenants, keyDays, reapDays, tenantMonths } from "../../store/queries/usage.ts";
 import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
@@ -65,14 +64,18 @@ export async function billing({ services, actor }: Ctx<Vendor>, months: number):
   return { object: "list", data };
 }
 
-export async function tenantActivity(ctx: Ctx<Vendor>, query: { months: number; env?: Env | undefined }) {
+type ActivityQuery = { months: number; env?: Env | undefined; limit: number };
+
+/** Newest month first, and in it the tenants with the most requests. */
+export async function tenantActivity(ctx: Ctx<Vendor>, query: ActivityQuery) {
   const { services, actor } = ctx;
+  const { limit } = query;
   const env = visibleEnv(actor, query.env);
   const to = monthOf(services.clock.now());
   const from = to - query.months + 1;
   const { workspace_id } = actor;
-  const rows = await tenantMonths(services.store.read, { workspace_id, projects: projectsOf(actor), env, from, to });
-  return listOf(rows, LIST_MAX, viewTenantMonth);
+  const filter = { workspace_id, projects: projectsOf(actor), env, from, to, limit };
+  return listOf(await tenantMonths(services.store.read, filter), limit, viewTenantMonth);
 }
 
 function viewTenantMonth(row: UsageTenantMonthRow) {

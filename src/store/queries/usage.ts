@@ -4,7 +4,6 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { LIST_MAX } from "./page.ts";
 import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
@@ -99,11 +98,13 @@ type TenantMonthsFilter = {
   env: Env | undefined;
   from: number;
   to: number;
+  limit: number;
 };
 
+/** One row more than the limit if there are more. */
 export function tenantMonths(
   on: Reader,
-  { workspace_id, projects, env, from, to }: TenantMonthsFilter,
+  { workspace_id, projects, env, from, to, limit }: TenantMonthsFilter,
 ): Promise<UsageTenantMonthRow[]> {
   return on.all<UsageTenantMonthRow>(
     compileQuery(on, (db) => {
@@ -118,7 +119,7 @@ export function tenantMonths(
         .orderBy("tenant_id")
         .orderBy("project_id")
         .orderBy("env")
-        .limit(LIST_MAX + 1);
+        .limit(limit + 1);
       const ofProjects = projects ? query.where("project_id", "in", projects) : query;
       return env ? ofProjects.where("env", "=", env) : ofProjects;
     }),

@@ -133,7 +133,12 @@ for (const back of backends) {
       const key = (await w.mint({ scopes: ["c", "a", "b"] })).id;
       const plan = await newPlan(w, { scopes: ["a", "c"] });
       await onPlan(w, plan);
-      expect(await effective(w, key)).toMatchObject({ scopes: ["c", "a"], dropped_scopes: ["b"], plan_id: plan });
+      expect(await effective(w, key)).toMatchObject({
+        scopes: ["c", "a"],
+        dropped_scopes: ["b"],
+        plan_id: plan,
+        plan_name: "Pro",
+      });
       expect((await served(w, key))?.scopes).toEqual(["c", "a"]);
       expect((await ok(w, `GET /v1/keys/${key}`)).scopes).toEqual(["c", "a", "b"]);
       const refused = await w.call("sk_owner", "POST /v1/keys", want(w, { scopes: ["a", "x"] }));

@@ -141,6 +141,12 @@ for (const back of backends) {
       ]);
       expect((await get("/v1/usage/tenants")).body.data).toEqual([row(w.tenant_id, "2026-11-01", 1, november)]);
       expect((await get("/v1/usage/tenants?months=2")).body.data).toHaveLength(4);
+      expect((await get("/v1/usage/tenants?months=2&env=live&limit=2")).body).toMatchObject({
+        data: [{ month: "2026-11-01" }, { month: "2026-10-01", tenant_id: busy }],
+        has_more: true,
+      });
+      expect((await get("/v1/usage/tenants?months=2&limit=4")).body.has_more).toBeUndefined();
+      expectRefusal(await get("/v1/usage/tenants?limit=10001"), 400, "invalid_request", "limit");
       expect((await get("/v1/usage/tenants?months=2", "sk_test")).body.data).toEqual([
         row(w.tenant_id, "2026-10-01", 1, { env: "test" }),
       ]);

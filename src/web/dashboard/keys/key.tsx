@@ -1,20 +1,21 @@
 // One key: its state, rights, limits and use.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { Recent } from "../home/recent.tsx";
-import { hrefTo } from "../here.ts";
+import { env, hrefTo } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
 import { CopyText } from "../parts/copy.tsx";
 import { Facts, Page, Panel } from "../parts/page.tsx";
 import { QuotaPanel } from "../parts/quotas.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
+import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import { go } from "../routes.ts";
 import { Traffic } from "../usage/traffic.tsx";
 import { UsedFrom } from "./addresses.tsx";
 import { DisableKey } from "./disable.tsx";
 import { EditKey } from "./edit.tsx";
-import { PlanLink } from "../tenants/plan-field.tsx";
 import { ruleText } from "./limits.ts";
 import { Reasons } from "./lookup.tsx";
 import { tenantLabel, useProjects, useTenants } from "./records.ts";
@@ -54,17 +55,23 @@ function Actions({ of }: { of: ApiKey }) {
 function LastUse({ of: { network, user_agent, node_id } }: { of: NonNullable<ApiKey["last_used"]> }) {
   return (
     <>
-      {network && <code>{network}</code>} {user_agent} <span class="muted small">{node_id}</span>
+      {network && <code>{network}</code>} {user_agent && <UserText>{user_agent}</UserText>}{" "}
+      <span class="muted small">{node_id}</span>
     </>
   );
 }
 
-const SOURCES = { key: "This key", tenant: "Tenant", plan: "Plan", project: "Project default" } as const;
+const SOURCES: Partial<Record<string, string>> = {
+  key: "This key",
+  tenant: "Tenant",
+  plan: "Plan",
+  project: "Project default",
+};
 
 /** What nodes enforce. */
 function Limits({ of: { effective } }: { of: ApiKey }) {
   if (!effective) return null;
-  const { rate_limits: rules, rate_limits_source, dropped_scopes, plan_id } = effective;
+  const { rate_limits: rules, rate_limits_source, dropped_scopes, plan_id, plan_name } = effective;
   return (
     <Facts
       facts={[
@@ -82,11 +89,13 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
             </ul>
           ),
         ],
-        ["Source", SOURCES[rate_limits_source]],
-        ...(plan_id === null ? [] : [["Plan", <PlanLink key="plan" id={plan_id} />] as const]),
+        ["Source", SOURCES[rate_limits_source] ?? rate_limits_source],
+        ...(plan_id === null
+          ? []
+          : [["Plan", <RecordLink key="plan" page="plans" id={plan_id} label={plan_name ?? undefined} />] as const]),
         ...(dropped_scopes.length === 0
           ? []
-          : [["Not in the plan", <Chips key="dropped" values={dropped_scopes} max={20} />] as const]),
+          : [["Scopes removed by the plan", <Chips key="dropped" values={dropped_scopes} max={20} />] as const]),
       ]}
     />
   );
@@ -107,7 +116,9 @@ function Meta({ of }: { of: ApiKey }) {
   return (
     <details>
       <summary>Meta</summary>
-      <pre class="meta">{JSON.stringify(of.meta, null, 2)}</pre>
+      <pre class="meta">
+        <bdi>{JSON.stringify(of.meta, null, 2)}</bdi>
+      </pre>
     </details>
   );
 }
@@ -133,11 +144,18 @@ function Refusal({ of: { verdict } }: { of: ApiKey }) {
 function Record({ of }: { of: ApiKey }) {
   const project = useProjects().find(({ id }) => id === of.project_id);
   const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
+  const { sentence, reason } = keyState(of, tenant);
   const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, { everyMs: EVERY_MS });
   return (
     <>
       <p class="lead state-line">
-        <StateBadge of={of} tenant={tenant} /> {keyState(of, tenant).sentence}
+        <StateBadge of={of} tenant={tenant} /> {sentence}
+        {reason && (
+          <>
+            {" Reason: "}
+            <UserText>{reason}</UserText>
+          </>
+        )}
       </p>
       <div class="two-columns">
         <div>
@@ -170,7 +188,7 @@ function Record({ of }: { of: ApiKey }) {
             <Meta of={of} />
           </Panel>
           <Refusal of={of} />
-          <QuotaPanel balances={quotas.answer.value.data?.data} />
+          <QuotaPanel read={quotas} />
         </div>
       </div>
     </>
@@ -183,14 +201,20 @@ export function KeyPage({ id }: { id: string }) {
     { params: { id }, query: { include: "effective,last_used,successor,verdict" } },
     { everyMs: EVERY_MS },
   );
-  const key = read.answer.value.data;
+  const found = read.answer.value.data;
+  // A link from the audit log has the environment of the page that it is on.
+  const isElsewhere = found !== null && found.env !== env.value;
+  useEffect(() => {
+    if (isElsewhere) go(hrefTo("keys", { id, env: found.env }), { replace: true });
+  }, [isElsewhere]);
+  const key = isElsewhere ? null : found;
   return (
     <Page
       title={key ? keyTitle(key) : "Key"}
       back={{ href: hrefTo("keys"), label: "Keys" }}
       actions={key && <Actions of={key} />}
     >
-      <Loaded read={read}>{(of) => <Record of={of} />}</Loaded>
+      <Loaded read={read}>{(of) => !isElsewhere && <Record of={of} />}</Loaded>
     </Page>
   );
 }

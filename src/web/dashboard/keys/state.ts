@@ -21,38 +21,41 @@ type Lifecycle = Pick<
 /** The tenant of a key, as far as it decides about the key. */
 export type KeyTenant = { suspended_at: string | null; suspended_reason: string | null };
 
-export type KeyState = { name: string; tone: Tone; sentence: string };
+/** `reason`: in the words of the person who gave it. */
+export type KeyState = { name: string; tone: Tone; sentence: string; reason?: string | null };
 
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 7;
 const IDLE_DAYS = 30;
 
 const at = (timestamp: string): string => formatAbsolute(Date.parse(timestamp));
-const because = (reason: string | null): string => (reason === null ? "" : ` Reason: ${reason}`);
 
 export function keyState(key: Lifecycle, tenant?: KeyTenant, now = serverNow()): KeyState {
   const { revoked_at, revoked_reason, expires_at, quarantined_at, quarantine_reason } = key;
   if (revoked_at !== null)
-    return { name: "Revoked", tone: "plain", sentence: `Revoked on ${at(revoked_at)}.${because(revoked_reason)}` };
+    return { name: "Revoked", tone: "plain", sentence: `Revoked on ${at(revoked_at)}.`, reason: revoked_reason };
   if (expires_at !== null && Date.parse(expires_at) <= now)
     return { name: "Expired", tone: "plain", sentence: `Expired on ${at(expires_at)}.` };
   if (tenant && tenant.suspended_at !== null)
     return {
       name: "Suspended",
       tone: "warn",
-      sentence: `Its tenant is suspended since ${at(tenant.suspended_at)}.${because(tenant.suspended_reason)}`,
+      sentence: `Its tenant has been suspended since ${at(tenant.suspended_at)}.`,
+      reason: tenant.suspended_reason,
     };
   if (key.disabled_at != null)
     return {
       name: "Disabled",
       tone: "warn",
-      sentence: `Disabled since ${at(key.disabled_at)}.${because(key.disabled_reason ?? null)}`,
+      sentence: `Disabled since ${at(key.disabled_at)}.`,
+      reason: key.disabled_reason ?? null,
     };
   if (quarantined_at !== null)
     return {
       name: "Quarantined",
       tone: "bad",
-      sentence: `It was found in public on ${at(quarantined_at)} and stops working unless it is rotated.${because(quarantine_reason)}`,
+      sentence: `It was found in public on ${at(quarantined_at)} and stops working unless it is rotated.`,
+      reason: quarantine_reason,
     };
   return { name: "Active", tone: "good", sentence: "It works: requests with this key are admitted." };
 }

@@ -14,7 +14,7 @@ import { Table, type Column } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
-import { Traffic } from "./traffic.tsx";
+import { NoRequests, Traffic } from "./traffic.tsx";
 
 type Activity = RouteOutput<"GET /v1/usage/tenants">["data"][number];
 
@@ -92,9 +92,8 @@ function save(rows: readonly Activity[], names: Names): void {
 }
 
 function TenantUsage() {
-  const read = useRead("GET /v1/usage/tenants", { query: { months: 1, env: env.value } });
-  const all = read.answer.value.data?.data ?? [];
-  const rows = all.toSorted((a, b) => b.request_count - a.request_count).slice(0, ROWS_MAX);
+  const read = useRead("GET /v1/usage/tenants", { query: { months: 1, env: env.value, limit: ROWS_MAX } });
+  const rows = read.answer.value.data?.data ?? [];
   const names: Names = { projects: useProjects(), tenants: useTenants(rows.map(({ tenant_id }) => tenant_id)) };
   return (
     <Panel
@@ -110,9 +109,9 @@ function TenantUsage() {
       }
     >
       <Loaded read={read}>
-        {() =>
+        {({ has_more }) =>
           rows.length === 0 ? (
-            <p class="muted">No {env.value} request was admitted this month.</p>
+            <NoRequests title={`No ${env.value} request was admitted this month`} />
           ) : (
             <>
               <Table
@@ -121,7 +120,7 @@ function TenantUsage() {
                 rows={rows}
                 rowKey={({ tenant_id, project_id }) => `${tenant_id} ${project_id}`}
               />
-              {all.length > rows.length && (
+              {has_more && (
                 <p class="panel-foot muted small">
                   The {formatNumber(rows.length)} with the most requests. <code>keyrack usage tenants</code> lists all.
                 </p>
