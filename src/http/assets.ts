@@ -51,9 +51,11 @@ function load(folder: string): Built {
     "content-security-policy": PAGE_POLICY,
     "cross-origin-opener-policy": "same-origin",
   };
-  const index = readText(`${folder}/index.html`);
-  const build = hash("sha256", index).slice(0, 12);
-  return { index: new HttpResponse(200, index, headers), build, assets: new Map(assets) };
+  const template = readText(`${folder}/index.html`);
+  const build = hash("sha256", template).slice(0, 12);
+  // A page knows its own build, to notice a newer one.
+  const index = new HttpResponse(200, template.replace("{build}", build), headers);
+  return { index, build, assets: new Map(assets) };
 }
 
 /** The weight that `Accept-Encoding` gives a coding: 0 where it is refused or not named. */

@@ -32,7 +32,11 @@ describe("the dashboard over HTTP", () => {
     ] as const) {
       const reply = await r.call(as, `GET ${path}`);
       expect(reply.status).toBe(200);
-      expect(reply.text).toBe(readFileSync(new URL("index.html", WEB), "utf8"));
+      const build = builtPages().build();
+      expect(build).toMatch(/^[0-9a-f]{12}$/);
+      // A page knows its build, which GET /v1/instance names too.
+      expect(reply.text === readFileSync(new URL("index.html", WEB), "utf8").replace("{build}", build)).toBe(true);
+      expect(reply.text.includes(`<meta name="build" content="${build}">`)).toBe(true);
       expect(Object.fromEntries(reply.headers)).toMatchObject({
         "content-type": "text/html; charset=utf-8",
         "content-security-policy": POLICY,

@@ -7,15 +7,15 @@ const CHECK_MS = 300_000;
 
 export const newBuild = signal(false);
 
-let loaded: string | null = null;
+/** The build that this page belongs to. */
+const own = document.querySelector<HTMLMetaElement>("meta[name=build]")?.content;
 let checkedAt = -Infinity;
 
 async function check(): Promise<void> {
   if (!session.value || document.hidden || performance.now() - checkedAt < CHECK_MS) return;
   checkedAt = performance.now();
   const { build } = await call("GET /v1/instance", {});
-  loaded ??= build;
-  newBuild.value = build !== loaded;
+  newBuild.value = build !== own;
 }
 
 export function watchBuild(): void {
