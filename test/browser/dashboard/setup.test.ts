@@ -99,6 +99,29 @@ describe.runIf(hasBrowser)("setting up a server", () => {
     await button(g.page, "Create workspace").click();
     await g.at("Ready");
     expect((await own.call(null, "GET /v1/setup")).body.open).toBe(false);
+    const { page } = g;
+    const asked: string[] = [];
+    page.on("dialog", (question) => {
+      asked.push(question.message());
+      void question.dismiss();
+    });
+    // One of two keys is stored: leaving would lose the other.
+    const downloads = page.waitForEvent("download");
+    await button(page, "Download .env").first().click();
+    await downloads;
+    await page.getByRole("link", { name: "Open the workspace" }).click();
+    await expect.poll(() => asked).toEqual([expect.stringContaining("a key you have not stored")]);
+    await g.at("Ready");
+    // Without the clipboard, what is selected for copying runs as it is.
+    await page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+    await button(page, "Copy Terminal snippet").click();
+    await expect.poll(() => page.evaluate<string>("String(getSelection())")).toMatch(/Bearer kr_test_[\w-]{40}"/);
+    await page.emulateMedia({ media: "print" });
+    expect(await page.locator("code:visible", { hasText: "krsk_test_" }).count()).toBe(0);
+    await page.emulateMedia({ media: "screen" });
+    await button(page, "Download .env").last().click();
+    await page.getByRole("link", { name: "Open the workspace" }).click();
+    await g.at("Home");
     await g.expectClean();
   });
 });

@@ -24,7 +24,8 @@ class Query<T> {
   readonly answer = signal<Answer<T>>({ data: null, problem: null, at: null });
   #load: Load<T>;
   #users = 0;
-  #everyMs = 0;
+  /** The intervals at which components want it polled. */
+  readonly #wishes = new Set<{ everyMs: number }>();
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #abort: AbortController | null = null;
@@ -37,12 +38,24 @@ class Query<T> {
     return this.#users > 0;
   }
 
-  /** Polls from now on at this interval; 0 = no longer. */
-  pollEvery(everyMs: number): void {
-    if (everyMs === this.#everyMs) return;
-    this.#everyMs = everyMs;
-    clearTimeout(this.#timer);
-    if (!this.#abort) this.#plan();
+  /** The shortest interval that a component wants; 0 = none. */
+  get #everyMs(): number {
+    const shortest = Math.min(...[...this.#wishes].map(({ everyMs }) => everyMs));
+    return Number.isFinite(shortest) ? shortest : 0;
+  }
+
+  /** Polls for a component at this interval or a shorter one; the returned function ends it. */
+  pollEvery(everyMs: number): () => void {
+    const wish = { everyMs };
+    const change = (action: () => unknown): void => {
+      const before = this.#everyMs;
+      action();
+      if (this.#everyMs === before) return;
+      clearTimeout(this.#timer);
+      if (!this.#abort) this.#plan();
+    };
+    change(() => this.#wishes.add(wish));
+    return () => change(() => this.#wishes.delete(wish));
   }
 
   /** Starts loading for a component; the returned function ends it. */
@@ -141,7 +154,7 @@ export type ReadOptions = { everyMs?: number };
 export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOptions = {}): Read<T> {
   const whole = `${workspaceId.value ?? ""} ${key}`;
   const query = useMemo(() => queryFor(whole, load), [whole]);
-  useEffect(() => query.pollEvery(everyMs), [query, everyMs]);
+  useEffect(() => (everyMs > 0 ? query.pollEvery(everyMs) : undefined), [query, everyMs]);
   useEffect(() => query.use(), [query]);
   return { answer: query.answer, refresh: () => query.refresh() };
 }

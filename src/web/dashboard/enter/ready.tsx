@@ -51,38 +51,48 @@ function nodeSnippet({ project, secret_key, api_key }: Made): string {
 }
 
 function Steps() {
-  const steps = useSteps();
+  const steps = useSteps("test");
   return steps ? <Checklist steps={steps} /> : <Skeleton />;
 }
 
 export function Ready({ made }: { made: Made }) {
   const [shown, setShown] = useState(false);
-  const [stored, setStored] = useState(false);
-  useUnsaved(!stored);
+  const [secretStored, setSecretStored] = useState(false);
+  const [keyStored, setKeyStored] = useState(false);
+  useUnsaved(!(secretStored && keyStored));
   useEffect(() => {
     workspaceId.value = made.workspace.id;
   }, []);
   const secrets = [made.secret_key.key, made.api_key.key];
   const mask = (code: string): string =>
     shown ? code : secrets.reduce((text, secret) => text.replaceAll(secret, `${secret.slice(0, 10)}…`), code);
-  const store = (): void => setStored(true);
+  const storeSecret = (): void => setSecretStored(true);
+  const storeKey = (): void => setKeyStored(true);
+  // It has both keys in it.
+  const storeBoth = (): void => {
+    storeSecret();
+    storeKey();
+  };
   return (
     <Card key="ready" title="Ready" tone="good" wide>
       <p>Your workspace has a project, a customer and two test keys. This is the only time the keys are shown.</p>
       <h2>Secret key, for your backend</h2>
-      <Secret secret={made.secret_key.key} variable="KEYRACK_SECRET_KEY" onStored={store} />
+      <Secret secret={made.secret_key.key} variable="KEYRACK_SECRET_KEY" onStored={storeSecret} />
       <h2>API key, for your first customer</h2>
-      <Secret secret={made.api_key.key} variable="API_KEY" onStored={store} />
+      <Secret secret={made.api_key.key} variable="API_KEY" onStored={storeKey} />
       <h2>Try it</h2>
-      <SnippetTabs
-        label="Try it"
-        snippets={[
-          ["Terminal", terminalSnippet(made)],
-          ["Node", nodeSnippet(made)],
-        ]}
-        mask={mask}
-        onCopied={store}
-      />
+      <div class="no-print">
+        <SnippetTabs
+          label="Try it"
+          snippets={[
+            ["Terminal", terminalSnippet(made)],
+            ["Node", nodeSnippet(made)],
+          ]}
+          mask={mask}
+          onSelect={() => setShown(true)}
+          onCopied={storeBoth}
+        />
+      </div>
       <div class="buttons">
         <Button pressed={shown} onClick={() => setShown(!shown)}>
           Show keys in the snippet

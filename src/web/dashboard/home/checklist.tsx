@@ -1,6 +1,7 @@
 // The first steps with a workspace. Every step is derived from data; nothing about it is stored.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import type { Env } from "../../../kernel/credentials.ts";
 import { useRead } from "../api/query.ts";
 import { hrefTo } from "../here.ts";
 import { Badge } from "../parts/badge.tsx";
@@ -12,23 +13,19 @@ const EVERY_MS = 2_000;
 /** `href`: where to do it. */
 export type Step = { name: string; done: boolean; detail: ComponentChildren; href?: string };
 
-const newest = (times: readonly (string | null)[]): string | null =>
-  times
-    .filter((time) => time !== null)
-    .toSorted()
-    .at(-1) ?? null;
-
-/** Null until everything is known. Polls until every step is done. */
-export function useSteps(): Step[] | null {
+/** Null until everything is known. Polls until every step is done. `env`: where a request is to be verified. */
+export function useSteps(env: Env): Step[] | null {
   const [done, setDone] = useState(false);
   const every = { everyMs: done ? 0 : EVERY_MS };
-  const keys = useRead("GET /v1/keys", { query: { include_revoked: "true" } }, every).answer.value.data?.data;
+  const overview = useRead("GET /v1/overview", { query: { env } }, every).answer.value.data;
+  const newest = { include_revoked: "true", limit: 1 } as const;
+  const keys = useRead("GET /v1/keys", { query: newest }, every).answer.value.data?.data;
   const fleet = { view: "fleet", state: "live", limit: 1 } as const;
   const nodes = useRead("GET /v1/nodes", { query: fleet }, every).answer.value.data?.data;
   const secrets = useRead("GET /v1/secret_keys", {}, every).answer.value.data?.data;
-  if (!keys || !nodes || !secrets) return null;
-  const used = newest(keys.map(({ last_used_at }) => last_used_at));
-  const live = secrets.find(({ env, revoked_at }) => env === "live" && revoked_at === null);
+  if (!overview || !keys || !nodes || !secrets) return null;
+  const { first_verified_at: first } = overview;
+  const live = secrets.find((secret) => secret.env === "live" && secret.revoked_at === null);
   const node = nodes[0];
   const steps = [
     { name: "Create a workspace", done: true, detail: "You are in it." },
@@ -44,7 +41,7 @@ export function useSteps(): Step[] | null {
       detail: node && <code>{node.node_id}</code>,
       href: hrefTo("projects"),
     },
-    { name: "First verified request", done: used !== null, detail: used && <Time at={used} /> },
+    { name: "First verified request", done: first !== null, detail: first && <Time at={first} /> },
     {
       name: "Create a live secret key",
       done: live !== undefined,

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { formatNumber } from "../../shared/format.ts";
 import { workspaceId } from "../api/session.ts";
 import { readSetting, writeSetting } from "../api/store.ts";
+import { env } from "../here.ts";
 import { CreateKey } from "../keys/create.tsx";
 import { Button } from "../parts/button.tsx";
 import { Page, Panel } from "../parts/page.tsx";
@@ -14,7 +15,7 @@ import { Recent } from "./recent.tsx";
 const HASH_CHARS = 16;
 
 function FirstSteps({ onHide }: { onHide: () => void }) {
-  const steps = useSteps();
+  const steps = useSteps(env.value);
   if (!steps || steps.every(({ done }) => done)) return null;
   return (
     <Panel

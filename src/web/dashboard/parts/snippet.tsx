@@ -8,23 +8,23 @@ export type SnippetProps = {
   name: string;
   /** What is shown instead of the code, where that has a secret in it. */
   shown?: string;
-  onCopied?: () => void;
+  /** Before what is shown is selected, for copying it by hand. */
+  onSelect?: (() => void) | undefined;
+  onCopied?: (() => void) | undefined;
 };
 
-export function Snippet({ code, name, shown = code, onCopied }: SnippetProps) {
+export function Snippet({ code, name, shown = code, onSelect, onCopied }: SnippetProps) {
   const ref = useRef<HTMLElement>(null);
+  const selectable = (): Element | null => {
+    onSelect?.();
+    return ref.current;
+  };
   return (
     <div class="snippet">
       <pre tabIndex={0} role="region" aria-label={name}>
         <code ref={ref}>{shown}</code>
       </pre>
-      <CopyButton
-        text={code}
-        name={`Copy ${name}`}
-        kind="quiet"
-        source={() => ref.current}
-        {...(onCopied && { onCopied })}
-      />
+      <CopyButton text={code} name={`Copy ${name}`} kind="quiet" source={selectable} {...(onCopied && { onCopied })} />
     </div>
   );
 }
@@ -34,16 +34,15 @@ export type SnippetTabsProps = {
   snippets: readonly (readonly [name: string, code: string])[];
   /** Hides secrets in what is shown. */
   mask?: (code: string) => string;
-  onCopied?: () => void;
-};
+} & Pick<SnippetProps, "onSelect" | "onCopied">;
 
-export function SnippetTabs({ label, snippets, mask = (code) => code, onCopied }: SnippetTabsProps) {
+export function SnippetTabs({ label, snippets, mask = (code) => code, ...events }: SnippetTabsProps) {
   const [chosen, setChosen] = useState(snippets[0]?.[0] ?? "");
   const names = snippets.map(([name]) => [name, name] as const);
   const code = snippets.find(([name]) => name === chosen)?.[1] ?? "";
   return (
     <Tabs label={label} tabs={names} chosen={chosen} onChoose={setChosen}>
-      <Snippet key={chosen} code={code} shown={mask(code)} name={`${chosen} snippet`} {...(onCopied && { onCopied })} />
+      <Snippet key={chosen} code={code} shown={mask(code)} name={`${chosen} snippet`} {...events} />
     </Tabs>
   );
 }
