@@ -119,6 +119,17 @@ describe("the demonstration", () => {
         expect(asked.size, title).toBeLessThanOrEqual(8);
         asked = new Set();
       }
+      // Loaded again, with all that belongs to the frame.
+      const [{ id }] = (await read("/v1/keys?limit=1")).data;
+      for (const path of ["home", `keys/${id}`]) {
+        await g.page.goto(`${instance.app.url}/#/w/demo/live/${path}`);
+        asked = new Set();
+        await g.page.reload();
+        await g.page.getByRole("heading", { name: /changes$/i }).waitFor();
+        await g.page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
+        const calls = [...asked].filter((url) => /\/(v1|status)/.test(url));
+        expect(calls.length, calls.join("\n")).toBeLessThanOrEqual(8);
+      }
       await g.page.goto(`${instance.app.url}/#/w/demo/live/usage?range=7d`);
       await g.page.getByRole("img", { name: /last 7 days$/ }).waitFor();
       const names = await g.page

@@ -10,6 +10,16 @@ const HOSTILE = '"><img src=x onerror=alert(1)>\u202etxt';
 
 const dialog = (page: Page, name: string | RegExp) => page.getByRole("dialog", { name });
 
+/** On paper a list of test keys has its band and every column, however wide the window is, and no buttons. */
+async function expectPrintable(page: Page): Promise<void> {
+  await page.emulateMedia({ media: "print" });
+  for (const name of ["Project", "Scopes", "Expires", "Created"])
+    expect(await page.getByRole("columnheader", { name }).isVisible(), name).toBe(true);
+  expect(await page.getByText("Test data").isVisible()).toBe(true);
+  expect(await page.locator("button:visible, .button:visible").count()).toBe(0);
+  await page.emulateMedia({ media: "screen" });
+}
+
 describe.runIf(hasBrowser)("keys in the dashboard", () => {
   const suite = useBrowserSuite();
 
@@ -135,6 +145,11 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await button(page, "Enable key").click();
     await dialog(page, "Key enabled").waitFor();
     await button(page, "Done").click();
+    await page.route("**/usage?days=*", (route) => route.fulfill({ status: 409, json: {} }));
+    await button(page, "Revoke").click();
+    await dialog(page, "Revoke CI").getByText("How much it is used could not be looked up.").waitFor();
+    await page.unroute("**/usage?days=*");
+    await button(page, "Cancel").click();
     await button(page, "Revoke").click();
     await dialog(page, "Revoke CI").getByText("Not used in the last 30 days.").waitFor();
     await expect.poll(() => page.evaluate("document.activeElement.innerText")).toBe("Cancel");
@@ -143,6 +158,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await dialog(page, "Key revoked").waitFor();
     await button(page, "Done").click();
     await page.getByText(/Revoked on .* Reason: leaked/).waitFor();
+    expect(await page.locator(".state-line bdi").innerText()).toBe("leaked"); // apart from our own words
     const { body } = await suite.instance.call(at.owner.session, "GET /v1/keys?include_revoked=true");
     expect(body.data.map((key: { revoked_reason: string | null }) => key.revoked_reason)).toEqual(["leaked", null]);
     await g.expectClean();
@@ -168,7 +184,60 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
       expect(reason).toBe("Members can view but not change. Ask an owner or admin.");
     }
     expect(await page.getByRole("dialog").count()).toBe(0);
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("create key");
+    await expect
+      .poll(() => page.getByRole("option", { name: "Create key" }).getAttribute("aria-disabled"))
+      .toBe("true");
+    await page.keyboard.press("Enter");
+    expect(await dialog(page, "Command palette").count()).toBe(1);
+    await page.keyboard.press("Escape");
     expect(writes).toEqual([]);
+    // More rights are there when the person returns to the page.
+    const { body } = await suite.instance.call(at.owner.session, "GET /v1/members");
+    const [{ user_id }] = body.data.filter(({ role }: { role: string }) => role === "member");
+    await suite.instance.call(at.owner.session, `PATCH /v1/members/${user_id}`, { role: "admin" });
+    await page.evaluate("dispatchEvent(new Event('focus'))");
+    await expect.poll(() => button(page, "Edit").getAttribute("aria-disabled")).toBeNull();
+    await g.expectClean();
+  });
+
+  it("follows a revocation node by node, and pauses while the page is hidden", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const made = await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    const poll = async (node: string): Promise<void> => {
+      const { body } = await suite.instance.call(at.key, `GET /v1/projects/${project_id}`);
+      const query = `project_id=${project_id}&node=${node}&since=${body.policy_version}`;
+      await suite.instance.call(at.key, `GET /v1/policy/delta?${query}`);
+    };
+    for (const node of ["one", "two", "slow"]) await poll(node);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: `keys/${made.body.id}` });
+    const { page } = g;
+    let asked = 0;
+    page.on("request", (request) => request.url().includes("/v1/propagation") && asked++);
+    await g.at("CI");
+    await page.clock.install();
+    await button(page, "Revoke").click();
+    await button(page, "Revoke key").click();
+    const revoked = dialog(page, "Key revoked");
+    await revoked.getByText("0 of 3 nodes have the change.").waitFor();
+    await poll("one");
+    await poll("two");
+    await revoked.getByText("2 of 3 nodes have the change.").waitFor();
+    const states = revoked.getByRole("list", { name: "Nodes" }).getByRole("listitem");
+    expect(await states.filter({ hasText: "Waiting" }).allInnerTexts()).toEqual([expect.stringMatching(/^slow/)]);
+
+    await page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })");
+    await page.waitForLoadState("networkidle");
+    const before = asked;
+    await page.clock.runFor(10_000);
+    expect(asked).toBe(before);
+    await poll("slow");
+    await page.evaluate("delete document.hidden");
+    await page.clock.runFor(10_000);
+    await revoked.getByText("3 of 3 nodes have the change.").waitFor();
+    await revoked.getByRole("status").getByText("All 3 nodes have the change.").waitFor({ state: "attached" });
     await g.expectClean();
   });
 
@@ -184,6 +253,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
       await g.show("keys", "test");
       await g.page.getByRole("link", { name: /CI/ }).waitFor();
       await expectAccessible(g.page);
+      if (look === "dark") await expectPrintable(g.page);
       await button(g.page, "Create key").first().click();
       await dialog(g.page, "Create key").waitFor();
       await expectAccessible(g.page);

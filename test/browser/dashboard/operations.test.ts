@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
-import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { reportLeaks } from "../../../src/domain/keys/leaks.ts";
 
@@ -28,6 +28,13 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.getByText("6 rows; the signature is valid.").waitFor();
     await button(page, "Verify on the server").click();
     await page.getByText("Verified: 6 rows, by the server").waitFor();
+    await page.route("**/v1/audit_logs/chain", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), verified: false } });
+    });
+    await button(page, "Verify on the server").click();
+    await page.getByText("Not verified by the server").waitFor();
+    await page.unroute("**/v1/audit_logs/chain");
     await page.getByLabel("Action").selectOption("tenant.*");
     await expect.poll(() => log.getByRole("row").count()).toBe(3);
     await expectAccessible(page);
@@ -77,8 +84,13 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.getByText("1 of 1 node is current. 1 is degraded.").waitFor();
     await nodes.getByRole("cell", { name: "Current Degraded" }).waitFor();
     await expectAccessible(page);
+    await page.route("**/v1/instance", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), counters: "a newer kind" } });
+    });
     await page.getByRole("link", { name: "Instance" }).click();
     await g.at("Instance");
+    await page.getByText("a newer kind").waitFor(); // shown as it is
     await page.getByText("Written to files, not delivered").waitFor();
     await page.getByText("Scheduled backups are off.").waitFor();
     await expectAccessible(page);
@@ -90,15 +102,25 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     const { project_id, tenant_id } = t;
     const want = { project_id, tenant_id, env: "live", name: "CI" };
     const { key, id } = (await suite.instance.call(t.owner.session, "POST /v1/keys", want)).body;
+    const other = (await suite.instance.call(t.owner.session, "POST /v1/keys", { ...want, name: "Other" })).body;
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "leaks" });
     const { page } = g;
     await page.getByRole("heading", { name: "No key has leaked" }).waitFor();
+    // Not while it is unknown whether a secret key has.
+    await page.route("**/v1/secret_keys*", (route) => route.fulfill({ status: 409, json: {} }));
+    await page.reload();
+    await page.getByText("This could not be loaded.").waitFor();
+    expect(await page.getByRole("heading", { name: "No key has leaked" }).count()).toBe(0);
+    await page.unroute("**/v1/secret_keys*");
+    await button(page, "Try again").click();
+    await page.getByRole("heading", { name: "No key has leaked" }).waitFor();
     const { services } = suite.instance.app;
     const location = "https://git.example.com/config.js";
-    await reportLeaks({ services, actor: { kind: "scanner" } }, [{ token: key, type: "keyrack_api_key", location }]);
+    for (const token of [other.key, key])
+      await reportLeaks({ services, actor: { kind: "scanner" } }, [{ token, type: "keyrack_api_key", location }]);
     await g.show("home");
     await g.show("leaks");
-    const row = page.getByRole("table", { name: "Leaked keys" }).getByRole("row").nth(1);
+    const row = page.getByRole("table", { name: "Leaked keys" }).getByRole("row").filter({ hasText: "CI" });
     const link = row.getByRole("link", { name: "git.example.com", exact: true });
     expect([await link.getAttribute("href"), await link.getAttribute("rel")]).toEqual([
       location,
@@ -107,9 +129,18 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await row.getByText("/config.js").waitFor();
     await row.getByText(/^in (1 hour|\d+ minutes)$/).waitFor();
     await expectAccessible(page);
-    await button(page, "Revoke CI").click();
-    await button(page, "Revoke key").click();
-    await button(page, "Done").click();
+    const focused = () => page.evaluate<string>("document.activeElement.innerText");
+    for (const [name, next] of [
+      ["CI", /^Other/], // the next row
+      ["Other", /^Leaks$/], // there is none: the heading
+    ] as const) {
+      await button(page, `Revoke ${name}`).click();
+      await button(page, "Revoke key").click();
+      await dialog(page, "Key revoked").waitFor();
+      await row.filter({ hasText: name }).waitFor({ state: "detached" });
+      await button(page, "Done").click();
+      await expect.poll(focused).toMatch(next);
+    }
     await page.getByRole("heading", { name: "No key has leaked" }).waitFor();
     const { revoked_at } = (await suite.instance.call(t.owner.session, `GET /v1/keys/${id}`)).body;
     expect(revoked_at).toEqual(expect.any(String));

@@ -30,7 +30,7 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     expect(link).toMatch(/\/#\/invite\?token=/);
     await made.getByRole("button", { name: "Done" }).click();
     expect((await page.locator("body").innerHTML()).includes(link.split("=")[1] ?? "")).toBe(false);
-    await button(page, `Revoke the invitation of ${email}`).click();
+    await button(page, `Revoke the invitation for ${email}`).click();
     await dialog(page, "Revoke invitation").getByRole("button", { name: "Revoke invitation" }).click();
     await page.getByText("Invitation revoked.").waitFor();
 
@@ -65,6 +65,11 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await g.at("Developers");
     await button(page, "Create secret key").click();
     const create = dialog(page, "Create secret key");
+    // The band is about the key, not about the page.
+    await create.getByLabel("Environment").selectOption("Live");
+    expect(await create.getByText("Test data", { exact: true }).count()).toBe(0);
+    await create.getByLabel("Environment").selectOption("Test");
+    expect(await create.getByText("Test data", { exact: true }).count()).toBe(1);
     await create.getByLabel(/^Name/).fill("CI");
     await create.getByLabel("Access").selectOption("some");
     await create.getByRole("button", { name: "Create secret key" }).click();

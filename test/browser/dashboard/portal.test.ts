@@ -40,6 +40,13 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     const { body } = await suite.instance.call(t.owner.session, `GET /v1/keys?tenant_id=${t.tenant_id}`);
     expect(body.data.map(({ name }: { name: string }) => name)).toEqual(["Their key"]);
     await portal.getByRole("button", { name: /Cancel/ }).click();
+    // Shortcuts of the dashboard leave what is typed in the preview alone.
+    await portal.getByRole("button", { name: "Create key" }).click();
+    await portal.getByRole("textbox", { name: /^Name/ }).press("g");
+    await page.keyboard.type("k?/");
+    expect(await portal.getByRole("textbox", { name: /^Name/ }).inputValue()).toBe("gk?/");
+    expect(page.url()).toContain("/portal");
+    await portal.getByRole("button", { name: /Cancel/ }).click();
 
     await page.getByLabel("Origin", { exact: true }).fill("app.example.com/path");
     await button(page, "Add origin").click();
@@ -58,7 +65,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await origins.getByRole("alert").getByText("Not now.").waitFor();
     await page.unroute("**/v1/workspace");
     await button(page, "Remove https://app.example.com").click();
-    await page.getByText("None yet. The portal opens nowhere until you add one.").waitFor();
+    await page.getByText("None yet. The portal opens nowhere until you add one").waitFor();
     await g.expectClean();
   });
 
@@ -66,7 +73,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     const t = await shop(suite.instance);
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "usage?tab=billing" });
     const { page } = g;
-    await page.getByText("No live request was admitted this month.").waitFor();
+    await page.getByRole("heading", { name: "No live request was admitted this month" }).waitFor();
     await button(page, "Show as table").click();
     expect(
       await page
@@ -84,6 +91,8 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "home" });
     const { page } = g;
     await page.getByRole("img", { name: /^4 requests, 25% denied, last 24 hours$/ }).waitFor();
+    const verified = page.getByRole("listitem").filter({ hasText: "First verified request" });
+    await verified.getByText("Done").waitFor(); // of no key
     await expectAccessible(page);
     await g.show("usage");
     await page.getByRole("img", { name: /^4 requests/ }).waitFor();

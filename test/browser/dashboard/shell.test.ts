@@ -21,23 +21,32 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await page.keyboard.press("Control+k");
     const palette = page.getByRole("dialog", { name: "Command palette" });
     await palette.waitFor();
+    const found = (group: string, name: RegExp) =>
+      palette.getByRole("group", { name: group }).getByRole("option", { name });
+    await page.keyboard.press("End"); // scrolls to the last
+    const isInView = `(({ top, bottom }, box) => top >= box.top && bottom <= box.bottom)(
+      document.querySelector("[aria-selected=true]").getBoundingClientRect(),
+      document.querySelector("[role=listbox]").getBoundingClientRect())`;
+    await found("Actions", /^Switch to test/).waitFor();
+    await expect.poll(() => page.evaluate(isInView)).toBe(true);
     await page.keyboard.type(at.key);
-    await palette.getByText(/^This is a secret key \(krsk_live_[\w-]{6}…\)\. It was not sent anywhere\.$/).waitFor();
+    const said = palette.getByRole("status");
+    await said.getByText(/^This is a secret key \(krsk_live_[\w-]{6}…\)\. It was not sent anywhere\.$/).waitFor();
     await expectAccessible(page);
     await field(page, "Search or jump to").fill(`${at.key.slice(0, -1)}x`);
-    await palette.getByText("This key is mistyped").waitFor();
+    await said.getByText("This key is mistyped").waitFor();
     expect(sent.filter((text) => text.includes(at.key.slice(12, 30)))).toEqual([]);
     // An API key is looked up, once, in the body of a request.
     await field(page, "Search or jump to").fill(key);
-    await palette.getByRole("option", { name: /^CI admitted/ }).waitFor();
+    await found("Keys", /^CI admitted/).waitFor();
     await field(page, "Search or jump to").fill("");
     await field(page, "Search or jump to").fill(`authorization: Bearer ${key}`);
-    await palette.getByRole("option", { name: /^CI admitted/ }).waitFor();
+    await found("Keys", /^CI admitted/).waitFor();
     const lookups = sent.filter((text) => text.includes(key));
     expect(lookups).toEqual([`${suite.instance.url}/v1/keys/lookup${JSON.stringify({ key })}`]);
     await field(page, "Search or jump to").fill("glob");
-    await palette.getByRole("option", { name: /^Globex globex Tenants/ }).waitFor();
-    await palette.getByRole("option", { name: /^CI .* Keys/ }).waitFor();
+    await found("Tenants", /^Globex globex/).waitFor();
+    await found("Keys", /^CI /).waitFor();
     await field(page, "Search or jump to").fill("sett");
     await page.keyboard.press("Enter");
     await g.at("Settings");
@@ -50,6 +59,17 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await page.keyboard.press("?");
     await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
     await page.keyboard.press("Escape");
+    await g.show("members");
+    await page.getByRole("table", { name: "Members" }).waitFor();
+    await page.keyboard.press("j");
+    await expect.poll(() => page.evaluate("document.activeElement.ariaLabel")).toBe(`Actions for ${at.owner.email}`);
+    await g.show("plans");
+    await page.getByRole("heading", { name: "No plans yet" }).waitFor();
+    await page.keyboard.press("c"); // the button of an empty list
+    await page.getByRole("dialog", { name: "Create plan" }).waitFor();
+    await page.keyboard.press("Escape");
+    await g.show("keys");
+    await page.getByRole("table", { name: "Keys" }).waitFor();
     await page.getByLabel("Test", { exact: true }).check();
     await page.getByText("Test data").waitFor();
     await expect.poll(() => page.title()).toBe("Keys · Team (test) · Keyrack");
@@ -60,10 +80,21 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await g.expectClean();
   });
 
-  it("says that it is offline, and recovers by itself", async () => {
+  it("says that the server has a newer page at the first check, and that it is offline, and recovers", async () => {
     const at = await shop(suite.instance);
     await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
     await g.page.getByText("No live keys yet").waitFor();
+    expect(await g.page.locator("main .button.primary").count()).toBe(1); // of the empty list
+    expect(await g.page.getByText("A new version of this page is available.").count()).toBe(0);
+    await g.page.route("**/v1/instance", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), build: "newer" } });
+    });
+    await g.page.reload();
+    await g.page.getByText("No live keys yet").waitFor();
+    await g.page.evaluate("dispatchEvent(new Event('focus'))");
+    await g.page.getByText("A new version of this page is available.").waitFor();
+    await g.page.unroute("**/v1/instance");
     await g.page.context().setOffline(true);
     await g.page.getByText(/^Offline\. Showing data from/).waitFor(); // although this page does not poll
     await g.page.getByRole("link", { name: "Settings" }).click();

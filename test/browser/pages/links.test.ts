@@ -74,7 +74,7 @@ describe.runIf(hasBrowser)("the pages behind links", () => {
     expect((await me(suite.instance, email)).user.email_verified).toBe(true);
   });
 
-  it("explains an address without a token, after a reload or typed by hand", async () => {
+  it("explains an address without a token, after a reload or typed by hand, and asks before a form is left", async () => {
     await team(suite.instance); // a server without an owner shows how to set it up instead
     const email = await account(suite.instance, freshEmail("oda"), PASSWORD, false);
     await using g = await guest(suite.browser);
@@ -99,6 +99,19 @@ describe.runIf(hasBrowser)("the pages behind links", () => {
       await g.open(`${suite.instance.url}/${hash}`);
       await g.at(title);
       expect(g.page.url()).not.toContain("token");
+    }
+    // What was typed is not lost without a question.
+    await g.open(`${suite.instance.url}/#/signup`);
+    await field(g.page, "Email").fill("ada@example.com");
+    for (const [answer, title] of [
+      ["dismiss", "Sign up"],
+      ["accept", "Log in"],
+    ] as const) {
+      const asked = g.page.waitForEvent("dialog");
+      const clicked = g.page.getByRole("link", { name: "Log in" }).click();
+      await (await asked)[answer]();
+      await clicked;
+      await g.at(title);
     }
     await g.expectClean();
   });

@@ -23,6 +23,8 @@ type State =
   | { name: "verified"; result: Result };
 
 const FILE_ROWS_MAX = 50_000;
+/** Screen readers read every change of the progress. */
+const PROGRESS_MS = 1_000;
 
 type Broken = { seq: number; reason: keyof typeof REASONS };
 
@@ -92,7 +94,7 @@ function Outcome({ state }: { state: State }) {
         {plural(state.rows, "row")} verified, {formatNumber(state.rate)} rows per second
       </p>
     );
-  if (state.name === "server") return <p class="muted">The server verifies the log…</p>;
+  if (state.name === "server") return <p class="muted">The server is verifying the log…</p>;
   if (state.name === "saving") return <p class="muted">Reading the log…</p>;
   if (state.name === "verified") return <Verified result={state.result} />;
   if (state.name !== "server_said") return null;
@@ -100,7 +102,11 @@ function Outcome({ state }: { state: State }) {
   if (!verified && reason) return <BrokenAt broken={{ seq: broken_seq ?? 0, reason }} where="on the server" />;
   return (
     <p class="verdict">
-      <Badge tone="good">Verified: {plural(checked, "row")}, by the server</Badge>
+      {verified ? (
+        <Badge tone="good">Verified: {plural(checked, "row")}, by the server</Badge>
+      ) : (
+        <Badge tone="bad">Not verified by the server</Badge>
+      )}
     </p>
   );
 }
@@ -139,13 +145,17 @@ function useRuns() {
 
 export function VerifyPanel() {
   const { state, setState, run, stop } = useRuns();
-  const busy = ["server", "here", "saving"].includes(state.name) ? "Wait for the run, or stop it." : null;
+  const waits = state.name === "here" ? "Wait for the run, or stop it." : "Wait for the run.";
+  const busy = ["server", "here", "saving"].includes(state.name) ? waits : null;
   const verify = (): void =>
     run({ name: "here", rows: 0, rate: 0 }, async (signal) => {
       const start = performance.now();
+      let shownAt = start;
       const onRows = (rows: number): void => {
-        const rate = Math.round(rows / Math.max(0.001, (performance.now() - start) / 1_000));
-        if (!signal.aborted) setState({ name: "here", rows, rate });
+        const now = performance.now();
+        if (signal.aborted || now - shownAt < PROGRESS_MS) return;
+        shownAt = now;
+        setState({ name: "here", rows, rate: Math.round((1_000 * rows) / (now - start)) });
       };
       return { name: "verified", result: await verifyHere(workspaceId.value ?? "", signal, onRows) };
     });

@@ -76,7 +76,7 @@ function Progress({ run, found, action, stop, resume }: ProgressProps) {
 /** Before anything has changed: the count, or why there is none. */
 function Counted({ run, action, onClose }: { run: Run; action: BulkAction; onClose: () => void }) {
   return (
-    <Dialog title={WORDS[action].title} onClose={onClose} changes>
+    <Dialog title={WORDS[action].title} onClose={onClose} env={env.value}>
       {run.problem && <p role="alert">{problemMessage(run.problem)}</p>}
       {!run.problem && <p role="status">{run.found ? WORDS[action].none : "Counting the keys…"}</p>}
       <div class="buttons">
@@ -98,7 +98,7 @@ export function BulkKeys({ action, filter, whole, onClose, onDone }: BulkProps) 
       <Confirm
         title={words.title}
         submit={`${words.verb} ${plural(found.matched, "key")}`}
-        changes
+        env={env.value}
         {...(whole && { typed: String(found.matched) })}
         fields={<TextField name="reason" label="Reason" optional hint="Kept in the audit log." />}
         onClose={onClose}
@@ -109,7 +109,12 @@ export function BulkKeys({ action, filter, whole, onClose, onDone }: BulkProps) 
       </Confirm>
     );
   return (
-    <Dialog title={words.title} onClose={state === "done" ? onDone : onClose} locked={state === "running"} changes>
+    <Dialog
+      title={words.title}
+      onClose={state === "done" ? onDone : onClose}
+      locked={state === "running"}
+      env={env.value}
+    >
       {state !== "done" && (
         <Progress run={run} found={found} action={action} stop={stop} resume={() => resume(found)} />
       )}

@@ -1,7 +1,8 @@
 // Secret keys, and what a developer needs to call the API.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { useRead } from "../api/query.ts";
+import type { RouteOutput } from "../../../client.ts";
+import { useRead, type Read } from "../api/query.ts";
 import { membership } from "../api/session.ts";
 import { env, serverUrl } from "../here.ts";
 import { KeyName } from "../keys/key-name.tsx";
@@ -59,9 +60,9 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
   ];
 }
 
-function SecretKeys({ create }: { create: ComponentChildren }) {
-  const after = pageCursor();
-  const read = useRead("GET /v1/secret_keys", { query: { after, limit: pageSize() } });
+type SecretKeysProps = { read: Read<RouteOutput<"GET /v1/secret_keys">>; create: ComponentChildren };
+
+function SecretKeys({ read, create }: SecretKeysProps) {
   const [chosen, setChosen] = useState<Chosen | null>(null);
   const Open = chosen && DIALOGS[chosen.action];
   return (
@@ -80,7 +81,7 @@ function SecretKeys({ create }: { create: ComponentChildren }) {
           ) : (
             <>
               <Table caption="Secret keys" columns={columns(setChosen)} rows={list.data} rowKey={({ id }) => id} />
-              {(list.has_more || after !== undefined) && (
+              {(list.has_more || pageCursor() !== undefined) && (
                 <Pager next={nextCursor(list)} shown={list.data.length} what="secret key" />
               )}
             </>
@@ -94,6 +95,8 @@ function SecretKeys({ create }: { create: ComponentChildren }) {
 
 export function Developers() {
   const [creating, setCreating] = useState(false);
+  const read = useRead("GET /v1/secret_keys", { query: { after: pageCursor(), limit: pageSize() } });
+  const isEmpty = read.answer.value.data?.data.length === 0;
   const create = (
     <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
       Create secret key
@@ -101,8 +104,8 @@ export function Developers() {
   );
   const url = serverUrl();
   return (
-    <Page title="Developers" lead="What your backend needs to call Keyrack." actions={create}>
-      <SecretKeys create={create} />
+    <Page title="Developers" lead="What your backend needs to call Keyrack." actions={!isEmpty && create}>
+      <SecretKeys read={read} create={create} />
       <div class="two-columns">
         <Panel title="Call the API">
           <SnippetTabs label="Call the API" snippets={apiSnippets(url, env.value)} />

@@ -7,6 +7,7 @@ import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
+import type { Env } from "../../../kernel/credentials.ts";
 import { env } from "../here.ts";
 import { ExpiryField, expiryOf } from "../keys/key-fields.tsx";
 import { OverlapField, overlapOf } from "../keys/overlap.tsx";
@@ -25,13 +26,13 @@ const VARIABLE = "KEYRACK_SECRET_KEY";
 
 export function CreateSecretKey({ onClose }: { onClose: () => void }) {
   const [secret, setSecret] = useState<string | null>(null);
-  const [chosen, setChosen] = useState<string>(env.value);
+  const [chosen, setChosen] = useState<Env>(env.value);
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
     const { name = "" } = values;
     const expires_at = expiryOf(values);
     const body = {
-      env: chosen === "test" ? ("test" as const) : ("live" as const),
+      env: chosen,
       ...(name !== "" && { name }),
       ...(expires_at && { expires_at }),
       ...permissionsOf(values),
@@ -42,7 +43,7 @@ export function CreateSecretKey({ onClose }: { onClose: () => void }) {
   };
   if (secret !== null)
     return (
-      <SecretDialog secret={secret} variable={VARIABLE} onDone={onClose}>
+      <SecretDialog secret={secret} variable={VARIABLE} env={chosen} onDone={onClose}>
         <p>
           Store it with the other secrets of your backend, which sends it to Keyrack. It must never reach a browser or a
           customer.
@@ -50,7 +51,7 @@ export function CreateSecretKey({ onClose }: { onClose: () => void }) {
       </SecretDialog>
     );
   return (
-    <Dialog title="Create secret key" onClose={onClose} changes>
+    <Dialog title="Create secret key" onClose={onClose} env={chosen}>
       <p class="muted">A secret key lets your backend verify keys and manage this workspace.</p>
       <Form submit="Create secret key" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <SelectField
@@ -61,7 +62,7 @@ export function CreateSecretKey({ onClose }: { onClose: () => void }) {
             ["test", "Test"],
           ]}
           value={chosen}
-          onChange={setChosen}
+          onChange={(value) => setChosen(value === "test" ? "test" : "live")}
           hint={
             chosen === "test" ? "It can only see and change test data." : "It can see and change live and test data."
           }
@@ -84,7 +85,7 @@ export function RotateSecretKey({ of, onClose }: DialogProps) {
   };
   if (made)
     return (
-      <SecretDialog secret={made.key} variable={VARIABLE} onDone={onClose}>
+      <SecretDialog secret={made.key} variable={VARIABLE} env={of.env} onDone={onClose}>
         <p>
           Put it in place of the old one, which stops working <Time at={made.previous_key.expires_at} focusable />.
         </p>
@@ -98,6 +99,7 @@ export function RotateSecretKey({ of, onClose }: DialogProps) {
         </>
       }
       onClose={onClose}
+      env={of.env}
     >
       <Form submit="Rotate key" send={send} watch={false} actions={<Button onClick={onClose}>Cancel</Button>}>
         <OverlapField />
@@ -121,6 +123,7 @@ export function RevokeSecretKey({ of, onClose }: DialogProps) {
         </>
       }
       submit="Revoke key"
+      env={of.env}
       fields={<ReasonField />}
       send={send}
       onClose={onClose}

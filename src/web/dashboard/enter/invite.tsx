@@ -99,7 +99,6 @@ function Start({ token, step, onStep }: StartProps) {
         key={mode}
         label={isNew ? "Sign up" : "Log in"}
         submit={isNew ? "Sign up and accept" : "Log in and accept"}
-        watch={false}
         send={send}
       >
         <TextField name="email" label="Email" type="email" autocomplete="username" value={email} onInput={setEmail} />

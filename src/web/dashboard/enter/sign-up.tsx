@@ -28,7 +28,6 @@ export function SignUp() {
     <Card key="form" title="Sign up">
       <Form
         submit="Sign up"
-        watch={false}
         send={send}
         footer={
           <p class="after">

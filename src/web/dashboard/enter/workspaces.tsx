@@ -20,7 +20,7 @@ function NewWorkspace({ onCreated }: { onCreated: (slug: string, secret: string)
     onCreated(created.workspace.slug, created.secret_key.key);
   };
   return (
-    <Form label="Create a workspace" submit="Create workspace" send={send} watch={false}>
+    <Form label="Create a workspace" submit="Create workspace" send={send}>
       <WorkspaceFields />
     </Form>
   );
@@ -33,7 +33,7 @@ export function Workspaces({ note }: { note?: string }) {
   return (
     <Card title="Choose a workspace">
       {note && <p>{note}</p>}
-      {isFirst && !note && <p>You are in no workspace yet. Create one, or ask its owner for an invitation.</p>}
+      {isFirst && !note && <p>You are not in a workspace yet. Create one, or ask its owner for an invitation.</p>}
       <ul class="workspaces">
         {memberships.map(({ workspace_id, name, slug, role }) => (
           <li key={workspace_id}>
@@ -61,6 +61,7 @@ export function Workspaces({ note }: { note?: string }) {
         <SecretDialog
           secret={created.secret}
           variable="KEYRACK_SECRET_KEY"
+          env="test"
           onDone={() => go(`#/w/${created.slug}/test/home`)}
         >
           <p>It is the workspace's first secret key, for test data. Your backend uses it to call Keyrack.</p>

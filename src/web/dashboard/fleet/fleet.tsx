@@ -27,7 +27,7 @@ const STATES = [
   ["degraded", "Degraded"],
   ["silent", "Silent"],
 ] as const;
-const SCOPES: Record<Node["env_scope"], string> = { live: "Live", test: "Test", all: "Live and test" };
+const SCOPES: Partial<Record<string, string>> = { live: "Live", test: "Test", all: "Live and test" };
 
 function query() {
   const [project_id, cursor] = [param("project"), pageCursor()];
@@ -84,7 +84,7 @@ function columns(projects: readonly Project[]): Column<Node>[] {
         </>
       ),
     },
-    { head: "Environment", room: "most", cell: ({ env_scope }) => SCOPES[env_scope] },
+    { head: "Environment", room: "most", cell: ({ env_scope }) => SCOPES[env_scope] ?? env_scope },
     { head: "Version", number: true, room: "some", cell: ({ version }) => formatNumber(version) },
     { head: "Lag", cell: lagWords },
     {

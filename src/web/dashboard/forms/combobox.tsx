@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useContext, useEffect, useId, useState } from "preact/hooks";
 import { plural } from "../../shared/format.ts";
+import { Announcement } from "./announcement.tsx";
 import { describedBy, FieldNotes } from "./field.tsx";
 import { FormContext } from "./form.tsx";
 
@@ -64,6 +65,7 @@ type ListProps = {
 };
 
 function Suggestions({ id, label, found, at, choose }: ListProps) {
+  useEffect(() => document.getElementById(`${id}-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
   return (
     <ul id={id} role="listbox" aria-label={label} class="suggestions">
       {found.map((one, i) => (
@@ -79,19 +81,10 @@ function Suggestions({ id, label, found, at, choose }: ListProps) {
           }}
         >
           <bdi>{one.label}</bdi>
-          {one.hint && <span class="muted small">{one.hint}</span>}
+          {one.hint && <bdi class="muted small">{one.hint}</bdi>}
         </li>
       ))}
     </ul>
-  );
-}
-
-/** How many there are, for screen readers; shown where there is nothing to choose from. */
-function Announcement({ words: text, isShown }: { words: string; isShown: boolean }) {
-  return (
-    <p role="status" class={isShown ? "muted small" : "hide"}>
-      {text}
-    </p>
   );
 }
 

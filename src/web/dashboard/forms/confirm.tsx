@@ -1,6 +1,7 @@
 // Asks before something that cannot be undone. Focus starts on Cancel; what cascades needs its name typed.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import type { Env } from "../../../kernel/credentials.ts";
 import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { TextField } from "./field.tsx";
@@ -14,17 +15,17 @@ export type ConfirmProps = {
   fields?: ComponentChildren;
   /** Text to be typed first, such as a slug. */
   typed?: string;
-  /** Whether it changes data of the environment on the screen. */
-  changes?: boolean;
+  /** The environment whose data it changes, if any. */
+  env?: Env;
   send: (values: Values) => Promise<void>;
   onClose: () => void;
 };
 
-export function Confirm({ title, submit, children, fields, typed, changes, send, onClose }: ConfirmProps) {
+export function Confirm({ title, submit, children, fields, typed, env, send, onClose }: ConfirmProps) {
   const [text, setText] = useState("");
   const blocked = typed !== undefined && text.trim() !== typed ? `Type ${typed} first.` : null;
   return (
-    <Dialog title={title} onClose={onClose} changes={changes ?? false}>
+    <Dialog title={title} onClose={onClose} env={env}>
       {children}
       <Form
         submit={submit}

@@ -1,7 +1,7 @@
 // Forms with changes that would be lost, and secrets that were not stored yet. Leaving the page asks first.
 import { useEffect } from "preact/hooks";
 
-const QUESTION = "Leave without saving? What you entered will be lost.";
+const QUESTION = "Leave this page? What you entered, or a key you have not stored, will be lost.";
 
 const unsaved = new Set<symbol>();
 

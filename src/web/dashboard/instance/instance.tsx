@@ -75,9 +75,11 @@ function RestoreTest({ status: { components, restoreTest } }: { status: Status }
   );
 }
 
-const DATABASES: Record<Instance["database"], string> = { sqlite: "SQLite", postgres: "PostgreSQL" };
-const COUNTERS: Record<Instance["counters"], string> = { memory: "In memory", redis: "Redis" };
-const MAIL: Record<Instance["mail"], string> = {
+/** A newer server may have values that this page does not know: they are shown as they are. */
+type Words = Partial<Record<string, string>>;
+const DATABASES: Words = { sqlite: "SQLite", postgres: "PostgreSQL" };
+const COUNTERS: Words = { memory: "In memory", redis: "Redis" };
+const MAIL: Words = {
   smtp: "Sent by SMTP",
   file: "Written to files, not delivered",
   log: "Written to the log, not delivered",
@@ -92,9 +94,9 @@ function Server({ instance, versions }: { instance: Instance; versions: readonly
         ...(others.length > 0 ? [["Also running", <Chips key="versions" values={others} />] as const] : []),
         ["Region", instance.region],
         ["Address", <CopyText key="url" text={instance.public_url} name="Copy address" />],
-        ["Database", DATABASES[instance.database]],
-        ["Counters", COUNTERS[instance.counters]],
-        ["Mail", MAIL[instance.mail]],
+        ["Database", DATABASES[instance.database] ?? instance.database],
+        ["Counters", COUNTERS[instance.counters] ?? instance.counters],
+        ["Mail", MAIL[instance.mail] ?? instance.mail],
       ]}
     />
   );

@@ -12,7 +12,7 @@ const [RULE, LIST] = ["address_rule", "allowed_cidrs"] as const;
 const OPTIONS: readonly Option[] = [
   ["any", "Any address"],
   ["enforce", "These networks only"],
-  ["report", "Any address, and report others than these networks"],
+  ["report", "Any address; report requests from outside these networks"],
 ];
 const INHERIT: Option = ["tenant", "Same as the tenant"];
 
@@ -49,7 +49,7 @@ function ruleIn(values: Values): Partial<Listed> {
   if (rule === "tenant") return { allowed_cidrs: null };
   if (rule !== "enforce" && rule !== "report") return { allowed_cidrs: [] };
   const allowed_cidrs = (values[LIST] ?? "").split(/[\s,]+/).filter(Boolean);
-  if (allowed_cidrs.length === 0) throw fieldProblem(LIST, "must have at least one");
+  if (allowed_cidrs.length === 0) throw fieldProblem(LIST, "must list at least one network");
   return { allowed_cidrs, ip_mode: rule };
 }
 

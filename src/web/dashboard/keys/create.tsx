@@ -96,6 +96,7 @@ export function CreateKey(props: CreateKeyProps) {
       <SecretDialog
         secret={made.key}
         variable="API_KEY"
+        env={env.value}
         onDone={() => {
           props.onClose();
           toast("Key created.");
@@ -106,7 +107,7 @@ export function CreateKey(props: CreateKeyProps) {
       </SecretDialog>
     );
   return (
-    <Dialog title="Create key" onClose={props.onClose} changes>
+    <Dialog title="Create key" onClose={props.onClose} env={env.value}>
       <CreateForm {...props} onMade={setMade} />
     </Dialog>
   );

@@ -39,7 +39,7 @@ export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void })
         </>
       }
       submit={`${verb} key`}
-      changes
+      env={of.env}
       onClose={onClose}
       fields={!enables && <ReasonField />}
       send={async (values) => {

@@ -40,7 +40,7 @@ export function EditKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
   };
   if (saved) return <PropagationDialog title="Key saved" projectIds={[of.project_id]} env={of.env} onClose={onClose} />;
   return (
-    <Dialog title="Edit key" onClose={onClose} changes>
+    <Dialog title="Edit key" onClose={onClose} env={of.env}>
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="name" label="Name" optional value={of.name ?? ""} />
         <ScopesField key={project?.id} value={of.scopes} catalogue={project?.scope_catalogue ?? []} />

@@ -93,7 +93,7 @@ export function KeyFilters({ projects, onLookUp }: KeyFiltersProps) {
       <SelectFilter
         name="state"
         label="Filter by state"
-        options={[["", "Not revoked"], ["all", "All, with revoked"], ...STATES]}
+        options={[["", "Not revoked"], ["all", "All, including revoked"], ...STATES]}
       />
       {scopes.length > 1 && <SelectFilter name="scope" label="Filter by scope" options={scopes} />}
     </Filters>

@@ -1,6 +1,8 @@
 // The list of keys.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { useRead } from "../api/query.ts";
+import type { RouteOutput } from "../../../client.ts";
+import { useRead, type Read } from "../api/query.ts";
 import { env, hrefTo } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
@@ -58,7 +60,7 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
     {
       head: "Project",
       room: "some",
-      cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "",
+      cell: ({ project_id }) => <UserText>{projects.find(({ id }) => id === project_id)?.name ?? ""}</UserText>,
     },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} /> },
     { head: "Scopes", room: "most", cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
@@ -75,17 +77,13 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
 
 const labelOf = (key: ApiKey | undefined): string => (key ? keyTitle(key) : "key");
 
-function NoKeys({ onCreate }: { onCreate: () => void }) {
+function NoKeys({ create }: { create: ComponentChildren }) {
   if (isFiltered(KEY_FILTERS)) return <NoMatch what="keys" onClear={() => clearFilters(KEY_FILTERS)} />;
   return (
     <Empty
       icon="key"
       title={`No ${env.value} keys yet`}
-      action={
-        <Button kind="primary" icon="plus" needs="admin" onClick={onCreate}>
-          Create key
-        </Button>
-      }
+      action={create}
       command={`keyrack key create --project-id PROJECT --tenant-id TENANT --env ${env.value}`}
     >
       A key lets one of your customers call your API. You choose its scopes and limits, and can rotate or revoke it at
@@ -94,10 +92,13 @@ function NoKeys({ onCreate }: { onCreate: () => void }) {
   );
 }
 
-type ListProps = { onCreate: () => void; onLookUp: (text: string) => void };
+type ListProps = {
+  read: Read<RouteOutput<"GET /v1/keys">>;
+  create: ComponentChildren;
+  onLookUp: (text: string) => void;
+};
 
-function List({ onCreate, onLookUp }: ListProps) {
-  const read = useRead("GET /v1/keys", { query: keysQuery() });
+function List({ read, create, onLookUp }: ListProps) {
   const [chosen, setChosen] = useState<Chosen | null>(null);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const { data: list } = read.answer.value;
@@ -115,7 +116,7 @@ function List({ onCreate, onLookUp }: ListProps) {
       <Loaded read={read} rows={8}>
         {({ data, has_more, next_cursor = nextCursor({ data, has_more }) }) =>
           data.length === 0 && next_cursor === null ? (
-            <NoKeys onCreate={onCreate} />
+            <NoKeys create={create} />
           ) : (
             <>
               <Table
@@ -142,7 +143,14 @@ function List({ onCreate, onLookUp }: ListProps) {
 export function Keys() {
   const [creating, setCreating] = useCreating();
   const [pasted, setPasted] = useState<string | null>(null);
-  const create = (): void => setCreating(true);
+  const read = useRead("GET /v1/keys", { query: keysQuery() });
+  const { data: list } = read.answer.value;
+  const isEmpty = list?.data.length === 0 && !list.next_cursor && !isFiltered(KEY_FILTERS);
+  const create = (
+    <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
+      Create key
+    </Button>
+  );
   return (
     <Page
       title="Keys"
@@ -151,13 +159,11 @@ export function Keys() {
           <Button needs="admin" onClick={() => setPasted("")}>
             Look up a key
           </Button>
-          <Button kind="primary" icon="plus" needs="admin" onClick={create}>
-            Create key
-          </Button>
+          {!isEmpty && create}
         </>
       }
     >
-      <List onCreate={create} onLookUp={setPasted} />
+      <List read={read} create={create} onLookUp={setPasted} />
       {pasted !== null && <LookUpKey text={pasted} onClose={() => setPasted(null)} />}
       {creating && <CreateKey onClose={() => setCreating(false)} />}
     </Page>

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { formatDuration, plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
+import { lock } from "../api/session.ts";
 import type { Env } from "../../../kernel/credentials.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Dialog, DoneButton } from "../parts/dialog.tsx";
@@ -35,7 +36,9 @@ async function follow({ projectId, env }: Followed, abort: AbortSignal, onState:
     onState({ state, took: new Map(took), waitedMs });
     // Nodes that are not registered never acknowledge anything.
     if (state.acked_nodes === state.total_nodes) return;
-    await new Promise((resolve) => setTimeout(resolve, waitedMs > PATIENCE_MS ? SLOW_MS : QUICK_MS));
+    // Polling must not keep a session alive that no person uses.
+    do await new Promise((resolve) => setTimeout(resolve, waitedMs > PATIENCE_MS ? SLOW_MS : QUICK_MS));
+    while (!abort.aborted && (document.hidden || lock.value !== null));
     if (abort.aborted) return;
   }
 }
@@ -105,7 +108,7 @@ function Propagation(followed: Followed) {
       {unregistered_nodes > 0 && <Unregistered nodes={unregistered_nodes} />}
       {acked_nodes < total_nodes && waitedMs > PATIENCE_MS && <Patience state={state} />}
       <p role="status" class="hide">
-        {complete ? `All ${total_nodes} nodes have the change.` : ""}
+        {complete && (total_nodes === 1 ? "The node has the change." : `All ${total_nodes} nodes have the change.`)}
       </p>
     </div>
   );
@@ -126,7 +129,11 @@ export function ProjectsPropagation({ projectIds, env }: ProjectsProps) {
     <>
       {projectIds.map((id) => (
         <section key={id}>
-          {projectIds.length > 1 && <h3>{known.find((project) => project.id === id)?.name}</h3>}
+          {projectIds.length > 1 && (
+            <h3>
+              <bdi>{known.find((project) => project.id === id)?.name}</bdi>
+            </h3>
+          )}
           <Propagation projectId={id} env={env} />
         </section>
       ))}
@@ -144,7 +151,7 @@ type PropagationDialogProps = ProjectsProps & {
 /** What follows a change that the verifiers must learn of. */
 export function PropagationDialog({ title, onClose, action, ...followed }: PropagationDialogProps) {
   return (
-    <Dialog title={title} onClose={onClose} changes={followed.env !== undefined}>
+    <Dialog title={title} onClose={onClose} env={followed.env}>
       <ProjectsPropagation {...followed} />
       <DoneButton onClick={action?.onClick ?? onClose}>{action?.label ?? "Done"}</DoneButton>
     </Dialog>

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { formatRelative, plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
 import { serverNow } from "../api/clock.ts";
+import { problemMessage } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
@@ -16,10 +17,12 @@ const DAYS = 30;
 function Impact({ of }: { of: ApiKey }) {
   const hour = useRead("GET /v1/usage/series", { query: { bucket: "minute", key_id: of.id, env: of.env } }).answer
     .value;
-  const days = useRead("GET /v1/keys/{id}/usage", { params: { id: of.id }, query: { days: DAYS } }).answer.value.data;
-  if (!days || !(hour.data || hour.problem)) return <p class="muted">Looking up how much it is used…</p>;
+  const days = useRead("GET /v1/keys/{id}/usage", { params: { id: of.id }, query: { days: DAYS } }).answer.value;
+  if (!days.data && days.problem)
+    return <p class="warning">How much it is used could not be looked up. {problemMessage(days.problem)}</p>;
+  if (!days.data || !(hour.data || hour.problem)) return <p class="muted">Looking up how much it is used…</p>;
   const lately = hour.data?.total.total.requests ?? 0;
-  const all = days.data.reduce((sum, day) => sum + day.requests, 0);
+  const all = days.data.data.reduce((sum, day) => sum + day.requests, 0);
   if (lately + all === 0) return <p>Not used in the last {DAYS} days.</p>;
   const last =
     of.last_used_at === null ? "" : `, last used ${formatRelative(Date.parse(of.last_used_at), serverNow())}`;
@@ -43,7 +46,7 @@ export function RevokeKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
         </>
       }
       submit="Revoke key"
-      changes
+      env={of.env}
       onClose={onClose}
       fields={<ReasonField />}
       send={async (values) => {

@@ -22,6 +22,7 @@ export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
       <SecretDialog
         secret={step.key}
         variable="API_KEY"
+        env={of.env}
         onDone={() => setStep({ ...step, key: "", name: "propagation" })}
       >
         <p>It replaces the old key and has the same scopes and limits.</p>
@@ -51,7 +52,7 @@ export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
         </>
       }
       onClose={onClose}
-      changes
+      env={of.env}
     >
       <Form
         submit="Rotate key"

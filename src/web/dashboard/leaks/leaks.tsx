@@ -8,7 +8,7 @@ import { KeyName } from "../keys/key-name.tsx";
 import { RevokeKey } from "../keys/revoke.tsx";
 import { RotateKey } from "../keys/rotate.tsx";
 import { keyTitle, type ApiKey } from "../keys/state.ts";
-import { Button } from "../parts/button.tsx";
+import { Button, LinkButton } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Page, Panel } from "../parts/page.tsx";
 import { Pager, pageCursor, pageSize } from "../parts/pager.tsx";
@@ -82,14 +82,21 @@ function Dialog({ chosen: { of, action }, onClose }: { chosen: Chosen; onClose: 
 
 function NoLeaks() {
   return (
-    <Empty icon="leak" title="No key has leaked" command="keyrack scan .">
+    <Empty
+      icon="leak"
+      title="No key has leaked"
+      action={<LinkButton href={hrefTo("keys")}>Open the keys</LinkButton>}
+      command="keyrack scan ."
+    >
       When a secret scanner finds one of your keys in public, the key is listed here and stops working within an hour.
       Scan your own code to find keys before others do.
     </Empty>
   );
 }
 
-/** Secret keys are few: those of the first page are looked through. */
+/** Secret keys are few: the newest are looked through. */
+const SECRET_KEYS_MAX = 200;
+
 function isLeaked({ env: of, quarantined_at, revoked_at }: SecretKey): boolean {
   return of === env.value && quarantined_at !== null && revoked_at === null;
 }
@@ -99,24 +106,29 @@ export function LeaksPage() {
   const paging = { limit: pageSize(), ...(cursor !== undefined && { cursor }) };
   const query = { env: env.value, state: "quarantined" as const, ...paging };
   const keys = useRead("GET /v1/keys", { query }, { everyMs: EVERY_MS });
-  const { data: secretKeys } = useRead("GET /v1/secret_keys", { query: {} }, { everyMs: EVERY_MS }).answer.value;
+  const secretKeys = useRead("GET /v1/secret_keys", { query: { limit: SECRET_KEYS_MAX } }, { everyMs: EVERY_MS });
   const [chosen, setChosen] = useState<Chosen | null>(null);
-  const leakedSecrets = secretKeys?.data.filter(isLeaked) ?? [];
+  const leakedSecrets = secretKeys.answer.value.data?.data.filter(isLeaked);
   return (
     <Page title="Leaks" lead="Keys that were found in public. Replace them, then revoke them.">
+      <Loaded read={secretKeys} rows={1}>
+        {() =>
+          leakedSecrets &&
+          leakedSecrets.length > 0 && (
+            <Panel title="Secret keys">
+              <Table
+                caption="Leaked secret keys"
+                columns={columns((key) => <KeyName of={key} />, setChosen)}
+                rows={leakedSecrets}
+                rowKey={({ id }) => id}
+              />
+            </Panel>
+          )
+        }
+      </Loaded>
       <Loaded read={keys}>
         {({ data, next_cursor = null }) => (
           <>
-            {leakedSecrets.length > 0 && (
-              <Panel title="Secret keys">
-                <Table
-                  caption="Leaked secret keys"
-                  columns={columns((key) => <KeyName of={key} />, setChosen)}
-                  rows={leakedSecrets}
-                  rowKey={({ id }) => id}
-                />
-              </Panel>
-            )}
             {data.length > 0 && (
               <Table
                 caption="Leaked keys"
@@ -128,7 +140,7 @@ export function LeaksPage() {
             {(next_cursor !== null || cursor !== undefined) && (
               <Pager next={next_cursor} shown={data.length} what="key" />
             )}
-            {data.length + leakedSecrets.length === 0 && cursor === undefined && <NoLeaks />}
+            {leakedSecrets?.length === 0 && data.length === 0 && cursor === undefined && <NoLeaks />}
           </>
         )}
       </Loaded>

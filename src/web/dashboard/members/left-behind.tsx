@@ -26,7 +26,7 @@ export function LeftBehindList({ left }: { left: LeftBehind }) {
         {left.invites.map(({ id, email, role }) => (
           <li key={id}>
             <span>
-              Invitation of <bdi>{email}</bdi>
+              Invitation for <bdi>{email}</bdi>
             </span>
             <Badge>{role}</Badge>
           </li>

@@ -5,6 +5,7 @@ import { useRead } from "../api/query.ts";
 import { ROLE_NAMES, session } from "../api/session.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
+import { Empty } from "../parts/empty.tsx";
 import { Menu } from "../parts/menu.tsx";
 import { Page, Panel } from "../parts/page.tsx";
 import { nextCursor, pageCursor, Pager, pageSize } from "../parts/pager.tsx";
@@ -88,7 +89,7 @@ function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
         inviteState(invite)[0] === "Pending" && (
           <Button
             needs="owner"
-            label={`Revoke the invitation of ${invite.email}`}
+            label={`Revoke the invitation for ${invite.email}`}
             onClick={() => open({ name: "revoke", invite })}
           >
             Revoke
@@ -106,7 +107,18 @@ function Invitations({ open }: { open: (next: Open) => void }) {
       <Loaded read={read} rows={3}>
         {(list) =>
           list.data.length === 0 ? (
-            <p class="muted">None. Invite a colleague to work on this workspace together.</p>
+            <Empty
+              icon="members"
+              title="No invitations"
+              action={
+                <Button needs="owner" onClick={() => open({ name: "invite" })}>
+                  Invite a colleague
+                </Button>
+              }
+              command="keyrack invite create --email ada@example.com --role admin"
+            >
+              Invite a colleague to work on this workspace together.
+            </Empty>
           ) : (
             <>
               <Table caption="Invitations" columns={inviteColumns(open)} rows={list.data} rowKey={({ id }) => id} />

@@ -1,11 +1,13 @@
 // A stacked bar chart as SVG. Its name states the finding; the figures are also there as a table and as CSV, and the
 // arrow keys walk through the points.
+import { Fragment } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { layoutChart, type Area, type Chart as Layout } from "../../shared/chart.ts";
 import { toCsv } from "../../shared/csv.ts";
 import { formatCompact, formatNumber } from "../../shared/format.ts";
 import { Button } from "./button.tsx";
 import { download } from "./download.ts";
+import { UserText } from "./text.tsx";
 
 export type Series = {
   name: string;
@@ -121,10 +123,24 @@ function Legend({ series }: { series: readonly Series[] }) {
       {series.map(({ name: label, colour }) => (
         <span key={label}>
           <span class={`swatch back-${colour}`} aria-hidden="true" />
-          {label}
+          <UserText>{label}</UserText>
         </span>
       ))}
     </figcaption>
+  );
+}
+
+function Point({ buckets, series, at }: Pick<ChartProps, "buckets" | "series"> & { at: number }) {
+  return (
+    <>
+      {buckets[at]}
+      {series.map(({ name, values }) => (
+        <Fragment key={name}>
+          {" · "}
+          <bdi>{name}</bdi> {formatNumber(values[at] ?? 0)}
+        </Fragment>
+      ))}
+    </>
   );
 }
 
@@ -152,8 +168,6 @@ export function Chart(props: ChartProps) {
     const found = layout.slots.findIndex((slot) => x >= slot.x && x < slot.x + slot.width);
     setAt(found < 0 ? null : found);
   };
-  const words = (i: number): string =>
-    [buckets[i], ...series.map((one) => `${one.name} ${formatNumber(one.values[i] ?? 0)}`)].join(" · ");
   const rows = buckets.map((bucket, i) => [bucket, ...series.map(({ values }) => values[i] ?? 0)]);
   const head = ["Time", ...series.map((one) => one.name)];
   return (
@@ -180,7 +194,7 @@ export function Chart(props: ChartProps) {
           </Button>
         </div>
         <p class="chart-point small muted" role="status">
-          {at === null ? "" : words(at)}
+          {at !== null && <Point {...props} at={at} />}
         </p>
       </div>
       {open && <ChartTable caption={name} head={head} rows={rows} />}
@@ -203,7 +217,7 @@ function ChartTable({ caption, head, rows }: TableProps) {
           <tr>
             {head.map((text) => (
               <th key={text} scope="col">
-                {text}
+                <bdi>{text}</bdi>
               </th>
             ))}
           </tr>

@@ -1,9 +1,11 @@
-// Modal dialogs on <dialog>. Focus returns to what opened the dialog, or to the page's heading when that is gone.
+// Modal dialogs on <dialog>. Focus returns to what opened the dialog, or when that is gone to the next row, or to the
+// page's heading.
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
-import { env } from "../here.ts";
+import type { Env } from "../../../kernel/credentials.ts";
 import { Button } from "./button.tsx";
 import { Icon } from "./icon.tsx";
+import { focusRow, rowsFrom } from "./table.tsx";
 import { confirmLeaving } from "../forms/unsaved.ts";
 
 export type DialogProps = {
@@ -13,8 +15,8 @@ export type DialogProps = {
   wide?: boolean;
   /** Cannot be closed by Escape, the backdrop or the cross; the content decides. */
   locked?: boolean;
-  /** Shows the test band: the dialog changes data of the environment. */
-  changes?: boolean;
+  /** The environment whose data it changes, if any: test shows the band. */
+  env?: Env | undefined;
 };
 
 function focusFirst(dialog: HTMLDialogElement): void {
@@ -23,9 +25,9 @@ function focusFirst(dialog: HTMLDialogElement): void {
   found?.focus();
 }
 
-function returnFocus(opener: Element | null): void {
-  const target = opener instanceof HTMLElement && opener.isConnected ? opener : document.querySelector("h1");
-  target?.focus();
+function returnFocus(opener: Element | null, rows: readonly Element[]): void {
+  if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+  else focusRow(rows);
 }
 
 /** The one button of a dialog that only shows a result. */
@@ -39,7 +41,7 @@ export function DoneButton({ onClick, children = "Done" }: { onClick: () => void
   );
 }
 
-export function Dialog({ title, onClose, children, wide = false, locked = false, changes = false }: DialogProps) {
+export function Dialog({ title, onClose, children, wide = false, locked = false, env }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   const state = useRef({ locked, open: true });
@@ -47,6 +49,7 @@ export function Dialog({ title, onClose, children, wide = false, locked = false,
   useLayoutEffect(() => {
     const dialog = ref.current;
     const opener = document.activeElement;
+    const rows = rowsFrom(opener);
     if (!dialog) return;
     dialog.showModal();
     focusFirst(dialog);
@@ -54,7 +57,7 @@ export function Dialog({ title, onClose, children, wide = false, locked = false,
       state.current.open = false;
       dialog.close();
       // The opener may leave the page together with the dialog.
-      queueMicrotask(() => returnFocus(opener));
+      queueMicrotask(() => returnFocus(opener, rows));
     };
   }, []);
   const close = (): void => {
@@ -85,7 +88,7 @@ export function Dialog({ title, onClose, children, wide = false, locked = false,
           </button>
         )}
       </header>
-      {changes && env.value === "test" && <p class="test-band">Test data</p>}
+      {env === "test" && <p class="test-band">Test data</p>}
       <div class="dialog-body">{children}</div>
     </dialog>
   );

@@ -2,6 +2,7 @@
 // text is in no attribute, storage or live region, and is gone with the dialog.
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
+import type { Env } from "../../../kernel/credentials.ts";
 import { Button } from "./button.tsx";
 import { CopyButton } from "./copy.tsx";
 import { Dialog } from "./dialog.tsx";
@@ -54,16 +55,17 @@ export function Secret({ secret, variable, onStored }: SecretProps) {
 export type SecretDialogProps = {
   secret: string;
   variable: string;
+  env: Env;
   /** What the secret is and what to do with it. */
   children?: ComponentChildren;
   onDone: () => void;
 };
 
-export function SecretDialog({ secret, variable, children, onDone }: SecretDialogProps) {
+export function SecretDialog({ secret, variable, env, children, onDone }: SecretDialogProps) {
   const [stored, setStored] = useState(false);
   useUnsaved(!stored);
   return (
-    <Dialog title="Save this key now" onClose={onDone} locked changes>
+    <Dialog title="Save this key now" onClose={onDone} locked env={env}>
       <p>This is the only time the key is shown.</p>
       {children}
       <Secret secret={secret} variable={variable} onStored={() => setStored(true)} />

@@ -1,5 +1,6 @@
 // A table of records. On a phone every row becomes a card with the column's name beside each value.
 import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export type Column<T> = {
   head: string;
@@ -80,14 +81,51 @@ function Head<T>({ columns, rows, rowKey, selection }: TableProps<T>) {
   );
 }
 
+/** What takes the focus in a row. */
+export const ROW_CONTROL = "a[href], button";
+
+/** The row of an element, those after it, then those before it. */
+export function rowsFrom(element: Element | null): readonly Element[] {
+  const row = element?.closest("[data-row]");
+  const all = [...(row?.parentElement?.children ?? [])];
+  const at = row ? all.indexOf(row) : 0;
+  return [...all.slice(at), ...all.slice(0, at).toReversed()];
+}
+
+/** Focuses the first row that is still there and has something to focus; without one, the page's heading. */
+export function focusRow(rows: readonly Element[]): void {
+  const controls = rows.map((row) => row.isConnected && row.querySelector<HTMLElement>(ROW_CONTROL));
+  (controls.find(Boolean) || document.querySelector("h1"))?.focus();
+}
+
+/** Keeps the focus near when what has it is removed, as after revoking a key. */
+function useFocusInRows() {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const focused = body.current?.contains(document.activeElement) ? document.activeElement : null;
+  const rows = rowsFrom(focused);
+  useLayoutEffect(() => {
+    if (focused && !focused.isConnected) focusRow(rows);
+  });
+  useLayoutEffect(
+    () => () => {
+      // The whole table leaves, with its last row.
+      const last = body.current?.contains(document.activeElement) ? document.activeElement : null;
+      queueMicrotask(() => last && !last.isConnected && focusRow([]));
+    },
+    [],
+  );
+  return body;
+}
+
 export function Table<T>(props: TableProps<T>) {
   const { caption, columns, rows, rowKey, selection } = props;
+  const body = useFocusInRows();
   return (
     <div class="table-scroll">
       <table class="table">
         <caption class="hide">{caption}</caption>
         <Head {...props} />
-        <tbody>
+        <tbody ref={body}>
           {rows.map((row) => {
             const id = rowKey(row);
             return (

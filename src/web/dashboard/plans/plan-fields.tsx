@@ -44,7 +44,7 @@ export function PlanFields({ plan }: { plan?: Plan }) {
       <CeilingField value={plan?.scopes ?? null} />
       <TextField
         name="max_keys"
-        label="Active keys at most"
+        label="Maximum active keys"
         optional
         inputMode="numeric"
         value={plan?.max_keys?.toString() ?? ""}
@@ -52,7 +52,7 @@ export function PlanFields({ plan }: { plan?: Plan }) {
       />
       <TextField
         name="key_ttl_days"
-        label="Days that a new key may live at most"
+        label="Longest lifetime of a new key, in days"
         optional
         inputMode="numeric"
         value={plan?.key_ttl_days?.toString() ?? ""}

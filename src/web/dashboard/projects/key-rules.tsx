@@ -4,6 +4,7 @@ import { CheckField, TextAreaField, TextField } from "../forms/field.tsx";
 import { fieldProblem } from "../api/problems.ts";
 import type { Values } from "../forms/form.tsx";
 import { Facts } from "../parts/page.tsx";
+import { UserText } from "../parts/text.tsx";
 import type { Project } from "../keys/records.ts";
 
 type Catalogue = Project["scope_catalogue"];
@@ -29,7 +30,7 @@ const isEditable = (catalogue: Catalogue): boolean =>
 
 const DAYS = [
   ["default_ttl_days", "Days until a new key expires", "Unless it asks for another expiry."],
-  ["max_ttl_days", "Days that a new key may live at most", "Existing keys keep their expiry."],
+  ["max_ttl_days", "Longest lifetime of a new key, in days", "Existing keys keep their expiry."],
   [
     "idle_revoke_days",
     "Days after which an unused key is revoked",
@@ -64,7 +65,7 @@ export function KeyRulesFields({ project }: { project: Project }) {
       ))}
       <TextField
         name="notice_days"
-        label="Days before a key ends on which owners get a mail"
+        label="Days before expiry on which owners are mailed"
         optional
         value={project.key_policy.notice_days.join(", ")}
         hint="Up to five, such as 30, 7, 1."
@@ -103,7 +104,7 @@ export function keyRulesOf(values: Values, project: Project) {
   const scope_catalogue = lines.filter((line) => line !== "").map(parseLine);
   const names = scope_catalogue.map(({ name }) => name);
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
-  if (repeated !== undefined) throw fieldProblem(NAME, `names ${repeated} twice`);
+  if (repeated !== undefined) throw fieldProblem(NAME, `: ${repeated} is listed twice`);
   return { key_policy, scope_catalogue };
 }
 
@@ -123,7 +124,8 @@ export function KeyRules({ project }: { project: Project }) {
         <ul class="plain-list">
           {project.scope_catalogue.map(({ name, description, default: preselected }) => (
             <li key={name}>
-              <code>{name}</code> {description} {preselected && <span class="muted small">preselected</span>}
+              <code>{name}</code> {description && <UserText>{description}</UserText>}{" "}
+              {preselected && <span class="muted small">preselected</span>}
             </li>
           ))}
         </ul>

@@ -32,9 +32,17 @@ function Choice({ here }: { here: Membership }) {
       <p>It was switched in another tab. Nothing was changed. Choose where to continue.</p>
       <div class="buttons">
         <Button kind="primary" onClick={() => void returnHere(here.workspace_id)}>
-          Return to {here.name}
+          Return to <bdi>{here.name}</bdi>
         </Button>
-        <Button onClick={openOther}>{other ? `Open ${other.name}` : "Choose a workspace"}</Button>
+        <Button onClick={openOther}>
+          {other ? (
+            <>
+              Open <bdi>{other.name}</bdi>
+            </>
+          ) : (
+            "Choose a workspace"
+          )}
+        </Button>
       </div>
     </Dialog>
   );

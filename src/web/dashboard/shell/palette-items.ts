@@ -8,7 +8,14 @@ import { keyTitle } from "../keys/state.ts";
 import { roleReason } from "../parts/button.tsx";
 import type { NavItem } from "./nav.tsx";
 
-export type PaletteItem = { group: string; label: string; hint?: string; href: string };
+export type PaletteItem = {
+  group: string;
+  label: string;
+  hint?: string;
+  href: string;
+  /** Why it cannot be chosen. */
+  disabled?: string | null;
+};
 
 const SHOWN_MAX = 20;
 const FOUND_MAX = 6;
@@ -18,14 +25,14 @@ const matches = (text: string, label: string): boolean => label.toLowerCase().in
 /** Pages, actions and workspaces: known without asking the server. */
 export function localItems(text: string, pages: readonly NavItem[]): PaletteItem[] {
   const other = env.value === "live" ? "test" : "live";
-  const hint = roleReason("admin") ?? "";
+  const disabled = roleReason("admin");
   const all: PaletteItem[] = [
     ...pages.map(({ page, title }) => ({ group: "Pages", label: title, href: hrefTo(page) })),
     { group: "Pages", label: "Account", href: "#/account" },
-    { group: "Actions", label: "Create key", hint, href: hrefTo("keys", { query: { create: "key" } }) },
-    { group: "Actions", label: "Create tenant", hint, href: hrefTo("tenants", { query: { create: "tenant" } }) },
-    { group: "Actions", label: "Create project", hint, href: hrefTo("projects", { query: { create: "project" } }) },
-    { group: "Actions", label: "Create plan", hint, href: hrefTo("plans", { query: { create: "plan" } }) },
+    { group: "Actions", label: "Create key", disabled, href: hrefTo("keys", { query: { create: "key" } }) },
+    { group: "Actions", label: "Create tenant", disabled, href: hrefTo("tenants", { query: { create: "tenant" } }) },
+    { group: "Actions", label: "Create project", disabled, href: hrefTo("projects", { query: { create: "project" } }) },
+    { group: "Actions", label: "Create plan", disabled, href: hrefTo("plans", { query: { create: "plan" } }) },
     { group: "Actions", label: `Switch to ${other}`, href: hrefTo("home", { env: other }) },
     ...(session.value?.memberships ?? [])
       .filter((one) => one.slug !== slug.value)

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { plural } from "../../shared/format.ts";
+import { Announcement } from "../forms/announcement.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { go } from "../routes.ts";
@@ -62,23 +63,32 @@ type ResultsProps = {
 };
 
 function Results({ id, items, at, point, choose }: ResultsProps) {
+  useEffect(() => document.getElementById(`${id}-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
+  const numbered = items.map((item, i) => ({ item, i }));
   return (
-    <ul id={id} role="listbox" aria-label="Results" class="palette-results">
-      {items.map((item, i) => (
-        <li
-          key={item.href + item.label}
-          id={`${id}-${i}`}
-          role="option"
-          aria-selected={i === at}
-          onMouseMove={() => point(i)}
-          onClick={() => choose(item)}
-        >
-          <bdi class="grow">{item.label}</bdi>
-          {item.hint && <bdi class="muted small">{item.hint}</bdi>}
-          <span class="muted small">{item.group}</span>
-        </li>
+    <div id={id} role="listbox" aria-label="Results" class="palette-results">
+      {[...Map.groupBy(numbered, ({ item }) => item.group)].map(([group, members]) => (
+        <div key={group} role="group" aria-label={group}>
+          <div class="palette-group muted small" aria-hidden="true">
+            {group}
+          </div>
+          {members.map(({ item, i }) => (
+            <div
+              key={item.href + item.label}
+              id={`${id}-${i}`}
+              role="option"
+              aria-selected={i === at}
+              aria-disabled={item.disabled ? "true" : undefined}
+              onMouseMove={() => point(i)}
+              onClick={() => choose(item)}
+            >
+              <bdi class="grow">{item.label}</bdi>
+              <bdi class="muted small">{item.disabled ?? item.hint}</bdi>
+            </div>
+          ))}
+        </div>
       ))}
-    </ul>
+    </div>
   );
 }
 
@@ -92,6 +102,7 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
   const local = isCredential ? [] : localItems(text, pages);
   const items = [...local, ...(records ?? [])].slice(0, SHOWN_MAX);
   const choose = (item: PaletteItem): void => {
+    if (item.disabled) return;
     paletteOpen.value = false;
     go(item.href);
   };
@@ -127,9 +138,7 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
         onKeyDown={onKeyDown}
       />
       <Results id={id} items={items} at={at} point={setAt} choose={choose} />
-      <p role="status" class="small muted">
-        {words(text, items.length, records !== null)}
-      </p>
+      <Announcement words={words(text, items.length, records !== null)} isShown />
     </>
   );
 }

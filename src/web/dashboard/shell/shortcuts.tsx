@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
+import { ROW_CONTROL } from "../parts/table.tsx";
 import { go } from "../routes.ts";
 import { paletteOpen } from "./palette.tsx";
 import { shortcutsOn } from "./shortcut-setting.ts";
@@ -22,20 +23,29 @@ const JUMP_MS = 1_000;
 const listOpen = signal(false);
 let jumpUntil = 0;
 
-const isTyping = (target: EventTarget | null): boolean =>
+const isTyping = (target: EventTarget | undefined): boolean =>
   target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 
-/** To the next or the previous row of the page's table. */
+/** The path leads into the preview of the portal, whose fields and dialogs the document does not see. */
+const isElsewhere = (path: readonly EventTarget[]): boolean =>
+  isTyping(path[0]) || path.some((each) => each instanceof HTMLDialogElement);
+
+/** To the next or the previous row of the page's tables. */
 function moveRow(step: 1 | -1): void {
-  const links = [...document.querySelectorAll<HTMLElement>("main tbody th a")];
-  const at = links.findIndex((link) => link === document.activeElement);
-  links[at < 0 && step < 0 ? links.length - 1 : at + step]?.focus();
+  const rows = [...document.querySelectorAll("main [data-row]")];
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  rows[at < 0 && step < 0 ? rows.length - 1 : at + step]?.querySelector<HTMLElement>(ROW_CONTROL)?.focus();
+}
+
+/** The button of the page's head, or of a list that is empty. */
+function create(): void {
+  document.querySelector<HTMLElement>(":is(.page-head, .empty) .button.primary")?.click();
 }
 
 const ACTIONS: Record<string, () => void> = {
   "/": () => void (paletteOpen.value = true),
   "?": () => void (listOpen.value = true),
-  c: () => document.querySelector<HTMLElement>(".page-head .button.primary")?.click(),
+  c: create,
   j: () => moveRow(1),
   k: () => moveRow(-1),
   g: () => void (jumpUntil = performance.now() + JUMP_MS),
@@ -49,7 +59,7 @@ function onKeyDown(event: KeyboardEvent): void {
     if (!modal) paletteOpen.value = true;
     return;
   }
-  if (!shortcutsOn.value || ctrlKey || metaKey || altKey || modal || isTyping(event.target)) return;
+  if (!shortcutsOn.value || ctrlKey || metaKey || altKey || modal || isElsewhere(event.composedPath())) return;
   const page = performance.now() < jumpUntil ? JUMPS[key] : undefined;
   jumpUntil = 0;
   const act = page === undefined ? ACTIONS[key] : () => go(hrefTo(page));

@@ -6,6 +6,7 @@ import { refreshReads } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import type { Values } from "../forms/form.tsx";
+import { env } from "../here.ts";
 import { tenantProjects } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
@@ -45,7 +46,7 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
         </>
       }
       submit={`${verb} tenant`}
-      changes
+      env={env.value}
       onClose={onClose}
       fields={!resumes && <ReasonField />}
       send={send}

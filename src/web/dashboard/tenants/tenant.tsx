@@ -40,7 +40,10 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
         </a>
       ),
     },
-    { head: "Project", cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "" },
+    {
+      head: "Project",
+      cell: ({ project_id }) => <UserText>{projects.find(({ id }) => id === project_id)?.name ?? ""}</UserText>,
+    },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenant} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
   ];
@@ -125,7 +128,7 @@ function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => v
             ]}
           />
         </Panel>
-        <QuotaPanel balances={quotas.answer.value.data?.data} />
+        <QuotaPanel read={quotas} />
         <Panel title="Meta">
           {meta === "" ? (
             <p class="muted">None.</p>

@@ -4,8 +4,10 @@ import { formatClock, formatDate, formatDayAndClock, formatPercent, plural } fro
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
 import { SelectFilter } from "../forms/filters.tsx";
-import { env, param } from "../here.ts";
+import { env, hrefTo, param } from "../here.ts";
+import { LinkButton } from "../parts/button.tsx";
 import { Chart, type Series } from "../parts/chart.tsx";
+import { Empty } from "../parts/empty.tsx";
 import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 
@@ -115,6 +117,25 @@ function Off() {
   return <p class="muted">Usage over time is switched off on this server (KEYRACK_SERIES).</p>;
 }
 
+/** A list of requests or of their tenants that is empty. */
+export function NoRequests({ title }: { title: string }) {
+  return (
+    <Empty
+      icon="usage"
+      title={title}
+      action={<LinkButton href={hrefTo("projects")}>Connect a verifier</LinkButton>}
+      command="keyrack gateway"
+    >
+      Nodes report the requests that they verify. They appear here within seconds.
+    </Empty>
+  );
+}
+
+/** On Usage with the next step; on other pages it is one panel of many. */
+function Unused({ isPage, words }: { isPage: boolean; words: string }) {
+  return isPage ? <NoRequests title={words} /> : <p class="muted">{words}.</p>;
+}
+
 type TrafficProps = {
   title: string;
   /** Whether the person chooses what to group by. */
@@ -147,7 +168,7 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
         <Loaded read={read}>
           {(answer) =>
             answer.total.total.requests === 0 ? (
-              <p class="muted">{`${of ? "Not used" : "No requests"} in the ${spanWords(range)}.`}</p>
+              <Unused isPage={groups} words={`${of ? "Not used" : "No requests"} in the ${spanWords(range)}`} />
             ) : (
               <Requests answer={answer} range={range} group={group} />
             )
