@@ -12,8 +12,15 @@ import { watchConnection } from "./shell/connection.ts";
 import { watchIdle } from "./shell/idle.ts";
 
 guardLeaving(confirmLeaving);
+/** Whether one of our links leads here that only a signed-in person sees. A typed address has no fragment. */
+function isLinked(): boolean {
+  const at = place.value;
+  if (at.kind === "enter") return at.page === "account" || at.page === "workspaces";
+  return at.kind === "workspace" || (at.kind === "start" && location.hash !== "");
+}
+
 // A page that opened this one may sign it in.
-if (!session.value && place.value.kind === "workspace" && history.length === 1) await askOtherTabs();
+if (!session.value && history.length === 1 && isLinked()) await askOtherTabs();
 // Before any request: a page that was idle for too long locks.
 watchIdle();
 // What the tab remembers of roles and workspaces may be old.

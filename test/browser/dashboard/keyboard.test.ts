@@ -61,6 +61,10 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
     await g.at("Production");
     await expect.poll(() => page.evaluate("document.activeElement.tagName")).toBe("H1");
 
+    await page.locator("time[tabindex]").first().focus(); // shows the exact time
+    const exact = "getComputedStyle(document.activeElement, '::after').content";
+    await expect.poll(() => page.evaluate<string>(exact)).toMatch(/\d{4}-\d\d-\d\dT.*Z/);
+    await page.locator("h1").focus();
     await tabTo(page, /^Revoke$/);
     await keyboard.press("Enter");
     await dialog("Revoke Production");

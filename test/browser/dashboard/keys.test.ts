@@ -23,7 +23,7 @@ async function expectPrintable(page: Page): Promise<void> {
 describe.runIf(hasBrowser)("keys in the dashboard", () => {
   const suite = useBrowserSuite();
 
-  it("creates a key by keyboard, and loses its text neither by Escape nor by Back before it is stored", async () => {
+  it("creates a key by keyboard, and loses its text neither by Escape, the palette nor Back before it is stored", async () => {
     const at = await shop(suite.instance, HOSTILE);
     await using g = await signedIn(suite.browser, suite.instance, at, { page: "home" });
     const { page } = g;
@@ -50,6 +50,8 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await reveal.waitFor();
     page.on("dialog", (asked) => void asked.dismiss()); // "Leave without saving?" No.
     for (let i = 0; i < 5; i++) await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+k");
+    expect(await dialog(page, "Command palette").count()).toBe(0);
     await page.evaluate("history.back()");
     await expect.poll(() => page.evaluate("location.hash")).toMatch(/keys$/);
     expect(await reveal.isVisible()).toBe(true);
@@ -96,6 +98,10 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.getByRole("combobox", { name: "Filter by state" }).selectOption("disabled");
     await shows("Staging");
     await button(page, "Clear filters").click();
+    await page.getByRole("textbox", { name: "Filter by scope" }).fill("orders:read"); // no project lists its scopes
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "No keys match" }).waitFor();
+    await button(page, "Clear filters").first().click();
     await page.getByRole("combobox", { name: "Filter by tenant" }).fill("glob");
     await page.getByRole("option", { name: /globex/ }).click();
     await expect.poll(() => page.url()).toContain(`tenant=${at.tenant_id}`);

@@ -37,6 +37,10 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.unroute("**/v1/audit_logs/chain");
     await page.getByLabel("Action").selectOption("tenant.*");
     await expect.poll(() => log.getByRole("row").count()).toBe(3);
+    await page.getByLabel("Action").selectOption("");
+    await page.getByRole("textbox", { name: "Target id" }).fill(t.project_id);
+    await page.keyboard.press("Enter");
+    await expect.poll(() => log.getByRole("row").count()).toBe(2);
     await expectAccessible(page);
 
     // The server's own check passes; the browser does not trust it.

@@ -80,12 +80,18 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
       page.getByRole("link", { name: "Settings" }).click({ modifiers: ["Control"] }),
     ]);
     await second.getByRole("heading", { level: 1, name: "Settings" }).waitFor(); // signed in by the first tab
+    const [start] = await Promise.all([
+      page.context().waitForEvent("page"),
+      page.getByRole("link", { name: "Keyrack" }).click({ modifiers: ["Control"] }),
+    ]);
+    await start.getByRole("heading", { level: 1, name: "Home" }).waitFor();
     const third = await page.context().newPage();
     await third.goto(page.url());
     await third.getByRole("heading", { level: 1, name: "Log in" }).waitFor(); // opened by address: signed out
     await button(page, "Account menu").click();
     await page.getByRole("menuitem", { name: "Log out" }).click();
     await g.at("Log in");
+    await start.getByRole("heading", { level: 1, name: "Log in" }).waitFor();
     await second.getByRole("heading", { level: 1, name: "Log in" }).waitFor();
     for (const tab of [page, second]) {
       await tab.goBack();

@@ -1,7 +1,7 @@
 // The audit log, newest first, with filters.
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
-import { clearFilters, Filters, SelectFilter, type FilterOption } from "../forms/filters.tsx";
+import { clearFilters, Filters, SelectFilter, TextFilter, type FilterOption } from "../forms/filters.tsx";
 import { hrefTo, param, setParams } from "../here.ts";
 import { NoMatch } from "../parts/empty.tsx";
 import { Page } from "../parts/page.tsx";
@@ -12,7 +12,17 @@ import { Time } from "../parts/time.tsx";
 import { VerifyPanel } from "./verify-panel.tsx";
 import { Actor, ACTOR_TYPES, Target, typeWords, type AuditRow } from "./words.tsx";
 
-const NOUNS = ["api_key", "secret_key", "tenant", "project", "workspace", "workspace_member", "workspace_invite"];
+const NOUNS = [
+  "api_key",
+  "secret_key",
+  "tenant",
+  "project",
+  "plan",
+  "quota_grant",
+  "workspace",
+  "workspace_member",
+  "workspace_invite",
+];
 const FILTERS = ["action", "actor", "target", "from", "to"];
 const DAY_MS = 86_400_000;
 
@@ -59,6 +69,7 @@ function AuditFilters() {
     <Filters label="Filter the log" names={FILTERS}>
       <SelectFilter name="action" label="Action" options={actions} />
       <SelectFilter name="actor" label="Actor" options={[["", "All actors"], ...Object.entries(ACTOR_TYPES)]} />
+      <TextFilter name="target" label="Target id" />
       <DayFilter name="from" label="From" />
       <DayFilter name="to" label="To" />
     </Filters>

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { param, setParams } from "../here.ts";
 import { Button } from "../parts/button.tsx";
+import { credentialNote } from "../shell/credential-note.ts";
 
 export type FilterOption = readonly [value: string, label: string];
 
@@ -23,6 +24,24 @@ export function SelectFilter({ name, label, options, chosen = param(name) }: Sel
         </option>
       ))}
     </select>
+  );
+}
+
+/** For values that cannot be listed. A credential does not get into the address. */
+export function TextFilter({ name, label }: { name: string; label: string }) {
+  const filter = (text: string): void => {
+    if (credentialNote(text) === null) setParams({ [name]: text, after: null });
+  };
+  return (
+    <input
+      type="text"
+      aria-label={label}
+      placeholder={label}
+      autocomplete="off"
+      spellcheck={false}
+      value={param(name)}
+      onChange={(event) => filter(event.currentTarget.value.trim())}
+    />
   );
 }
 

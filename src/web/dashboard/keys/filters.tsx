@@ -1,7 +1,7 @@
 // The filters of the list of keys. A whole key never gets into the address: it is looked up instead.
 import type { RouteInput } from "../../../client.ts";
 import { Combobox } from "../forms/combobox.tsx";
-import { Filters, projectOptions, SelectFilter, type FilterOption } from "../forms/filters.tsx";
+import { Filters, projectOptions, SelectFilter, TextFilter, type FilterOption } from "../forms/filters.tsx";
 import { SearchField } from "../forms/search.tsx";
 import { env, param, setParams } from "../here.ts";
 import { pageCursor, pageSize } from "../parts/pager.tsx";
@@ -84,7 +84,7 @@ function TenantFilter() {
 type KeyFiltersProps = { projects: readonly Project[]; onLookUp: (text: string) => void };
 
 export function KeyFilters({ projects, onLookUp }: KeyFiltersProps) {
-  const scopes = scopeOptions(projects);
+  const hasCatalogue = projects.some(({ scope_catalogue }) => scope_catalogue.length > 0);
   return (
     <Filters label="Filter keys" names={KEY_FILTERS}>
       <SearchField label="Search keys" onCredential={onLookUp} />
@@ -95,7 +95,11 @@ export function KeyFilters({ projects, onLookUp }: KeyFiltersProps) {
         label="Filter by state"
         options={[["", "Not revoked"], ["all", "All, including revoked"], ...STATES]}
       />
-      {scopes.length > 1 && <SelectFilter name="scope" label="Filter by scope" options={scopes} />}
+      {hasCatalogue ? (
+        <SelectFilter name="scope" label="Filter by scope" options={scopeOptions(projects)} />
+      ) : (
+        <TextFilter name="scope" label="Filter by scope" />
+      )}
     </Filters>
   );
 }

@@ -149,13 +149,16 @@ function Record({ of }: { of: ApiKey }) {
   return (
     <>
       <p class="lead state-line">
-        <StateBadge of={of} tenant={tenant} /> {sentence}
-        {reason && (
-          <>
-            {" Reason: "}
-            <UserText>{reason}</UserText>
-          </>
-        )}
+        <StateBadge of={of} tenant={tenant} />
+        <span>
+          {sentence}
+          {reason && (
+            <>
+              {" Reason: "}
+              <UserText>{reason}</UserText>
+            </>
+          )}
+        </span>
       </p>
       <div class="two-columns">
         <div>

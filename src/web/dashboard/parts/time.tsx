@@ -1,4 +1,5 @@
-// A moment, relative to the server's clock; the exact local and UTC time on hover and for screen readers.
+// A moment, relative to the server's clock; the exact local and UTC time on hover, on focus and for screen
+// readers.
 import { formatAbsolute, formatRelative } from "../../shared/format.ts";
 import { serverNow, tick } from "../api/clock.ts";
 

@@ -4,6 +4,7 @@ import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { place } from "../routes.ts";
+import { ServerStatus } from "./status.tsx";
 
 export type NavItem = { page: string; title: string; icon: IconName };
 
@@ -43,6 +44,7 @@ export function NavMenu({ items }: { items: readonly NavItem[] }) {
           <nav class="menu-nav" aria-label="Main">
             <NavList items={items} onChoose={() => setOpen(false)} />
           </nav>
+          <ServerStatus />
         </Dialog>
       )}
     </>
