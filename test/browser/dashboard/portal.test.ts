@@ -22,6 +22,8 @@ describe.runIf(hasBrowser)("portal and usage", () => {
 
   it("previews the portal with a tenant's keys, and changes nothing", async () => {
     const t = await shop(suite.instance);
+    const scope_catalogue = [{ name: "orders:read", description: "Read orders", default: false }];
+    await suite.instance.call(t.owner.session, `PATCH /v1/projects/${t.project_id}`, { scope_catalogue });
     const key = { project_id: t.project_id, tenant_id: t.tenant_id, env: "live", name: "Their key" };
     await suite.instance.call(t.owner.session, "POST /v1/keys", key);
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "portal" });
@@ -40,11 +42,22 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     const { body } = await suite.instance.call(t.owner.session, `GET /v1/keys?tenant_id=${t.tenant_id}`);
     expect(body.data.map(({ name }: { name: string }) => name)).toEqual(["Their key"]);
     await portal.getByRole("button", { name: /Cancel/ }).click();
+    await page.getByText("Colours", { exact: true }).click();
+    await page.getByLabel("Surface", { exact: true }).fill("#fff7e6");
+    await expect
+      .poll(() => portal.evaluate((element) => element.style.getPropertyValue("--keyrack-surface")))
+      .toBe("#fff7e6");
+    await page.getByRole("tab", { name: "CSS" }).click();
+    expect(await page.getByRole("region", { name: "CSS snippet" }).innerText()).toContain(
+      "--keyrack-surface: #fff7e6;",
+    );
+    await expectAccessible(page);
     // Shortcuts of the dashboard leave what is typed in the preview alone.
     await portal.getByRole("button", { name: "Create key" }).click();
     await portal.getByRole("textbox", { name: /^Name/ }).press("g");
     await page.keyboard.type("k?/");
     expect(await portal.getByRole("textbox", { name: /^Name/ }).inputValue()).toBe("gk?/");
+    await portal.getByText("Read orders").waitFor(); // the project's words for a scope
     expect(page.url()).toContain("/portal");
     await portal.getByRole("button", { name: /Cancel/ }).click();
 

@@ -10,6 +10,7 @@ import { Empty } from "../parts/empty.tsx";
 import { Page, Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { SnippetTabs } from "../parts/snippet.tsx";
+import { ColourFields } from "./colour-fields.tsx";
 import { Origins } from "./origins.tsx";
 import { Preview, type Look } from "./preview.tsx";
 import { portalSnippets } from "./snippets.ts";
@@ -69,14 +70,6 @@ function Controls({ projects, project, setProject, tenant, setTenant, look, setL
         value={look.locale}
         onChange={(value) => setLook({ ...look, locale: value })}
       />
-      <label class="field">
-        <span class="field-label">Accent colour</span>
-        <input
-          type="color"
-          value={look.accent || "#2f55d4"}
-          onChange={(event) => setLook({ ...look, accent: event.currentTarget.value })}
-        />
-      </label>
       <CheckField
         label="May change keys"
         checked={look.mayChange}
@@ -89,13 +82,14 @@ function Controls({ projects, project, setProject, tenant, setTenant, look, setL
 function Workbench({ projects, first }: { projects: readonly Project[]; first: Project }) {
   const [projectId, setProject] = useState(first.id);
   const [chosen, setTenant] = useState<Suggestion | null>(null);
-  const [look, setLook] = useState<Look>({ theme: currentTheme(), locale: "en", accent: "", mayChange: true });
+  const [look, setLook] = useState<Look>({ theme: currentTheme(), locale: "en", colours: {}, mayChange: true });
   const tenant = useTenants(chosen ? [chosen.id] : []).get(chosen?.id ?? "") ?? null;
   const project = projects.find(({ id }) => id === projectId) ?? first;
   return (
     <>
       <Panel title="Preview">
         <Controls {...{ projects, project, setProject, tenant: chosen, setTenant, look, setLook }} />
+        <ColourFields theme={look.theme} colours={look.colours} onChange={(colours) => setLook({ ...look, colours })} />
         <Preview subject={{ project, tenant, env: env.value }} look={look} />
         <p class="muted small">
           {tenant ? "Keys of this tenant, or sample data if it has none." : "Sample data."} Nothing that you press here
@@ -103,7 +97,7 @@ function Workbench({ projects, first }: { projects: readonly Project[]; first: P
         </p>
       </Panel>
       <Panel title="Embed it">
-        <SnippetTabs label="Embed it" snippets={portalSnippets(serverUrl(), project.id, env.value, look.accent)} />
+        <SnippetTabs label="Embed it" snippets={portalSnippets(serverUrl(), project.id, env.value, look.colours)} />
       </Panel>
     </>
   );

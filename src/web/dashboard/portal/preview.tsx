@@ -1,15 +1,18 @@
 // The portal as a customer would see it, with keys of a chosen tenant. It is the real element; its reads are answered
 // from this person's own session and its writes are refused, so a preview changes nothing.
 import { useEffect, useRef } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
 import type { Env } from "../../../kernel/credentials.ts";
 import { call } from "../api/call.ts";
 import { problemMessage, toProblem } from "../api/problems.ts";
 import type { Project, Tenant } from "../keys/records.ts";
+import { colourProperties, type Colours } from "./colours.ts";
 import { sampleKeys, sampleTenant, sampleUsage } from "./sample.ts";
 
-export type Look = { theme: string; locale: string; accent: string; mayChange: boolean };
+export type Look = { theme: string; locale: string; colours: Colours; mayChange: boolean };
 export type Subject = { project: Project; tenant: Tenant | null; env: Env };
 
+type EmbedSession = RouteOutput<"GET /v1/embed/session">;
 type Call = { method: "GET" | "POST"; path: string; body: unknown };
 type Answer = { status: number; body: unknown };
 type PortalElement = HTMLElement & { transport: (call: Call) => Promise<Answer> };
@@ -39,6 +42,26 @@ async function quotasOf({ tenant, env }: Subject) {
   return call("GET /v1/tenants/{id}/quotas", { params: { id: tenant.id }, query: { env } });
 }
 
+/** A token that may grant the scopes that the project lists, and those of the tenant's keys. */
+async function sessionOf(subject: Subject, look: Look): Promise<Omit<EmbedSession, "expires_at" | "expires_in">> {
+  const { project, tenant, env } = subject;
+  const { id, external_id, name } = tenant ?? sampleTenant;
+  const { default_ttl_days, max_ttl_days } = project.key_policy;
+  const used = (await keysOf(subject, false)).flatMap(({ scopes }) => scopes);
+  const granted = new Set([...project.scope_catalogue.map((scope) => scope.name), ...used]);
+  return {
+    object: "embed_session",
+    project: { id: project.id, name: project.name, slug: project.slug },
+    env,
+    test_mode: env === "test",
+    tenant: { id, external_id, name },
+    scopes: ["keys:read", ...(look.mayChange ? ["keys:write"] : []), ...[...granted].map((one) => `key_scope:${one}`)],
+    default_ttl_days: default_ttl_days ?? max_ttl_days,
+    scope_catalogue: project.scope_catalogue,
+    suspended: tenant !== null && tenant.suspended_at !== null,
+  };
+}
+
 async function answerRead(subject: Subject, look: Look, path: string): Promise<Answer> {
   const [name = "", search = ""] = path.split("?");
   const query = new URLSearchParams(search);
@@ -46,23 +69,7 @@ async function answerRead(subject: Subject, look: Look, path: string): Promise<A
   if (name === "keys")
     return ok({ object: "list", data: await keysOf(subject, query.get("include_revoked") === "true") });
   if (name === "quotas") return ok(await quotasOf(subject));
-  if (name === "session") {
-    const { project, env } = subject;
-    const { id, external_id, name: tenantName } = subject.tenant ?? sampleTenant;
-    const granted = new Set((await keysOf(subject, false)).flatMap(({ scopes }) => scopes));
-    return ok({
-      object: "embed_session",
-      project: { id: project.id, name: project.name, slug: project.slug },
-      env,
-      test_mode: env === "test",
-      tenant: { id, external_id, name: tenantName },
-      scopes: [
-        "keys:read",
-        ...(look.mayChange ? ["keys:write"] : []),
-        ...[...granted].map((one) => `key_scope:${one}`),
-      ],
-    });
-  }
+  if (name === "session") return ok(await sessionOf(subject, look));
   const [, id = ""] = /^keys\/([^/]+)\/usage$/.exec(name) ?? [];
   const days = Number(query.get("days")) || 30;
   if (id.startsWith("sample")) return ok(sampleUsage(id, days));
@@ -80,18 +87,18 @@ async function answer(subject: Subject, look: Look, { method, path }: Call): Pro
 
 export function Preview({ subject, look }: { subject: Subject; look: Look }) {
   const frame = useRef<HTMLDivElement>(null);
-  const { theme, locale, accent, mayChange } = look;
+  const { theme, locale, colours, mayChange } = look;
   useEffect(() => {
     const element = document.createElement("keyrack-portal") as PortalElement;
     element.transport = (request) => answer(subject, look, request);
     element.setAttribute("theme", theme);
     element.setAttribute("locale", locale);
-    if (accent !== "") element.style.setProperty("--keyrack-accent", accent);
+    for (const [property, value] of colourProperties(colours)) element.style.setProperty(property, value);
     frame.current?.replaceChildren(element);
     // Resolved here: the script's own address is another one.
     const script: string = new URL("./embed/portal.js", document.baseURI).href;
     void import(script);
     return () => element.remove();
-  }, [subject.project.id, subject.tenant?.id, subject.env, theme, locale, accent, mayChange]);
+  }, [subject.project.id, subject.tenant?.id, subject.env, theme, locale, colours, mayChange]);
   return <div ref={frame} class={`preview ${theme}`} />;
 }

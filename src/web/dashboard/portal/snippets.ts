@@ -1,5 +1,6 @@
 // Code that embeds the portal: for the page, for the backend, and for the look.
 import type { Env } from "../../../kernel/credentials.ts";
+import { colourProperties, type Colours } from "./colours.ts";
 
 /** By name, because this file itself must not call it. */
 const FETCH = "fetch";
@@ -8,7 +9,7 @@ export function portalSnippets(
   url: string,
   projectId: string,
   env: Env,
-  accent: string,
+  colours: Colours,
 ): [name: string, code: string][] {
   const page = `<script type="module" src="${url}/embed/portal.js"></script>
 <keyrack-portal></keyrack-portal>
@@ -36,7 +37,9 @@ app.post("/embed-token", requireLogin, async (req, res) => {
   });
   res.status(response.status).json(await response.json());
 });`;
-  const css = `keyrack-portal {\n  --keyrack-accent: ${accent === "" ? "#2f55d4" : accent};\n}`;
+  const set = Object.keys(colours).length > 0 ? colours : { accent: "#2f55d4" };
+  const lines = colourProperties(set).map(([property, value]) => `  ${property}: ${value};`);
+  const css = ["keyrack-portal {", ...lines, "}"].join("\n");
   return [
     ["Page", page],
     ["Backend", backend],
