@@ -113,7 +113,7 @@ function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => v
         >
           <TenantKeys tenant={tenant} />
         </Panel>
-        <Traffic title="Requests" of={{ tenant_id: tenant.id }} range="30d" />
+        <Traffic title="Requests" of={{ tenant_id: tenant.id }} range="12m" />
       </div>
       <div>
         <Panel title="Details">

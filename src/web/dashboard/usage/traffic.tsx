@@ -10,17 +10,21 @@ import { Chart, type Series } from "../parts/chart.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
+import { byMonth, monthName, monthStart } from "./months.ts";
 
 type Answer = RouteOutput<"GET /v1/usage/series">;
 type Query = NonNullable<RouteInput<"GET /v1/usage/series">["query"]>;
 
 const EVERY_MS = 10_000;
+const SELDOM_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const RANGES = [
   ["24h", "Last 24 hours"],
   ["7d", "Last 7 days"],
   ["30d", "Last 30 days"],
+  ["12m", "Last 12 months"],
 ] as const;
+const MONTHS = 12;
 const GROUPS = [
   ["outcome", "By outcome"],
   ["project", "By project"],
@@ -43,9 +47,10 @@ const OUTCOMES: Record<string, string> = {
 type RangeName = (typeof RANGES)[number][0];
 type GroupName = (typeof GROUPS)[number][0];
 
-/** Days are those of the browser's time zone. */
+/** Days are those of the browser's time zone, months those of UTC. */
 function spanOf(range: RangeName): Query {
   if (range === "24h") return { bucket: "hour" };
+  if (range === "12m") return { bucket: "day", from: monthStart(serverNow(), MONTHS - 1) };
   if (range === "30d") return { bucket: "day", time_zone: new Intl.DateTimeFormat().resolvedOptions().timeZone };
   const hour = Math.floor(serverNow() / HOUR_MS) * HOUR_MS;
   return { bucket: "hour", from: new Date(hour - 7 * 24 * HOUR_MS).toISOString() };
@@ -54,6 +59,7 @@ function spanOf(range: RangeName): Query {
 function bucketName(start: string, range: RangeName): string {
   const at = Date.parse(start);
   if (range === "24h") return formatClock(at);
+  if (range === "12m") return monthName(start);
   return range === "7d" ? formatDayAndClock(at) : formatDate(at);
 }
 
@@ -94,7 +100,8 @@ function share({ series, total }: Answer, group: GroupName): string {
 const finding = (answer: Answer, range: RangeName, group: GroupName): string =>
   `${plural(answer.total.total.requests, "request")}${share(answer, group)}, ${spanWords(range)}`;
 
-function Requests({ answer, range, group }: { answer: Answer; range: RangeName; group: GroupName }) {
+function Requests({ answer: read, range, group }: { answer: Answer; range: RangeName; group: GroupName }) {
+  const answer = range === "12m" ? byMonth(read) : read;
   const text = finding(answer, range, group);
   return (
     <>
@@ -150,7 +157,8 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
   const range = RANGES.find(([name]) => name === param("range"))?.[0] ?? usual;
   const group: GroupName = (groups && GROUPS.find(([name]) => name === param("by"))?.[0]) || "outcome";
   const query: Query = { ...spanOf(range), ...of, env: env.value, group_by: group, top: TOP };
-  const read = useRead("GET /v1/usage/series", { query }, { everyMs: EVERY_MS });
+  const read = useRead("GET /v1/usage/series", { query }, { everyMs: range === "12m" ? SELDOM_MS : EVERY_MS });
+  const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
   const isOff = read.answer.value.problem?.status === 404;
   return (
     <Panel
@@ -158,7 +166,7 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
       actions={
         <div class="buttons">
           {groups && <SelectFilter name="by" label="Group" options={GROUPS} />}
-          <SelectFilter name="range" label="Range" options={RANGES} chosen={range} />
+          <SelectFilter name="range" label="Range" options={ranges} chosen={range} />
         </div>
       }
     >

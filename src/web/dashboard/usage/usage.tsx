@@ -14,14 +14,13 @@ import { Table, type Column } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import { monthName } from "./months.ts";
 import { NoRequests, Traffic } from "./traffic.tsx";
 
 type Activity = RouteOutput<"GET /v1/usage/tenants">["data"][number];
 
 const MONTHS = 12;
 const ROWS_MAX = 200;
-const months = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
-const monthName = (day: string): string => months.format(Date.parse(day));
 
 function ActiveTenants() {
   const read = useRead("GET /v1/usage/billing", { query: { months: MONTHS } });

@@ -1,0 +1,27 @@
+// UTC months, as they are billed.
+import type { RouteOutput } from "../../../client.ts";
+
+type Answer = RouteOutput<"GET /v1/usage/series">;
+
+const names = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
+
+/** "Nov 2026", of a day in it. */
+export const monthName = (day: string): string => names.format(Date.parse(day));
+
+/** The start of the month, `before` months ago. */
+export function monthStart(now: number, before: number): string {
+  const date = new Date(now);
+  return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - before, 1)).toISOString();
+}
+
+/** The requests of UTC days, summed by month. */
+export function byMonth(answer: Answer): Answer {
+  const months = answer.buckets.map((start) => start.slice(0, 7));
+  const starts = answer.buckets.filter((_, i) => months[i] !== months[i - 1]);
+  const sum = (values: readonly number[]): number[] =>
+    starts.map((start) =>
+      values.reduce((all, value, i) => (start.startsWith(months[i] ?? "?") ? all + value : all), 0),
+    );
+  const summed = <T extends { requests: number[] }>(of: T): T => ({ ...of, requests: sum(of.requests) });
+  return { ...answer, buckets: starts, series: answer.series.map(summed), other: answer.other && summed(answer.other) };
+}
