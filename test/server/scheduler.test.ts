@@ -86,15 +86,15 @@ describe("a job", () => {
 
 it("a stop waits for the jobs that run, but not for one that hangs", async () => {
   const { services } = world();
-  const [started, hangs] = [vi.fn(), new Promise<void>(() => {})];
-  const quick = new JobRunner(services, [job(() => new Promise((resolve) => setTimeout(resolve, 1_000)))]);
-  const slow = new JobRunner(services, [job(() => (started(), hangs))]);
+  const [finishes, hangs] = [Promise.withResolvers<void>(), new Promise<void>(() => {})];
+  const runners = [finishes.promise, hangs].map((work) => new JobRunner(services, [job(() => work)]));
   await vi.advanceTimersByTimeAsync(EVERY_MS);
-  expect(started).toHaveBeenCalledTimes(1);
-  const stopped = [quick.stop().then(() => Date.now()), slow.stop().then(() => Date.now())];
   const now = Date.now();
+  const stopped = Promise.all(runners.map((runner) => runner.stop().then(() => Date.now() - now)));
+  await vi.advanceTimersByTimeAsync(1_000);
+  finishes.resolve();
   await vi.advanceTimersByTimeAsync(5_000);
-  expect((await Promise.all(stopped)).map((at) => at - now)).toEqual([1_000, 2_000]);
+  expect(await stopped).toEqual([1_000, 2_000]);
 });
 
 it("every job has a name of its own", () => {

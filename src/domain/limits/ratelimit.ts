@@ -4,7 +4,7 @@ import { thenMaybe } from "../../kernel/maybe-promise.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
-import type { SecretKeyActor } from "../core/actor.ts";
+import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";
@@ -69,7 +69,7 @@ export async function leaseLimits(ctx: Machine, { quotas, owed, owed_id, ...inpu
 export async function returnLease({ services, actor }: Machine, input: { lease_id: string; unused: number }) {
   const { lease_id, unused } = input;
   const [toQuotas, toRules] = await Promise.all([
-    services.quotas.returnLease(actor.workspace_id, lease_id, unused),
+    services.quotas.returnLease(ownerOf(actor), actor.workspace_id, lease_id, unused),
     services.counters.counter.returnLease(actor.workspace_id, lease_id, unused),
   ]);
   return { object: "ratelimit_return" as const, returned: Math.max(toQuotas, toRules) };

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import type { Owner } from "../../fairness/owners.ts";
 import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
 import type { SharedLeases } from "../../ratelimit/counter.ts";
@@ -108,9 +108,7 @@ export class QuotaBank {
   prefetch(holding: Holding): void {
     if (holding.pending || holding.isTransient || !holding.isLow) return;
     if (holding.quota.overage === "deny" && holding.stored?.available === 0) return;
-    this.fetch(holding, 0).catch((error) =>
-      this.#log.warn("a block of a quota was not fetched", { error: String(error) }),
-    );
+    this.fetch(holding, 0).catch((error) => this.#log.warn("no quota block was fetched", { error: String(error) }));
   }
 
   /** Charges units that were admitted without asking, even beyond zero. */
@@ -139,12 +137,12 @@ export class QuotaBank {
   }
 
   /** Returns how many units of a lease were given back: until a minute after its end. */
-  async returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> {
+  async returnLease(owner: Owner, workspace_id: string, lease_id: string, unused: number): Promise<number> {
     const own = this.leases.find(workspace_id, lease_id);
     if (this.#shared && own?.isShared !== false) {
       const record = await this.#shared.take(workspace_id, lease_id);
       if (record === null) return 0;
-      if (!own) return this.#returnRecord(workspace_id, record, unused);
+      if (!own) return this.#returnRecord(owner, workspace_id, record, unused);
     }
     const { units, holdings } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
     for (const holding of holdings) {
@@ -155,14 +153,13 @@ export class QuotaBank {
   }
 
   /** Of a lease that another process granted. */
-  async #returnRecord(workspace_id: string, record: string, unused: number): Promise<number> {
+  async #returnRecord(owner: Owner, workspace_id: string, record: string, unused: number): Promise<number> {
     const now = this.#clock.now();
     const { units, charges } = returnsOf(record, unused, now);
     if (units === 0) return 0;
     for (const { metered, returns } of charges) {
-      const owner = cellOwner(workspace_id, metered.env);
-      const holding =
-        this.find(metered) ?? new Holding({ metered, order: 0, workspace_id, owner, now, isTransient: true });
+      const newHolding = { metered, order: 0, workspace_id, owner, now, isTransient: true };
+      const holding = this.find(metered) ?? new Holding(newHolding);
       holding.putBack(returns);
       await this.giveBack(holding, false);
     }

@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import { openStore } from "../../../src/store/database.ts";
-import { WalSync, type CheckpointResult } from "../../../src/store/sqlite/wal-sync.ts";
+import { WalSync } from "../../../src/store/sqlite/wal-sync.ts";
 import { loadMigrations } from "../../../src/store/schema/migrate.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { openWriter } from "../../../src/store/sqlite/driver.ts";
@@ -104,60 +104,6 @@ describe("reading from SQLite", () => {
     await group.close();
     await driver.close();
   });
-
-  it("shrinks the -wal only when no commit has come for five seconds", async () => {
-    const { driver, group, insert } = await openGroup(file);
-    await insert("large", "x".repeat(6 * 1024 * 1024));
-    const full = driver.walBytes();
-    const committed = performance.now();
-    await driver.checkpointIfDue(true, committed + 4_000);
-    await driver.checkpointIfDue(false, committed + 9_000);
-    expect(driver.walBytes()).toBe(full);
-    await driver.checkpointIfDue(true, committed + 5_000);
-    expect([full > 6 * 1024 * 1024, driver.walBytes()]).toEqual([true, 0]);
-    await group.close();
-    await driver.close();
-  });
-
-  it("does not prevent a restart of the -wal", async () => {
-    const { driver, group, insert, names } = await openGroup(file);
-    for (let i = 0; i < 20; i++) await insert(`${i}`, "x".repeat(4_000));
-    const full = driver.walBytes();
-    const stop = new AbortController();
-    const reader = (async () => {
-      while (!stop.signal.aborted) {
-        await names();
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-    })();
-    await group.checkpointIfIdle();
-    await insert("after", "x");
-    expect(driver.walBytes()).toBe(full); // overwritten from its start, not extended
-    stop.abort();
-    await reader;
-    await group.close();
-    await driver.close();
-  });
-});
-
-describe("a reader of another connection", () => {
-  it("delays the restart of the -wal only until it has ended, not until the -wal has grown again", async () => {
-    const { driver, group, insert } = await openGroup(file);
-    await insert("seen", "x");
-    const reader = openReader(file);
-    reader.prepare("begin").run();
-    reader.prepare("select count(*) from deployment").get();
-    await insert("large", "x".repeat(6 * 1024 * 1024));
-    await group.checkpointIfIdle();
-    reader.prepare("commit").run();
-    await driver.checkpointIfDue(false, performance.now() + 1_000);
-    const full = driver.walBytes();
-    await insert("next", "x".repeat(1024 * 1024));
-    expect(driver.walBytes()).toBe(full); // overwritten from its start, not extended
-    reader.close();
-    await group.close();
-    await driver.close();
-  });
 });
 
 describe("a copy of a large database", () => {
@@ -248,58 +194,6 @@ describe("durability on SQLite", () => {
     await expect(walSync.checkpoint()).rejects.toThrow(/was replaced/);
     await walSync.close();
     db.close();
-  });
-
-  it("waits a moment for readers while the -wal is large, and not again at once", async () => {
-    const { driver, group } = await openGroup(file);
-    const checkpoint = vi
-      .spyOn(WalSync.prototype, "checkpoint")
-      .mockResolvedValue({ busy: 1, log: 1, checkpointed: 1 });
-    const size = vi.spyOn(driver, "walBytes").mockReturnValue(15 * 1024 * 1024);
-    const now = performance.now() + 60_000; // later than any checkpoint before it
-    vi.spyOn(WalSync.prototype, "copy").mockResolvedValue({ busy: 0, log: 1, checkpointed: 1 });
-    await driver.checkpointIfDue(false, now); // copies
-    await new Promise((resolve) => setImmediate(resolve));
-    await driver.checkpointIfDue(false, now); // restarts
-    size.mockReturnValue(20 * 1024 * 1024);
-    for (const ms of [1_000, 1_100, 1_600]) await driver.checkpointIfDue(false, now + ms);
-    const waits = checkpoint.mock.calls.map(([waitMs = 0]) => waitMs > 0 && waitMs < 50);
-    checkpoint.mockRestore();
-    size.mockRestore();
-    expect(waits).toEqual([false, true, false, true]);
-    await group.close();
-    await driver.close();
-  });
-
-  it("keeps the -wal from growing with the number of commits", async () => {
-    const { driver, group, insert } = await openGroup(file);
-    const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint");
-    const rounds: { commits: number; bytes: number }[] = [];
-    for (let round = 1; round <= 4; round++) {
-      let commits = 0;
-      while (checkpoint.mock.calls.length < round) await insert(`${round}-${commits++}`, "x".repeat(100));
-      rounds.push({ commits, bytes: driver.walBytes() });
-    }
-    const bytesPerCommit = (rounds[0]?.bytes ?? 0) / (rounds[0]?.commits ?? 1);
-    const largest = Math.max(...rounds.map(({ commits }) => commits));
-    expect(rounds.at(-1)?.bytes).toBeLessThan(1.5 * largest * bytesPerCommit);
-    await group.close();
-    await driver.close();
-  });
-
-  it("copies the -wal beside commits, and lets them wait only for what is left", async () => {
-    const { driver, group, insert } = await openGroup(file);
-    const copied = Promise.withResolvers<CheckpointResult>();
-    const copy = vi.spyOn(WalSync.prototype, "copy").mockReturnValue(copied.promise);
-    const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint");
-    for (let i = 0; i < 250; i++) await insert(`a${i}`, "x");
-    expect([copy.mock.calls.length, checkpoint.mock.calls.length]).toEqual([1, 0]);
-    copied.resolve({ busy: 0, log: 0, checkpointed: 0 });
-    await insert("b", "x");
-    await insert("c", "x");
-    expect([copy.mock.calls.length, checkpoint.mock.calls.length]).toEqual([1, 1]);
-    await group.close();
-    await driver.close();
   });
 });
 
