@@ -154,11 +154,11 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
     });
 
     it.runIf(builtBinary)("from source", () => {
-      // A port of its own; the shell waits for the server until it has printed its address.
+      // A port of its own. The file may not exist yet when it is first read.
       const serve = "KEYRACK_PORT=0 keyrack serve > /served 2>&1 &";
       const started = source.replace(/^keyrack serve/m, serve);
       expect(started).toContain(serve);
-      const stop = `until grep -o 'listening on http:.*:' /served; do kill -0 $!; sleep 0.1; done; kill $!; wait $!`;
+      const stop = `until grep -os 'listening on http:.*:' /served; do kill -0 $!; sleep 0.1; done; kill $!; wait $!`;
       const { before, after } = run(`cd ${root}\n${started}`, `${stop}\n${SERVES}`);
       expect(before).toContain(`Installed keyrack ${VERSION} as /usr/local/bin/keyrack\n`);
       const [listening, ...rest] = after.split("\n");
