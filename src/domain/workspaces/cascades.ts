@@ -14,6 +14,7 @@ import {
   type KeyScope,
   type Revocation,
 } from "../../store/queries/cascades.ts";
+import { runningCascade } from "../../store/queries/key-search.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { CascadeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
@@ -35,24 +36,30 @@ type Deleted = Pick<CascadeRow, "id" | "workspace_id" | "cause">;
 /** `mayDefer`: whether every process on the database knows of deferred revocations. `counted`: the keys, where they are many. */
 export type DeletionPlan = { readonly mayDefer: boolean; readonly counted: number | null };
 
-/** Before the transaction of a deletion. */
-export async function planDeletion(ctx: Ctx<Vendor>, deleted: Deleted): Promise<DeletionPlan> {
+/**
+ * Before the transaction of a deletion. While keys of another deletion are being marked, a statement may have to pass over all
+ * of them to find others: then it counts as one of many keys.
+ */
+export async function planDeletion(ctx: Ctx<Vendor>, deleted: Deleted, exists: boolean): Promise<DeletionPlan> {
+  const { read } = ctx.services.store;
   const mayDefer = await versionGate.isKnownEverywhere(ctx.services, "deferred revocation");
-  const counted = mayDefer ? await countIfMany(ctx, await scopesOf(ctx.services.store.read, deleted, false)) : null;
-  return { mayDefer, counted };
+  if (!mayDefer || !exists) return { mayDefer, counted: null };
+  const scopes = await scopesOf(read, deleted, false);
+  const isMarking = (await runningCascade.first(read, deleted)) !== undefined;
+  return { mayDefer, counted: isMarking ? await countAside(ctx, scopes) : await countIfMany(ctx, scopes) };
 }
 
-/**
- * Counts many keys before a transaction and off the main thread: in the transaction that would hold every other writer. Null
- * where they are few, which the transaction itself counts.
- */
-export async function countIfMany(
-  { services, actor }: Ctx<Vendor>,
-  scopes: readonly KeyScope[],
-): Promise<number | null> {
+/** Counts keys before a transaction, which itself would hold every other writer. Null where they are few: it counts those. */
+export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
+  const { store, clock } = ctx.services;
+  const sizes = await sizesOf(store.read, scopes, clock.now());
+  return sizes.length > PIECE_KEYS ? countAside(ctx, scopes) : null;
+}
+
+/** Off the main thread. */
+function countAside({ services, actor }: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number> {
   const { store, series, clock } = services;
   const now = clock.now();
-  if ((await sizesOf(store.read, scopes, now)).length <= PIECE_KEYS) return null;
   return series.read(ownerOf(actor), async () => {
     let sum = 0;
     for (const scope of scopes) {
@@ -79,7 +86,7 @@ export async function revokeKeysOf(tx: Tx, deletion: Deletion): Promise<number> 
   const { id, workspace_id, cause, now } = deletion;
   const scopes = await scopesOf(tx, deletion, false);
   const revocation = { cause, reason: REASONS[cause], revoked_at: now };
-  const defers = deletion.mayDefer && !(await fitsOnePiece(tx, scopes, now));
+  const defers = deletion.mayDefer && (deletion.counted !== null || !(await fitsOnePiece(tx, scopes, now)));
   let revoked = 0;
   for (const scope of scopes) {
     const policy_version = await tx.bump(scope.project_id, { forgetDeltas: defers });

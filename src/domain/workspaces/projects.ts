@@ -159,7 +159,8 @@ function auditable(row: ProjectRow) {
 export async function deleteProject(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   const deletion = { id, workspace_id, cause: "project_deleted" } as const;
-  const plan = await planDeletion(ctx, deletion);
+  const found = await liveProjectById.firstMemoized(ctx.services.store.read, { workspace_id, id });
+  const plan = await planDeletion(ctx, deletion, found !== undefined);
   return mutate(ctx, { workspace_id }, async (tx) => {
     await liveProject(tx, workspace_id, id);
     const now = ctx.services.clock.now();

@@ -2,7 +2,7 @@
 // those included that are minted meanwhile.
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
-import { switchTenant } from "../../store/queries/tenants.ts";
+import { liveTenantById, switchTenant } from "../../store/queries/tenants.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
@@ -41,7 +41,8 @@ async function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (keys
     const projects = await projectsWithKeysOf(on, { ...tenant, deleted: false });
     return { projects, scopes: projects.map((project_id) => ({ ...tenant, project_id })) };
   };
-  const counted = await countIfMany(ctx, (await read(ctx.services.store.read)).scopes);
+  const found = await liveTenantById.firstMemoized(ctx.services.store.read, { workspace_id, id });
+  const counted = found ? await countIfMany(ctx, (await read(ctx.services.store.read)).scopes) : null;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();

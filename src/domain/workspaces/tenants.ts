@@ -233,7 +233,8 @@ export function revokeEmbedTokens(ctx: Ctx<Vendor>, id: string) {
 export async function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   const deletion = { id, workspace_id, cause: "tenant_deleted" } as const;
-  const plan = await planDeletion(ctx, deletion);
+  const found = await liveTenantById.firstMemoized(ctx.services.store.read, { workspace_id, id });
+  const plan = await planDeletion(ctx, deletion, found !== undefined);
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
