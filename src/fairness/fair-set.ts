@@ -45,10 +45,13 @@ export class FairSet<T> {
   add(owner: Owner, item: T): boolean {
     if (this.#items.has(item)) return true;
     const amount = this.#amountOf(item);
-    while (!this.#ledger.hasRoom(owner, amount)) {
-      if (this.#makeRoom(owner, amount)) continue;
-      this.#ledger.countRefusal(owner);
-      return false;
+    for (let freed = 0; freed < amount && !this.#ledger.hasRoom(owner, amount); ) {
+      const more = this.#makeRoom(owner, amount);
+      if (more === 0) {
+        this.#ledger.countRefusal(owner);
+        return false;
+      }
+      freed += more;
     }
     this.#insert(owner, item);
     return true;
@@ -135,20 +138,21 @@ export class FairSet<T> {
     return sparesAll ? undefined : spared;
   }
 
-  #makeRoom(owner: Owner, amount: number): boolean {
+  /** Displaces one item. Returns how much room that makes; 0 where nothing can be displaced. */
+  #makeRoom(owner: Owner, amount: number): number {
     for (;;) {
       const other = this.#ledger.victimFor(owner, amount);
       const victim = other ?? (this.#rules.replacesOwn ? owner : undefined);
       const items = victim && this.#byOwner.get(victim.id);
-      if (!victim || !items) return false;
+      if (!victim || !items) return 0;
       const oldest = this.#firstToGo(items, !other);
       if (oldest !== undefined) {
         this.#ledger.countRefusal(victim);
         this.delete(oldest);
         this.#displace(oldest);
-        return true;
+        return this.#amountOf(oldest);
       }
-      if (!other) return false;
+      if (!other) return 0;
       // Everything of this owner is held: the next-largest is tried.
     }
   }
