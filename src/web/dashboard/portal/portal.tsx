@@ -117,6 +117,7 @@ export function PortalPage() {
               icon="portal"
               title="No projects yet"
               action={<LinkButton href={hrefTo("projects", { query: { create: "1" } })}>Create project</LinkButton>}
+              command='keyrack project create --name "My API" --slug my-api'
             >
               The portal shows the keys of one project. Create a project first.
             </Empty>
