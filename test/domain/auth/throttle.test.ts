@@ -49,6 +49,16 @@ describe("throttles", () => {
     expect([admitted("guessed-0", SENDER, 2), ledger.used]).toEqual([1, 300]);
   });
 
+  it("open windows of newcomers although the largest sender has only filled ones", () => {
+    const { ledger, admitted } = throttlesOf(10);
+    for (let i = 0; i < 5; i++) admitted(`guessed-${i}`, SENDER, 3);
+    for (let i = 0; i < 4; i++) admitted(`person-${i}`, OTHER);
+    admitted("person", "192.0.2.0/24");
+    expect([admitted("newcomer", "192.0.3.0/24"), ledger.used]).toEqual([1, 10]);
+    expect(admitted("new", SENDER)).toBe(0); // it is the largest, so it displaces nothing of others
+    for (let i = 0; i < 5; i++) expect(admitted(`guessed-${i}`, SENDER)).toBe(0);
+  });
+
   it("make room with windows that have lapsed", () => {
     const { clock, ledger, admitted } = throttlesOf(100);
     for (let i = 0; i < 100; i++) admitted(`a-${i}`, SENDER);
