@@ -1,8 +1,8 @@
 // The long polls of one project, and when they are woken. The first change after a quiet moment wakes them at once. A
 // wake lasts until its polls wait again, because their responses and acknowledgements cost more than the wake itself; the
 // next one follows after a pause as long as that kept the process busy, so that many changes in a row (a bulk mint) cannot
-// take more than half of it. What else kept it busy counts up to a millisecond for each poll: the polls of others must not
-// delay a revocation. A wake reads the head once, for all, and yields to other requests between slices.
+// take more than half of it. That time counts up to a few milliseconds for each poll: what else keeps the process busy must
+// not delay the changes of a small fleet. A wake reads the head once, for all, and yields to other requests between slices.
 // bench: fleet/checks-beside-wakes
 import { performance } from "node:perf_hooks";
 import { setImmediate as endOfTurn } from "node:timers/promises";
@@ -12,8 +12,8 @@ import type { Head } from "./head.ts";
 /** Polls woken before other requests get their turn; a poll takes up to 100 µs. bench: fleet/revocation */
 const SLICE = 32;
 const PAUSE_MIN_MS = 50;
-/** The most that one poll costs: its response, its return and its acknowledgement take about half of it. */
-const POLL_MS = 1;
+/** The most that one poll costs, with its return and its acknowledgement, where other processes use the cores too. */
+const POLL_MS = 5;
 /** A poll comes back as part of a wake within this time after the wake, or after another that came back. */
 const RETURN_MS = 1_000;
 /** After a wake began: polls that come back late cannot delay the next change for longer. */
