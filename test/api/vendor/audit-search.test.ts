@@ -75,7 +75,7 @@ for (const back of backends) {
         ["action=api_key.revoked", [revoked]],
         [`action=api_key.*&after_seq=${minted}&before_seq=${revoked}`, [second]],
         ["action=api_key.exploded", []],
-        [`target_type=tenant&from=${before}`, [start, made]],
+        [`target_type=tenant&from=${before}&after_seq=${start}`, [made]],
         [`actor_id=${w.keyIds.sk_admin}`, [made]],
         [`actor_type=secret_key&action=tenant.created&target_id=${tenant.body.id}`, [made]],
         [`to=${before}&after_seq=${start}`, []],

@@ -1,6 +1,6 @@
 // Keyboard shortcuts. Single keys work only while nothing is being typed, and can be turned off.
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { ROW_CONTROL } from "../parts/table.tsx";
@@ -78,7 +78,8 @@ const LISTED: readonly (readonly [keys: string, what: string])[] = [
 ];
 
 export function Shortcuts() {
-  useEffect(() => {
+  // Not after the paint: a key that is pressed as soon as the page shows would be lost.
+  useLayoutEffect(() => {
     addEventListener("keydown", onKeyDown);
     return () => removeEventListener("keydown", onKeyDown);
   }, []);
