@@ -42,12 +42,12 @@ export async function flood(
   await Promise.all(Array.from({ length: width }, client));
 }
 
-/** How long connections are kept open. */
+/** How long connections are kept open; a weak flood closes them sooner. */
 const OPEN_MS = 2_000;
 
 /** Sends the same bytes on many connections at once, keeps them open for a while, and closes them. */
 export async function keepOpen(
-  { url, stop }: Pick<Stage, "url" | "stop">,
+  { url, stop, strength }: Pick<Stage, "url" | "stop" | "strength">,
   connections: number,
   bytes: Buffer,
   localAddress?: string,
@@ -55,14 +55,14 @@ export async function keepOpen(
   const { hostname: host, port } = new URL(url);
   const sockets: Socket[] = [];
   try {
-    for (let i = 0; i < connections && !stop.aborted; i++) {
+    for (let i = 0; i < connections * strength && !stop.aborted; i++) {
       const socket = connect({ host, port: Number(port), ...(localAddress && { localAddress }) });
       sockets.push(socket);
       socket.on("error", () => {}).resume();
       await once(socket, "connect").catch(() => {});
       socket.write(bytes);
     }
-    await sleep(OPEN_MS, undefined, { signal: stop }).catch(() => {});
+    await sleep(OPEN_MS * Math.min(1, strength), undefined, { signal: stop }).catch(() => {});
   } finally {
     for (const socket of sockets) socket.destroy();
   }

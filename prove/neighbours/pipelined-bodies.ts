@@ -14,6 +14,6 @@ export const pipelinedBodies: Attack = {
     const poll = `GET /v1/policy/delta?project_id=${project_id}&since=${body.version}&wait_ms=25000 ${fields}\r\n`;
     const post = `POST /v1/ratelimit/check ${fields}content-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`;
     const bytes = Buffer.from(poll + post.repeat(PIPELINED));
-    await keepOpen(stage, Math.ceil(CONNECTIONS * stage.strength), bytes);
+    await keepOpen(stage, CONNECTIONS, bytes);
   },
 };

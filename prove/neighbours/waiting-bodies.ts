@@ -12,6 +12,6 @@ export const waitingBodies: Attack = {
     const head = `POST /v1/auth/sessions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${LENGTH}\r\n\r\n`;
     const bytes = Buffer.from(`${head}{"email":"${"x".repeat(SENT)}`);
     const network = `127.${stage.random.int(30, 250)}.${stage.random.int(0, 250)}.1`;
-    await keepOpen(stage, Math.ceil(CONNECTIONS * stage.strength), bytes, network);
+    await keepOpen(stage, CONNECTIONS, bytes, network);
   },
 };

@@ -3,8 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { ThreadPool } from "../../../src/store/offline/threads.ts";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { backgroundThreads, ThreadPool, threads } from "../../../src/store/offline/threads.ts";
+import { NOTHING_VERIFIED } from "../../../src/store/offline/verify.ts";
+import { VerifyPool } from "../../../src/store/offline/verify-pool.ts";
 import { withSignal } from "../../../src/store/progress.ts";
 
 const HOUR_MS = 3_600_000;
@@ -58,4 +60,15 @@ it("ends the thread of a cancelled task and rejects with the reason, without har
   ).rejects.toThrow("no longer wanted");
   expect(pool.size).toBe(0);
   expect(await pool.run(quick)).toEqual([]);
+});
+
+it("verifications run at normal priority, reads that may take long at low priority", async () => {
+  const check = { verified: true };
+  using verifying = vi.spyOn(threads, "run").mockResolvedValue({ part: NOTHING_VERIFIED, roots: [], check });
+  using reading = vi.spyOn(backgroundThreads, "run").mockResolvedValue([]);
+  const target = { kind: "sqlite", file } as const;
+  const pool = new VerifyPool(target);
+  expect(await pool.check("w", [])).toBe(check);
+  await pool.read({ op: "read", target, query: { sql: "select 1", values: [] } as never });
+  expect([verifying, reading].map(({ mock }) => mock.calls.map(([{ op }]) => op))).toEqual([["verify"], ["read"]]);
 });
