@@ -115,7 +115,7 @@ export const sharesTable = {
     limits: ({ nodes_max }) => ({ bound: nodes_max, share: Number.POSITIVE_INFINITY }),
     atBound: "its oldest report is dropped, and the node reports again with its next poll",
     setting: "KEYRACK_NODES_MAX",
-    files: ["src/domain/policy/node-registry.ts"],
+    files: ["src/domain/policy/node-registry.ts", "src/domain/policy/report-queue.ts"],
   },
   passwords: {
     what: "Passwords that wait to be hashed",

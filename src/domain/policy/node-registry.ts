@@ -2,7 +2,6 @@
 // reports are collected and written in batches, and only when they change something.
 import { setImmediate as endOfTurn, setTimeout as sleep } from "node:timers/promises";
 import { FairMap } from "../../fairness/fair-map.ts";
-import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -16,6 +15,7 @@ import type { Head } from "./head.ts";
 import { record } from "../core/record.ts";
 import { bytesOf, envOf, keyOf, noteLost, writeReports } from "./node-reports.ts";
 import type { LostNodes, NodeBounds, NodeReport } from "./node-reports.ts";
+import { ReportQueue, scopeKey, scopeKeys, type Pending } from "./report-queue.ts";
 import { hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./node-traits.ts";
 
 export const NODE_RETENTION_MS = 24 * 3_600_000;
@@ -52,9 +52,7 @@ export class NodeRegistry {
   readonly #log: Log;
   /** What is known to be in the database, so that a report without news costs no write. */
   readonly #written: FairMap<Written>;
-  /** In the order of their numbers. */
-  readonly #pending = new Map<string, { number: number; report: NodeReport }>();
-  readonly #waiting: FairSet<string>;
+  readonly #queue: ReportQueue;
   readonly #bounds: NodeBounds;
   readonly #writtenBytes: Options["writtenBytes"];
   readonly #seenEveryMs: number;
@@ -67,9 +65,6 @@ export class NodeRegistry {
   #writing: Promise<void> | undefined;
   /** The batch being written, or the pause after one. */
   #batch: Promise<void> | undefined;
-  /** The numbers of the newest report, and of the newest that was written or lost. */
-  #queued = 0;
-  #settled = 0;
 
   constructor({ store, clock, log, waiting, known, bounds, writtenBytes }: Options) {
     this.#store = store;
@@ -79,11 +74,7 @@ export class NodeRegistry {
     this.#writtenBytes = writtenBytes;
     this.#seenEveryMs = Math.min(SEEN_EVERY_MS, bounds.liveMs / 4);
     this.#written = new FairMap(known);
-    this.#waiting = new FairSet(waiting, (key) => {
-      const dropped = this.#pending.get(key);
-      this.#pending.delete(key);
-      if (dropped) this.#drop(key, dropped.report);
-    });
+    this.#queue = new ReportQueue(waiting, (key, report) => this.#drop(key, report));
     // A node that left through one process may come back to another, which must then register it again.
     store.onNotice(TOPIC, (key) => {
       this.#written.delete(key);
@@ -131,10 +122,14 @@ export class NodeRegistry {
     while (this.#writing) await this.#writing;
   }
 
-  /** Whether the reports so far are in the database, or were lost, within this time; later ones do not matter. */
-  async settled(waitMs: number): Promise<boolean> {
-    const [newest, end] = [this.#queued, performance.now() + waitMs];
-    while (this.#settled < newest && this.#writing) {
+  /**
+   * Whether the reports so far of nodes with keys of this environment, or of either, are in the database or were lost,
+   * within this time. Later ones do not matter.
+   */
+  async settled(project_id: string, env: Env | null, waitMs: number): Promise<boolean> {
+    const { newest } = this.#queue;
+    const end = performance.now() + waitMs;
+    while (!this.#queue.isSettled(project_id, env, newest)) {
       const left = end - performance.now();
       if (left <= 0) return false;
       await Promise.race([this.#batch, sleep(left, undefined, { ref: false })]);
@@ -142,11 +137,10 @@ export class NodeRegistry {
     return true;
   }
 
-  /** Whether a node with keys of this environment, or of either, may have no row because its report was lost. */
+  /** Whether such a node may have no row because its report was lost. */
   hasLost(project_id: string, env: Env | null): boolean {
     const seenAfter = this.#clock.now() - this.#bounds.liveMs;
-    const scopes: Env[] = env === "live" ? ["live"] : ["live", "test"];
-    return scopes.some((scope) => (this.#lost.get(`${project_id} ${scope}`)?.last_seen_at ?? seenAfter) > seenAfter);
+    return scopeKeys(project_id, env).some((key) => (this.#lost.get(key)?.last_seen_at ?? seenAfter) > seenAfter);
   }
 
   /** Registers a listener for written reports of a project; returns how to unregister it. */
@@ -159,14 +153,11 @@ export class NodeRegistry {
   }
 
   #enqueue(key: string, report: NodeReport): void {
-    const before = this.#pending.get(key);
-    // At the bound one of the largest owner's is dropped: the node reports again with its next poll.
-    if (!before && !this.#waiting.add(report.owner, key)) return this.#drop(key, report);
-    const version = report.version ?? (report.leaving ? null : (before?.report.version ?? null));
-    this.#pending.set(key, { number: before?.number ?? ++this.#queued, report: { ...report, version } });
-    this.#writing ??= this.#write();
+    if (this.#queue.add(key, report)) this.#writing ??= this.#write();
+    else this.#drop(key, report);
   }
 
+  /** The node reports again with its next poll. */
   #drop(key: string, report: NodeReport): void {
     this.dropped++;
     if (!this.#isKnownLive(key)) this.#noteLost(report);
@@ -178,16 +169,16 @@ export class NodeRegistry {
     return known !== undefined && this.#clock.now() - known.last_seen_at < this.#bounds.liveMs / 2;
   }
 
-  #noteLost({ project_id, env_scope, last_seen_at, leaving }: NodeReport): void {
-    const scope = envOf(env_scope);
-    if (!leaving) this.#lost.set(`${project_id} ${scope}`, { project_id, scope, last_seen_at });
+  #noteLost(report: NodeReport): void {
+    const { project_id, env_scope, last_seen_at, leaving } = report;
+    if (!leaving) this.#lost.set(scopeKey(report), { project_id, scope: envOf(env_scope), last_seen_at });
   }
 
   async #write(): Promise<void> {
-    while (this.#pending.size > 0) {
+    while (this.#queue.size > 0) {
       this.#batch = this.#writeBatch();
       await this.#batch;
-      if (this.#pending.size >= WRITE_MAX) continue;
+      if (this.#queue.size >= WRITE_MAX) continue;
       this.#batch = sleep(GATHER_MS);
       await this.#batch;
     }
@@ -195,32 +186,29 @@ export class NodeRegistry {
   }
 
   async #writeBatch(): Promise<void> {
-    const batch = [...this.#pending].slice(0, WRITE_MAX);
-    for (const [key] of batch) {
-      this.#pending.delete(key);
-      this.#waiting.delete(key);
-    }
-    const reports = batch.map(([key, { report }]): [string, NodeReport] => [key, report]);
-    const unknown = reports.filter(([key]) => !this.#isKnownLive(key));
+    const batch = this.#queue.take(WRITE_MAX);
+    const unknown = batch.filter(({ key }) => !this.#isKnownLive(key));
+    let changed: NodeReport[] = [];
     try {
-      const changed = await this.#changedAmong(reports);
-      await this.#record(changed);
-      await this.#notifyOf(changed);
-      this.#sayWhoLeft(changed);
+      changed = await this.#writeChanged(batch);
     } catch (error) {
-      for (const [key] of reports) this.#written.delete(key);
-      for (const [, report] of unknown) this.#noteLost(report);
-      this.#log.warn("acknowledgements of nodes were not written", { nodes: reports.length, error: String(error) });
+      for (const { key } of batch) this.#written.delete(key);
+      for (const { report } of unknown) this.#noteLost(report);
+      this.#log.warn("acknowledgements of nodes were not written", { nodes: batch.length, error: String(error) });
     }
-    this.#settled = batch.at(-1)?.[1].number ?? this.#settled;
+    this.#queue.settle(batch);
+    await this.#notifyOf(changed);
+    this.#sayWhoLeft(changed);
   }
 
-  async #record(changed: NodeReport[]): Promise<void> {
-    const lost = [...this.#lost];
+  async #writeChanged(batch: readonly Pending[]): Promise<NodeReport[]> {
+    const changed = await this.#changedAmong(batch);
+    const lost = [...this.#lost].toSorted(([a], [b]) => (a < b ? -1 : 1)); // as nodes, in one order in every process
     if (changed.length + lost.length > 0) {
       const { without, added } = await record({ store: this.#store }, async (tx) => {
+        const outcome = await writeReports(tx, changed, this.#bounds);
         for (const [, nodes] of lost) await noteLost(tx, nodes, this.#bounds);
-        return writeReports(tx, changed, this.#bounds);
+        return outcome;
       });
       for (const node of without) this.#written.delete(keyOf(node));
       for (const report of added) this.#writtenBytes.add(report.owner, bytesOf(report));
@@ -228,6 +216,7 @@ export class NodeRegistry {
     for (const [key, nodes] of lost) if (this.#lost.get(key) === nodes) this.#lost.delete(key);
     for (const key of this.#left) this.#written.delete(key);
     this.#left.clear();
+    return changed;
   }
 
   /** In slices: thousands of revocations may wait for the same nodes. Those that begin meanwhile are not notified. */
@@ -246,12 +235,12 @@ export class NodeRegistry {
   }
 
   /** Reads nodes not yet known to this process: after a restart most reports change nothing. */
-  async #changedAmong(reports: [string, NodeReport][]): Promise<NodeReport[]> {
-    const unknown = reports.filter(([key]) => !this.#written.get(key)).map(([, report]) => report);
+  async #changedAmong(batch: readonly Pending[]): Promise<NodeReport[]> {
+    const unknown = batch.filter(({ key }) => !this.#written.get(key)).map(({ report }) => report);
     const rows = unknown.length > 0 ? await nodesByKeys(this.#store.read, unknown) : [];
     const stored = new Map(rows.map((row) => [keyOf(row), row]));
     const changed: NodeReport[] = [];
-    for (const [key, report] of reports) {
+    for (const { key, report } of batch) {
       const row = this.#written.get(key) ?? stored.get(key);
       const version = report.version ?? row?.version ?? 0;
       const fresh = row && report.last_seen_at - row.last_seen_at < this.#seenEveryMs && hasTraits(row, report);

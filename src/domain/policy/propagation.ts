@@ -21,7 +21,7 @@ const REREAD_MS = 100;
 const LISTED_MAX = 1_000;
 /** How long a call waits for its turn to read all nodes of a project: its owner reads two fleets at a time. */
 const TURN_MS = 10_000;
-/** How long a receipt waits until the reports of nodes that this process has are written. */
+/** How long a receipt waits until the reports of its nodes that this process has are written. */
 const SETTLE_MS = 2_000;
 
 export type Propagation = {
@@ -69,7 +69,8 @@ export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Wait
     for (let from = ""; ; ) {
       const lagging = subscription && !subscription.ended ? await findLagging(ctx, awaited, from) : undefined;
       if (lagging === undefined) {
-        const settled = await nodes.settled(SETTLE_MS); // the database may not have every node that this process knows
+        // The database may not have every node that this process knows.
+        const settled = await nodes.settled(awaited.project_id, awaited.env, SETTLE_MS);
         const rows = await inTurn(() => nodesHolding(ctx, awaited));
         const acked = rows.filter(({ version }) => version >= awaited.version).length;
         const unregistered = (await countUnregistered(ctx, awaited)) || Number(!settled);

@@ -84,11 +84,16 @@ for (const back of backends) {
     });
 
     it("does not wait for a write that does not end, and is not complete then", async () => {
-      const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
+      const ctx = await vendorOf(fixture.services);
+      const { services, head, receipt } = await newProject(ctx);
+      const [neighbour, ownTest] = [await newProject(await vendorOf(services)), await newProject(ctx)];
       await services.nodes.flushed();
       const stuck = Promise.withResolvers<never>();
       vi.spyOn(services.store, "write").mockReturnValueOnce(stuck.promise);
       services.nodes.acknowledge(head, node("waiting"), 0);
+      services.nodes.acknowledge(neighbour.head, node("n"), 1);
+      services.nodes.acknowledge(ownTest.head, node("t", "test"), 1);
+      expect(await ownTest.receipt()).toMatchObject({ complete: true, total_nodes: 0 }); // it needs none of them
       expect(await receipt()).toMatchObject({ complete: false, total_nodes: 0, unregistered_nodes: 1 });
       stuck.reject(new Error("down"));
       await services.nodes.flushed();
@@ -166,6 +171,23 @@ describe("calls that wait for nodes", () => {
     }
     expect(most).toBeLessThan(100);
     for (const unregister of listeners) unregister();
+  });
+});
+
+describe("a report of a node", () => {
+  it("is written in the next batch, however many of another owner wait", async () => {
+    await using fixture = await testServices("sqlite");
+    const busy = await newProject(await vendorOf(fixture.services));
+    const quiet = await newProject(await vendorOf(fixture.services));
+    const { nodes } = fixture.services;
+    for (let i = 0; i < 3_000; i++) nodes.acknowledge(busy.head, node(`n${i}`), 1);
+    const order: string[] = [];
+    nodes.onWritten(quiet.project_id, () => order.push("quiet"));
+    nodes.onWritten(busy.project_id, () => order.push("busy"));
+    nodes.acknowledge(quiet.head, node("n"), 1);
+    await nodes.flushed();
+    // The first report of all was written alone.
+    expect([order.indexOf("quiet") <= 2, order.length > 5]).toEqual([true, true]);
   });
 });
 
