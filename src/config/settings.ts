@@ -221,7 +221,7 @@ export const settingsTable = {
     "KEYRACK_THROTTLE_SUBJECTS",
     "throttle_windows",
     "200000",
-    "Throttle windows in memory. At the bound the network that opened most is refused new ones.",
+    "Throttle windows in memory. At the bound the owner with most of them gives one up, and a network gets no new ones.",
   ),
   throttle: setting("KEYRACK_THROTTLE", "switch", "on", "off = no throttles, for throwaway instances."),
   trust_proxy: setting(

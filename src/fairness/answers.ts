@@ -26,7 +26,7 @@ export class Answers {
   }
 
   /** Before a large answer is made. The function it gives ends the making, once the answer was charged. */
-  make(owner: Owner, waitMs = this.#waitMs): MaybePromise<Release> {
+  make(owner: Owner): MaybePromise<Release> {
     if (this.#mayMake(owner)) return this.#start(owner);
     const waiting = this.#waiting.get(owner.id) ?? new Set();
     this.#waiting.set(owner.id, waiting);
@@ -42,14 +42,14 @@ export class Answers {
         this.#ledger.countRefusal(owner);
         reject(fail("share_full", { retryAfterSeconds: 1 }));
       });
-      const timer = setTimeout(refuse, waitMs);
+      const timer = setTimeout(refuse, this.#waitMs);
       waiting.add(resume);
     });
   }
 
   /** Does work that counts as the making of a large answer. */
-  async during<T>(owner: Owner, work: () => Promise<T>, waitMs = this.#waitMs): Promise<T> {
-    const making = this.make(owner, waitMs);
+  async during<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
+    const making = this.make(owner);
     const release = making instanceof Promise ? await making : making;
     return work().finally(release);
   }

@@ -9,7 +9,7 @@ export class FairMap<V> {
   readonly #owned: FairSet<string>;
 
   constructor(ledger: Ledger) {
-    this.#owned = new FairSet(ledger, (key) => this.#entries.delete(key), { replacesOwn: true });
+    this.#owned = new FairSet(ledger, (key) => this.#entries.delete(key), { replacesOwn: () => true });
   }
 
   get size(): number {
@@ -24,7 +24,7 @@ export class FairMap<V> {
     return this.#entries[Symbol.iterator]();
   }
 
-  /** Keeps nothing where the owner has no room. An entry that is replaced becomes no younger. */
+  /** Keeps nothing where the owner has no room. Replacing an entry does not make it its owner's youngest. */
   set(owner: Owner, key: string, value: V): void {
     if (this.#owned.add(owner, key)) this.#entries.set(key, value);
   }

@@ -13,7 +13,7 @@ export type Rules<T> = {
   /** How much of the bounds an item takes; 1 by default. */
   readonly amountOf?: (item: T) => number;
   /** The largest owner displaces nothing of others; it gives up an item of its own that is not spared. */
-  readonly replacesOwn?: boolean;
+  readonly replacesOwn?: (owner: Owner) => boolean;
 };
 
 export class FairSet<T> {
@@ -142,7 +142,7 @@ export class FairSet<T> {
   #makeRoom(owner: Owner, amount: number): number {
     for (;;) {
       const other = this.#ledger.victimFor(owner, amount);
-      const victim = other ?? (this.#rules.replacesOwn ? owner : undefined);
+      const victim = other ?? (this.#rules.replacesOwn?.(owner) ? owner : undefined);
       const items = victim && this.#byOwner.get(victim.id);
       if (!victim || !items) return 0;
       const oldest = this.#firstToGo(items, !other);

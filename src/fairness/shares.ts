@@ -147,7 +147,7 @@ export const sharesTable = {
     what: "Windows of the throttles of log-ins, sign-ups and other requests",
     owners: ["network", "cell", "person"],
     limits: ({ throttle_subjects }) => ({ bound: throttle_subjects, share: Number.POSITIVE_INFINITY }),
-    atBound: "gives up a window, and its new subjects are refused until that would have lapsed",
+    atBound: "gives up a window; new subjects of a network are refused until that would have lapsed",
     setting: "KEYRACK_THROTTLE_SUBJECTS",
     files: ["src/domain/auth/throttle.ts"],
   },
@@ -173,6 +173,13 @@ export const sharesTable = {
     limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
     atBound: "waits 2 s for its turn, then 503; with 32 waiting at once",
     files: ["src/domain/usage/series-state.ts"],
+  },
+  fleet_reads: {
+    what: "Reads of all nodes of a project: 2 of a cell at a time; so nothing is shown here",
+    owners: ["cell"],
+    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    atBound: "waits 2 s for its turn, then 503",
+    files: [],
   },
   exports: {
     what: "Exports of the audit log and of usage that are being streamed",

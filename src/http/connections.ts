@@ -39,7 +39,7 @@ export class Connections {
       res.once("close", end);
       return true;
     };
-    this.#bounded = new FairSet(ledger, (socket) => socket.destroy(), { isSpared, isHeld, replacesOwn: true });
+    this.#bounded = new FairSet(ledger, (socket) => socket.destroy(), { isSpared, isHeld, replacesOwn: () => true });
   }
 
   /** `event` announces a connection that can carry requests: over TLS, one whose handshake is done. */

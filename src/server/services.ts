@@ -28,6 +28,7 @@ import type { Store } from "../store/store.ts";
 export type MachineServices = Pick<
   Services,
   | "answers"
+  | "fleetReads"
   | "bodies"
   | "credentialCache"
   | "feed"
@@ -78,6 +79,7 @@ export async function openMachineServices(
   const answers = new Answers(shares.of("unsent"));
   return {
     answers,
+    fleetReads: new Answers(shares.of("fleet_reads")),
     writtenBytes,
     bodies: new Bodies(shares),
     credentialCache: new CredentialCache({

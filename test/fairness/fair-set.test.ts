@@ -29,7 +29,7 @@ describe("a fair set", () => {
     const rules = {
       isSpared: (item: string) => item.startsWith("s"),
       isHeld: (item: string) => item === "s-held",
-      replacesOwn: true,
+      replacesOwn: () => true,
     };
     const set = new FairSet<string>(ledger, (item) => displaced.push(item), rules);
     for (const item of ["s-held", "idle", "new"]) expect(set.add(big!, item)).toBe(true);

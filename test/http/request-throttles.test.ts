@@ -35,4 +35,18 @@ describe("windows of embed tokens and secret keys", () => {
     expect(logIn("192.0.2.0/24", "new")).toBe(true);
     expect(ledger.owners().map(({ owner, used }) => [owner.kind, used])[0]).toEqual(["cell", BOUND - 10]);
   });
+
+  it("of a vendor with more customers than any network has subjects are replaced at the bound, and none is refused", () => {
+    const throttles = new Throttles(testClock(0), true, new Ledger({ bound: BOUND, share: Number.POSITIVE_INFINITY }));
+    const services = { throttles, settings: { vendor_per_minute: 100 } };
+    const actor = (tenant_id: string) => ({ kind: "embed_token", workspace_id: "w", env: "live", tenant_id });
+    const use = (tenant: string): void =>
+      throttleActor(services as never, actor(tenant) as never, { method: "POST" } as never);
+    for (let i = 0; i < BOUND; i++) throttles.take(LOGIN, `${i}`, networkOwner(`198.51.${i >> 2}.0/24`));
+    for (let i = 0; i < BOUND; i++) use(`t${i}`);
+    for (let i = 0; i < 30; i++) use("busy");
+    expect(() => use("busy")).toThrow();
+    use("another");
+    expect(() => use("busy")).toThrow();
+  });
 });

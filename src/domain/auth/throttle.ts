@@ -1,7 +1,8 @@
 // Throttles: per-process fixed windows, keyed by what is throttled and for whom. They slow abuse of Keyrack itself down;
 // the customers' rate limits, which never admit too much, are in src/ratelimit.
 // Caution: a window that is forgotten early gives its subject a fresh start, and anyone could cause that with made-up
-// subjects. So at the bound the owner that opened most windows gives one up, and is refused new ones until it would have lapsed.
+// subjects. So at the bound the owner that opened most windows gives one up; a network is then refused new ones until it would have
+// lapsed.
 import { createHmac } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import { Ledger } from "../../fairness/ledger.ts";
@@ -41,7 +42,10 @@ export class Throttles {
   constructor(clock: Clock, enabled: boolean, ledger: Ledger = new Ledger(UNBOUNDED)) {
     this.#clock = clock;
     this.#enabled = enabled;
-    this.#bounded = new FairSet(ledger, (window) => this.#displaced(window));
+    this.#bounded = new FairSet(ledger, (window) => this.#displaced(window), {
+      // The subjects of a cell are a vendor's own customers and credentials: the largest cell may be one with many of them.
+      replacesOwn: ({ kind }) => kind === "cell",
+    });
   }
 
   /** Takes one unit; throws when the window has none left. */
@@ -127,7 +131,8 @@ export class Throttles {
 
   #displaced(window: Window): void {
     this.#delete(window);
-    const { id } = window.owner;
+    const { id, kind } = window.owner;
+    if (kind === "cell") return;
     this.#closed.set(id, Math.max(this.#closed.get(id) ?? 0, lapseOf(window)));
   }
 

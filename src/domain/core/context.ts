@@ -43,6 +43,8 @@ export type Services = {
   readonly shares: Shares;
   /** Large answers that are being made or not yet taken. */
   readonly answers: Answers;
+  /** Reads of all nodes of a project: few of an owner at a time, apart from the answers that its nodes wait for. */
+  readonly fleetReads: Answers;
   /** Large request bodies that are being read. */
   readonly bodies: Bodies;
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */

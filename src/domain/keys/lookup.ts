@@ -204,7 +204,7 @@ async function hasUsedUpQuota(ctx: Ctx<Vendor>, { id }: ApiKeyRow): Promise<bool
 
 /** The live nodes of the key's project and environment; `withheld`: those that do not get it. */
 async function countServing(ctx: Ctx<Vendor>, { project_id, env }: ApiKeyRow, needs: number) {
-  return ctx.services.answers.during(ownerOf(ctx.actor), async () => {
+  return ctx.services.fleetReads.during(ownerOf(ctx.actor), async () => {
     const counted = await countNodes(ctx, { project_id, env });
     const holding = await nodesHolding(ctx, { project_id, env });
     return { ...counted, withheld: countLacking(holding, needs) };

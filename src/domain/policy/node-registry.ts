@@ -128,13 +128,14 @@ export class NodeRegistry {
    */
   async settled(project_id: string, env: Env | null, waitMs: number): Promise<boolean> {
     const { newest } = this.#queue;
-    const end = performance.now() + waitMs;
-    while (!this.#queue.isSettled(project_id, env, newest)) {
-      const left = end - performance.now();
-      if (left <= 0) return false;
-      await Promise.race([this.#batch, sleep(left, undefined, { ref: false })]);
-    }
-    return true;
+    if (this.#queue.isSettled(project_id, env, newest)) return true;
+    const end = new AbortController();
+    const timeUp = sleep(waitMs, undefined, { ref: false, signal: end.signal }).catch(() => {});
+    const deadline = performance.now() + waitMs;
+    while (!this.#queue.isSettled(project_id, env, newest) && performance.now() < deadline)
+      await Promise.race([this.#batch, timeUp]);
+    end.abort();
+    return this.#queue.isSettled(project_id, env, newest);
   }
 
   /** Whether such a node may have no row because its report was lost. */

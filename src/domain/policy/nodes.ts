@@ -85,7 +85,7 @@ async function countWithheld({ services, actor }: Ctx<Vendor>, rows: readonly Po
 
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */
 export async function listFleet(ctx: Ctx<Vendor>, query: FleetQuery) {
-  return ctx.services.answers.during(ownerOf(ctx.actor), () => readFleetPage(ctx, query));
+  return ctx.services.fleetReads.during(ownerOf(ctx.actor), () => readFleetPage(ctx, query));
 }
 
 async function readFleetPage(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: FleetQuery) {

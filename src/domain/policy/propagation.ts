@@ -19,8 +19,8 @@ import { liveProject } from "../workspaces/projects.ts";
 const REREAD_MS = 100;
 /** Nodes that a receipt lists, those without the version first. */
 const LISTED_MAX = 1_000;
-/** How long a call waits for its turn to read all nodes of a project: its owner reads two fleets at a time. */
-const TURN_MS = 10_000;
+/** A request has 30 s in all: after the wait, reports are still written and nodes are read. */
+const WAIT_MAX_MS = 25_000;
 /** How long a receipt waits until the reports of its nodes that this process has are written. */
 const SETTLE_MS = 2_000;
 
@@ -59,7 +59,8 @@ export type Waiting = {
 /** Waits until all live nodes with keys of this environment have acknowledged the version, or the time is up. */
 export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Waiting): Promise<Propagation> {
   const { clock, nodes, feed, store } = ctx.services;
-  const { waitMs, onDisconnect, inTurn = (work) => work() } = waiting;
+  const { onDisconnect, inTurn = (work) => work() } = waiting;
+  const waitMs = Math.min(waiting.waitMs, WAIT_MAX_MS);
   const start = clock.now();
   const subscription = waitMs > 0 ? feed.wait(ownerOf(ctx.actor), waitMs, onDisconnect) : undefined;
   const unsubscribe = nodes.onWritten(awaited.project_id, () => subscription?.notify());
@@ -146,10 +147,10 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const waiting: Waiting = {
     waitMs: Math.min(waitMs, validMs(ctx)),
     onDisconnect: whilePlaced(ctx, orCredentialEnds(ctx, onDisconnect)),
-    inTurn: (work) => services.answers.during(owner, work, TURN_MS),
+    inTurn: (work) => services.fleetReads.during(owner, work),
   };
   const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
-  if (waitMs > 0) await ctx.requireStillValid?.();
+  await ctx.requireStillValid?.();
   return { object: "propagation" as const, project_id, ...shown };
 }
 

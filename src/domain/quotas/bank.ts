@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import type { Owner } from "../../fairness/owners.ts";
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
 import type { SharedLeases } from "../../ratelimit/counter.ts";
@@ -72,7 +72,7 @@ export class QuotaBank {
     this.#shared = shared;
     this.definitions = new Definitions(definitions, clock);
     this.leases = new QuotaLeases(leases);
-    this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: true });
+    this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: () => true });
     this.#refused = new FairSet<Holding>(returns, () => {});
   }
 
@@ -92,7 +92,8 @@ export class QuotaBank {
       if (known.metered !== metered) known.define(metered, order, now);
       return known;
     }
-    const holding = new Holding({ metered, order, workspace_id, owner, now, isTransient: false });
+    const payer = cellOwner(workspace_id, metered.env, owner.group);
+    const holding = new Holding({ metered, order, workspace_id, owner: payer, now, isTransient: false });
     holding.isTransient = !this.#fair.add(owner, holding);
     if (!holding.isTransient) this.#holdings.set(balanceName(metered), holding);
     return holding;

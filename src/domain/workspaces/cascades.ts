@@ -17,6 +17,7 @@ import {
 import { runningCascade } from "../../store/queries/key-search.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { CascadeRow } from "../../store/schema/tables.ts";
+import { Failure } from "../../kernel/errors.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
@@ -56,17 +57,21 @@ export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[])
   return sizes.length > PIECE_KEYS ? countAside(ctx, scopes) : null;
 }
 
-/** Off the main thread. */
-function countAside({ services, actor }: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number> {
+/** Off the main thread. Null where no thread is free: ending keys is never refused, so the transaction counts them. */
+async function countAside({ services, actor }: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
   const { store, series, clock } = services;
   const now = clock.now();
-  return series.read(ownerOf(actor), async () => {
+  const count = async (): Promise<number> => {
     let sum = 0;
     for (const scope of scopes) {
       const [counted] = await store.readAside<{ n: number }>(countWorkingKeys(store.read, scope, now));
       sum += counted?.n ?? 0;
     }
     return sum;
+  };
+  return series.read(ownerOf(actor), count).catch((error: unknown) => {
+    if (error instanceof Failure && error.failure === "unavailable") return null;
+    throw error;
   });
 }
 

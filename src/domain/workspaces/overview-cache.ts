@@ -18,7 +18,7 @@ export type Overview = {
   audit: { head_seq: number; head_hash: string };
 };
 
-type Asking = Pick<Vendor, "workspace_id" | "account_id">;
+type Caller = Pick<Vendor, "workspace_id" | "account_id">;
 
 const KEPT_MS = 2_000;
 
@@ -32,13 +32,15 @@ export class OverviewCache {
   }
 
   /** Callers at the same time share one computation. One that failed is not kept. */
-  get({ workspace_id, account_id }: Asking, env: Env, compute: () => Promise<Overview>): Promise<Overview> {
+  get({ workspace_id, account_id }: Caller, env: Env, compute: () => Promise<Overview>): Promise<Overview> {
     const owner = cellOwner(workspace_id, env, account_id);
     const kept = this.#kept.get(owner.id);
     if (kept && this.#clock.now() < kept.until) return kept.overview;
     const overview = compute();
     this.#kept.set(owner, owner.id, { until: this.#clock.now() + KEPT_MS, overview });
-    overview.catch(() => this.#kept.delete(owner.id));
+    overview.catch(() => {
+      if (this.#kept.get(owner.id)?.overview === overview) this.#kept.delete(owner.id);
+    });
     return overview;
   }
 }

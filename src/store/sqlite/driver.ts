@@ -17,7 +17,7 @@ const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // fixes the WAL-reset corruption bug
 const CHECKPOINT_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_COMMITS = 200;
-/** Copying beside commits has until then: the -wal must not grow without end. */
+/** From here on the checkpoint waits for the copy: the -wal must not grow without end. */
 const COPYING_COMMITS = 300;
 /** A checkpoint that readers kept from restarting the -wal is repeated: they leave only short gaps. */
 const RETRY_MS = 25;
@@ -131,7 +131,7 @@ export class SqliteDriver implements Driver {
   readonly #write: Connection;
   readonly #read: Connection;
   readonly #walSync: WalSync;
-  /** A thread beside that of the syncs, once there is enough to copy. */
+  /** A second thread, once there is enough to copy. */
   #copier: WalSync | undefined;
   #copying: Promise<void> | undefined;
   #hasCopied = false;
@@ -226,7 +226,7 @@ export class SqliteDriver implements Driver {
   /** Commits wait for the checkpoint that restarts the -wal, so most pages are copied before it. bench: neighbours/claim */
   async #copy(): Promise<void> {
     this.#copier ??= new WalSync(this.#file);
-    await this.#copier.copy().catch(() => {}); // the checkpoint meets the same error
+    await this.#copier.copy().catch(() => {}); // the checkpoint meets the same error, and needs no copy
     this.#hasCopied = true;
     this.#copying = undefined;
   }
@@ -286,7 +286,7 @@ export class SqliteDriver implements Driver {
 
   async close(): Promise<void> {
     await this.#copying;
-    await this.#copier?.close();
+    await this.#copier?.close().catch(() => {});
     const truncated = this.reader.withoutSnapshot(() => this.#walSync.truncate());
     await truncated.catch((error: unknown) => {
       if (this.classifyError(error) !== "full") throw error;

@@ -1,6 +1,7 @@
 // Deleting a project or tenant with many keys: every reader sees them revoked from the response on, while their rows follow
 // in pieces.
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { fail } from "../../../src/kernel/errors.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { revokeKey } from "../../../src/domain/keys/keys.ts";
@@ -100,6 +101,18 @@ for (const back of backends) {
         expect(await w.actions()).toEqual(["api_key.created", `${noun}.deleted`]);
       });
     }
+
+    it("and suspensions of many keys are not refused where no thread is free to count them", async () => {
+      const w = await r.workspace();
+      await addKeys((await w.mint()).id);
+      const { series } = r.app.services;
+      const read = vi.spyOn(series, "read").mockRejectedValue(fail("unavailable", { retryAfterSeconds: 1 }));
+      onTestFinished(() => read.mockRestore());
+      const suspended = await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/suspend`, {});
+      const deleted = await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
+      expect(read).toHaveBeenCalledTimes(2);
+      expect([suspended.body.affected_keys, deleted.body.revoked_keys]).toEqual([KEYS + 1, KEYS + 1]);
+    });
 
     it("and suspensions count many keys outside of the transaction, which holds every other writer", async () => {
       const w = await r.workspace();

@@ -42,7 +42,7 @@ describe("a read of a fleet", () => {
       receipt: () => showPropagation(test, { project_id, version: 1, wait_ms: 0 }, NEVER_DISCONNECTS),
     };
     for (const [name, read] of Object.entries(reads)) {
-      const held = [1, 2].map(() => services.answers.make(ownerOf(test.actor)));
+      const held = [1, 2].map(() => services.fleetReads.make(ownerOf(test.actor)));
       let isDone = false;
       const reading = read().finally(() => (isDone = true));
       await turns(20);

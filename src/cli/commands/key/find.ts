@@ -1,4 +1,4 @@
-// `keyrack key find`: `key list --q` as people say it.
+// `keyrack key find WORD…`: `key list --q` by another name.
 import type { Command } from "commander";
 import { addFlags, commandSpec, runApiCommand, type ApiOptions } from "../../api/generated.ts";
 import { targetFlags } from "../../api/target.ts";
