@@ -48,8 +48,8 @@ export type Propagation = {
 };
 
 /** A version, the environment whose nodes must have it (every node where it is null), and what nodes need to enforce it. */
-export type Awaited = { project_id: string; version: number; env: Env | null; needs: number };
-export type Waiting = {
+export type AwaitedVersion = { project_id: string; version: number; env: Env | null; needs: number };
+export type WaitOptions = {
   waitMs: number;
   onDisconnect: OnDisconnect;
   /** Runs what reads all nodes of the project; at once where it is absent. */
@@ -57,7 +57,7 @@ export type Waiting = {
 };
 
 /** Waits until all live nodes with keys of this environment have acknowledged the version, or the time is up. */
-export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Waiting): Promise<Propagation> {
+export async function awaitPropagation(ctx: Ctx, awaited: AwaitedVersion, waiting: WaitOptions): Promise<Propagation> {
   const { clock, nodes, feed, store } = ctx.services;
   const { onDisconnect, inTurn = (work) => work() } = waiting;
   const waitMs = Math.min(waiting.waitMs, WAIT_MAX_MS);
@@ -76,7 +76,7 @@ export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Wait
         const acked = rows.filter(({ version }) => version >= awaited.version).length;
         const unregistered = (await countUnregistered(ctx, awaited)) || Number(!settled);
         const complete = acked === rows.length && unregistered === 0;
-        // Waiting longer does not help where only nodes are missing that never report.
+        // WaitOptions longer does not help where only nodes are missing that never report.
         if (acked === rows.length || !subscription || subscription.ended)
           return receipt(rows, awaited, complete, unregistered, clock.now() - start);
       }
@@ -144,9 +144,9 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   if (version > policy_version)
     throw failField("invalid_query", "version", "must not be above the project's policy version");
   const owner = ownerOf(actor);
-  const waiting: Waiting = {
+  const waiting: WaitOptions = {
     waitMs: Math.min(waitMs, validMs(ctx)),
-    onDisconnect: whilePlaced(ctx, orCredentialEnds(ctx, onDisconnect)),
+    onDisconnect: withReceiptPlace(ctx, orCredentialEnds(ctx, onDisconnect)),
     inTurn: (work) => services.fleetReads.during(owner, work),
   };
   const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
@@ -155,7 +155,10 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
 }
 
 /** A wait that also ends where its owner has no place among the calls that wait, or loses it. */
-function whilePlaced({ services: { waitingReceipts }, actor }: Ctx<Vendor>, onDisconnect: OnDisconnect): OnDisconnect {
+function withReceiptPlace(
+  { services: { waitingReceipts }, actor }: Ctx<Vendor>,
+  onDisconnect: OnDisconnect,
+): OnDisconnect {
   return (end) => {
     const unregister = onDisconnect(end);
     if (!waitingReceipts.add(ownerOf(actor), end)) end();
@@ -167,7 +170,11 @@ function whilePlaced({ services: { waitingReceipts }, actor }: Ctx<Vendor>, onDi
 }
 
 /** A node without the version, among those at or after `from`: all nodes are read only once none is left. */
-async function findLagging(ctx: Ctx, { project_id, version, env }: Awaited, from: string): Promise<string | undefined> {
+async function findLagging(
+  ctx: Ctx,
+  { project_id, version, env }: AwaitedVersion,
+  from: string,
+): Promise<string | undefined> {
   const { clock, settings, store } = ctx.services;
   const seenAfter = clock.now() - settings.node_live_ms;
   const scopes = { one: env ?? "live", other: env ?? "test" };
@@ -175,7 +182,7 @@ async function findLagging(ctx: Ctx, { project_id, version, env }: Awaited, from
 }
 
 /** Nodes without a row that may hold keys of this environment. */
-async function countUnregistered(ctx: Ctx, { project_id, env }: Awaited): Promise<number> {
+async function countUnregistered(ctx: Ctx, { project_id, env }: AwaitedVersion): Promise<number> {
   const { clock, nodes, settings, store } = ctx.services;
   const seenAfter = clock.now() - settings.node_live_ms;
   const noted = await unregisteredNodes.all(store.read, { project_id, seenAfter });
@@ -186,7 +193,7 @@ async function countUnregistered(ctx: Ctx, { project_id, env }: Awaited): Promis
 
 function receipt(
   rows: PolicyNodeRow[],
-  { version, needs }: Awaited,
+  { version, needs }: AwaitedVersion,
   complete: boolean,
   unregistered: number,
   waited_ms: number,

@@ -47,18 +47,18 @@ export async function planDeletion(ctx: Ctx<Vendor>, deleted: Deleted, exists: b
   if (!mayDefer || !exists) return { mayDefer, counted: null };
   const scopes = await scopesOf(read, deleted, false);
   const isMarking = (await runningCascade.first(read, deleted)) !== undefined;
-  return { mayDefer, counted: isMarking ? await countAside(ctx, scopes) : await countIfMany(ctx, scopes) };
+  return { mayDefer, counted: isMarking ? await countOnThread(ctx, scopes) : await countIfMany(ctx, scopes) };
 }
 
 /** Counts keys before a transaction, which itself would hold every other writer. Null where they are few: it counts those. */
 export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
   const { store, clock } = ctx.services;
   const sizes = await sizesOf(store.read, scopes, clock.now());
-  return sizes.length > PIECE_KEYS ? countAside(ctx, scopes) : null;
+  return sizes.length > PIECE_KEYS ? countOnThread(ctx, scopes) : null;
 }
 
 /** Off the main thread. Null where no thread is free: ending keys is never refused, so the transaction counts them. */
-async function countAside({ services, actor }: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
+async function countOnThread({ services, actor }: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
   const { store, series, clock } = services;
   const now = clock.now();
   const count = async (): Promise<number> => {

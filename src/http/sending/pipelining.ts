@@ -152,13 +152,13 @@ class Line {
     if (this.#socket.destroyed) return; // and nothing behind it will run
     if (this.#isDropped) return this.#close(res);
     this.#next(req, res);
-    if (res.writableEnded && this.#waiting.length === 0) this.#rest();
+    if (res.writableEnded && this.#waiting.length === 0) this.#becomeIdle();
     else res.once("finish", () => this.#runNext());
   }
 
   #runNext(): void {
     const next = this.#waiting.shift();
-    if (!next) return this.#rest();
+    if (!next) return this.#becomeIdle();
     this.#allWaiting.delete(next);
     this.#cost -= next.cost;
     if (this.#cost <= WAITING_MAX) this.#resume();
@@ -169,7 +169,7 @@ class Line {
    * Everything is answered. A client that pipelines sends its next requests now, and those of a flood on many connections
    * would all be parsed before anything else runs: a connection of an owner that has to wait is read in its turn.
    */
-  #rest(): void {
+  #becomeIdle(): void {
     this.#isRunning = false;
     if (!this.#isWatched) return;
     const owner = this.owner ?? this.#lastOwner;
