@@ -44,7 +44,7 @@ type RecordName = { scope_hash: string; env: Env };
 export function databaseClaims(services: Pick<Services, "store" | "clock" | "writtenBytes">): ClaimStore {
   const now = (): number => services.clock.now();
   const by = (scope: ClaimScope) => ({ batch: true, owner: ownerOfClaim(scope) });
-  // A completion is never refused: the work it stands for is done. It stores only its status where there is no room.
+  // A completion is never refused, because the work is done already. It stores only its status where there is no room.
   const bytesMax = (scope: ClaimScope): number =>
     services.writtenBytes.hasRoom(by(scope).owner) ? STORED_BYTES_MAX : 0;
   return {

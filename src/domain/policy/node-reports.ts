@@ -36,7 +36,7 @@ export type NodeBounds = { perProject: number; liveMs: number; hasRoom: (owner: 
 /** Nodes whose reports were lost: at least one of them may have no row. */
 export type LostNodes = { project_id: string; scope: Env; last_seen_at: number };
 
-/** Of a row beside its texts. */
+/** Of a row, apart from its texts. */
 const ROW_BYTES = 200;
 
 /** Noted again after this part of the time that a node counts as live. */

@@ -13,7 +13,7 @@ export type PollingNode = {
   account_id?: string | null | undefined;
 };
 
-/** What a poll shows of a node beside its version. */
+/** What a poll shows of a node, apart from its version. */
 export type NodeTraits = Pick<PolicyNodeRow, "caps" | "full_power" | "sdk">;
 
 export function traitsOf({ caps, full_power, sdk }: PollingNode): NodeTraits {

@@ -1,4 +1,4 @@
-// The prefix of a project's keys. The first workspace that uses one owns it forever, because a prefix stands for one issuer:
+// The prefix of a project's keys. The first workspace that uses one owns it forever, because a prefix names one issuer:
 // secret scanning programmes require that. Existing keys keep theirs when a project changes it.
 import { failField } from "../../kernel/errors.ts";
 import { OWN_PREFIX, prefixProblem } from "../../kernel/key-prefixes.ts";
