@@ -49,7 +49,7 @@ export const cacheShares = {
     files: ["src/domain/auth/credential-cache.ts"],
   },
   known_ids: {
-    what: "Ids of keys, projects and tenants that telemetry has named; about 40 MB",
+    what: "Ids of keys, projects and tenants that telemetry has named",
     owners: ["cell"],
     limits: quarterOf(200_000),
     atBound: "all of its ids are read from the database again",
