@@ -49,7 +49,7 @@ const SHORT_LIVED = [
   "src/domain/usage/series-batch.ts",
   "src/domain/usage/series-journal.ts",
   "src/domain/usage/series-caps.ts",
-  "src/domain/usage/series-fold.ts",
+  "src/domain/usage/series-rollups.ts",
   "src/domain/usage/series-groups.ts",
   "src/http/body/chunk-list.ts",
   "src/ratelimit/memory/counter.ts",

@@ -4,7 +4,7 @@ import { dropEmptyGroup, groupIdsAfter, lockRollups, reapRollups, reapSeenNames 
 import type { Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { BUCKET_MS } from "./series-buckets.ts";
-import { GRAIN } from "./series-fold.ts";
+import { GRAIN } from "./series-rollups.ts";
 import { DAYS_KEPT } from "./usage.ts";
 import { Yields } from "./yields.ts";
 
