@@ -1,8 +1,9 @@
 // Validates path, query and body against an endpoint's schemas, and names every invalid field by its path.
 import { BoundedMap } from "../kernel/lru.ts";
 import type { z } from "zod";
+import { isCleanText, UNCLEAN } from "../kernel/clean-text.ts";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
-import { isCleanText, parseJson, soundJson, textOf } from "./body/json.ts";
+import { parseJson, soundJson, textOf } from "./body/json.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
 import type { HttpRequest } from "./request.ts";
 import { tryFastPath } from "./fast/fast-path.ts";
@@ -100,7 +101,7 @@ function parseQuery(search: string, schema: z.ZodObject | undefined, loose: bool
     const field = Object.hasOwn(shape, name) ? shape[name] : undefined;
     if (!field) {
       if (!loose) problems.push(detail([name], "is not a known parameter"));
-    } else if (!isCleanText(value)) problems.push(detail([name], "must not hold a NUL or a lone surrogate"));
+    } else if (!isCleanText(value)) problems.push(detail([name], UNCLEAN));
     else if (inner(field).def.type === "array") ((result[name] ??= []) as unknown[]).push(value);
     else if (name in result) problems.push(detail([name], "must be sent once"));
     else result[name] = inner(field).def.type === "number" && /^-?\d{1,15}$/.test(value) ? Number(value) : value;

@@ -152,8 +152,8 @@ function checkRequest(event: Fields, i: number, problems: Problems): void {
   if (!(Number.isInteger(status) && (status as number) >= 100 && (status as number) <= 599)) {
     problems.addAt(i, "status", status, "must be a whole number from 100 to 599");
   }
-  if (!(typeof duration_ms === "number" && duration_ms >= 0 && duration_ms < Infinity)) {
-    problems.addAt(i, "duration_ms", duration_ms, "must be a number from 0");
+  if (!(typeof duration_ms === "number" && duration_ms >= 0 && duration_ms <= Number.MAX_SAFE_INTEGER)) {
+    problems.addAt(i, "duration_ms", duration_ms, "must be a number from 0 to 2^53 - 1");
   }
   if (!isText(request_id, 1, 128)) problems.addAt(i, "request_id", request_id, "must have 1 to 128 characters");
 }

@@ -2,6 +2,7 @@
 // and check the ownership of its ids; charge it and add it to the usage totals, in one transaction. An invalid batch is charged too.
 import { isAscii, isUtf8 } from "node:buffer";
 import { hash, subtle } from "node:crypto";
+import { requireCleanTexts } from "../../kernel/clean-text.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import {
@@ -56,17 +57,14 @@ type Begun = { cost: number } & ({ sum: BatchSum; rest?: never } | { sum?: never
 
 /** Checks and sums the batch synchronously, so that the parsed events are garbage before the next await. bench: ingest/batch */
 function begin(ctx: Machine, bytes: Buffer): Begun {
-  const value = parse(bytes);
+  const text = textOf(bytes);
+  const value = parse(text);
   const cost = costOf(value, eventsMax(ctx));
   try {
+    requireCleanTexts(text, value);
     return { cost, ...sumBatch(ctx, value, bytes) };
   } catch (error) {
-    return {
-      cost,
-      rest: () => {
-        throw error;
-      },
-    };
+    return { cost, rest: () => Promise.reject(error) };
   }
 }
 
@@ -129,12 +127,15 @@ async function chargeComplex(ctx: Machine, error: unknown): Promise<never> {
   throw error;
 }
 
+/** Empty for bytes that are no text. ASCII needs no decoding. bench: ingest/batch */
+function textOf(bytes: Buffer): string {
+  if (isAscii(bytes)) return bytes.toString("latin1");
+  return isUtf8(bytes) ? bytes.toString("utf8") : "";
+}
+
 /** Undefined for invalid JSON: such a batch costs 1. */
-function parse(bytes: Buffer): unknown {
-  const ascii = isAscii(bytes);
-  if (!ascii && !isUtf8(bytes)) return undefined;
+function parse(text: string): unknown {
   try {
-    const text = bytes.toString(ascii ? "latin1" : "utf8"); // ASCII needs no decoding. bench: ingest/batch
     return JSON.parse(text);
   } catch {
     return undefined;

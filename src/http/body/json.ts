@@ -1,5 +1,6 @@
 // Parses JSON strictly: no NUL, no lone surrogate, no number that loses precision, and objects without a prototype. The
 // depth was checked while the body arrived (structure.ts), so recursion over the value is bounded.
+import { requireCleanTexts } from "../../kernel/clean-text.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -25,9 +26,10 @@ export function parseJson(text: string): unknown {
 
 /** Applies the strict rules to the value that `text` was parsed to. */
 export function soundJson(text: string, value: unknown): unknown {
-  // A NUL, a lone surrogate or a disguised name can only come from an escape, and a prototype only from its name.
+  requireCleanTexts(text, value);
+  // A prototype can only come from its name, and that be disguised only by an escape.
   const suspect = text.includes("\\u") || text.includes("__proto__");
-  return !suspect && isSound(value) ? value : clean(value, "");
+  return !suspect && isSound(value) ? value : copyExact(value, "");
 }
 
 function isSound(value: unknown): boolean {
@@ -45,27 +47,15 @@ function isExact(value: number): boolean {
   return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
 }
 
-const UNSAFE = /\u0000|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
-
-export function isCleanText(text: string): boolean {
-  return !UNSAFE.test(text);
-}
-
-function clean(value: unknown, path: string): unknown {
-  if (typeof value === "string") {
-    if (UNSAFE.test(value)) throw failField("invalid_body", path, "must not hold a NUL or a lone surrogate");
-    return value;
-  }
+function copyExact(value: unknown, path: string): unknown {
   if (typeof value === "number") {
     if (!isExact(value)) throw failField("invalid_body", path, "must be a number that fits in 53 bits");
     return value;
   }
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map((item, i) => clean(item, `${path}[${i}]`));
+  if (Array.isArray(value)) return value.map((item, i) => copyExact(item, `${path}[${i}]`));
   const copy: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
-  for (const [name, item] of Object.entries(value)) {
-    if (UNSAFE.test(name)) throw failField("invalid_body", path, "must not have a name with a NUL or a lone surrogate");
-    copy[name] = clean(item, path === "" ? name : `${path}.${name}`);
-  }
+  for (const [name, item] of Object.entries(value))
+    copy[name] = copyExact(item, path === "" ? name : `${path}.${name}`);
   return copy;
 }

@@ -60,6 +60,7 @@ for (const back of backends) {
       ["events[0].status", { status: 200.5 }],
       ["events[0].duration_ms", { duration_ms: -1 }],
       ["events[0].duration_ms", { duration_ms: "1" }],
+      ["events[0].duration_ms", { duration_ms: 1e300 }],
       ["events[0].degraded", { degraded: null }],
       ["events[0].request_id", { request_id: "" }],
       ["events[0].request_id", { request_id: "x".repeat(129) }],
@@ -68,6 +69,11 @@ for (const back of backends) {
       ["events[0].sample_rate", { sample_rate: 1.1 }],
       ["events[0].tenant_id", { tenant_id: 5 }],
       ["events[0].key_id", { key_id: "x" }],
+      ["events[0].path", { path: "/a\0" }],
+      ["events[0].route", { route: "/\ud800" }],
+      ["events[0].route", { route: "/\udc00\ud800" }],
+      ["events[0].novel.a[1]", { novel: { a: [1, "\ud800"] } }],
+      ["events[0].novel", { novel: { "\0": 1 } }],
     ] as const) {
       it(`refuses ${JSON.stringify(more).slice(0, 60)} at ${path}`, async () => {
         expectRefusal(await send(batch([event(more)])), 400, "invalid_request", path);
@@ -95,6 +101,16 @@ for (const back of backends) {
         expectRefusal(await w.call("sk_owner", "POST /v1/ingest/batch", null, { raw }), 400, "invalid_request");
       });
     }
+
+    it("charges a batch with a NUL or a lone surrogate by its events, and accepts other escapes", async () => {
+      const escaped = (route: string): string =>
+        JSON.stringify(batch([event({ route: "/" }), event()])).replace('"/"', route);
+      const post = (raw: string) => w.call("sk_owner", "POST /v1/ingest/batch", null, { raw });
+      for (const route of ['"\\u0000"', '"\\ud800"']) expectRefusal(await post(escaped(route)), 400, "invalid_request");
+      expect(await left()).toContain("r=95;");
+      expectRefusal(await post(escaped('"\0"')), 400, "invalid_request");
+      expect((await post(escaped('"\\u00e9\\ud83d\\ude00\\\\u0000"'))).status).toBe(202);
+    });
 
     it("rejects nesting deeper than 32 levels, also in ignored fields", async () => {
       const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);

@@ -1,0 +1,38 @@
+// Text that every database stores alike. PostgreSQL has no NUL in texts, and a lone surrogate becomes U+FFFD in UTF-8, where
+// two different ones would then be equal.
+import { failField } from "./errors.ts";
+
+const PATH_MAX = 200;
+
+export const UNCLEAN = "must not hold a NUL or a lone surrogate";
+
+export function isCleanText(text: string): boolean {
+  return text.isWellFormed() && !text.includes("\0");
+}
+
+/** The text as it can be stored. */
+export function cleanText(text: string): string {
+  return text.toWellFormed().replaceAll("\0", "");
+}
+
+/**
+ * Checks every text and name of a value that was parsed from `json`. Parsing refuses a NUL as it is, and decoding a lone
+ * surrogate, so either is an escape.
+ */
+export function requireCleanTexts(json: string, value: unknown): void {
+  const path = json.includes("\\u") ? findUnclean(value) : undefined;
+  if (path !== undefined) throw failField("invalid_body", path.replace(/^\./, "").slice(0, PATH_MAX), UNCLEAN);
+}
+
+/** The path of the first unclean text, or of the object with an unclean name. The depth of bodies is bounded. */
+function findUnclean(value: unknown): string | undefined {
+  if (typeof value === "string") return isCleanText(value) ? undefined : "";
+  if (typeof value !== "object" || value === null) return undefined;
+  const isList = Array.isArray(value);
+  for (const name in value) {
+    if (!isCleanText(name)) return "";
+    const path = findUnclean((value as Record<string, unknown>)[name]);
+    if (path !== undefined) return (isList ? `[${name}]` : `.${name}`) + path;
+  }
+  return undefined;
+}
