@@ -1,5 +1,7 @@
 // Adds the journal of counted batches to the rollups of the usage series. Rows are added and deleted in one transaction, so a
 // crash neither repeats nor skips one. Decoding and summing happen before the transaction, in turns of the event loop.
+import { cleanText } from "../../kernel/clean-text.ts";
+import { Failure } from "../../kernel/errors.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import {
   deleteJournal,
@@ -29,44 +31,70 @@ const ROLLUPS_MAX = 1_000;
 /** Another process has added some of the same rows meanwhile: nothing was written here. */
 class JournalMoved extends Error {}
 
-/** Scheduled job. Ends when the journal is empty. */
+/**
+ * Scheduled job. Ends when the journal is empty. Rows that cannot be added stay in it and fail the job, but only after the rows
+ * of every other workspace were added.
+ */
 export async function foldJournal(services: Services): Promise<void> {
   const yields = new Yields();
+  const failed = new Map<string, unknown>();
+  let isolated = false;
   for (let after = ""; ; ) {
-    const turn = await nextTurn(services, after);
-    if (turn.rows.length === 0 && after === "") return;
+    const turn = await nextTurn(services, after, failed);
+    if (turn.rows.length === 0 && after === "") break;
     after = turn.last;
     const rows = await decodeRows(turn.rows, yields);
     for (let done = 0; done < rows.length; ) {
       if (services.shutdown.signal.aborted) return;
-      const sums = new JournalSums();
-      const ids: string[] = [];
-      while (done < rows.length && sums.rollups < ROLLUPS_MAX) {
-        // A shard that is begun in one transaction and ended in the next one has its rollups written twice.
-        if (sums.rollups > ROLLUPS_MAX / 2 && compareShards(rows[done - 1], rows[done]) !== 0) break;
-        const { id, workspace_id, data } = rows[done++] as DecodedRow;
-        sums.add(workspace_id, data);
-        ids.push(id);
-        await yields.ifDue();
-      }
+      const piece = await takePiece(rows.slice(done), isolated, yields);
       try {
-        await record(services, (tx) => fold(services, tx, { ids, sums, yields }));
+        await record(services, (tx) => fold(services, tx, { ...piece, yields }));
+        done += piece.ids.length;
       } catch (error) {
         if (error instanceof JournalMoved) return;
-        throw error;
+        if (error instanceof Failure) throw error; // of the storage, whatever the rows are
+        if (isolated) {
+          failed.set((rows[done] as DecodedRow).workspace_id, error);
+          done += piece.ids.length;
+        }
+        isolated = true; // the same rows again, by workspace
       }
     }
   }
+  const [first] = failed;
+  if (first)
+    throw new Error(`${failed.size} workspaces have rows that cannot be added; ${first[0]}: ${String(first[1])}`);
+}
+
+type Piece = { ids: string[]; sums: JournalSums };
+
+/** The first rows, as many as one transaction adds. */
+async function takePiece(rows: readonly DecodedRow[], isolated: boolean, yields: Yields): Promise<Piece> {
+  const piece: Piece = { ids: [], sums: new JournalSums() };
+  const { ids, sums } = piece;
+  for (const [i, row] of rows.entries()) {
+    if (sums.rollups >= ROLLUPS_MAX || (isolated && row.workspace_id !== rows[0]?.workspace_id)) break;
+    // A shard that is begun in one transaction and ended in the next one has its rollups written twice.
+    if (sums.rollups > ROLLUPS_MAX / 2 && compareShards(rows[i - 1], row) !== 0) break;
+    sums.add(row.workspace_id, row.data);
+    ids.push(row.id);
+    await yields.ifDue();
+  }
+  return piece;
 }
 
 type Turn = { rows: UsageJournalRow[]; last: string };
 
 /** Rows of the workspaces behind `after`, a share of each: one that reports much does not delay the others. */
-async function nextTurn({ store: { read } }: Services, after: string): Promise<Turn> {
+async function nextTurn(
+  { store: { read } }: Services,
+  after: string,
+  skipped: ReadonlyMap<string, unknown>,
+): Promise<Turn> {
   const workspaces: string[] = [];
   for (let id: string | undefined = after; id !== undefined && workspaces.length < WORKSPACES_MAX; ) {
     id = (await nextJournalWorkspace.first(read, { after: id }))?.id;
-    if (id !== undefined) workspaces.push(id);
+    if (id !== undefined && !skipped.has(id)) workspaces.push(id);
   }
   const share = Math.ceil(JOURNAL_ROWS_MAX / Math.max(1, workspaces.length));
   const turn: Turn = { rows: [], last: "" };
@@ -93,7 +121,10 @@ type DecodedRow = Omit<UsageJournalRow, "data"> & { data: JournalData };
 async function decodeRows(rows: readonly UsageJournalRow[], yields: Yields): Promise<DecodedRow[]> {
   const decoded: DecodedRow[] = [];
   for (const row of rows) {
-    decoded.push({ ...row, data: JSON.parse(row.data) as JournalData });
+    const data = JSON.parse(row.data) as JournalData;
+    // Earlier releases accepted texts that cannot be stored as they are.
+    if (row.data.includes("\\u")) data.texts = data.texts.map(cleanText);
+    decoded.push({ ...row, data });
     await yields.ifDue();
   }
   return decoded.toSorted(compareShards);
@@ -105,7 +136,7 @@ function compareShards(a: DecodedRow | undefined, b: DecodedRow | undefined): nu
   return (a.data.shard ?? 0) - (b.data.shard ?? 0);
 }
 
-type Fold = { ids: string[]; sums: JournalSums; yields: Yields };
+type Fold = Piece & { yields: Yields };
 
 async function fold(services: Services, tx: Tx, { ids, sums, yields }: Fold): Promise<void> {
   await lockRollups.run(tx, { at: String(services.clock.now()) });

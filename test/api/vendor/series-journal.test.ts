@@ -7,6 +7,8 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import type { Store } from "../../../src/store/store.ts";
 
+const EVENT = { env: "live", tenant_id: "t", method: "GET", route: "/", status: 200, duration_ms: 1 } as const;
+
 for (const back of backends) {
   describe(`the journal of usage series on ${back}`, () => {
     let r: TestInstance;
@@ -15,12 +17,23 @@ for (const back of backends) {
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
-    const journal = async (w: Workspace, text: string, rows: number): Promise<number> => {
-      const data = JSON.stringify({ texts: [text], slices: [] });
+    const insert = async (w: Workspace, data: string, rows = 1): Promise<void> => {
       const values = Array.from({ length: rows }, () => `('${r.app.services.newId()}', '${w.id}', 0, '${data}')`);
       await r.sql(`insert into usage_journal (id, workspace_id, created_at, data) values ${values.join()}`);
+    };
+    const journal = async (w: Workspace, text: string, rows: number): Promise<number> => {
+      const data = JSON.stringify({ texts: [text], slices: [] });
+      await insert(w, data, rows);
       return data.length;
     };
+    const report = async (w: Workspace, routes: string[], env = "live"): Promise<void> => {
+      const batch = new SeriesBatch();
+      const event = { ...EVENT, project_id: w.project_id, tenant_id: w.tenant_id, env: env as "live" };
+      for (const route of routes) batch.add({ ...event, route }, undefined, Date.now(), 1);
+      for (const row of batch.encode()) await insert(w, row);
+    };
+    const workspacesLeft = async (): Promise<unknown[]> =>
+      (await r.sql("select distinct workspace_id as id from usage_journal")).map(({ id }) => id);
 
     it("reads no more of the journal at once than fits into little memory", async () => {
       const length = await journal(await r.workspace(), "x".repeat(400_000), 6);
@@ -42,10 +55,39 @@ for (const back of backends) {
       write.mockImplementationOnce((job) => store.write(job));
       const stopped = Object.create(store, { write: { value: write } }) as Store;
       await expect(foldJournal({ ...r.app.services, store: stopped })).rejects.toThrow("stop");
-      const left = `select workspace_id, count(*) as n from usage_journal group by workspace_id`;
-      expect((await r.sql(left)).map(({ workspace_id }) => workspace_id)).not.toContain(small.id);
+      expect(await workspacesLeft()).not.toContain(small.id);
       await foldJournal(r.app.services);
-      expect(await r.sql(left)).toEqual([]);
+      expect(await workspacesLeft()).toEqual([]);
+    });
+
+    it("adds routes with a NUL or a lone surrogate, which earlier releases accepted", async () => {
+      const w = await r.workspace();
+      for (const routes of [
+        ["/\ud800", "/\ud801"],
+        ["/\ud801", "/a\0"],
+      ]) {
+        await report(w, routes);
+        await foldJournal(r.app.services);
+      }
+      const sums = await r.sql(`select name, requests from usage_groups join usage_rollups on group_id = id
+        where workspace_id = '${w.id}' and kind = 'route' and grain = 3`);
+      expect(new Map(sums.map(({ name, requests }) => [name, requests]))).toEqual(
+        new Map([
+          ["GET /\ufffd", 3],
+          ["GET /a", 1],
+        ]),
+      );
+    });
+
+    it("adds the rows of every other workspace when those of one cannot be added", async () => {
+      const [first, broken, last] = [await r.workspace(), await r.workspace(), await r.workspace()];
+      await report(broken, ["/"], "neither");
+      for (const _ of [1, 2]) {
+        for (const w of [first, last]) await report(w, ["/"]);
+        await expect(foldJournal(r.app.services)).rejects.toThrow(broken.id);
+        expect(await workspacesLeft()).toEqual([broken.id]);
+      }
+      await r.sql("delete from usage_journal");
     });
   });
 }
@@ -57,15 +99,7 @@ it("divides the keys of large batches into the same shards, and each sum is in o
   );
   const rowsOf = (keys: readonly string[]): JournalData[] => {
     const batch = new SeriesBatch();
-    const event = {
-      project_id: "p",
-      env: "live",
-      tenant_id: "t",
-      method: "GET",
-      route: "/",
-      status: 200,
-      duration_ms: 1,
-    } as const;
+    const event = { ...EVENT, project_id: "p" };
     for (const id of keys)
       batch.add(event, { id, project_id: "p", tenant_id: "t", env: "live", created_at: 0, last_used_at: null }, 0, 1);
     return [...batch.encode()].map((row) => JSON.parse(row) as JournalData);
