@@ -1,5 +1,7 @@
 // A clock that never runs backwards within a process: the wall clock at start plus monotonic time, slewed toward the wall
 // clock. When the wall clock is set back, this one runs at half speed until both agree.
+import { failField } from "../../kernel/errors.ts";
+
 export type Clock = { now(): number };
 
 const JUMP_MS = 5_000;
@@ -28,6 +30,12 @@ export function createClock({ wall, monotonic, jumped }: Sources = systemSources
       return last;
     },
   };
+}
+
+/** Rejects an expiry that has passed. Call it inside `mutate`: a retry that comes after the expiry gets the stored response. */
+export function requireFuture(clock: Clock, expires_at: number | null | undefined): void {
+  if (typeof expires_at === "number" && expires_at <= clock.now())
+    throw failField("invalid_body", "expires_at", "must be in the future");
 }
 
 export const systemSources: Sources = { wall: () => Date.now(), monotonic: () => performance.now() };

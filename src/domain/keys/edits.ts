@@ -5,6 +5,7 @@ import { keyById, updateKey } from "../../store/queries/keys.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import { addressRuleOf, editedList } from "../core/address-rules.ts";
+import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireManageable } from "../core/env-access.ts";
 import { changes } from "../core/events.ts";
@@ -23,7 +24,7 @@ import { meterCaps, reachesNodes, storedQuotas } from "../quotas/stored.ts";
 import { dropOldTerms } from "../search/changes.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
-import { requireFuture, type KeyFields, type Revoked } from "./keys.ts";
+import type { KeyFields, Revoked } from "./keys.ts";
 
 export type KeyEdit = KeyFields & { name?: string | null | undefined };
 
@@ -31,11 +32,11 @@ export type KeyEdit = KeyFields & { name?: string | null | undefined };
 export type Edited = Revoked & { key: Warned<ApiKey> };
 
 export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Edited> {
-  requireFuture(ctx, edit.expires_at);
   if (edit.allowed_cidrs?.length) await versionGate.assertKnownEverywhere(ctx.services, "address lists");
   await requireQuotasKnown(ctx.services, edit.quotas);
   const { workspace_id } = ctx.actor;
   const edited = await mutate(ctx, { workspace_id }, async (tx) => {
+    requireFuture(ctx.services.clock, edit.expires_at);
     const row = requireManageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");
     if (row.revoked_at !== null) throw fail("revoked_not_editable");
     if (extendsQuarantine(row, edit.expires_at)) throw fail("quarantine_not_extendable");

@@ -1,5 +1,5 @@
 // API keys, which tenants present to the vendor's API. The text of a key is returned once, at creation or rotation.
-import { fail, failField } from "../../kernel/errors.ts";
+import { fail } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -25,6 +25,7 @@ import {
   requireReadable,
   visibleEnv,
 } from "../core/env-access.ts";
+import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import { ownsKey, requireKeyQuota } from "../embed/rules.ts";
 import type { Event } from "../core/events.ts";
@@ -69,7 +70,6 @@ export type KeyHolder = Ctx<Vendor | EmbedActor | ApiKeyActor>;
 export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<WithKey<ApiKey>>> {
   requireEnvAccess(ctx.actor, input.env);
   requireProjectAccess(ctx.actor, input.project_id);
-  requireFuture(ctx, input.expires_at);
   const { actor } = ctx;
   const { workspace_id } = actor;
   const embed = actor.kind === "embed_token" ? actor : null;
@@ -78,6 +78,7 @@ export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<
   const { created, needs } = await retryOnHashCollision(() => {
     const early = mint("api_key", input.env); // before the transaction, which occupies the only writer
     return mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
+      requireFuture(ctx.services.clock, input.expires_at);
       const [project, tenant] = await Promise.all([
         liveProject(tx, workspace_id, input.project_id),
         liveTenant(tx, workspace_id, input.tenant_id),
@@ -162,12 +163,6 @@ export function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
   const { env, display_prefix, name } = row;
   const payload = { env, display_prefix, name, scopes };
   return { action: "api_key.created", target_id: row.id, payload };
-}
-
-export function requireFuture(ctx: Ctx, expires_at: number | null | undefined): void {
-  if (typeof expires_at === "number" && expires_at <= ctx.services.clock.now()) {
-    throw failField("invalid_body", "expires_at", "must be in the future");
-  }
 }
 
 export type KeyQuery = {

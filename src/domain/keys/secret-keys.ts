@@ -13,6 +13,7 @@ import {
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
 import { confinedTo, hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
 import { requireEnvAccess, requireManageable, positionAfter, requireReadable } from "../core/env-access.ts";
+import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
@@ -86,9 +87,6 @@ function requireVisible(actor: Actor, id: string): void {
 
 export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Promise<WithKey<SecretKey>> {
   requireEnvAccess(ctx.actor, input.env);
-  if (input.expires_at !== undefined && input.expires_at <= ctx.services.clock.now()) {
-    throw failField("invalid_body", "expires_at", "must be in the future");
-  }
   if (input.project_ids && !input.permissions)
     throw failField("invalid_body", "permissions", "is required with project_ids");
   if (input.permissions) await versionGate.assertKnownEverywhere(ctx.services, "restricted secret keys");
@@ -98,6 +96,7 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
     const owner_scope = hasOwnerScope(ctx.actor) && !input.permissions;
     const row = newSecretKeyRow(ctx, { ...input, ...minted.stored, workspace_id, owner_scope });
     return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
+      requireFuture(ctx.services.clock, input.expires_at);
       const [count] = await countSecretKeys.all(tx, { workspace_id, env: input.env });
       if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw quotaReached(ctx);
       for (const id of input.project_ids ?? []) await liveProject(tx, workspace_id, id);

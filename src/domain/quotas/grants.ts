@@ -14,6 +14,7 @@ import {
 import type { Reader } from "../../store/engine/statement.ts";
 import type { QuotaGrantRow } from "../../store/schema/tables.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
+import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { requireManageable, requireReadable } from "../core/env-access.ts";
@@ -70,8 +71,6 @@ export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: 
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   const { reference } = input;
-  if (input.expires_at !== undefined && input.expires_at <= services.clock.now())
-    throw failField("invalid_body", "expires_at", "must be in the future");
   const onConflict = () => fail("unavailable", { retryAfterSeconds: 1 }); // the same reference at the same moment
   const done = await mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const { metered, tenant_id, key_id } = await findQuota(tx, ctx, target, true);
@@ -81,6 +80,7 @@ export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: 
     if (known && known.units !== input.units)
       throw failField("grant_reference_used", "reference", "was used for another number of units");
     if (known) return unchanged({ grant: viewGrant(known), isReplay: true });
+    requireFuture(services.clock, input.expires_at);
     const now = services.clock.now();
     if ((await openGrants.all(tx, { ...to, now })).length >= OPEN_MAX) throw fail("grants_reached");
     const { units, expires_at = null, reason = null } = input;

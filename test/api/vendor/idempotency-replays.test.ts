@@ -45,6 +45,30 @@ for (const back of backends) {
       expect(await w.actions()).toEqual(["api_key.created", "api_key.rotated", "api_key.revoked"]);
     });
 
+    it("replays what was to expire after it has expired, and refuses the same as a new request", async () => {
+      const w = await r.workspace();
+      const quotas = [{ id: "calls", amount: 1, refill: "monthly" }];
+      await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}`, { quotas });
+      const expires_at = new Date(r.clock.now() + 60_000).toISOString();
+      const grants = `POST /v1/tenants/${w.tenant_id}/quotas/calls/grants`;
+      const changes = [
+        ["POST /v1/keys", { project_id: w.project_id, tenant_id: w.tenant_id, env: "live", expires_at }],
+        ["POST /v1/secret_keys", { env: "live", expires_at }],
+        [grants, { units: 5, expires_at }],
+      ] as const;
+      const send = () =>
+        Promise.all(changes.map(([route, body]) => w.call("sk_owner", route, body, keyed(route.slice(5)))));
+      const first = await send();
+      const referred = { units: 5, expires_at, reference: "invoice" };
+      const granted = await w.call("sk_owner", grants, referred);
+      r.clock.advance(60_000);
+      expect((await send()).map(({ status, text }) => [status, text])).toEqual(first.map(({ text }) => [201, text]));
+      const again = await w.call("sk_owner", grants, referred);
+      expect([again.status, again.text]).toEqual([200, granted.text]);
+      for (const [route, body] of changes)
+        expectRefusal(await w.call("sk_owner", route, body), 400, "invalid_request", "expires_at");
+    });
+
     it("gives a secret key that ended by its own rotation the response again, and nothing else", async () => {
       const w = await r.workspace();
       const want = { env: "live", permissions: ["manage"] };
