@@ -17,6 +17,7 @@ export const protocolCases: Case[] = [
   }),
   one("a method that the embed plane lacks", 405, "PUT /v1/embed/keys", { as: "none", headers: OPTIONS }),
   one("a wrong method, hot", 405, "DELETE /v1/ratelimit/check", { as: "none" }),
+  one("a wrong method, of a path that looks like an id of a hot endpoint", 405, "GET /v1/keys/lookup"),
   one("a wrong method, cold", 405, "PUT /v1/workspace", { as: "none" }),
   one("an unusual method", 405, "PROPFIND /v1/keys", { as: "none" }),
   one("no route", 404, "GET /nowhere", { as: "none" }),

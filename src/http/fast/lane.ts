@@ -21,7 +21,7 @@ export function fastLane(
   guard: OverloadGuard,
   defaults: HeaderDefaults,
 ): FastLane {
-  const routes = new Routes<Endpoint>();
+  const routes = new Routes<Endpoint>(endpoints.map(({ path }) => path));
   for (const endpoint of endpoints) if (endpoint.hot) routes.add(endpoint, endpoint);
   return (req, res) => {
     const { url = "", method = "" } = req;

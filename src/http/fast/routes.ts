@@ -14,6 +14,12 @@ export class Routes<T> {
   /** By method, then by path: two lookups are cheaper than building one key. */
   readonly #exact = new Map<string, Map<string, Found<T>>>();
   readonly #shaped = new Map<string, Route<T>[]>();
+  readonly #declared: ReadonlySet<string>;
+
+  /** `declared`: the paths of all endpoints, so that a parameter never matches what is a path of its own. */
+  constructor(declared: readonly string[]) {
+    this.#declared = new Set(declared);
+  }
 
   add({ method, path }: Pick<Endpoint, "method" | "path">, target: T): void {
     if (!path.includes("{")) {
@@ -32,6 +38,7 @@ export class Routes<T> {
   find(method: string, path: string): Found<T> | undefined {
     const exact = this.#exact.get(method)?.get(path);
     if (exact) return exact;
+    if (this.#declared.has(path)) return undefined;
     const parts = path.split("/");
     for (const { target, fixed, names } of this.#shaped.get(`${method} ${parts.length}`) ?? []) {
       const params = paramsOf(parts, fixed, names);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Routes } from "../../../src/http/fast/routes.ts";
 
 function table(): Routes<string> {
-  const routes = new Routes<string>();
+  const routes = new Routes<string>(["/v1/keys", "/v1/keys/{id}", "/v1/keys/lookup"]);
   for (const route of ["GET /v1/keys", "GET /v1/keys/{id}", "POST /v1/keys/{id}/revoke", "GET /v1/tenants/{id}"]) {
     const [method = "GET", path = ""] = route.split(" ");
     routes.add({ method: method as "GET", path }, route);
@@ -27,5 +27,6 @@ describe("the route table", () => {
     expect(routes.find("HEAD", "/v1/keys")).toBeUndefined();
     expect(routes.find("POST", "/v1/keys/a")).toBeUndefined();
     expect(routes.find("GET", "/v1/keys/a/revoke")).toBeUndefined();
+    expect(routes.find("GET", "/v1/keys/lookup")).toBeUndefined();
   });
 });
