@@ -46,8 +46,8 @@ export const readyz = endpoint("GET /readyz", {
       const database = /time/i.test((error as Error).message) ? "timeout" : "error";
       return jsonResponse(503, { status: "unavailable", region, database, redis }, { "retry-after": "1" });
     }
-    const status = redis.configured && !redis.ready ? ("degraded" as const) : ("ok" as const);
-    return { status, region, database: "ok" as const, redis };
+    const isDegraded = (redis.configured && !redis.ready) || services.writtenBytes.isDiskLow;
+    return { status: isDegraded ? ("degraded" as const) : ("ok" as const), region, database: "ok" as const, redis };
   },
 });
 

@@ -28,12 +28,12 @@ async function computeStatus(services: Services): Promise<Status> {
     api: services.store.backlog >= BACKLOG_HIGH ? "degraded" : "ok",
     database,
     redis: redisHealth(services),
-    worker: database === "ok" ? await workerHealth(services) : "unknown",
+    worker: database !== "down" ? await workerHealth(services) : "unknown",
     backup: backups ? backupHealth(services, backups) : "unknown",
   } as const;
   const { lastRunAt, pass, backupId } = (backups ?? NO_BACKUPS).restoreTest;
   const restoreTest = { lastRunAt: lastRunAt === null ? null : formatTimestamp(lastRunAt), pass, backupId };
-  const versions = database === "ok" ? await connectedVersions(services) : [VERSION];
+  const versions = database !== "down" ? await connectedVersions(services) : [VERSION];
   return { status: worstOf(Object.values(components)), components, restoreTest, versions };
 }
 
@@ -49,10 +49,10 @@ function worstOf(all: readonly Health[]): Status["status"] {
   return all.includes("down") ? "down" : all.includes("degraded") ? "degraded" : "ok";
 }
 
-async function databaseHealth({ store }: Services): Promise<Health> {
+async function databaseHealth({ store, writtenBytes }: Services): Promise<Health> {
   try {
     await store.ping(DATABASE_WAIT_MS);
-    return "ok";
+    return writtenBytes.isDiskLow ? "degraded" : "ok";
   } catch {
     return "down";
   }

@@ -22,31 +22,38 @@ const TEST_PART = 0.25;
 const MUCH_BYTES = 64 * MIB;
 /** With less than this on the disk, nothing more is stored. */
 const LAST_BYTES = 200 * MIB;
+/** With less than this part of the disk free, the server reports itself as degraded. */
+const LOW_PART = 0.05;
+
+/** In bytes. */
+type DiskSpace = { free: number; total: number };
 
 type Options = {
   store: Store;
   clock: Clock;
   settings: Pick<Settings, "throttle" | "writes_mb_per_day" | "disk_reserve_mb">;
   ledger: Ledger;
-  /** Free bytes of the disk; for tests. */
-  freeBytes?: () => Promise<number>;
+  /** For tests. */
+  diskSpace?: () => Promise<DiskSpace>;
 };
+
+const NOT_WATCHED: DiskSpace = { free: Number.POSITIVE_INFINITY, total: 0 };
 
 type Pending = { readonly owner: Owner; readonly day: number; bytes: number };
 
 export class WrittenBytes {
   readonly #options: Options;
-  readonly #freeBytes: () => Promise<number>;
+  readonly #diskSpace: () => Promise<DiskSpace>;
   /** Not in the database yet, by owner and day. */
   #pending = new Map<string, Pending>();
   /** The sums of the day before. */
   #yesterday = new Map<string, number>();
   #day: number;
-  #free = Number.POSITIVE_INFINITY;
+  #disk: DiskSpace = NOT_WATCHED;
 
   constructor(options: Options) {
     this.#options = options;
-    this.#freeBytes = options.freeBytes ?? (() => freeBytesOf(options.store));
+    this.#diskSpace = options.diskSpace ?? (() => diskSpaceOf(options.store));
     this.#day = dayOf(options.clock);
     options.store.onWritten((owner, bytes) => this.add(owner, bytes));
   }
@@ -59,6 +66,12 @@ export class WrittenBytes {
       if (day === this.#day) ledger.take(owner, bytes);
       else this.#yesterday.set(owner.id, bytes);
     }
+  }
+
+  /** Measured by the last flush. Also where refusals are turned off. */
+  get isDiskLow(): boolean {
+    const { free, total } = this.#disk;
+    return free < LAST_BYTES || free < total * LOW_PART;
   }
 
   /** Throws unless the owner may write. */
@@ -76,7 +89,8 @@ export class WrittenBytes {
 
   #refusal(owner: Owner): Failure | null {
     const { ledger, settings, clock } = this.#options;
-    if (this.#free < LAST_BYTES && settings.disk_reserve_mb > 0) return storageFull();
+    const { free } = this.#disk;
+    if (free < LAST_BYTES && settings.disk_reserve_mb > 0) return storageFull();
     if (owner.kind !== "cell") return null;
     this.#turnDay();
     const used = ledger.usedBy(owner);
@@ -86,12 +100,12 @@ export class WrittenBytes {
       return budgetRefusal(throttle, { start: this.#day * DAY_MS, used: throttle.limit }, clock.now(), "share_spent");
     }
     const wroteMuch = used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES;
-    return this.#free < settings.disk_reserve_mb * MIB && wroteMuch ? storageFull() : null;
+    return free < settings.disk_reserve_mb * MIB && wroteMuch ? storageFull() : null;
   }
 
   /** Adds what this process has written, and learns what all have. What could not be added is added next time. */
   async flush(): Promise<void> {
-    this.#free = await this.#freeBytes();
+    this.#disk = await this.#diskSpace();
     const flushed = [...this.#pending.values()];
     this.#pending = new Map();
     if (flushed.length === 0) return;
@@ -173,8 +187,8 @@ function dayOf(clock: Clock): number {
 }
 
 /** PostgreSQL watches its own disk. */
-async function freeBytesOf({ target }: Store): Promise<number> {
-  if (target.kind !== "sqlite") return Number.POSITIVE_INFINITY;
-  const { bavail, bsize } = await statfs(dirname(target.file));
-  return bavail * bsize;
+async function diskSpaceOf({ target }: Store): Promise<DiskSpace> {
+  if (target.kind !== "sqlite") return NOT_WATCHED;
+  const { bavail, blocks, bsize } = await statfs(dirname(target.file));
+  return { free: bavail * bsize, total: blocks * bsize };
 }

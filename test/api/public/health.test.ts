@@ -1,5 +1,5 @@
 // Probes: liveness touches nothing, readiness fails without a database connection.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { backends, postgresUrl } from "../../../harness/databases/backends.ts";
 import { openRaw } from "../../../harness/databases/raw-sql.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
@@ -13,6 +13,17 @@ for (const back of backends) {
       expect((await r.call(null, "GET /healthz?x=1&x=2")).body).toEqual({ status: "ok", region: "eu-1", redis });
       const ready = await r.call(null, "GET /readyz");
       expect(ready.body).toEqual({ status: "ok", region: "eu-1", database: "ok", redis });
+    });
+
+    it("are degraded while the disk is almost full", async () => {
+      await using r = await testInstance(back);
+      const low = vi.spyOn(r.app.services.writtenBytes, "isDiskLow", "get").mockReturnValue(true);
+      const ready = await r.call(null, "GET /readyz");
+      expect([ready.status, ready.body.status, ready.body.database]).toEqual([200, "degraded", "ok"]);
+      const { body } = await r.call(null, "GET /status");
+      expect(body).toMatchObject({ status: "degraded", components: { database: "degraded", worker: "ok" } });
+      low.mockRestore();
+      expect((await r.call(null, "GET /readyz")).body.status).toBe("ok");
     });
   });
 }

@@ -89,7 +89,8 @@ describe("a disk that is almost full", () => {
     const store = { onWritten: (listener: OnWritten) => (written = listener) } as unknown as Store;
     const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 1024 };
     const clock = testClock(20_000 * DAY);
-    const bytes = new WrittenBytes({ store, clock, settings, ledger: ledgerOf(), freeBytes: async () => free });
+    const diskSpace = async () => ({ free, total: 4096 * MIB });
+    const bytes = new WrittenBytes({ store, clock, settings, ledger: ledgerOf(), diskSpace });
     const [much, little] = [cellOwner("much", "live"), cellOwner("little", "live")];
     Object.assign(store, { write: async () => [0, 0] });
     written(much, 65 * MIB);
@@ -111,6 +112,23 @@ describe("a disk that is almost full", () => {
     const person = soleOwner("person", "p");
     for (const owner of [much, little, person]) expect(() => bytes.requireRoom(owner)).toThrow("The storage is full");
   });
+
+  it("is low below 5 % or 200 MiB, where it is watched", async () => {
+    const store = { onWritten: () => {}, target: { kind: "postgres" } } as unknown as Store;
+    const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 0 };
+    const isLow = async (disk?: { free: number; total: number }): Promise<boolean> => {
+      const diskSpace = disk && { diskSpace: async () => disk };
+      const bytes = new WrittenBytes({ store, clock: testClock(0), settings, ledger: ledgerOf(), ...diskSpace });
+      expect(bytes.isDiskLow).toBe(false);
+      await bytes.flush();
+      return bytes.isDiskLow;
+    };
+    expect(await isLow({ free: 199 * MIB, total: 1000 * MIB })).toBe(true);
+    expect(await isLow({ free: 200 * MIB, total: 4000 * MIB })).toBe(false);
+    expect(await isLow({ free: 499 * MIB, total: 10_000 * MIB })).toBe(true);
+    expect(await isLow({ free: 500 * MIB, total: 10_000 * MIB })).toBe(false);
+    expect(await isLow()).toBe(false); // PostgreSQL
+  });
 });
 
 describe("bytes that could not be added", () => {
@@ -119,7 +137,8 @@ describe("bytes that could not be added", () => {
     const store = { onWritten: (listener: OnWritten) => (written = listener) } as unknown as Store;
     const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 0 };
     const clock = testClock(20_000 * DAY);
-    const bytes = new WrittenBytes({ store, clock, settings, ledger: ledgerOf(), freeBytes: async () => MIB });
+    const diskSpace = async () => ({ free: MIB, total: MIB });
+    const bytes = new WrittenBytes({ store, clock, settings, ledger: ledgerOf(), diskSpace });
     const added: unknown[] = [];
     const dialect = "sqlite";
     const first = async ({ values }: { values: unknown[] }) => void added.push(values);
