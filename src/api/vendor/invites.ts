@@ -44,6 +44,7 @@ export const invitesRevoke = endpoint("POST /v1/invites/{id}/revoke", {
   params: ById,
   body: EmptyBody,
   output: Invite,
+  idempotent: true,
   failures: ["invite_not_found", "invite_accepted"],
   emits: ["workspace_invite.revoked"],
   handle: (ctx, { params }) => revokeInvite(ctx, params.id),

@@ -238,6 +238,15 @@ for (const back of backends) {
       expect(await receivedMail(r, email)).toHaveLength(1);
     });
 
+    it("returns the first response to a retried revocation with an Idempotency-Key", async () => {
+      const { body } = await r.call(t.owner.session, "POST /v1/invites", { email: freshEmail(), role: "member" });
+      const options = { headers: { "idempotency-key": `revoke-${body.id}` } };
+      const revoke = () => r.call(t.owner.session, `POST /v1/invites/${body.id}/revoke`, {}, options);
+      const [first, again] = [await revoke(), await revoke()];
+      expect([first.status, first.headers.get("idempotent-replayed")]).toEqual([200, null]);
+      expect([again.status, again.headers.get("idempotent-replayed"), again.text]).toEqual([200, "true", first.text]);
+    });
+
     it(`admits one of two people who accept one invitation concurrently, ${ROUNDS} times over`, async () => {
       // On PostgreSQL the second person uses another process.
       await using beside = back === "postgres" ? await testInstance(back, { beside: r }) : null;
