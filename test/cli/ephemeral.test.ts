@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { loadSettings } from "../../src/config/load.ts";
 import { BIN, cleanEnv, startServer } from "../../harness/processes/server.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { until } from "../../harness/waiting.ts";
@@ -80,7 +81,8 @@ describe("an ephemeral instance", () => {
     const script = `env | grep ^KEYRACK_ | sed 's/=.*//' | sort; test -n "$KEYRACK_TENANT_ID" && exit 7`;
     const ran = await keyrack(["ephemeral", "--seed", "--", "sh", "-c", script], { env: { TMPDIR: temp.dir } });
     expect(ran.code).toBe(7);
-    expect(ran.stdout.trim().split("\n")).toEqual([
+    const names = ran.stdout.trim().split("\n");
+    expect(names).toEqual([
       "KEYRACK_BOOTSTRAP_TOKEN",
       "KEYRACK_MAIL_DIR",
       "KEYRACK_PROJECT_ID",
@@ -92,6 +94,8 @@ describe("an ephemeral instance", () => {
       "KEYRACK_WORKSPACE_ID",
     ]);
     expect(readdirSync(temp.dir)).toEqual([]);
+    const { warnings } = loadSettings({ env: Object.fromEntries(names.map((name) => [name, ""])), cwd: temp.dir });
+    expect(warnings).toEqual([]); // a server that the command starts knows each name
   });
 
   it("exits 127 with one line if the command does not exist", async () => {

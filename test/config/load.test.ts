@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
+import { filesIn, readText } from "../../harness/repository.ts";
 import { loadSettings } from "../../src/config/load.ts";
 
 const load = (env: Record<string, string>) => loadSettings({ env, cwd: "/nowhere" });
@@ -55,6 +56,13 @@ describe("settings", () => {
     expect(() => load({ KEYRACK_REGOIN: "eu" })).toThrow(
       "Unknown setting KEYRACK_REGOIN. Did you mean KEYRACK_REGION?",
     );
+  });
+
+  it("and variables that the CLI and the library read are known", () => {
+    const sources = filesIn("src", ".ts").map((file) => readText(file));
+    const read = sources.flatMap((text) => [...text.matchAll(/\benv\.(KEYRACK_\w+)/g)].map(([, name]) => [name, ""]));
+    expect(read.length).toBeGreaterThan(0);
+    expect(load(Object.fromEntries(read)).warnings).toEqual([]);
   });
 
   it("ignore the KEYRACK_PORT that Kubernetes sets for a service named keyrack", () => {
