@@ -13,7 +13,7 @@ import { catchMaybe, thenMaybe, type MaybePromise } from "../kernel/maybe-promis
 import { access, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf } from "./address.ts";
 import { BodyRoom, type BodyRoomOptions } from "./body/body-room.ts";
-import { checkMedia, readBody, reservedBytes } from "./body/body.ts";
+import { checkMedia, readBody, requireJson, reservedBytes } from "./body/body.ts";
 import { LAST_VALID, type TrackedSocket } from "./connections.ts";
 import { withCors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -182,7 +182,7 @@ class Run implements Admission {
     const bytes = reservedBytes(headers, bodyLimits.bytes);
     this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options);
     const admitted = (all: Buffer): void =>
-      void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(all)), refuse);
+      void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(requireJson(headers, all))), refuse);
     if (bytes === 0) return this.#readSmall(take, admitted, refuse);
     const reserved = this.#bodyRoom.reserve(bytes);
     const [taken, refused] = this.#bodyRoom.inTurn(admitted, refuse); // in the turn: until then the credential may end

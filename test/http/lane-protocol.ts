@@ -53,6 +53,15 @@ export const protocolCases: Case[] = [
   },
   { name: "a chunked body, hot", statuses: [201], parts: (v) => chunked(v, "/v1/keys", newKey(v)) },
   { name: "a chunked body, cold", statuses: [201], parts: (v) => chunked(v, "/v1/tenants", { external_id: "chunks" }) },
+  { name: "an untyped empty body, hot", statuses: [400], parts: (v) => untyped(v, "/v1/keys") },
+  {
+    name: "an untyped empty body, cold",
+    statuses: [200],
+    fresh: true,
+    parts: (v) => untyped(v, `/v1/keys/${v.keyId}/revoke`),
+  },
+  { name: "an untyped body, hot", statuses: [415], parts: (v) => untyped(v, "/v1/keys", "2\r\n{}\r\n") },
+  { name: "an untyped body, cold", statuses: [415], parts: (v) => untyped(v, "/v1/tenants", "2\r\n{}\r\n") },
   { name: "a chunked body that breaks", statuses: [400], parts: (v) => chunked(v, "/v1/keys", {}, "zz\r\n") },
   {
     name: "a body in several packets",
@@ -78,6 +87,10 @@ export const protocolCases: Case[] = [
     parts: (v) => `${http(v, "POST /v1/keys", { body: newKey(v) })}NONSENSE\r\n\r\n`,
   },
 ];
+
+function untyped(world: World, path: string, chunks = ""): string {
+  return `POST ${path} HTTP/1.1\r\nhost: x\r\n${bearer(world, "owner")}transfer-encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`;
+}
 
 function chunked(world: World, path: string, body: object, broken = ""): string {
   const chunks = (JSON.stringify(body).match(/.{1,20}/g) ?? []).map(

@@ -50,7 +50,7 @@ export class StreamBody implements RequestBody {
   }
 }
 
-/** Refuses a body by its headers, before any of it is read. */
+/** Refuses a body by its headers, before any of it is read. In chunks and without a type it may be empty: see `requireJson`. */
 export function checkMedia(headers: IncomingHttpHeaders, max: number): void {
   const { "content-length": length, "content-encoding": encoding, "content-type": type } = headers;
   if (length !== undefined && Number(length) > max) throw tooLarge();
@@ -59,7 +59,14 @@ export function checkMedia(headers: IncomingHttpHeaders, max: number): void {
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
     throw fail("unsupported_media_type", { headers: { "accept-encoding": "identity" } });
   }
-  if (!isJson(type)) throw fail("unsupported_media_type");
+  const mayBeEmpty = length === undefined && type === undefined;
+  if (!mayBeEmpty && !isJson(type)) throw fail("unsupported_media_type");
+}
+
+/** The body that has arrived: empty, or of type JSON. */
+export function requireJson({ "content-type": type }: IncomingHttpHeaders, bytes: Buffer): Buffer {
+  if (bytes.length > 0 && !isJson(type)) throw fail("unsupported_media_type");
+  return bytes;
 }
 
 /** A body up to this size is read at once, and reserved only if it does not arrive at once. */
