@@ -76,7 +76,7 @@ export async function awaitPropagation(ctx: Ctx, awaited: AwaitedVersion, waitin
         const acked = rows.filter(({ version }) => version >= awaited.version).length;
         const unregistered = (await countUnregistered(ctx, awaited)) || Number(!settled);
         const complete = acked === rows.length && unregistered === 0;
-        // WaitOptions longer does not help where only nodes are missing that never report.
+        // Waiting longer does not help where only nodes are missing that never report.
         if (acked === rows.length || !subscription || subscription.ended)
           return receipt(rows, awaited, complete, unregistered, clock.now() - start);
       }
