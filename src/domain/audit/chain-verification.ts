@@ -18,8 +18,8 @@ import { checkpointOrigin, expectedByCheckpoint } from "./checkpoints.ts";
 
 /** How long a call waits for the first verification of a long chain. */
 const WAIT_MS = 25_000;
-/** A whole verification that ended this recently is not repeated on demand. */
 const DAY_MS = 86_400_000;
+/** A whole verification that ended this recently is not repeated on demand. */
 const RECENT_MS = 3_600_000;
 
 export type AuditChain = {
