@@ -59,11 +59,11 @@ export type Restored = FinishedRestore & {
   /** Keys disabled and tenants suspended after the backup; null when that is not known. */
   disabled_after_backup: number | null;
   suspended_after_backup: number | null;
+  /** Those of them that work again. */
+  resumed: Paused[];
   /** Keys and tenants confined to networks since the backup, and those of them that may be used from others again. */
   narrowed_after_backup: number | null;
   widened: Confined[];
-  /** Those of them that work again. */
-  resumed: Paused[];
   /** Balances of quotas spent from after the backup: those units can be spent again. */
   balances_moved: number | null;
   moved_balances: MovedBalance[];
