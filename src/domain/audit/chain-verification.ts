@@ -49,13 +49,11 @@ export async function verifyChain(
   const head = (await headOf.first(services.store.read, { workspace_id })) ?? { seq: 0, hash: GENESIS_HASH };
   if (head.seq <= services.settings.audit_verify_rows) return viewChain(await verifyFrom(services, workspace_id));
   let mark = await readMark(services, workspace_id);
-  const recent = mark !== null && services.clock.now() - mark.verified_at < RECENT_MS;
-  if (full && !recent) startFull(services, workspace_id);
   if (!mark) {
     await Promise.race([verifyFull(services, workspace_id), sleep(waitMs, undefined, { ref: false })]);
     mark = await readMark(services, workspace_id);
     if (!mark) throw fail("unavailable", { retryAfterSeconds: 5 });
-  }
+  } else if (full && services.clock.now() - mark.verified_at >= RECENT_MS) startFull(services, workspace_id);
   const found = await verifyFromMark(services, workspace_id, mark, { head_seq: head.seq, head_hash: head.hash });
   const progress = services.store.verifyProgress(workspace_id);
   const { seq, verified_at } = mark;

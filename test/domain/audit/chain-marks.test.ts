@@ -1,5 +1,5 @@
 // Verification of long chains from a signed mark: what it reads, what it says, and what makes it read everything again.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { auditedWorkspace } from "../../../harness/instances/audit-workspace.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
@@ -37,6 +37,17 @@ for (const back of backends) {
       expect(await f.verify()).toMatchObject({ verified: true, checked: 12, head_seq: 12, full });
       await latestCheckpoint(f.services, f.workspace_id);
       expect(await f.verify()).toMatchObject({ verified: true, checked: 12, full });
+    });
+
+    it("are verified whole once where that was asked for and there is no mark yet", async () => {
+      await using f = await open();
+      await dropAppendOnly(f.target);
+      await f.sql(payload(3, "x"));
+      const verify = vi.spyOn(f.services.store, "verify");
+      expect(await f.verify({ full: true })).toMatchObject({ verified: false, broken_seq: 3 });
+      await f.idle();
+      expect(verify).toHaveBeenCalledTimes(1);
+      expect(f.logged.filter(({ event }) => event === "an audit chain is broken")).toHaveLength(1);
     });
 
     it("show a change after the mark at once, one before it with the next whole verification", async () => {
