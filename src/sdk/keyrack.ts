@@ -70,7 +70,7 @@ export function createKeyrackWith<Resources = undefined>(
   const dependencies: GuardDependencies = { verifier, reporter, checker, leases, ports, ...perRoute };
   let closing: Promise<void> | null = null;
   const close = async () => {
-    waiters.reject(new KeyrackError("keyrack was closed before its first policy arrived."));
+    waiters.close();
     await started;
     await Promise.all([reporter.close(), leases.close(), checker.close(), idempotency.close(), feed.stop()]);
     await cache?.close();
@@ -158,29 +158,43 @@ function denyMissingKey(key: unknown): Denied {
   return key === null || key === undefined || key === "" ? DENIED.missing_key : DENIED.invalid_key;
 }
 
+/** The calls of ready() that wait for the first policy. */
 class Waiters {
   #ready = false;
-  #waiting: Waiter[] = [];
+  #closed: KeyrackError | null = null;
+  readonly #waiting = new Set<Waiter>();
 
   wait(ports: Ports, timeoutMs?: number): Promise<void> {
     if (this.#ready) return Promise.resolve();
+    if (this.#closed) return Promise.reject(this.#closed);
     return new Promise((resolve, reject) => {
-      const onTimeout = () => reject(new KeyrackError(`keyrack has no policy after ${timeoutMs} ms.`));
+      const onTimeout = () => {
+        this.#waiting.delete(waiter);
+        reject(new KeyrackError(`keyrack has no policy after ${timeoutMs} ms.`));
+      };
       const cancel = timeoutMs === undefined ? () => {} : ports.after(timeoutMs, onTimeout, true);
-      this.#waiting.push({
+      const waiter: Waiter = {
         resolve: () => (cancel(), resolve()),
         reject: (error) => (cancel(), reject(error)),
-      });
+      };
+      this.#waiting.add(waiter);
     });
   }
 
   resolve(): void {
     this.#ready = true;
-    for (const waiter of this.#waiting.splice(0)) waiter.resolve();
+    for (const waiter of this.#waiting) waiter.resolve();
+    this.#waiting.clear();
   }
 
-  reject(error: Error): void {
-    for (const waiter of this.#waiting.splice(0)) waiter.reject(error);
+  reject(error: KeyrackError): void {
+    for (const waiter of this.#waiting) waiter.reject(error);
+    this.#waiting.clear();
+  }
+
+  close(): void {
+    this.#closed = new KeyrackError("keyrack was closed before its first policy arrived.");
+    this.reject(this.#closed);
   }
 }
 

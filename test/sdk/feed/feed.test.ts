@@ -220,7 +220,7 @@ describe("during an outage of the control plane", () => {
     expect(r.keyrack.status().version).toBe(1);
   });
 
-  it("rejects ready() after its timeout, and on close", async () => {
+  it("rejects ready() after its timeout, on close and after it", async () => {
     await using plane = await FakeControlPlane.start();
     plane.injectFault = () => "hang";
     const r = await startTestKeyrack({ plane, ready: false });
@@ -228,6 +228,7 @@ describe("during an outage of the control plane", () => {
     const waiting = r.keyrack.ready().catch((error: Error) => error.message);
     await r.keyrack.close();
     expect(await waiting).toMatch(/closed/);
+    await expect(r.keyrack.ready()).rejects.toThrow(/closed/);
   });
 
   it("closes at once during a long poll, and is idempotent", async () => {
