@@ -150,7 +150,14 @@ export class PostgresDriver implements Driver {
     const options = `${SESSION} -c synchronous_commit=off`;
     const client = await connectPostgres(this.#url, { ...this.#options, options, pipeline: true, onLost });
     client.on("notification", ({ payload }) => payload && this.#notice(payload));
-    await client.query(`listen ${CHANNEL}`);
+    const query: TimedQuery = { text: `listen ${CHANNEL}`, query_timeout: QUERY_MAX_MS };
+    try {
+      await client.query(query);
+      if (this.#closing) throw new Error("closed while connecting");
+    } catch (error) {
+      client.end().catch(() => {});
+      throw error;
+    }
     this.#listener = client;
   }
 
