@@ -39,7 +39,7 @@ class OpenStore implements Store {
   readonly #verifyPool: VerifyPool;
   readonly #events: StoreEvents;
   #closing: Promise<void> | undefined;
-  #written: OnWritten | undefined;
+  readonly #writtenListeners: OnWritten[] = [];
   readonly #policyListeners: ((changes: PolicyChange[]) => void)[] = [];
   readonly #noticeListeners = new Map<string, ((payload: string) => void)[]>();
 
@@ -73,7 +73,7 @@ class OpenStore implements Store {
   }
 
   onWritten(listener: OnWritten): void {
-    this.#written = listener;
+    this.#writtenListeners.push(listener);
   }
 
   async notify(topic: string, ...payloads: string[]): Promise<void> {
@@ -157,7 +157,7 @@ class OpenStore implements Store {
   #committed(changes: PolicyChange[], group: readonly Pending[]): void {
     const jobs = group.length;
     for (const { job, outcome, bytes } of group)
-      if (job.owner && bytes && outcome && !outcome.unchanged) this.#written?.(job.owner, bytes);
+      if (job.owner && bytes && outcome && !outcome.unchanged) this.#call(this.#writtenListeners, job.owner, bytes);
     this.stats.commits++;
     this.stats.jobs += jobs;
     this.stats.largest = Math.max(this.stats.largest, jobs);
@@ -168,10 +168,11 @@ class OpenStore implements Store {
     this.#driver.notify(changes.map(({ project_id, version }) => `policy ${project_id} ${version}`)).catch(() => {});
   }
 
-  #call<T>(listeners: readonly ((value: T) => void)[], value: T): void {
+  /** A listener that throws must not fail the write, which is committed. */
+  #call<A extends unknown[]>(listeners: readonly ((...args: A) => void)[], ...args: A): void {
     for (const listener of listeners) {
       try {
-        listener(value);
+        listener(...args);
       } catch (error) {
         this.#events.listenerFailed?.(error);
       }

@@ -77,12 +77,18 @@ for (const back of backends) {
     it("does not fail a write when a listener throws", async () => {
       await using fixture = await testServices(back);
       const { ctx, want } = await vendorWithTenant(fixture);
-      fixture.services.store.onPolicyChange(() => {
+      const { store } = fixture.services;
+      const broken = () => {
         throw new Error("broken listener");
-      });
+      };
+      const written = vi.fn();
+      store.onPolicyChange(broken);
+      store.onWritten(broken);
+      store.onWritten(written);
       await createKey(ctx, want);
       await createKey(ctx, want);
       expect(await fixture.sql("select id from api_keys")).toHaveLength(2);
+      expect(written).toHaveBeenCalledTimes(2);
       expect(fixture.fatal).toEqual([]);
     });
 
