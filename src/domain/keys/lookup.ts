@@ -9,7 +9,7 @@ import { keyByHash, keyById } from "../../store/queries/keys.ts";
 import { anyProjectById } from "../../store/queries/projects.ts";
 import { secretKeyByHash, secretKeyById } from "../../store/queries/secret-keys.ts";
 import { anyTenantById } from "../../store/queries/tenants.ts";
-import type { ApiKeyRow } from "../../store/schema/tables.ts";
+import type { ApiKeyRow, ProjectRow } from "../../store/schema/tables.ts";
 import { confinedTo, ownerOf, restrictionOf, type Vendor } from "../core/actor.ts";
 import { addressRuleOf, refusesAddress } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
@@ -19,7 +19,6 @@ import type { LookupOutcome } from "../health/counts.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { resolveLimits, splitScopes } from "../plans/resolution.ts";
 import { countLacking, needsToServe, nodesHolding } from "../policy/needs.ts";
-import { countNodes } from "../policy/nodes.ts";
 import { keyBalances } from "../quotas/balances.ts";
 
 const MINUTE_MS = 60_000;
@@ -148,10 +147,9 @@ async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id
   const now = services.clock.now();
   const project = await anyProjectById.first(read, { workspace_id, id: key.project_id });
   const tenant = await anyTenantById.first(read, { workspace_id, id: key.tenant_id });
-  const isLive = project?.deleted_at === null;
   const plan = tenant?.plan_id ? await planOfKey(read, key) : null;
   const needs = tenant ? needsToServe(key, tenant, plan) : NO_CAPS;
-  const nodes = isLive ? await countServing(ctx, key, needs) : null;
+  const nodes = project?.deleted_at === null ? await countServing(ctx, project, key, needs) : null;
   const rules = resolveLimits({
     key: key.rate_limits,
     tenant: tenant?.rate_limits ?? null,
@@ -203,10 +201,10 @@ async function hasUsedUpQuota(ctx: Ctx<Vendor>, { id }: ApiKeyRow): Promise<bool
 }
 
 /** The live nodes of the key's project and environment; `withheld`: those that do not get it. */
-async function countServing(ctx: Ctx<Vendor>, { project_id, env }: ApiKeyRow, needs: number) {
+async function countServing(ctx: Ctx<Vendor>, project: ProjectRow, { env }: ApiKeyRow, needs: number) {
   return ctx.services.fleetReads.during(ownerOf(ctx.actor), async () => {
-    const counted = await countNodes(ctx, { project_id, env });
-    const holding = await nodesHolding(ctx, { project_id, env });
-    return { ...counted, withheld: countLacking(holding, needs) };
+    const holding = await nodesHolding(ctx, { project_id: project.id, env });
+    const current = holding.filter(({ version }) => version >= project.policy_version);
+    return { live: holding.length, current: current.length, withheld: countLacking(holding, needs) };
   });
 }
