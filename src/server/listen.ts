@@ -9,6 +9,7 @@ import { clientAddress } from "../http/address.ts";
 import { createMetricsServer, type RequestMetrics } from "../http/metrics.ts";
 import { createHttpServer, type HttpOptions, type HttpServer } from "../http/server.ts";
 import { readCertificate } from "../http/tls.ts";
+import { listen } from "../platform/listen.ts";
 import { StartRefused } from "./start-refused.ts";
 
 type ApiOptions = Pick<HttpOptions, "checkOutput" | "metrics" | "overloadClock">;
@@ -24,7 +25,7 @@ export async function listenForApi(services: Services, settings: Settings, optio
     fastLane: settings.fast_lane,
     tls: tls_cert ? readTls(tls_cert, tls_key) : undefined,
   });
-  await listen(http.server, { host, port, backlog: settings.connections_max }, "--port");
+  await listenOrRefuse(services, http.server, { host, port, backlog: settings.connections_max }, "--port");
   if (!tls_cert && !isLoopback(host)) {
     services.log.warn("listening without TLS beyond this machine: put a TLS proxy in front or set KEYRACK_TLS_CERT", {
       host,
@@ -38,7 +39,7 @@ export async function listenForMetrics(services: Services, requests: RequestMetr
   const { host, port } = services.settings.metrics ?? { host: "127.0.0.1", port: 0 };
   const server = createMetricsServer(services, requests, api);
   try {
-    await listen(server, { host, port }, "KEYRACK_METRICS");
+    await listenOrRefuse(services, server, { host, port }, "KEYRACK_METRICS");
     return server;
   } catch (error) {
     api.close();
@@ -64,18 +65,17 @@ type Address = {
   backlog?: number;
 };
 
-function listen(server: Server, address: Address, setting: string): Promise<void> {
+async function listenOrRefuse({ log }: Services, server: Server, address: Address, setting: string): Promise<void> {
   const { host, port } = address;
-  return new Promise((resolve, reject) => {
-    server.once("error", ({ code, message }: NodeJS.ErrnoException) =>
-      reject(
-        code === "EADDRINUSE"
-          ? new StartRefused(`The port is already in use. Choose another with ${setting}.`, 2)
-          : new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2),
-      ),
-    );
-    server.listen(address, () => resolve());
-  });
+  const onError = ({ message }: Error): void => log.error("a connection was not accepted", { host, error: message });
+  try {
+    await listen(server, address, onError);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw code === "EADDRINUSE"
+      ? new StartRefused(`The port is already in use. Choose another with ${setting}.`, 2)
+      : new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2);
+  }
 }
 
 function isLoopback(host: string): boolean {

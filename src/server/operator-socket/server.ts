@@ -1,9 +1,10 @@
 // The server side of keyrack.sock. Only the user that runs the server can connect: the folder is 0700, the socket 0600.
 import { chmodSync, rmSync } from "node:fs";
-import { connect, createServer, type Server, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import type { Services } from "../../domain/core/context.ts";
 import { Failure } from "../../kernel/errors.ts";
+import { listen } from "../../platform/listen.ts";
 import { operatorCommands, type OperatorCommand } from "../operator-commands.ts";
 import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Request } from "./protocol.ts";
 
@@ -38,8 +39,10 @@ export async function listenOnOperatorSocket(
       commands.add(command);
     });
   });
+  const onError = ({ message }: Error): void =>
+    services.log.error("a connection was not accepted", { path, error: message });
   try {
-    await listen(server, path);
+    await listen(server, { path }, onError);
     chmodSync(path, 0o600);
   } catch (error) {
     services.log.warn("no operator socket", { error: (error as Error).message });
@@ -54,13 +57,6 @@ export async function listenOnOperatorSocket(
       rmSync(path, { force: true });
     },
   };
-}
-
-function listen(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(path, () => resolve());
-  });
 }
 
 function isListening(path: string): Promise<boolean> {
