@@ -11,7 +11,7 @@ for (const back of backends) {
     it("counts the same nodes as live, current and withheld: those that hold test keys", async () => {
       await using f = await testServices(back);
       const { ctx, project, want } = await vendorWithTenant(f);
-      const quotas = [{ id: "calls", amount: 2, refill: "none" as const }];
+      const quotas = [{ id: "calls", amount: 2, refill: "none", time_zone: "UTC", overage: "deny" } as const];
       const { id } = await createKey(ctx, { ...want, env: "test", quotas });
       const [head] = await f.sql("select policy_version from projects");
       const version = Number(head?.policy_version);
