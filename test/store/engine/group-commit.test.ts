@@ -83,8 +83,8 @@ for (const back of backends) {
       };
       const written = vi.fn();
       store.onPolicyChange(broken);
-      store.onWritten(broken);
       store.onWritten(written);
+      store.onWritten(broken);
       await createKey(ctx, want);
       await createKey(ctx, want);
       expect(await fixture.sql("select id from api_keys")).toHaveLength(2);

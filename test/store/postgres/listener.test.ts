@@ -17,7 +17,8 @@ const PIDS = `select pid from pg_stat_activity where ${IS_KEYRACK}`;
 function beforeListening(before: () => Promise<void>): void {
   const { query } = Client.prototype;
   vi.spyOn(Client.prototype, "query").mockImplementation(async function (this: Client, ...sent: unknown[]) {
-    if ((sent[0] as { text?: string }).text?.startsWith("listen ")) await before();
+    const [first] = sent as [string | { text: string }];
+    if ((typeof first === "string" ? first : first.text).startsWith("listen ")) await before();
     return Reflect.apply(query, this, sent) as unknown;
   } as unknown as Client["query"]);
 }
