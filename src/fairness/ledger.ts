@@ -42,6 +42,11 @@ export class Ledger {
     return this.#holders.get(id)?.used ?? 0;
   }
 
+  /** Held by all owners of its group. */
+  usedByGroup({ group }: Owner): number {
+    return this.#groups.get(group)?.used ?? 0;
+  }
+
   /** Every owner that holds some or was refused in the last minutes, largest first. */
   owners(): Holding[] {
     const refused = this.#recent.list();

@@ -168,14 +168,14 @@ export const sharesTable = {
     files: ["src/store/offline/verify-pool.ts"],
   },
   usage_reads: {
-    what: "Reads of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell; so nothing is shown here",
+    what: "Reads in worker threads, as of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell; so only refusals are shown here",
     owners: ["cell"],
     limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
     atBound: "waits 2 s for its turn, then 503; with 32 waiting at once",
-    files: ["src/domain/usage/series-state.ts"],
+    files: ["src/fairness/read-slots.ts"],
   },
   fleet_reads: {
-    what: "Reads of all nodes of a project: 2 of a cell at a time; so nothing is shown here",
+    what: "Reads of all nodes of a project: 2 of a cell at a time; so only refusals are shown here",
     owners: ["cell"],
     limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
     atBound: "waits 2 s for its turn, then 503",

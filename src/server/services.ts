@@ -11,7 +11,7 @@ import { WrittenBytes } from "../domain/limits/written-bytes.ts";
 import { KnownIds } from "../domain/usage/known-ids.ts";
 import { OverviewCache } from "../domain/workspaces/overview-cache.ts";
 import { MeterState } from "../domain/metering/state.ts";
-import { SeriesState } from "../domain/usage/series-state.ts";
+import { SeriesCounts } from "../domain/usage/series-counts.ts";
 import { NodeRegistry } from "../domain/policy/node-registry.ts";
 import { QuotaBank } from "../domain/quotas/bank.ts";
 import { openCounters } from "../domain/limits/counters.ts";
@@ -20,6 +20,7 @@ import { Bodies } from "../fairness/bodies.ts";
 import { Answers } from "../fairness/answers.ts";
 import { FairMap } from "../fairness/fair-map.ts";
 import { FairSet } from "../fairness/fair-set.ts";
+import { FLEET_READS, ReadSlots, THREAD_READS } from "../fairness/read-slots.ts";
 import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
@@ -29,6 +30,7 @@ export type MachineServices = Pick<
   Services,
   | "answers"
   | "fleetReads"
+  | "threadReads"
   | "bodies"
   | "credentialCache"
   | "feed"
@@ -79,7 +81,8 @@ export async function openMachineServices(
   const answers = new Answers(shares.of("unsent"));
   return {
     answers,
-    fleetReads: new Answers(shares.of("fleet_reads")),
+    fleetReads: new ReadSlots(FLEET_READS, shares.of("fleet_reads")),
+    threadReads: new ReadSlots(THREAD_READS, shares.of("usage_reads")),
     writtenBytes,
     bodies: new Bodies(shares),
     credentialCache: new CredentialCache({
@@ -108,7 +111,7 @@ export async function openMachineServices(
     touched: new FairMap(shares.of("touches")),
     notModified: new FairMap(shares.of("not_modified")),
     overviews: new OverviewCache(clock, shares.of("overviews")),
-    series: new SeriesState(),
+    series: new SeriesCounts(),
     meter: await openMeter(settings),
     scannerKeys: await openScannerKeys(base),
   };

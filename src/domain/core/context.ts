@@ -4,6 +4,7 @@ import type { Settings } from "../../config/settings.ts";
 import type { Answers } from "../../fairness/answers.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { FairMap } from "../../fairness/fair-map.ts";
+import type { ReadSlots } from "../../fairness/read-slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import type { Store } from "../../store/store.ts";
@@ -21,7 +22,7 @@ import type { QuotaBank } from "../quotas/bank.ts";
 import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../usage/known-ids.ts";
 import type { MeterState } from "../metering/state.ts";
-import type { SeriesState } from "../usage/series-state.ts";
+import type { SeriesCounts } from "../usage/series-counts.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
@@ -43,8 +44,10 @@ export type Services = {
   readonly shares: Shares;
   /** Large answers that are being made or not yet taken. */
   readonly answers: Answers;
-  /** Reads of all nodes of a project: few of an owner at a time, apart from the answers that its nodes wait for. */
-  readonly fleetReads: Answers;
+  /** Reads of all nodes of a project. */
+  readonly fleetReads: ReadSlots;
+  /** Long reads in worker threads. */
+  readonly threadReads: ReadSlots;
   /** Large request bodies that are being read. */
   readonly bodies: Bodies;
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */
@@ -79,8 +82,8 @@ export type Services = {
   readonly claims: ClaimStore;
   /** Projects, tenants and keys already known to belong to a workspace, for ingest. */
   readonly knownIds: KnownIds;
-  /** Usage series: who reads them, and what exceeded a cap. */
-  readonly series: SeriesState;
+  /** Usage series: what exceeded a cap or was ignored. */
+  readonly series: SeriesCounts;
   /** The push of usage: its next attempt and last error. */
   readonly meter: MeterState;
   /** Public keys of the secret scanner; null when none is configured. */

@@ -202,7 +202,7 @@ async function hasUsedUpQuota(ctx: Ctx<Vendor>, { id }: ApiKeyRow): Promise<bool
 
 /** The live nodes of the key's project and environment; `withheld`: those that do not get it. */
 async function countServing(ctx: Ctx<Vendor>, project: ProjectRow, { env }: ApiKeyRow, needs: number) {
-  return ctx.services.fleetReads.during(ownerOf(ctx.actor), async () => {
+  return ctx.services.fleetReads.run(ownerOf(ctx.actor), async () => {
     const holding = await nodesHolding(ctx, { project_id: project.id, env });
     const current = holding.filter(({ version }) => version >= project.policy_version);
     return { live: holding.length, current: current.length, withheld: countLacking(holding, needs) };

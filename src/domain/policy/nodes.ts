@@ -64,13 +64,13 @@ type FleetRow = Polled & NodeRow;
 
 /** How many keys each node does not get. Counts, in another thread, only where a node lacks something. */
 async function countWithheld({ services, actor }: Ctx<Vendor>, rows: readonly Polled[]) {
-  const { store, series, clock } = services;
+  const { store, threadReads, clock } = services;
   const { workspace_id } = actor;
   const lacks = ({ caps, features }: Polled): number => features & NEEDED & ~maskOf(caps.split(","));
   const project_ids = [...new Set(rows.filter((row) => lacks(row) !== NO_CAPS).map(({ project_id }) => project_id))];
   if (project_ids.length === 0) return () => 0;
   const query = countNeedingKeys(store.read, { workspace_id, project_ids, now: clock.now() });
-  const counts = await series.read(ownerOf(actor), () => store.readAside<NeedingKeys>(query));
+  const counts = await threadReads.run(ownerOf(actor), () => store.readAside<NeedingKeys>(query));
   await store.durable();
   const needsOf = ({ chosen, confined, metered }: NeedingKeys): number =>
     (chosen && CAP.formats) | (confined && CAP.cidr) | (metered && CAP.quotas);
@@ -85,7 +85,7 @@ async function countWithheld({ services, actor }: Ctx<Vendor>, rows: readonly Po
 
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */
 export async function listFleet(ctx: Ctx<Vendor>, query: FleetQuery) {
-  return ctx.services.fleetReads.during(ownerOf(ctx.actor), () => readFleetPage(ctx, query));
+  return ctx.services.fleetReads.run(ownerOf(ctx.actor), () => readFleetPage(ctx, query));
 }
 
 async function readFleetPage(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: FleetQuery) {

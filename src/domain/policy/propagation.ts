@@ -147,7 +147,7 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const waiting: WaitOptions = {
     waitMs: Math.min(waitMs, validMs(ctx)),
     onDisconnect: withReceiptPlace(ctx, orCredentialEnds(ctx, onDisconnect)),
-    inTurn: (work) => services.fleetReads.during(owner, work),
+    inTurn: (work) => services.fleetReads.run(owner, work),
   };
   const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
   await ctx.requireStillValid?.();

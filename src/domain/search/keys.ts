@@ -166,7 +166,7 @@ function justOne(key: WalkedTexts): Keys {
  */
 export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max: number): Promise<number> {
   const { services, actor } = ctx;
-  const { store, series } = services;
+  const { store, threadReads } = services;
   const walk = await walkOf(ctx, { env, state, include_revoked: false, limit: max });
   let count = 0;
   for (let examined = 0, after: WalkPosition | null = null; examined < max; examined += PIECE_ROWS) {
@@ -178,7 +178,7 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max
   }
   if (count >= max) return max;
   const query = countInSet(store.read, walk, max);
-  const [counted] = await series.read(ownerOf(actor), () => store.readAside<{ n: number }>(query));
+  const [counted] = await threadReads.run(ownerOf(actor), () => store.readAside<{ n: number }>(query));
   await store.durable();
   return counted?.n ?? 0;
 }

@@ -76,7 +76,7 @@ async function* exportLines(
   for (let start = from; start < end; start = calendar.next(start)) {
     const edges = [start, calendar.next(start)];
     const read = () => services.store.exportUsage({ ...query, range: { edges, grain } });
-    const text = await services.series.read(ownerOf(ctx.actor), read);
+    const text = await services.threadReads.run(ownerOf(ctx.actor), read);
     await services.store.durable();
     yield* piecesOf(text.matchAll(LINE), ([line]) => line);
     await ctx.requireStillValid?.();

@@ -6,7 +6,7 @@ import type { UsageGroup } from "../../store/schema/tables.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Services } from "../core/context.ts";
 import { addMinute, OTHER, type Part } from "./series-groups.ts";
-import type { OverflowKind } from "./series-state.ts";
+import type { OverflowKind } from "./series-counts.ts";
 
 /** Of a workspace and day, besides allowed. */
 const OUTCOMES_MAX = 39;

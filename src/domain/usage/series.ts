@@ -61,7 +61,7 @@ export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Pro
       group_by: request.group_by,
     },
   };
-  const answer = await services.series.read(ownerOf(actor), () => services.store.readSeries(query));
+  const answer = await services.threadReads.run(ownerOf(actor), () => services.store.readSeries(query));
   await services.store.durable();
   return answer;
 }

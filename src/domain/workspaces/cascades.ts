@@ -59,7 +59,7 @@ export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[])
 
 /** Off the main thread. Null where no thread is free: ending keys is never refused, so the transaction counts them. */
 async function countOnThread({ services, actor }: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
-  const { store, series, clock } = services;
+  const { store, threadReads, clock } = services;
   const now = clock.now();
   const count = async (): Promise<number> => {
     let sum = 0;
@@ -69,7 +69,7 @@ async function countOnThread({ services, actor }: Ctx<Vendor>, scopes: readonly 
     }
     return sum;
   };
-  return series.read(ownerOf(actor), count).catch((error: unknown) => {
+  return threadReads.run(ownerOf(actor), count).catch((error: unknown) => {
     if (error instanceof Failure && error.failure === "unavailable") return null;
     throw error;
   });

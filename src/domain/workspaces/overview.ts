@@ -22,7 +22,7 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
   requireEnvAccess(actor, env);
   // What a restricted key sees is its own, and not kept.
   const seesAll = projectsOf(actor) === null && confinedTo(actor) === null;
-  const compute = (): Promise<Overview> => services.fleetReads.during(ownerOf(actor), () => computeOverview(ctx, env));
+  const compute = (): Promise<Overview> => services.fleetReads.run(ownerOf(actor), () => computeOverview(ctx, env));
   return seesAll ? services.overviews.get(actor, env, compute) : compute();
 }
 

@@ -105,8 +105,8 @@ for (const back of backends) {
     it("and suspensions of many keys are not refused where no thread is free to count them", async () => {
       const w = await r.workspace();
       await addKeys((await w.mint()).id);
-      const { series } = r.app.services;
-      const read = vi.spyOn(series, "read").mockRejectedValue(fail("unavailable", { retryAfterSeconds: 1 }));
+      const { threadReads } = r.app.services;
+      const read = vi.spyOn(threadReads, "run").mockRejectedValue(fail("unavailable", { retryAfterSeconds: 1 }));
       onTestFinished(() => read.mockRestore());
       const suspended = await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/suspend`, {});
       const deleted = await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);

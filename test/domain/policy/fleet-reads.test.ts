@@ -42,13 +42,14 @@ describe("a read of a fleet", () => {
       receipt: () => showPropagation(test, { project_id, version: 1, wait_ms: 0 }, NEVER_DISCONNECTS),
     };
     for (const [name, read] of Object.entries(reads)) {
-      const held = [1, 2].map(() => services.fleetReads.make(ownerOf(test.actor)));
+      const held = Promise.withResolvers<void>();
+      for (let i = 0; i < 2; i++) void services.fleetReads.run(ownerOf(test.actor), () => held.promise);
       let isDone = false;
       const reading = read().finally(() => (isDone = true));
       await turns(20);
       expect(isDone, name).toBe(false);
       expect((await listFleet(ctx, { limit: 1 })).counts.total, name).toBe(0);
-      for (const release of held) (await release)();
+      held.resolve();
       await reading;
     }
   });

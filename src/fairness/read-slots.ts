@@ -1,0 +1,103 @@
+// Slots for reads that cost much: few run at the same time, and fewer of one owner. Further ones wait a moment for a slot
+// and are then refused.
+import { fail } from "../kernel/errors.ts";
+import { FairSet } from "./fair-set.ts";
+import { Ledger } from "./ledger.ts";
+import type { Owner } from "./owners.ts";
+
+const WAIT_MS = 2_000;
+
+export type SlotLimits = {
+  /** Of all owners. An account runs no more reads than are left free, so that two accounts never take all. */
+  readonly atOnce: number;
+  readonly perOwner: number;
+  /** Where as many of an owner wait already, a read is refused at once. */
+  readonly waitingPerOwner: number;
+  /** What a read that gets no slot is refused with. */
+  readonly refusal: "unavailable" | "share_full";
+};
+
+/** Of reads in worker threads. */
+export const THREAD_READS: SlotLimits = { atOnce: 8, perOwner: 2, waitingPerOwner: 32, refusal: "unavailable" };
+
+/** Of reads of all nodes of a project. */
+export const FLEET_READS: SlotLimits = {
+  atOnce: Number.POSITIVE_INFINITY,
+  perOwner: 2,
+  waitingPerOwner: Number.POSITIVE_INFINITY,
+  refusal: "share_full",
+};
+
+type Waiting = { readonly owner: Owner; readonly start: () => void; readonly refuse: () => void };
+
+export class ReadSlots {
+  readonly #running: Ledger;
+  /** Longest waiting first. */
+  readonly #waiting: FairSet<Waiting>;
+  readonly #refusal: SlotLimits["refusal"];
+  readonly #ledger: Ledger;
+
+  /** `ledger` counts refusals. */
+  constructor({ atOnce, perOwner, waitingPerOwner, refusal }: SlotLimits, ledger: Ledger) {
+    this.#running = new Ledger({ bound: atOnce, share: perOwner });
+    const waiting = new Ledger({ bound: Number.POSITIVE_INFINITY, share: waitingPerOwner });
+    this.#waiting = new FairSet(waiting, ({ refuse }) => refuse());
+    this.#refusal = refusal;
+    this.#ledger = ledger;
+  }
+
+  /** Starts at once where there is a slot. */
+  async run<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
+    if (this.#hasSlot(owner)) this.#running.take(owner);
+    else await this.#wait(owner);
+    try {
+      return await work();
+    } finally {
+      this.#running.release(owner);
+      this.#startNext();
+    }
+  }
+
+  #hasSlot(owner: Owner): boolean {
+    const { limits, used } = this.#running;
+    return this.#running.withinShare(owner) && this.#running.usedByGroup(owner) < limits.bound - used;
+  }
+
+  /** Resolves when the read may start and counts as running. */
+  #wait(owner: Owner): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const start = (): void => {
+        clearTimeout(timer);
+        this.#running.take(owner);
+        resolve();
+      };
+      const refuse = (): void => {
+        this.#ledger.countRefusal(owner);
+        reject(fail(this.#refusal, { retryAfterSeconds: 1 }));
+      };
+      const waiting: Waiting = { owner, start, refuse };
+      if (!this.#waiting.add(owner, waiting)) return refuse();
+      const timer = setTimeout(() => {
+        this.#waiting.delete(waiting);
+        refuse();
+      }, WAIT_MS);
+    });
+  }
+
+  #startNext(): void {
+    let next: Waiting | undefined;
+    for (const waiting of this.#waiting)
+      if (this.#hasSlot(waiting.owner) && (!next || this.#isBehind(waiting.owner, next.owner))) next = waiting;
+    if (!next) return;
+    this.#waiting.delete(next);
+    next.start();
+    this.#startNext();
+  }
+
+  /** Whether its account, or else the owner itself, has fewer reads running. */
+  #isBehind(owner: Owner, other: Owner): boolean {
+    const running = this.#running;
+    const byAccount = running.usedByGroup(owner) - running.usedByGroup(other);
+    return (byAccount || running.usedBy(owner) - running.usedBy(other)) < 0;
+  }
+}

@@ -1,0 +1,133 @@
+// Slots for reads: whatever one account reads, another gets its turn; what gets no slot is refused and counted.
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Ledger } from "../../src/fairness/ledger.ts";
+import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
+import { FLEET_READS, ReadSlots, THREAD_READS, type SlotLimits } from "../../src/fairness/read-slots.ts";
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+afterEach(() => void vi.useRealTimers());
+
+/** Reads that run until they are finished by name, in the order in which they started. */
+function readsOf(limits: SlotLimits) {
+  const ledger = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+  const slots = new ReadSlots(limits, ledger);
+  const started: string[] = [];
+  const finish = new Map<string, () => void>();
+  const read = (owner: Owner, name: string): Promise<string> => {
+    const reading = slots.run<string>(owner, () => {
+      started.push(name);
+      return new Promise((resolve) => finish.set(name, () => resolve(name)));
+    });
+    reading.catch(() => {}); // one that still waits at the end of a test is refused later
+    return reading;
+  };
+  const end = async (name: string, reading: Promise<string>): Promise<void> => {
+    finish.get(name)?.();
+    await reading;
+  };
+  const refused = (): number => ledger.refused.get("cell") ?? 0;
+  return { slots, started, read, end, refused };
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe("reads in worker threads", () => {
+  it("of one account, in however many workspaces, leave room for another account", async () => {
+    const { started, read } = readsOf(THREAD_READS);
+    for (let i = 0; i < 25; i++)
+      for (const part of ["a", "b"]) void read(cellOwner(`flood-${i}`, "live", "flood"), `${i}${part}`);
+    void read(cellOwner("quiet", "live"), "quiet");
+    await turn();
+    expect(started).toEqual(["0a", "0b", "1a", "1b", "quiet"]);
+  });
+
+  it("of a test key leave room for live", async () => {
+    const { started, read } = readsOf(THREAD_READS);
+    for (let i = 0; i < 10; i++) void read(cellOwner("one", "test"), `test ${i}`);
+    void read(cellOwner("one", "live"), "live");
+    await turn();
+    expect(started).toEqual(["test 0", "test 1", "live"]);
+  });
+
+  it("of two accounts that flood leave room for two others", async () => {
+    const { started, read } = readsOf(THREAD_READS);
+    for (const flood of ["a", "b"])
+      for (let i = 0; i < 8; i++) void read(cellOwner(`${flood}${i >> 1}`, "live", flood), `${flood} ${i}`);
+    for (const quiet of ["c", "d"]) void read(cellOwner(quiet, "live"), quiet);
+    await turn();
+    expect(started).toEqual(["a 0", "a 1", "a 2", "a 3", "b 0", "b 1", "c", "d"]);
+  });
+
+  it("that wait start before further ones of an account that reads already", async () => {
+    const { started, read, end } = readsOf(THREAD_READS);
+    const accounts = ["a", "b", "c", "d"].map((name) => cellOwner(name, "live"));
+    const first = accounts.flatMap((owner) => [read(owner, `${owner.id} 0`), read(owner, `${owner.id} 1`)]);
+    for (const owner of accounts) void read(owner, `${owner.id} 2`);
+    void read(cellOwner("late", "live"), "late");
+    void read(cellOwner("later", "live"), "later");
+    await turn();
+    expect([started.length, started.at(-1)]).toEqual([8, "late"]);
+    await end("a/live 0", first[0] as Promise<string>);
+    await turn();
+    expect(started.slice(8)).toEqual(["later"]);
+  });
+
+  it("fail at once where 32 of their environment wait already", async () => {
+    const { started, read, refused } = readsOf(THREAD_READS);
+    const owner = cellOwner("flood", "live");
+    for (let i = 0; i < 34; i++) void read(owner, `${i}`);
+    await expect(read(owner, "refused")).rejects.toMatchObject({ failure: "unavailable", status: 503 });
+    expect(refused()).toBe(1);
+    void read(cellOwner("quiet", "live"), "quiet");
+    await turn();
+    expect(started).toEqual(["0", "1", "quiet"]);
+  });
+
+  it("that wait for two seconds are refused and counted", async () => {
+    const { started, read, end, refused } = readsOf(THREAD_READS);
+    const owner = cellOwner("one", "live");
+    const first = read(owner, "first");
+    void read(owner, "second");
+    const third = read(owner, "third");
+    await vi.advanceTimersByTimeAsync(2_000);
+    await expect(third).rejects.toMatchObject({ failure: "unavailable", status: 503 });
+    expect(refused()).toBe(1);
+    await end("first", first);
+    expect(started).toEqual(["first", "second"]);
+  });
+});
+
+describe("reads of fleets", () => {
+  it("run two at a time for each owner, however many owners there are", async () => {
+    const { started, read } = readsOf(FLEET_READS);
+    for (let i = 0; i < 20; i++)
+      for (const part of ["a", "b", "c"]) void read(cellOwner(`${i}`, "live", "account"), `${i}${part}`);
+    await turn();
+    expect(started.length).toBe(40);
+    expect(started.filter((name) => name.endsWith("c"))).toEqual([]);
+  });
+
+  it("that wait start when another one of their owner has failed", async () => {
+    const { started, read, slots } = readsOf(FLEET_READS);
+    const owner = cellOwner("one", "live");
+    const broken = Promise.withResolvers<void>();
+    const failing = slots.run(owner, () => broken.promise);
+    for (const name of ["first", "second"]) void read(owner, name);
+    await turn();
+    expect(started).toEqual(["first"]);
+    broken.reject(new Error("no"));
+    await expect(failing).rejects.toThrow("no");
+    await turn();
+    expect(started).toEqual(["first", "second"]);
+  });
+
+  it("that wait for two seconds are refused and counted", async () => {
+    const { read, refused } = readsOf(FLEET_READS);
+    const owner = cellOwner("one", "live");
+    for (const name of ["first", "second"]) void read(owner, name);
+    const third = read(owner, "third");
+    await vi.advanceTimersByTimeAsync(2_000);
+    await expect(third).rejects.toMatchObject({ failure: "share_full", status: 503 });
+    expect(refused()).toBe(1);
+  });
+});
