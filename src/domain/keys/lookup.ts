@@ -14,6 +14,7 @@ import { confinedTo, ownerOf, restrictionOf, type Vendor } from "../core/actor.t
 import { addressRuleOf, refusesAddress } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { reachesProject, requireReadable } from "../core/env-access.ts";
+import { inFleetSlot } from "../limits/read-slots.ts";
 import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/views.ts";
 import type { LookupOutcome } from "../health/counts.ts";
 import { planOfKey } from "../plans/plans.ts";
@@ -202,7 +203,7 @@ async function hasUsedUpQuota(ctx: Ctx<Vendor>, { id }: ApiKeyRow): Promise<bool
 
 /** The live nodes of the key's project and environment; `withheld`: those that do not get it. */
 async function countServing(ctx: Ctx<Vendor>, project: ProjectRow, { env }: ApiKeyRow, needs: number) {
-  return ctx.services.fleetReads.run(ownerOf(ctx.actor), async () => {
+  return inFleetSlot(ctx, async () => {
     const holding = await nodesHolding(ctx, { project_id: project.id, env });
     const current = holding.filter(({ version }) => version >= project.policy_version);
     return { live: holding.length, current: current.length, withheld: countLacking(holding, needs) };

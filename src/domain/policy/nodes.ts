@@ -14,10 +14,11 @@ import {
   type NodeRow,
 } from "../../store/queries/nodes.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
-import { confinedTo, ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
+import { inFleetSlot, inThreadSlot } from "../limits/read-slots.ts";
 import { NEEDED } from "./needs.ts";
 import { viewSdk } from "./node-sdk.ts";
 import { walkNodes } from "./node-walk.ts";
@@ -63,15 +64,14 @@ type Polled = PolicyNodeRow & Omit<FleetProject, "id">;
 type FleetRow = Polled & NodeRow;
 
 /** How many keys each node does not get. Counts, in another thread, only where a node lacks something. */
-async function countWithheld({ services, actor }: Ctx<Vendor>, rows: readonly Polled[]) {
-  const { store, threadReads, clock } = services;
-  const { workspace_id } = actor;
+async function countWithheld(ctx: Ctx<Vendor>, rows: readonly Polled[]) {
+  const { store, clock } = ctx.services;
+  const { workspace_id } = ctx.actor;
   const lacks = ({ caps, features }: Polled): number => features & NEEDED & ~maskOf(caps.split(","));
   const project_ids = [...new Set(rows.filter((row) => lacks(row) !== NO_CAPS).map(({ project_id }) => project_id))];
   if (project_ids.length === 0) return () => 0;
   const query = countNeedingKeys(store.read, { workspace_id, project_ids, now: clock.now() });
-  const counts = await threadReads.run(ownerOf(actor), () => store.readAside<NeedingKeys>(query));
-  await store.durable();
+  const counts = await inThreadSlot(ctx, () => store.readAside<NeedingKeys>(query));
   const needsOf = ({ chosen, confined, metered }: NeedingKeys): number =>
     (chosen && CAP.formats) | (confined && CAP.cidr) | (metered && CAP.quotas);
   return (row: Polled): number => {
@@ -85,7 +85,7 @@ async function countWithheld({ services, actor }: Ctx<Vendor>, rows: readonly Po
 
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */
 export async function listFleet(ctx: Ctx<Vendor>, query: FleetQuery) {
-  return ctx.services.fleetReads.run(ownerOf(ctx.actor), () => readFleetPage(ctx, query));
+  return inFleetSlot(ctx, () => readFleetPage(ctx, query));
 }
 
 async function readFleetPage(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: FleetQuery) {

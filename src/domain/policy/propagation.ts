@@ -9,6 +9,7 @@ import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
+import { inFleetSlot } from "../limits/read-slots.ts";
 import { orCredentialEnds, validMs } from "./credential-end.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
@@ -143,11 +144,10 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const { policy_version, features: needs } = await liveProject(services.store.read, actor.workspace_id, project_id);
   if (version > policy_version)
     throw failField("invalid_query", "version", "must not be above the project's policy version");
-  const owner = ownerOf(actor);
   const waiting: WaitOptions = {
     waitMs: Math.min(waitMs, validMs(ctx)),
     onDisconnect: withReceiptPlace(ctx, orCredentialEnds(ctx, onDisconnect)),
-    inTurn: (work) => services.fleetReads.run(owner, work),
+    inTurn: (work) => inFleetSlot(ctx, work),
   };
   const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
   await ctx.requireStillValid?.();

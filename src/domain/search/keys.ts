@@ -16,11 +16,12 @@ import {
   type WalkedTexts,
 } from "../../store/queries/key-search.ts";
 import type { WalkPosition } from "../../store/queries/page.ts";
-import { confinedTo, ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { cutListOf } from "../core/list.ts";
+import { inThreadSlot } from "../limits/read-slots.ts";
 import { viewKey, type ApiKey } from "../core/views.ts";
 import { findPage, PIECE_ROWS } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
@@ -165,8 +166,7 @@ function justOne(key: WalkedTexts): Keys {
  * or of other projects, another thread counts.
  */
 export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max: number): Promise<number> {
-  const { services, actor } = ctx;
-  const { store, threadReads } = services;
+  const { store } = ctx.services;
   const walk = await walkOf(ctx, { env, state, include_revoked: false, limit: max });
   let count = 0;
   for (let examined = 0, after: WalkPosition | null = null; examined < max; examined += PIECE_ROWS) {
@@ -178,7 +178,6 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max
   }
   if (count >= max) return max;
   const query = countInSet(store.read, walk, max);
-  const [counted] = await threadReads.run(ownerOf(actor), () => store.readAside<{ n: number }>(query));
-  await store.durable();
+  const [counted] = await inThreadSlot(ctx, () => store.readAside<{ n: number }>(query));
   return counted?.n ?? 0;
 }

@@ -4,10 +4,11 @@ import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { CSV_HEAD, type ExportBy, type ExportFormat, type ExportQuery } from "../../store/offline/usage-export.ts";
 import { oldestJournalRow } from "../../store/queries/series.ts";
-import { ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
+import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
+import { inThreadSlot } from "../limits/read-slots.ts";
 import { calendarOf, requireTimeZone, type Calendar } from "./series-buckets.ts";
 import { reachOf, requireSeries } from "./series.ts";
 
@@ -69,15 +70,13 @@ async function* exportLines(
   calendar: Calendar,
   query: Omit<ExportQuery, "range">,
 ): AsyncGenerator<string, void> {
-  const { services } = ctx;
+  const { store } = ctx.services;
   if (format === "csv") yield CSV_HEAD;
   const grain = bucket === "hour" || calendar.isLocal ? 2 : 3;
   const end = Math.min(to, calendar.next(calendar.startOf(query.now)));
   for (let start = from; start < end; start = calendar.next(start)) {
     const edges = [start, calendar.next(start)];
-    const read = () => services.store.exportUsage({ ...query, range: { edges, grain } });
-    const text = await services.threadReads.run(ownerOf(ctx.actor), read);
-    await services.store.durable();
+    const text = await inThreadSlot(ctx, () => store.exportUsage({ ...query, range: { edges, grain } }));
     yield* piecesOf(text.matchAll(LINE), ([line]) => line);
     await ctx.requireStillValid?.();
   }

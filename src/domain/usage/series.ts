@@ -4,9 +4,10 @@ import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { isRanked, type SeriesQuery } from "../../store/offline/series.ts";
 import type { Grain, GroupBy, GroupFilter } from "../../store/offline/series-rows.ts";
-import { ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
+import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
+import { inThreadSlot } from "../limits/read-slots.ts";
 import { BUCKET_MS, calendarOf, edgesOf, requireTimeZone, type Bucket, type Calendar } from "./series-buckets.ts";
 import { DAYS_KEPT } from "./usage.ts";
 
@@ -61,9 +62,7 @@ export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Pro
       group_by: request.group_by,
     },
   };
-  const answer = await services.threadReads.run(ownerOf(actor), () => services.store.readSeries(query));
-  await services.store.durable();
-  return answer;
+  return inThreadSlot(ctx, () => services.store.readSeries(query));
 }
 
 export function requireSeries({ settings }: Services): void {

@@ -18,9 +18,10 @@ import { runningCascade } from "../../store/queries/key-search.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { CascadeRow } from "../../store/schema/tables.ts";
 import { Failure } from "../../kernel/errors.ts";
-import { ownerOf, type Vendor } from "../core/actor.ts";
+import type { Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
+import { inThreadSlot } from "../limits/read-slots.ts";
 import { versionGate } from "../core/version-gate.ts";
 
 /** Keys and bytes that one commit revokes. */
@@ -58,8 +59,8 @@ export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[])
 }
 
 /** Off the main thread. Null where no thread is free: ending keys is never refused, so the transaction counts them. */
-async function countOnThread({ services, actor }: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
-  const { store, threadReads, clock } = services;
+async function countOnThread(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
+  const { store, clock } = ctx.services;
   const now = clock.now();
   const count = async (): Promise<number> => {
     let sum = 0;
@@ -69,7 +70,7 @@ async function countOnThread({ services, actor }: Ctx<Vendor>, scopes: readonly 
     }
     return sum;
   };
-  return threadReads.run(ownerOf(actor), count).catch((error: unknown) => {
+  return inThreadSlot(ctx, count).catch((error: unknown) => {
     if (error instanceof Failure && error.failure === "unavailable") return null;
     throw error;
   });

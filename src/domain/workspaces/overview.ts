@@ -6,9 +6,10 @@ import { headOf } from "../../store/queries/audit.ts";
 import { countProjects } from "../../store/queries/projects.ts";
 import { firstAllowedAt } from "../../store/queries/usage.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
-import { confinedTo, ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
+import { inFleetSlot } from "../limits/read-slots.ts";
 import { countActiveKeys } from "../search/key-counts.ts";
 import { countKeys } from "../search/keys.ts";
 import { countNodes } from "../policy/nodes.ts";
@@ -22,7 +23,7 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
   requireEnvAccess(actor, env);
   // What a restricted key sees is its own, and not kept.
   const seesAll = projectsOf(actor) === null && confinedTo(actor) === null;
-  const compute = (): Promise<Overview> => services.fleetReads.run(ownerOf(actor), () => computeOverview(ctx, env));
+  const compute = (): Promise<Overview> => inFleetSlot(ctx, () => computeOverview(ctx, env));
   return seesAll ? services.overviews.get(actor, env, compute) : compute();
 }
 
