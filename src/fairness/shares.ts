@@ -165,7 +165,7 @@ export const sharesTable = {
     owners: ["cell"],
     limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
     atBound: "waits its turn after 250 ms; the chain that has used least time is next",
-    files: ["src/store/offline/verify-pool.ts"],
+    files: ["src/store/offline/chain-verifier.ts"],
   },
   usage_reads: {
     what: "Reads in worker threads, as of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell; so only refusals are shown here",

@@ -9,10 +9,13 @@ import { GroupCommit } from "./engine/group-commit.ts";
 import type { Job, Pending } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Query, Reader } from "./engine/statement.ts";
+import { ChainVerifier } from "./offline/chain-verifier.ts";
 import { copySqlite } from "./offline/inspect.ts";
 import type { SeriesQuery } from "./offline/series.ts";
+import type { Task } from "./offline/tasks.ts";
+import { runThreadTask } from "./offline/thread-tasks.ts";
+import { backgroundThreads } from "./offline/threads.ts";
 import type { ExportQuery } from "./offline/usage-export.ts";
-import { VerifyPool } from "./offline/verify-pool.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import { READ_CONNECTED, toVersions } from "./postgres/connected-versions.ts";
 import type { PostgresDriver } from "./postgres/driver.ts";
@@ -36,15 +39,17 @@ class OpenStore implements Store {
   warnings: string[] = [];
   readonly #driver: Driver;
   readonly #group: GroupCommit;
-  readonly #verifyPool: VerifyPool;
+  readonly #verifier: ChainVerifier;
   readonly #events: StoreEvents;
-  #closing: Promise<void> | undefined;
+  #closed: Promise<void> | undefined;
+  /** Ends what runs in threads. */
+  readonly #closing = new AbortController();
   readonly #writtenListeners: OnWritten[] = [];
   readonly #policyListeners: ((changes: PolicyChange[]) => void)[] = [];
   readonly #noticeListeners = new Map<string, ((payload: string) => void)[]>();
 
   constructor(target: DatabaseTarget, driver: Driver, events: StoreEvents) {
-    this.#verifyPool = new VerifyPool(target);
+    this.#verifier = new ChainVerifier(target, this.#closing.signal);
     this.#driver = driver;
     this.#events = events;
     this.target = target;
@@ -86,24 +91,29 @@ class OpenStore implements Store {
   }
 
   verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck> {
-    return this.#verifyPool.check(workspace_id, expected, from);
+    return this.#verifier.check(workspace_id, expected, from);
   }
 
   verifyProgress(workspace_id: string): number | null {
-    return this.#verifyPool.progressOf(workspace_id);
+    return this.#verifier.progressOf(workspace_id);
   }
 
   readSeries(query: SeriesQuery): Promise<string> {
-    return this.#verifyPool.read({ op: "series", target: this.target, query }) as Promise<string>;
+    return this.#runInBackground({ op: "series", target: this.target, query });
   }
 
   exportUsage(query: ExportQuery): Promise<string> {
-    return this.#verifyPool.read({ op: "export", target: this.target, query }) as Promise<string>;
+    return this.#runInBackground({ op: "export", target: this.target, query });
   }
 
-  readAside<R>(query: Query): Promise<R[]> {
+  readOnThread<R>(query: Query): Promise<R[]> {
     if (this.target.kind === "postgres") return this.read.all<R>(query);
-    return this.#verifyPool.read({ op: "read", target: this.target, query }) as Promise<R[]>;
+    return this.#runInBackground({ op: "read", target: this.target, query });
+  }
+
+  /** Without waiting for verifications; requests go first. The caller bounds how many run at once. */
+  #runInBackground<T>(task: Task): Promise<T> {
+    return runThreadTask(backgroundThreads, task, this.#closing.signal);
   }
 
   async copyTo(file: string, onProgress: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {
@@ -144,13 +154,14 @@ class OpenStore implements Store {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    this.#closed ??= this.#close();
+    return this.#closed;
   }
 
   async #close(): Promise<void> {
     await this.#group.close();
-    await this.#verifyPool.close();
+    this.#closing.abort(fail("stopping", { retryAfterSeconds: 1 }));
+    await this.#verifier.settled();
     await this.#driver.close();
   }
 

@@ -47,7 +47,7 @@ export interface Store {
   /** Reads one bucket of the usage export off the main thread; returns its lines. */
   exportUsage(query: ExportQuery): Promise<string>;
   /** Runs a long read off the main thread. */
-  readAside<R>(query: Query): Promise<R[]>;
+  readOnThread<R>(query: Query): Promise<R[]>;
   /** Copies a SQLite database in use to a new file. Consistent, and durable when this resolves. */
   copyTo(file: string, onProgress: OnProgress, options?: { largeBytes?: number }): Promise<void>;
   /** Rejects every write. */

@@ -72,7 +72,7 @@ export async function recountIdempotency(services: Services): Promise<void> {
   await record(services, addMissingCells);
   let cell: Pick<IdempotencyCellRow, "workspace_id" | "env"> = { workspace_id: "", env: "live" };
   while (!shutdown.signal.aborted) {
-    const [excess] = await store.readAside<IdempotencyCellRow>(nextExcess(store.read, cell));
+    const [excess] = await store.readOnThread<IdempotencyCellRow>(nextExcess(store.read, cell));
     if (!excess) return;
     const { records, stored_bytes } = excess;
     if (records !== 0 || stored_bytes !== 0)

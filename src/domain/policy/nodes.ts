@@ -71,7 +71,7 @@ async function countWithheld(ctx: Ctx<Vendor>, rows: readonly Polled[]) {
   const project_ids = [...new Set(rows.filter((row) => lacks(row) !== NO_CAPS).map(({ project_id }) => project_id))];
   if (project_ids.length === 0) return () => 0;
   const query = countNeedingKeys(store.read, { workspace_id, project_ids, now: clock.now() });
-  const counts = await inThreadSlot(ctx, () => store.readAside<NeedingKeys>(query));
+  const counts = await inThreadSlot(ctx, () => store.readOnThread<NeedingKeys>(query));
   const needsOf = ({ chosen, confined, metered }: NeedingKeys): number =>
     (chosen && CAP.formats) | (confined && CAP.cidr) | (metered && CAP.quotas);
   return (row: Polled): number => {

@@ -178,6 +178,6 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max
   }
   if (count >= max) return max;
   const query = countInSet(store.read, walk, max);
-  const [counted] = await inThreadSlot(ctx, () => store.readAside<{ n: number }>(query));
+  const [counted] = await inThreadSlot(ctx, () => store.readOnThread<{ n: number }>(query));
   return counted?.n ?? 0;
 }

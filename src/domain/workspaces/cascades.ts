@@ -65,7 +65,7 @@ async function countOnThread(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Pro
   const count = async (): Promise<number> => {
     let sum = 0;
     for (const scope of scopes) {
-      const [counted] = await store.readAside<{ n: number }>(countWorkingKeys(store.read, scope, now));
+      const [counted] = await store.readOnThread<{ n: number }>(countWorkingKeys(store.read, scope, now));
       sum += counted?.n ?? 0;
     }
     return sum;

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { openStore } from "../../../src/store/database.ts";
 import { backgroundThreads, ThreadPool, threads } from "../../../src/store/offline/threads.ts";
 import { NOTHING_VERIFIED } from "../../../src/store/offline/verify.ts";
-import { VerifyPool } from "../../../src/store/offline/verify-pool.ts";
 import { withSignal } from "../../../src/store/progress.ts";
 
 const HOUR_MS = 3_600_000;
@@ -66,9 +66,10 @@ it("verifications run at normal priority, reads that may take long at low priori
   const check = { verified: true };
   using verifying = vi.spyOn(threads, "run").mockResolvedValue({ part: NOTHING_VERIFIED, roots: [], check });
   using reading = vi.spyOn(backgroundThreads, "run").mockResolvedValue([]);
-  const target = { kind: "sqlite", file } as const;
-  const pool = new VerifyPool(target);
-  expect(await pool.check("w", [])).toBe(check);
-  await pool.read({ op: "read", target, query: { sql: "select 1", values: [] } });
+  const target = { kind: "sqlite", file: join(dir, "store.db") } as const;
+  const store = await openStore(target, { now: () => 0, fatal: () => {} });
+  expect(await store.verify("w", [])).toBe(check);
+  await store.readOnThread({ sql: "select 1", values: [] });
+  await store.close();
   expect([verifying, reading].map(({ mock }) => mock.calls.map(([{ op }]) => op))).toEqual([["verify"], ["read"]]);
 });

@@ -6,11 +6,11 @@ import { formatVkey } from "../../../kernel/crypto/signed-note.ts";
 import { formatTimestamp } from "../../../kernel/timestamps.ts";
 import { preferNativeFolders } from "../../../platform/native-addons.ts";
 import { readChainRows, readCheckpointKey, listChains } from "../../../store/offline/audit-chains.ts";
+import { ChainVerifier } from "../../../store/offline/chain-verifier.ts";
 import { expectedCheckpoints } from "../../../store/offline/contents.ts";
 import type { DatabaseTarget } from "../../../store/target.ts";
 import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
-import { VerifyPool } from "../../../store/offline/verify-pool.ts";
 import type { Checkpoint, Verdict } from "./verify-rows.ts";
 import { operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError } from "../../ui/output.ts";
@@ -68,7 +68,7 @@ export async function verifyOffline(
     const wanted = selectedChain(options);
     const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
     if (wanted && !chains.includes(wanted)) throw new ExitError(`There is no audit chain ${wanted}.`, 2);
-    const verifier = new VerifyPool(target);
+    const verifier = new ChainVerifier(target, new AbortController().signal);
     const verdicts: Verdict[] = [];
     for (const workspace_id of wanted
       ? [wanted]
@@ -87,7 +87,6 @@ export async function verifyOffline(
         checkpoint_size,
       });
     }
-    await verifier.close();
     return verdicts;
   });
 }

@@ -1,12 +1,10 @@
 // Verifies audit chains in worker threads, main-thread side: concurrent callers for a workspace share one run. Few threads
 // run at once, so that requests keep the CPU, and in slices: the chain that has used least time is next, so that a short one
 // does not wait for long ones.
-import { fail } from "../../kernel/errors.ts";
-import { withSignal } from "../progress.ts";
 import type { DatabaseTarget } from "../target.ts";
-import { isConnectionLost } from "../postgres/connection-lost.ts";
 import type { Task } from "./tasks.ts";
-import { backgroundThreads, threads, type ThreadPool } from "./threads.ts";
+import { runThreadTask } from "./thread-tasks.ts";
+import { threads } from "./threads.ts";
 import {
   NOTHING_VERIFIED,
   type ChainCheck,
@@ -21,15 +19,17 @@ const SLICE_MS = 250;
 type Run = { usedMs: number; seq: number; result: Promise<ChainCheck> };
 type Waiting = { run: Run; start: () => void };
 
-export class VerifyPool {
+export class ChainVerifier {
   readonly #target: DatabaseTarget;
+  readonly #signal: AbortSignal;
   readonly #running = new Map<string, Run>();
   readonly #waiting: Waiting[] = [];
-  readonly #closing = new AbortController();
   #free = THREADS_MAX;
 
-  constructor(target: DatabaseTarget) {
+  /** Aborting the signal ends running verifications and rejects their callers with its reason. */
+  constructor(target: DatabaseTarget, signal: AbortSignal) {
     this.#target = target;
+    this.#signal = signal;
   }
 
   /** `from` is the part that needs no verification. */
@@ -52,9 +52,8 @@ export class VerifyPool {
     return this.#running.get(`${workspace_id} 0`)?.seq ?? null;
   }
 
-  /** Ends running verifications and rejects their callers. */
-  async close(): Promise<void> {
-    this.#closing.abort(fail("stopping", { retryAfterSeconds: 1 }));
+  /** Resolves when those that run now have ended. */
+  async settled(): Promise<void> {
     await Promise.allSettled([...this.#running.values()].map(({ result }) => result));
   }
 
@@ -74,28 +73,12 @@ export class VerifyPool {
     return slice.check;
   }
 
-  /** Runs a read without waiting for verifications; requests go first. The caller bounds how many run at once. */
-  read(task: Task): Promise<unknown> {
-    return this.#runIn(backgroundThreads, task);
-  }
-
-  async #runIn(pool: ThreadPool, task: Task): Promise<unknown> {
-    try {
-      return await pool.run(
-        task,
-        withSignal(() => {}, this.#closing.signal),
-      );
-    } catch (error) {
-      throw isConnectionLost(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
-    }
-  }
-
   async #inThread(run: Run, task: Task): Promise<ChainSlice> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((start) => void this.#waiting.push({ run, start }));
     const started = performance.now();
     try {
-      return (await this.#runIn(threads, task)) as ChainSlice;
+      return await runThreadTask<ChainSlice>(threads, task, this.#signal);
     } finally {
       run.usedMs += performance.now() - started;
       this.#releaseThread();
