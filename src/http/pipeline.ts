@@ -11,7 +11,7 @@ import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import { catchMaybe, thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
-import { networkOf } from "./address.ts";
+import { networkOf, type ClientAddresses } from "./address.ts";
 import { BodyRoom, type BodyRoomOptions } from "./body/body-room.ts";
 import { checkMedia, readBody, requireJson, reservedBytes } from "./body/body.ts";
 import { LAST_VALID, type TrackedSocket } from "./connections.ts";
@@ -33,14 +33,15 @@ import {
   type Respond,
 } from "./response.ts";
 
-export type RunOptions = BodyRoomOptions & {
-  /** Checks every response against its schema: on in tests, off in production. */
-  checkOutput: boolean;
-  /** Which refusals are logged in full. */
-  refusals: LineLimit;
-  /** Counts requests for /metrics, where that is on. */
-  metrics?: RequestMetrics | undefined;
-};
+export type RunOptions = BodyRoomOptions &
+  ClientAddresses & {
+    /** Checks every response against its schema: on in tests, off in production. */
+    checkOutput: boolean;
+    /** Which refusals are logged in full. */
+    refusals: LineLimit;
+    /** Counts requests for /metrics, where that is on. */
+    metrics?: RequestMetrics | undefined;
+  };
 
 /** How often a request starts over because its credential changed meanwhile. */
 const STARTS_OVER_MAX = 3;
@@ -119,8 +120,8 @@ class Run implements Admission {
     if (token === null) throw fail("unauthenticated");
     const retryable = this.#endpoint.idempotent && "idempotency-key" in this.#request.headers;
     if (isHolderPlane(rule)) {
-      const address = this.#options.addressOf(this.#request);
-      const holder = resolveHolder(this.#services, token, address, { ending: rule === "holder.revoke", retryable });
+      const client = this.#options.clientOf(this.#request);
+      const holder = resolveHolder(this.#services, token, client, { ending: rule === "holder.revoke", retryable });
       if (holder) return holder;
     }
     // Only the machine plane uses the credential cache: minting an embed token must see a revocation at once.

@@ -5,7 +5,7 @@ import { endpoints } from "../api/index.ts";
 import { isHolderPlane } from "../http/access.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
-import { clientAddress } from "../http/address.ts";
+import { clientAddresses } from "../http/address.ts";
 import { createMetricsServer, type RequestMetrics } from "../http/metrics.ts";
 import { createHttpServer, type HttpOptions, type HttpServer } from "../http/server.ts";
 import { readCertificate } from "../http/tls.ts";
@@ -20,7 +20,7 @@ export async function listenForApi(services: Services, settings: Settings, optio
   const served = endpoints.filter((each) => services.settings.holder_plane || !isHolderPlane(each.access));
   const http = createHttpServer(services, served, {
     ...options,
-    addressOf: clientAddress(settings.trust_proxy),
+    ...clientAddresses(settings.trust_proxy),
     publicUrl: settings.public_url,
     fastLane: settings.fast_lane,
     tls: tls_cert ? readTls(tls_cert, tls_key) : undefined,

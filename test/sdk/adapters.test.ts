@@ -1,6 +1,8 @@
 // One suite for every framework, over a socket: the same requests get the same responses from express, fastify, hono,
 // h3, plain node:http and fetch.
 
+import { once } from "node:events";
+import { request } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps } from "../../harness/sdk/apps.ts";
 import { until } from "../../harness/waiting.ts";
@@ -170,6 +172,27 @@ for (const [name, make] of Object.entries(apps)) {
       expect(events[0]).toMatchObject({ tenant_id: r.plane.tenantId, display_prefix: key.slice(0, 14), env: "live" });
       expect(r.plane.ingest.dropped).toBe(0);
     });
+  });
+
+  it(`protect on ${name} reads several X-Forwarded-For headers as one, and a fetch request has no peer`, async () => {
+    await using r = await startTestKeyrack({ options: { trustedProxies: ["127.0.0.0/8", "::1"] } });
+    const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
+    const { key } = r.plane.mint({ allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" });
+    await until(() => r.keyrack.status().keys === 1);
+    const statusOf = async (...forwardedFor: string[]): Promise<number> => {
+      const headers = { authorization: `Bearer ${key}`, "x-forwarded-for": forwardedFor };
+      const [response] = await once(request(`${app.url}/me`, { headers }).end(), "response");
+      response.resume();
+      return response.statusCode;
+    };
+    const named = name === "fetch" ? 403 : 200;
+    expect([
+      await statusOf("198.51.100.1", "203.0.113.9"),
+      await statusOf("198.51.100.1, 203.0.113.9", "127.0.0.2"),
+      await statusOf("203.0.113.9", "198.51.100.1"),
+      await statusOf("203.0.113.9", "198.51.100.1", "127.0.0.2"),
+    ]).toEqual([named, named, 403, 403]);
+    await app.close();
   });
 
   describe(`protect on ${name} without a policy`, () => {

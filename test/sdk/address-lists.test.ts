@@ -69,8 +69,10 @@ describe("a key that is confined to networks", () => {
   it("works behind trusted proxies from the address that they saw, whatever the client claims, and is charged nothing else", async () => {
     await using r = await startTestKeyrack({ options: { trustedProxies: ["127.0.0.1", "10.0.0.0/8"] } });
     const { key } = r.plane.mint({ ...LIST, rate_limits: [{ ...RULE, limit: 100 }] });
-    await until(() => r.keyrack.status().keys === 1);
+    const proxied = r.plane.mint({ ...LIST, allowed_cidrs: ["127.0.0.0/8"] });
+    await until(() => r.keyrack.status().keys === 2);
     await using app = await serve(r.keyrack);
+    expect(await app.get(proxied.key)).toBe(403); // the proxy's own address is in the list, but names no client
     for (const forwarded of [
       undefined,
       "203.0.113.9, 198.51.100.1",

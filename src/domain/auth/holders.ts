@@ -41,7 +41,7 @@ export type HolderUse = { ending: boolean; retryable: boolean };
 export function resolveHolder(
   services: Services,
   bearer: string,
-  address: string,
+  address: string | null,
   use: HolderUse,
 ): MaybePromise<Actor> | null {
   const parsed = parseCredential(bearer);
@@ -58,7 +58,7 @@ export function resolveHolder(
 export function holderActor(
   { clock }: Services,
   bearer: string,
-  address: string,
+  address: string | null,
   on: Reader,
 ): MaybePromise<ApiKeyActor | null> {
   return thenMaybe(holderByHash.firstMemoized(on, { lookup_hash: sha256Hex(bearer) }), (row) => {
@@ -72,7 +72,7 @@ export function holderActor(
 type Found = NonNullable<Awaited<ReturnType<typeof holderByHash.first>>>;
 
 /** The order is that of a verifier. */
-function refusalOf(row: Found, now: number, address: string): FailureName | null {
+function refusalOf(row: Found, now: number, address: string | null): FailureName | null {
   if (row.revoked) return "invalid_key";
   if (row.expires_at !== null && row.expires_at <= now) return "expired_key";
   if (row.suspended_at !== null) return "tenant_suspended";

@@ -74,8 +74,8 @@ export type ApiKeyActor = {
   readonly project_id: string;
   readonly tenant_id: string;
   readonly env: Env;
-  /** The client's, which the key's list of networks judges. */
-  readonly address: string;
+  /** The client's, which the key's list of networks judges; null when unknown. */
+  readonly address: string | null;
   /** Why a verifier would refuse the key; null when it works. */
   readonly refused: FailureName | null;
 };

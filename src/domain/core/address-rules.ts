@@ -41,7 +41,7 @@ export function tenantList(row: { tenant_allowed_cidrs: string | null; tenant_ip
   return { allowed_cidrs: row.tenant_allowed_cidrs, ip_mode: row.tenant_ip_mode ?? "enforce" };
 }
 
-/** Whether a rule refuses the address. */
-export function refusesAddress(rule: AddressRule | null, address: string): boolean {
-  return rule?.mode === "enforce" && !new AddressList(rule.cidrs).includes(address);
+/** Whether a rule refuses the address; null is an unknown one. */
+export function refusesAddress(rule: AddressRule | null, address: string | null): boolean {
+  return rule?.mode === "enforce" && (address === null || !new AddressList(rule.cidrs).includes(address));
 }

@@ -7,6 +7,7 @@ import { noRoom, type Release } from "../../fairness/reservations.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import type { Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
+import type { ClientAddresses } from "../address.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
 import { hold } from "../sending/hold.ts";
 import type { PartKeeper } from "./body.ts";
@@ -14,11 +15,7 @@ import type { PartKeeper } from "./body.ts";
 /** About what is read, measured and parsed in a millisecond. */
 const BYTES_PER_MS = 200_000;
 
-export type BodyRoomOptions = {
-  turns: Turns;
-  /** The client's address; X-Forwarded-For counts only from trusted proxies. */
-  addressOf: (request: Pick<HttpRequest, "socket" | "headers">) => string;
-};
+export type BodyRoomOptions = Pick<ClientAddresses, "addressOf"> & { turns: Turns };
 
 export class BodyRoom implements PartKeeper {
   readonly #bodies: Bodies;

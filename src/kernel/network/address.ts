@@ -10,25 +10,22 @@ export type Family = typeof IPV4 | typeof IPV6;
 export const ADDRESS = new Uint32Array(4);
 
 const GROUPS = new Uint16Array(8);
-const [DOT, COLON, ZERO, BRACKET] = [".", ":", "0", "["].map((one) => one.charCodeAt(0)) as [
-  number,
-  number,
-  number,
-  number,
-];
+const [DOT, COLON, ZERO] = [".", ":", "0"].map((one) => one.charCodeAt(0)) as [number, number, number];
 const MAPPED = 0xffff;
-const PORT = /^(?:\[([^[\]]+)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/;
+const PORT = /^(?:\[([^[\]:]*:[^[\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/;
 
 /** The address of a client: with a zone or a port, which are dropped. */
 export function readAddress(text: string): Family | typeof NOT_AN_ADDRESS {
   const family = readBareAddress(text);
   if (family !== NOT_AN_ADDRESS) return unmap(family);
+  const host = withoutPort(text);
+  return unmap(readBareAddress(host.includes(":") ? host.replace(/%.+/s, "") : host));
+}
+
+/** The address of `ipv4:port` and `[ipv6]:port`; any other text as it is. */
+export function withoutPort(text: string): string {
   const [, ipv6, ipv4] = PORT.exec(text) ?? [];
-  if (ipv4 !== undefined) return readBareAddress(ipv4);
-  const bare = ipv6 ?? (text.charCodeAt(0) === BRACKET ? "" : text);
-  const zone = bare.indexOf("%");
-  const address = zone < 0 || zone === bare.length - 1 ? bare : bare.slice(0, zone);
-  return address.includes(":") ? unmap(readBareAddress(address)) : NOT_AN_ADDRESS;
+  return ipv6 ?? ipv4 ?? text;
 }
 
 /** An address and nothing else. IPv4 in IPv6 stays IPv6. */

@@ -18,24 +18,27 @@ export class TrustedProxies {
     this.#list = new AddressList(entries.filter((entry) => entry !== UNIX_PEER));
   }
 
-  /** The client of a request from `peer`; null when it is not known. Without the header, a trusted peer is the client. */
+  /**
+   * The client of a request from `peer`; null when it is not known. A trusted peer is never the client itself: a proxy that
+   * leaves the header out would otherwise lend its own address to everyone.
+   */
   clientOf(peer: string | null, forwardedFor: string | null | undefined): string | null {
-    if (!this.#trusts(peer) || forwardedFor === undefined || forwardedFor === null)
-      return peer === UNIX_PEER ? null : peer;
-    return this.#lastUntrusted(forwardedFor);
+    if (this.#trusts(peer)) return this.#lastUntrusted(forwardedFor);
+    return peer === UNIX_PEER ? null : peer;
   }
 
   /** For a peer that is always a proxy and never the client: null unless it is trusted and names the client. */
   forwardedBy(peer: string | null, forwardedFor: string | null | undefined): string | null {
-    return this.#trusts(peer) && typeof forwardedFor === "string" ? this.#lastUntrusted(forwardedFor) : null;
+    return this.#trusts(peer) ? this.#lastUntrusted(forwardedFor) : null;
   }
 
   #trusts(peer: string | null): boolean {
     return peer !== null && (peer === UNIX_PEER ? this.#trustsUnix : this.#list.includes(peer));
   }
 
-  /** The left-most entry where all are trusted; null when an unreadable one comes first. */
-  #lastUntrusted(header: string): string | null {
+  /** The left-most entry where all are trusted; null without the header, and when an unreadable entry comes first. */
+  #lastUntrusted(header: string | null | undefined): string | null {
+    if (typeof header !== "string") return null;
     for (let end = header.length; ; ) {
       const comma = header.lastIndexOf(",", end - 1);
       const entry = header.slice(comma + 1, end).trim();

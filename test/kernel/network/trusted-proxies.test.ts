@@ -20,7 +20,7 @@ describe("behind trusted proxies the client is", () => {
     ["read in brackets, past a trusted IPv6 proxy", "2001:db8::1", "[2a00::9]:443, [2001:db8::2]:80", "[2a00::9]:443"],
     ["behind a mapped peer", "::ffff:10.0.0.1", "203.0.113.9", "203.0.113.9"],
     ["behind a Unix socket", "unix", "203.0.113.9", "203.0.113.9"],
-    ["the peer itself without the header", "10.0.0.1", undefined, "10.0.0.1"],
+    ["unknown without the header: never the proxy itself", "10.0.0.1", undefined, null],
     ["unknown behind a Unix socket without the header", "unix", undefined, null],
     ["unknown without a peer", null, "203.0.113.9", null],
   ])("%s", (_name, peer, header, client) => {
