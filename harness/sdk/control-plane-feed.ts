@@ -2,7 +2,7 @@
 // (docs/design/0004-policy-feed-and-versions.md).
 
 import { EventEmitter, once } from "node:events";
-import type { KeyEntry, PolicyChange } from "../../src/kernel/policy/policy.ts";
+import type { KeyEntry, PolicyChange, RemovedKey } from "../../src/kernel/policy/policy.ts";
 import { keyEntry, sha256Hex } from "./policy-fixtures.ts";
 import type { RecordedRequest, FakeResponse } from "./exchange.ts";
 
@@ -19,7 +19,7 @@ export class FakeFeed {
   deleted = false;
   /** Whether `wait_ms` is supported; an older server rejects it as an unknown parameter. */
   longPolls = true;
-  /** Whether `caps` is supported. Entries are sent as they are, whatever a node announces. */
+  /** Whether `caps` is supported. A node that announces any gets entries as they are. */
   capable = true;
   readonly nodes = new Map<string, number>();
   readonly entries = new Map<string, KeyEntry>();
@@ -45,8 +45,7 @@ export class FakeFeed {
     const entry = this.entries.get(sha256Hex(key));
     if (!entry) return;
     this.entries.delete(entry.lookup_hash);
-    const { key_id, tenant_id, env, lookup_hash, display_prefix } = entry;
-    this.#change({ change: "remove", key_id, tenant_id, env, lookup_hash, display_prefix, reason: "revoked" });
+    this.#change(removal(entry, "revoked"));
   }
 
   deleteProject(): void {
@@ -109,7 +108,8 @@ export class FakeFeed {
     const end = rows[max - 1]?.version ?? 0;
     const page = rows.length > max ? rows.filter((row) => row.version <= end) : rows;
     const version = rows.length > max ? end : this.version;
-    const json = { ...this.#head("policy_delta", query, version), since, changes: page.map((row) => row.change) };
+    const changes = page.map(({ change }) => served(query, change) ?? removal(change, "unsupported"));
+    const json = { ...this.#head("policy_delta", query, version), since, changes };
     return { status: 200, json, headers: { etag: this.#etag("delta", query, version) } };
   }
 
@@ -119,7 +119,7 @@ export class FakeFeed {
       ? (JSON.parse(Buffer.from(cursor, "base64url").toString()) as [number, string])
       : [this.version, ""];
     const max = Math.min(this.ceiling, Number(query.get("max_keys") ?? this.ceiling));
-    const all = [...this.entries.values()].filter((entry) => this.#visible(query, entry));
+    const all = [...this.entries.values()].filter((entry) => this.#visible(query, entry) && served(query, entry));
     if (!query.has("max_keys") && all.length > this.ceiling)
       return { status: 413, json: { error: { code: "snapshot_too_large" } } };
     const remaining = all
@@ -173,4 +173,17 @@ export class FakeFeed {
     this.log.push({ version: this.version + 1, change });
     this.bump();
   }
+}
+
+/** As the server gives it to the node; null for one that the node could not enforce. */
+function served<T extends KeyEntry | PolicyChange>(query: URLSearchParams, entry: T): T | null {
+  if (query.has("caps") || !("scopes" in entry)) return entry;
+  return entry.disabled || entry.metered || entry.ip_mode === "enforce" ? null : entry;
+}
+
+function removal(
+  { key_id, tenant_id, env, lookup_hash, display_prefix }: Omit<RemovedKey, "change" | "reason">,
+  reason: RemovedKey["reason"],
+): RemovedKey {
+  return { change: "remove", key_id, tenant_id, env, lookup_hash, display_prefix, reason };
 }

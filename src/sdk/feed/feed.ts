@@ -189,6 +189,8 @@ export class Feed {
       await this.#load(reply);
       return true;
     }
+    // It removes what is withheld from nodes without these capabilities. The next step takes a snapshot.
+    if (reply.caps !== policy.caps) return true;
     const changed = applyDelta(policy, reply.json, this.#expected);
     this.#etag = reply.etag;
     this.#confirm(policy, changed);

@@ -111,6 +111,27 @@ describe("capabilities", () => {
     expect(calls(plane)[refused - 1]).toBe("delta cidr,disabled,formats,quotas");
     expect(calls(plane)[refused + 1]).toBe("snapshot -");
   });
+
+  it("that a server refuses leave the held policy as it is until a snapshot is complete", async () => {
+    await using plane = await FakeControlPlane.start();
+    const ports = new ManualPorts();
+    const { key } = plane.mint({ allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" });
+    await using r = await startTestKeyrack({ plane, ports });
+    const isAdmitted = () => r.keyrack.verify(key, { ip: "203.0.113.9" }).ok;
+    await until(() => calls(plane).at(-1)?.startsWith("delta ") === true);
+    plane.feed.capable = false;
+    plane.injectFault = ({ path }) => (path.endsWith("/snapshot") ? { status: 503 } : undefined);
+    plane.mint(); // ends the poll in flight
+    await until(() => calls(plane).at(-1) === "delta -");
+    plane.feed.upsert(key, { scopes: ["read"] }); // a removal for nodes that cannot enforce the list
+    await until(() => calls(plane).at(-1) === "snapshot -");
+    expect([isAdmitted(), r.keyrack.status().caps.length]).toEqual([true, 4]);
+    await until(() => r.lines.some(({ message }) => message.includes("feed failed"))); // the next call is scheduled
+    plane.injectFault = () => undefined;
+    plane.feed.capable = true;
+    ports.advance(7 * MINUTE);
+    await until(() => r.keyrack.verify(key, { ip: "203.0.113.9", scopes: ["read"] }).ok);
+  });
 });
 
 describe("the cache file", () => {
