@@ -88,6 +88,11 @@ export function guessCredentialKind(text: string): CredentialKind | null {
   return FORMS.find((form) => text.startsWith(form.family))?.kind ?? null;
 }
 
+/** Whether it is of an API key with any prefix, or a mistyped one. */
+export function looksLikeApiKey(text: string): boolean {
+  return (guessCredentialKind(text) ?? chosenForm(text)?.kind) === "api_key";
+}
+
 export function formatInviteToken(workspaceId: string, random: Uint8Array): string {
   if (parseUuid(workspaceId) !== workspaceId) throw new RangeError("A workspace id is a lower-case UUID.");
   return appendCrc(`${workspaceId}.`, random);

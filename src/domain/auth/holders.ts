@@ -2,7 +2,7 @@
 // judged as an up-to-date verifier would judge it, so that a secret scanner learns whether the key still works.
 import { networkOwner } from "../../fairness/owners.ts";
 import { fail, type FailureName } from "../../kernel/errors.ts";
-import { guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
+import { looksLikeApiKey, parseCredential } from "../../kernel/credentials.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { holderByHash } from "../../store/queries/holders.ts";
@@ -37,16 +37,15 @@ export function throttleHolder(
  */
 export type HolderUse = { ending: boolean; retryable: boolean };
 
-/** Null unless the text is of an API key. */
+/** Null unless the text is of an API key, or of a mistyped one. */
 export function resolveHolder(
   services: Services,
   bearer: string,
   address: string | null,
   use: HolderUse,
 ): MaybePromise<Actor> | null {
-  const parsed = parseCredential(bearer);
-  if ((parsed?.kind ?? guessCredentialKind(bearer)) !== "api_key") return null;
-  if (!parsed) throw fail("invalid_key");
+  if (!looksLikeApiKey(bearer)) return null;
+  if (!parseCredential(bearer)) throw fail("invalid_key");
   return thenMaybe(holderActor(services, bearer, address, services.store.read), (actor) => {
     if (!actor) throw fail("invalid_key");
     const { refused } = actor;

@@ -8,7 +8,7 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
-import { formatCredential } from "../../../src/kernel/credentials.ts";
+import { formatApiKey, formatCredential } from "../../../src/kernel/credentials.ts";
 import { createKeyrack } from "../../../src/sdk/index.ts";
 
 const MINUTE = 60_000;
@@ -74,13 +74,9 @@ for (const back of backends) {
       await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/resume`, {});
       await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
       const never = formatCredential("api_key", "live", new Uint8Array(24).fill(9));
-      const refusals = [
-        revoked.key,
-        orphan.key,
-        never,
-        `${never.slice(0, -1)}${never.endsWith("0") ? "1" : "0"}`,
-        "kr_live_x",
-      ];
+      const chosen = formatApiKey("acme", "test", new Uint8Array(24).fill(9));
+      const mistyped = [never, chosen].map((key) => `${key.slice(0, -1)}${key.endsWith("0") ? "1" : "0"}`);
+      const refusals = [revoked.key, orphan.key, never, chosen, ...mistyped, "kr_live_x", "acme_live_x"];
       const answers = new Set<string>();
       for (const key of refusals) {
         const reply = await look(key);
