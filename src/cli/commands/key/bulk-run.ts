@@ -80,13 +80,14 @@ function matchesTable({ groups }: Matches): string {
   return table([["PROJECT", "ENV", "KEYS"], ...rows]);
 }
 
-const progressFile = ({ bulk_id }: Run): string => `keyrack-bulk-${bulk_id}.json`;
+/** Where a run is saved: the file that it continues from, which may be in another folder. */
+const progressFile = ({ bulk_id }: Run, { resume }: KeyBulkOptions): string => resume ?? `keyrack-bulk-${bulk_id}.json`;
 
-function save(run: Run): void {
+function save(file: string, run: Run): void {
   try {
-    writeFileAtomically(progressFile(run), `${JSON.stringify(run)}\n`);
+    writeFileAtomically(file, `${JSON.stringify(run)}\n`);
   } catch (error) {
-    throw fileError("write", progressFile(run), error);
+    throw fileError("write", file, error);
   }
 }
 
@@ -155,11 +156,12 @@ function openKeys(file: string | null): { append(keys: readonly Key[]): void; cl
   };
 }
 
-async function changeAll(target: Target, run: Run, isNew: boolean): Promise<void> {
+async function changeAll(target: Target, run: Run, options: KeyBulkOptions): Promise<void> {
+  const file = progressFile(run, options);
   const keys = openKeys(run.out);
   const progress = createProgressBar(run.expect, "keys");
   try {
-    save(run);
+    save(file, run);
     do {
       const { action, body, bulk_id, cursor, expect, calls } = run;
       const position = cursor === null ? { expect } : { cursor };
@@ -169,12 +171,12 @@ async function changeAll(target: Target, run: Run, isNew: boolean): Promise<void
       run.cursor = answer.next_cursor;
       run.calls++;
       run.changed += answer.changed;
-      if (run.cursor !== null) save(run);
+      if (run.cursor !== null) save(file, run);
       progress.update(run.changed);
     } while (run.cursor !== null);
-    rmSync(progressFile(run), { force: true });
+    rmSync(file, { force: true });
   } catch (error) {
-    throw interrupted(run, error, isNew);
+    throw interrupted(run, error, file, !options.resume);
   } finally {
     progress.end();
     keys.close();
@@ -187,14 +189,14 @@ function isRefused(error: ExitError): boolean {
 }
 
 /** The file stays wherever a call may have been carried out: it is the only way to the keys of a lost response. */
-function interrupted(run: Run, error: unknown, isNew: boolean): unknown {
+function interrupted(run: Run, error: unknown, file: string, isNew: boolean): unknown {
   if (!(error instanceof ExitError)) return error;
   if (isNew && run.calls === 0 && isRefused(error)) {
-    rmSync(progressFile(run), { force: true });
+    rmSync(file, { force: true });
     return error;
   }
   const soFar = `${run.changed} of ${plural(run.expect, "key")} changed.`;
-  const command = `keyrack key bulk ${run.action} --resume ${progressFile(run)}`;
+  const command = `keyrack key bulk ${run.action} --resume ${file}`;
   return new ExitError(`${error.message} ${soFar} Continue with: ${command}`, error.exitCode);
 }
 
@@ -203,7 +205,7 @@ export async function runKeyBulk(action: BulkAction, options: KeyBulkOptions): P
   const target = requireBearer(resolveTarget(saved ? { ...options, url: options.url ?? saved.url } : options));
   const run = saved ?? (await begin(target, action, options));
   if (!run) return;
-  await changeAll(target, run, saved === null);
+  await changeAll(target, run, options);
   if (!options.json && !options.quiet) {
     const keys = run.out ? ` The new keys are in ${run.out}.` : "";
     print(`${DONE[action]} ${plural(run.changed, "key")}.${keys}`);
