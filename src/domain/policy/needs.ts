@@ -31,10 +31,11 @@ export function needsOfList(key: StoredList, tenant: StoredList): number {
 /** With quotas, as they are stored. */
 type Metered = { quotas: string | null };
 type Served = StoredList & Metered & { display_prefix: string; revoked_at: unknown; disabled_at: unknown };
+type ServedTenant = StoredList & Metered & { suspended_at: unknown };
 
 /** What nodes need to get a key as it is now: nothing where it is removed from them. */
-export function needsToServe(key: Served, tenant: StoredList & Metered, plan: Metered | null): number {
-  if (key.revoked_at !== null || key.disabled_at !== null) return NO_CAPS;
+export function needsToServe(key: Served, tenant: ServedTenant, plan: Metered | null): number {
+  if (key.revoked_at !== null || key.disabled_at !== null || tenant.suspended_at !== null) return NO_CAPS;
   const metered = needsOfQuotas(key.quotas) | needsOfQuotas(tenant.quotas ?? plan?.quotas);
   return needsOfPrefix(key.display_prefix) | needsOfList(key, tenant) | metered;
 }

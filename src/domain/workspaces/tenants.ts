@@ -173,7 +173,7 @@ function storeEdit(ctx: Ctx<Vendor>, id: string, edit: TenantEdit): Promise<Tena
     const tenant = { workspace_id, tenant_id: id };
     const projects = reachesKeys ? await projectsWithKeysOf(tx, { ...tenant, deleted: false }) : [];
     const [before, then] = [await quotasOf(tx, row), await quotasOf(tx, after)];
-    const needs = needsOfList(after, after) | needsOfQuotas(then);
+    const needs = row.suspended_at === null ? needsOfList(after, after) | needsOfQuotas(then) : NO_CAPS;
     if (!differing && !metaChanged) return unchanged({ tenant: viewTenant(row), projects, needs });
     if (after.plan_id !== row.plan_id) {
       if (after.plan_id !== null) await enterPlan(tx, row, after.plan_id);

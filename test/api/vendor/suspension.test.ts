@@ -175,6 +175,25 @@ for (const back of backends) {
       }
     });
 
+    it("needs nothing of nodes: a receipt names none that would lack a capability", async () => {
+      const w = await r.workspace();
+      const allowed_cidrs = ["203.0.113.0/24"];
+      await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}`, { allowed_cidrs });
+      const { id } = await w.mint();
+      /** Receipts of calls that change nothing, so that the node has acknowledged them already. */
+      const receipts = async () => {
+        await delta(w, await version(w), "&node=old");
+        await r.app.services.nodes.flushed();
+        const ofKey = await w.call("sk_owner", `POST /v1/keys/${id}/enable?wait=true`, {});
+        const ofTenant = await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}?wait=true`, { allowed_cidrs });
+        const [{ withheld_nodes, nodes }, { projects }] = [ofKey.body.propagation, ofTenant.body.propagation];
+        return [withheld_nodes, nodes[0].missing_caps, projects[0].nodes[0].missing_caps];
+      };
+      expect(await receipts()).toEqual([1, ["cidr"], ["cidr"]]);
+      await act(w, "suspend");
+      expect(await receipts()).toEqual([0, [], []]);
+    });
+
     it("without keys has nothing to wait for, and can be deleted while it is suspended", async () => {
       const w = await r.workspace();
       const { body } = await act(w, "suspend?wait=true");
