@@ -1,7 +1,7 @@
 // `keyrack self`: for the holder of an API key. The key comes from KEYRACK_API_KEY or standard input, never from an argument,
 // which process lists show.
 import type { Command } from "commander";
-import { fetchJson, type ApiRequest, type Target } from "../../api/request.ts";
+import { ApiError, fetchJson, type ApiRequest, type Target } from "../../api/request.ts";
 import { DEFAULT_URL } from "../../api/target.ts";
 import { recordTable } from "../../ui/format.ts";
 import {
@@ -14,7 +14,13 @@ import {
   type OutputOptions,
 } from "../../ui/output.ts";
 
-type SelfOptions = OutputOptions & { url?: string; reason?: string; wait?: true; overlapHours?: string };
+type SelfOptions = OutputOptions & {
+  url?: string;
+  reason?: string;
+  wait?: true;
+  overlapHours?: string;
+  idempotencyKey?: string;
+};
 type Fields = Record<string, unknown>;
 
 const WAIT_MS = 45_000;
@@ -64,10 +70,23 @@ async function rotate(options: SelfOptions): Promise<void> {
   const hours = Number(options.overlapHours ?? "24");
   if (!Number.isFinite(hours)) throw new ExitError("--overlap-hours must be a number.", 2);
   const body = { overlap_hours: hours };
-  const rotated = await call(options, { method: "POST", path: "/v1/self/rotate", body });
+  const idempotencyKey = options.idempotencyKey ?? crypto.randomUUID();
+  const message: ApiRequest = { method: "POST", path: "/v1/self/rotate", body, idempotencyKey };
+  const rotated = await call(options, message).catch((error: unknown) => {
+    throw withRepetition(error, idempotencyKey);
+  });
   const key = String(rotated.key);
   const human = `Rotated. The new key, shown only now:\n  ${key}\nThe old one works for ${hours} more hours.`;
   printResult(options, { json: rotated, quiet: key, human });
+}
+
+/** Where the response may be lost, the new key is too, unless the same request is repeated. */
+function withRepetition(error: unknown, idempotencyKey: string): unknown {
+  const isLost =
+    error instanceof ExitError && (error.exitCode === 3 || (error instanceof ApiError && error.status >= 500));
+  if (!isLost) return error;
+  const advice = `If the key was rotated, the same command with --idempotency-key ${idempotencyKey} prints the new one.`;
+  return new ExitError(`${error.message} ${advice}`, error.exitCode);
 }
 
 export function addSelfCommands(program: Command): void {
@@ -85,6 +104,7 @@ export function addSelfCommands(program: Command): void {
     .action(revoke);
   addVerb(self, "rotate", "Rotate the API key in KEYRACK_API_KEY or on standard input.", "print only the new key")
     .option("--overlap-hours <hours>", "how long the old key keeps working; 24 by default")
+    .option("--idempotency-key <key>", "makes retries safe: the same key returns the same response")
     .addHelpText(
       "after",
       examples(["keyrack self rotate --quiet < key.txt > new.txt", "keyrack self rotate --overlap-hours 1 < key.txt"]),
