@@ -45,7 +45,12 @@ export const propagationShow = endpoint("GET /v1/propagation", {
     project_id: Uuid.describe("project of the version"),
     version: z.int().min(1).describe("policy version, at most the project's newest"),
     env: Env.optional().describe("only nodes with keys of this environment"),
-    wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0).describe("how long to wait for all nodes, in milliseconds"),
+    wait_ms: z
+      .int()
+      .min(0)
+      .max(WAIT_MS_MAX)
+      .default(0)
+      .describe("how long to wait for all nodes, in milliseconds; a wait ends after 25000"),
   }),
   output: VersionPropagation,
   failures: ["project_not_found", "test_cannot_live", "share_full"],
