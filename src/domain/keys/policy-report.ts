@@ -51,7 +51,8 @@ export async function reportKeyPolicy(ctx: Ctx<Vendor>, id: string, overrides: P
   requireProjectAccess(actor, id);
   const env: Env | undefined = visibleEnv(actor, undefined);
   const project = await liveProject(read, workspace_id, id);
-  const policy = { ...parseKeyPolicy(project.key_policy), ...overrides };
+  const stored = parseKeyPolicy(project.key_policy);
+  const policy = { ...stored, ...overrides };
   const { max_ttl_days, idle_revoke_days } = policy;
   const now = services.clock.now();
   const tenants = new Set<string>();
@@ -66,7 +67,10 @@ export async function reportKeyPolicy(ctx: Ctx<Vendor>, id: string, overrides: P
     idle = withMore(idle, unused);
     for (const { key } of [...over, ...unused]) tenants.add(key.tenant_id);
   }
-  const blocks = idle_revoke_days === null ? NO_BLOCKS : await blockedBy(read, project, policy, now);
+  // Another period would begin when it is stored.
+  const idle_changed_at = idle_revoke_days === stored.idle_revoke_days ? project.idle_changed_at : now;
+  const ruled = { ...project, idle_changed_at };
+  const blocks = idle_revoke_days === null ? NO_BLOCKS : await blockedBy(read, ruled, policy, now);
   const blocked_by = env === undefined ? blocks : { ...NO_BLOCKS, [env]: blocks[env] };
   return {
     object: "key_policy_report" as const,

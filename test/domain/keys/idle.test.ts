@@ -259,6 +259,15 @@ for (const back of backends) {
       expect(blocked.body.idle.blocked_by).toEqual({ live: null, test: "too_recent" });
       const project = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body;
       expect(project.key_policy.max_ttl_days).toBeNull();
+      await setPolicy(w, { idle_revoke_days: 30 });
+      r.clock.advance(IDLE_DAYS * DAY);
+      const blocks = async (query: string) => (await reportOf(w, query)).idle.blocked_by.live;
+      // The stored rule is old enough; another one would begin now.
+      expect([await blocks(""), await blocks("idle_revoke_days=30"), await blocks("idle_revoke_days=60")]).toEqual([
+        "no_telemetry",
+        "no_telemetry",
+        "too_recent",
+      ]);
       const stranger = await r.workspace();
       const route = `GET /v1/projects/${w.project_id}/key_policy/report`;
       expectRefusal(await stranger.call("sk_owner", route), 404, "not_found");
