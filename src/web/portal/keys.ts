@@ -1,7 +1,8 @@
 // One key as a list row: state, scopes, times and actions.
 import { h, s } from "../shared/dom.ts";
+import { successorOf } from "../shared/successor.ts";
 import type { Messages } from "./messages.ts";
-import { grantedScopes, stateOf, successorOf, type Key, type Session, type State } from "./types.ts";
+import { grantedScopes, stateOf, type Key, type Session, type State } from "./types.ts";
 
 export type Action = "usage" | "rotate" | "revoke";
 

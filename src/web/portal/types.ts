@@ -1,4 +1,6 @@
 // Responses of the embed plane, as far as the portal uses them.
+import { successorOf } from "../shared/successor.ts";
+
 export type Session = {
   project: { id: string; name: string; slug: string };
   env: "live" | "test";
@@ -56,13 +58,6 @@ export function stateOf(key: Key, all: readonly Key[], now: number, suspended = 
   if (key.disabled_at) return "disabled";
   if (key.quarantined_at) return "quarantined";
   return key.expires_at && successorOf(key, all, now) ? "replaced" : "active";
-}
-
-export function successorOf(key: Key, all: readonly Key[], now: number): Key | undefined {
-  return all.find(
-    (other) =>
-      other.rotated_from === key.id && !other.revoked_at && (!other.expires_at || Date.parse(other.expires_at) > now),
-  );
 }
 
 /** Whether the token and the tenant's state allow new keys. */

@@ -139,6 +139,11 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await dialog(page, "Key rotated").waitFor();
     await button(page, "Open the new key").click();
     await page.getByRole("link", { name: "the key before it" }).click();
+    await page.getByText("Being replaced").waitFor();
+    await page.getByText(/^It was rotated: its successor works, and this key stops on /).waitFor();
+    await g.show("keys");
+    await page.getByRole("row", { name: /Being replaced/ }).waitFor();
+    await g.show(`keys/${made.body.id}`);
     await page.getByRole("link", { name: "its successor" }).click();
     await page.getByText("Verifiers admit this key.").waitFor();
     await button(page, "Disable").click();

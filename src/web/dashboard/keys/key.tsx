@@ -141,15 +141,22 @@ function Refusal({ of: { verdict } }: { of: ApiKey }) {
   );
 }
 
-function Record({ of }: { of: ApiKey }) {
+/** Whether it is being replaced depends on its successor. */
+function ReplacedRecord({ of, by }: { of: ApiKey; by: string }) {
+  const { data } = useRead("GET /v1/keys/{id}", { params: { id: by } }, { everyMs: EVERY_MS }).answer.value;
+  return <Record of={of} successors={data ? [data] : []} />;
+}
+
+function Record({ of, successors = [] }: { of: ApiKey; successors?: readonly ApiKey[] }) {
   const project = useProjects().find(({ id }) => id === of.project_id);
   const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
-  const { sentence, reason } = keyState(of, tenant);
+  const beside = { tenant, keys: successors };
+  const { sentence, reason } = keyState(of, beside);
   const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, { everyMs: EVERY_MS });
   return (
     <>
       <p class="lead state-line">
-        <StateBadge of={of} tenant={tenant} />
+        <StateBadge of={of} {...beside} />
         <span>
           {sentence}
           {reason && (
@@ -217,7 +224,11 @@ export function KeyPage({ id }: { id: string }) {
       back={{ href: hrefTo("keys"), label: "Keys" }}
       actions={key && <Actions of={key} />}
     >
-      <Loaded read={read}>{(of) => !isElsewhere && <Record of={of} />}</Loaded>
+      <Loaded read={read}>
+        {(of) =>
+          !isElsewhere && (of.successor_id ? <ReplacedRecord of={of} by={of.successor_id} /> : <Record of={of} />)
+        }
+      </Loaded>
     </Page>
   );
 }

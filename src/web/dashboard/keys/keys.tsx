@@ -30,8 +30,9 @@ import { keyTitle, type ApiKey } from "./state.ts";
 type Chosen = { of: ApiKey; action: "rotate" | "revoke" };
 
 type Names = { projects: readonly Project[]; tenants: ReadonlyMap<string, Tenant> };
+type Choose = (chosen: Chosen) => void;
 
-function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => void): Column<ApiKey>[] {
+function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose: Choose): Column<ApiKey>[] {
   const tenantCell = ({ tenant_id }: ApiKey) => {
     const tenant = tenants.get(tenant_id);
     return tenant ? <UserText>{tenantLabel(tenant)}</UserText> : <code class="muted">{tenant_id.slice(0, 8)}</code>;
@@ -62,7 +63,7 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
       room: "some",
       cell: ({ project_id }) => <UserText>{projects.find(({ id }) => id === project_id)?.name ?? ""}</UserText>,
     },
-    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} /> },
+    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} keys={keys} /> },
     { head: "Scopes", room: "most", cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
     { head: "Expires", room: "more", cell: ({ expires_at }) => <Time at={expires_at} /> },
@@ -121,7 +122,7 @@ function List({ read, create, onLookUp }: ListProps) {
             <>
               <Table
                 caption="Keys"
-                columns={columns({ projects, tenants }, setChosen)}
+                columns={columns({ projects, tenants }, data, setChosen)}
                 rows={data}
                 rowKey={({ id }) => id}
                 selection={{

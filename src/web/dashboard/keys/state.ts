@@ -1,6 +1,7 @@
 // The state of a key: the first that holds, as a badge and as a sentence.
 import type { RouteOutput } from "../../../client.ts";
 import { formatAbsolute } from "../../shared/format.ts";
+import { successorOf } from "../../shared/successor.ts";
 import { serverNow } from "../api/clock.ts";
 import type { Tone } from "../parts/badge.tsx";
 
@@ -8,6 +9,7 @@ export type ApiKey = RouteOutput<"GET /v1/keys/{id}">;
 
 type Lifecycle = Pick<
   ApiKey,
+  | "id"
   | "revoked_at"
   | "revoked_reason"
   | "quarantined_at"
@@ -18,8 +20,12 @@ type Lifecycle = Pick<
 > &
   Partial<Pick<ApiKey, "disabled_at" | "disabled_reason">>;
 
-/** The tenant of a key, as far as it decides about the key. */
-export type KeyTenant = { suspended_at: string | null; suspended_reason: string | null };
+/** What decides about the state of a key beside the key itself. */
+export type Beside = {
+  tenant?: { suspended_at: string | null; suspended_reason: string | null } | undefined;
+  /** Keys among which its successor may be. */
+  keys?: readonly ApiKey[] | undefined;
+};
 
 /** `reason`: in the words of the person who gave it. */
 export type KeyState = { name: string; tone: Tone; sentence: string; reason?: string | null };
@@ -30,7 +36,7 @@ const IDLE_DAYS = 30;
 
 const at = (timestamp: string): string => formatAbsolute(Date.parse(timestamp));
 
-export function keyState(key: Lifecycle, tenant?: KeyTenant, now = serverNow()): KeyState {
+export function keyState(key: Lifecycle, { tenant, keys = [] }: Beside = {}, now = serverNow()): KeyState {
   const { revoked_at, revoked_reason, expires_at, quarantined_at, quarantine_reason } = key;
   if (revoked_at !== null)
     return { name: "Revoked", tone: "plain", sentence: `Revoked on ${at(revoked_at)}.`, reason: revoked_reason };
@@ -57,12 +63,18 @@ export function keyState(key: Lifecycle, tenant?: KeyTenant, now = serverNow()):
       sentence: `It was found in public on ${at(quarantined_at)} and stops working unless it is rotated.`,
       reason: quarantine_reason,
     };
+  if (expires_at !== null && successorOf(key, keys, now))
+    return {
+      name: "Being replaced",
+      tone: "warn",
+      sentence: `It was rotated: its successor works, and this key stops on ${at(expires_at)}.`,
+    };
   return { name: "Active", tone: "good", sentence: "It works: requests with this key are admitted." };
 }
 
 /** What is worth a look although the key works. */
-export function keyNotes(key: Lifecycle, tenant?: KeyTenant, now = serverNow()): string[] {
-  if (keyState(key, tenant, now).name !== "Active") return [];
+export function keyNotes(key: Lifecycle, beside?: Beside, now = serverNow()): string[] {
+  if (keyState(key, beside, now).name !== "Active") return [];
   const notes: string[] = [];
   if (key.expires_at !== null && Date.parse(key.expires_at) - now < SOON_DAYS * DAY_MS) notes.push("Expires soon");
   const used = Date.parse(key.last_used_at ?? key.created_at);

@@ -30,7 +30,7 @@ const DIALOGS = { edit: EditTenant, end: EndEmbedTokens, suspend: SuspendTenant,
 function TenantKeys({ tenant }: { tenant: Tenant }) {
   const read = useRead("GET /v1/keys", { query: { tenant_id: tenant.id, env: env.value, limit: SHOWN_KEYS } });
   const projects = useProjects();
-  const columns: Column<ApiKey>[] = [
+  const columns = (keys: readonly ApiKey[]): Column<ApiKey>[] => [
     {
       head: "Key",
       names: true,
@@ -44,7 +44,7 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
       head: "Project",
       cell: ({ project_id }) => <UserText>{projects.find(({ id }) => id === project_id)?.name ?? ""}</UserText>,
     },
-    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenant} /> },
+    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenant} keys={keys} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
   ];
   return (
@@ -54,7 +54,7 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
           <p class="muted">No {env.value} keys.</p>
         ) : (
           <>
-            <Table caption="Keys of this tenant" columns={columns} rows={data} rowKey={({ id }) => id} />
+            <Table caption="Keys of this tenant" columns={columns(data)} rows={data} rowKey={({ id }) => id} />
             {has_more && (
               <p class="panel-foot">
                 <a href={hrefTo("keys", { query: { tenant: tenant.id } })}>All keys of this tenant</a>
