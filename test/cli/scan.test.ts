@@ -5,6 +5,7 @@ import { parse } from "smol-toml";
 import { describe, expect, it } from "vitest";
 import { formatApiKey, formatCredential, parseCredential } from "../../src/kernel/credentials.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { scriptedServer } from "./scripted-server.ts";
 
 const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
 const LOOKALIKE = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfd";
@@ -177,6 +178,23 @@ describe("keyrack scan patterns", () => {
     expect(github).toContain("GET https://keys.example.com/v1/self");
     const samples = github.split("\n").filter((line) => line.startsWith("acme_live_"));
     expect([samples.length, samples.every((sample) => parseCredential(sample) !== null)]).toEqual([2, true]);
+  });
+
+  it("name the server's public URL to GitHub, or the command's where the server keeps it to sessions", async () => {
+    const public_url = "https://keys.example.com";
+    for (const [status, shown] of [
+      [200, () => public_url],
+      [403, (url: string) => url],
+    ] as const) {
+      await using server = await scriptedServer(({ route }) =>
+        route === "GET /v1/instance" ? { status, json: { public_url } } : { json: { data: [] } },
+      );
+      const env = { KEYRACK_URL: server.url, KEYRACK_SECRET_KEY: "krsk_live_x" };
+      const { stdout } = await keyrack(["scan", "patterns", "--format", "github"], { env });
+      const url = shown(server.url);
+      expect(stdout).toContain(`POST ${url}/v1/webhooks/scanner/secret_scanning\n`);
+      expect(stdout).toContain(`GET ${url}/v1/self with`);
+    }
   });
 
   it("are refused for a prefix that no project may have, and of an unknown format", async () => {

@@ -41,7 +41,15 @@ async function printPatterns(options: Options): Promise<void> {
   const bare = patterns.map(({ name, regex }) => ({ name, regex }));
   if (options.json) print(JSON.stringify({ object: "scan_patterns", prefixes, patterns: bare }));
   else if (options.quiet) for (const { regex } of patterns) print(regex);
-  else print(render[format](patterns, prefixes, resolveTarget(options).url));
+  else print(render[format](patterns, prefixes, format === "github" ? await publicUrl(options) : ""));
+}
+
+/** Where scanners reach the server: what it says of itself to a session, else the URL of this command. */
+async function publicUrl(options: Options): Promise<string> {
+  const target = resolveTarget(options);
+  if (options.prefix || !target.bearer) return target.url; // --prefix needs no server
+  const { status, text } = await request(target, { method: "GET", path: "/v1/instance" });
+  return status === 200 ? (JSON.parse(text) as { public_url: string }).public_url : target.url;
 }
 
 function checkPrefixes(given: readonly string[]): string[] {
