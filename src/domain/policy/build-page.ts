@@ -3,7 +3,14 @@ import type { Ctx } from "../core/context.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { tenantRules } from "../../store/queries/plans.ts";
-import { changesSince, snapshotChunk, versionChangedAt, type Change, type Chunk } from "../../store/queries/policy.ts";
+import {
+  changesSince,
+  headsByIds,
+  snapshotChunk,
+  versionChangedAt,
+  type Change,
+  type Chunk,
+} from "../../store/queries/policy.ts";
 import type { PolicySelection } from "../../store/queries/policy-params.ts";
 import { writeCursor, type Cursor } from "./cursor.ts";
 import type { Head } from "./head.ts";
@@ -40,6 +47,13 @@ function jsonHead(ctx: Ctx, head: Head, filter: Filter, object: string, versions
   return variantOf(head, filter) & CAP.formats ? `${json},"key_prefixes":${head.key_prefixes}` : json;
 }
 
+/** With prefixes that are newer than the head, as the keys that were read may be: no key may arrive before its prefix. */
+async function withNewPrefixes({ services }: Ctx, head: Head, filter: Filter): Promise<Head> {
+  if (!(variantOf(head, filter) & CAP.formats)) return head;
+  const [now] = await headsByIds(services.store.read, [head.project_id]);
+  return { ...head, key_prefixes: now?.key_prefixes ?? head.key_prefixes };
+}
+
 type PageEnd = { staleAt: number; last: string | null; whole: number | null };
 
 function pageOf(tag: string, chunks: Uint8Array[], end: PageEnd): Page {
@@ -59,7 +73,8 @@ export async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: nu
   const byCaller = changes.isCut && limit < ctx.services.settings.snapshot_max_keys;
   const whole = byCaller ? null : changes.changes.length;
   const staleAt = next.changed_at + DELTA_AGE_MAX_MS + 1;
-  return deltaPage(ctx, head, filter, { since, ...changes }, { staleAt, last: null, whole });
+  const newest = await withNewPrefixes(ctx, head, filter);
+  return deltaPage(ctx, newest, filter, { since, ...changes }, { staleAt, last: null, whole });
 }
 
 type Changes = { version: number; changes: Change[]; isCut: boolean };
@@ -136,8 +151,9 @@ function deltaPage(
 export async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start: Cursor, limit: number): Promise<Page> {
   const { services } = ctx;
   const tag = tagOf("snap", head, filter, start.version);
-  const open = jsonHead(ctx, head, filter, "policy_snapshot", { version: start.version });
   const entries = head.deleted ? NO_KEYS : await readKeys(ctx, head, filter, start.after, limit);
+  const newest = await withNewPrefixes(ctx, head, filter);
+  const open = jsonHead(ctx, newest, filter, "policy_snapshot", { version: start.version });
   const next = entries.more ? writeCursor(services, head, filter, { ...start, after: entries.last }) : null;
   const chunks = [Buffer.from(`${open},"keys":[`), ...entries.chunks];
   chunks.push(Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));

@@ -19,6 +19,32 @@ const ALL = "cidr,disabled,formats";
 
 for (const back of backends) {
   describe(`pages on ${back}`, () => {
+    it("have the prefix of every key in them, although the head is older than the prefix", async () => {
+      await using fixture = await testServices(back);
+      const { services } = fixture;
+      const ctx = await vendorOf(services);
+      const project_id = (await createProject(ctx, { name: "p", slug: "p", key_prefix: "acme" })).id;
+      const tenant_id = (await createTenant(ctx, { external_id: "t" })).id;
+      await createKey(ctx, { project_id, tenant_id, env: "live" });
+      const stale = await services.feed.head(ctx.actor.workspace_id, project_id);
+      await editProject(ctx, project_id, { key_prefix: "initech" });
+      await createKey(ctx, { project_id, tenant_id, env: "live" });
+      const filter = filterOf(ctx, { project_id, caps: ALL });
+      const start = { version: stale.version, after: "" };
+      for (const page of [
+        await buildDelta(ctx, stale, filter, 1, 100),
+        await buildSnapshot(ctx, stale, filter, start, 100),
+      ]) {
+        const body = JSON.parse(Buffer.concat(await services.feed.pages.plain(page)).toString());
+        const entries = (body.keys ?? body.changes) as { display_prefix: string }[];
+        const used = entries.map(({ display_prefix }) => display_prefix.split("_")[0]);
+        expect([used.toSorted(), body.key_prefixes]).toEqual([
+          ["acme", "initech"],
+          ["initech", "acme"],
+        ]);
+      }
+    });
+
     it("have no restricted key for a node that cannot enforce it, although the head is older than the restriction", async () => {
       await using fixture = await testServices(back);
       const { services } = fixture;
