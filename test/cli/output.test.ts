@@ -56,6 +56,21 @@ describe("output", () => {
     expect((await cli.run(["key", "find"])).code).toBe(2);
   });
 
+  it("secret-key list shows what each key may do, and in how many projects", async () => {
+    const create = (name: string, more: object) => cli.api("POST", "/v1/secret_keys", { env: "test", name, ...more });
+    await create("everything", {});
+    await create("reports", { permissions: ["read", "portal"] });
+    await create("verifier", { permissions: ["verify"], project_ids: [cli.seed.project_id] });
+    const [head = "", ...rows] = (await cli.run(["secret-key", "list"])).stdout.split("\n");
+    const at = head.indexOf("POWER");
+    const powerOf = (name: string) =>
+      rows
+        .find((row) => row.includes(` ${name} `))
+        ?.slice(at)
+        .split(/ {2,}/)[0];
+    expect(["everything", "reports", "verifier"].map(powerOf)).toEqual(["full", "read portal", "verify (1 project)"]);
+  });
+
   it("node list shows the library that a node runs, with view=fleet", async () => {
     const { url, project_id, secret_key } = cli.seed;
     const headers = { authorization: `Bearer ${secret_key}`, "keyrack-sdk": "@keyrack/sdk/1.2.3" };

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
+import { applyKeyPolicies } from "../../src/domain/keys/policy-job.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/databases/backends.ts";
@@ -115,6 +116,30 @@ for (const back of backends) {
         return (after.get(name) ?? 0) - (before.get(name) ?? 0);
       });
       expect(grew).toEqual([1, 1, 1, 2]);
+    });
+
+    it("counts requests of holders by outcome, nodes that lack a capability, and projects with a blocked key policy", async () => {
+      const own = await r.workspace();
+      const [key, disabled] = [await own.mint(), await own.mint()];
+      await own.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
+      const poll = async (more: string) => {
+        for (const node of ["node=old", "node=new&caps=disabled"])
+          await own.call("sk_owner", `GET /v1/policy/delta?project_id=${own.project_id}&since=1&${node}${more}`);
+        await r.app.services.nodes.flushed();
+      };
+      await poll("");
+      await own.call("sk_owner", `PATCH /v1/projects/${own.project_id}`, { key_policy: { idle_revoke_days: 7 } });
+      await applyKeyPolicies(r.app.services);
+      const before = await scrape();
+      for (const bearer of [key.key, disabled.key, "kr_live_x"]) await r.call(bearer, "GET /v1/self");
+      const after = await scrape();
+      const grew = ["ok", "refused", "invalid"].map((outcome) => {
+        const name = `keyrack_holder_requests_total{outcome="${outcome}"}`;
+        return (after.get(name) ?? 0) - (before.get(name) ?? 0);
+      });
+      expect(grew).toEqual([1, 1, 1]);
+      expect([after.get("keyrack_nodes_missing_caps"), after.get("keyrack_key_policy_blocked")]).toEqual([1, 1]);
+      await poll("&leaving=true");
     });
 
     it("exports every metric that the dashboard and the alerts use", async () => {

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { formatCredential } from "../../src/kernel/credentials.ts";
+import { formatApiKey, formatCredential } from "../../src/kernel/credentials.ts";
 import { createKeyrack, type KeyrackOptions } from "../../src/sdk/index.ts";
 import { internalsOf } from "../../src/sdk/internals.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
@@ -148,6 +148,19 @@ describe("without a policy", () => {
     expect(keyrack.verify(mint())).toMatchObject({ code: "unavailable", status: 503 });
     expect(keyrack.verify("nonsense")).toEqual(INVALID);
     expect(keyrack.verify(null)).toMatchObject({ code: "missing_key" });
+  });
+
+  it("takes for a key only what begins with one of keyPrefixes, `kr` by default", async () => {
+    const acme = formatApiKey("acme", "live", randomBytes(24));
+    const codes = async (more: Partial<KeyrackOptions>) => {
+      await using keyrack = disposable({ ...options, ...more });
+      return [acme, mint()].map((key) => (keyrack.verify(key) as { code?: string }).code);
+    };
+    expect(await codes({})).toEqual(["invalid_key", "unavailable"]);
+    expect(await codes({ keyPrefixes: ["acme"] })).toEqual(["unavailable", "invalid_key"]);
+    expect(await codes({ keyPrefixes: ["kr", "acme"] })).toEqual(["unavailable", "unavailable"]);
+    for (const keyPrefixes of [[], ["kr", "kr"], ["Acme"], ["a_b"], "kr"])
+      await expect(codes({ keyPrefixes: keyPrefixes as string[] })).rejects.toThrow(/keyPrefixes/);
   });
 
   it("fails open only where configured: unverified, no tenant, no scopes, and never for a malformed key", async () => {

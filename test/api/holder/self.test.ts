@@ -151,10 +151,12 @@ for (const back of backends) {
       const [disabled, revoked] = [await w.mint(), await w.mint({ name: "revoked" })];
       await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
       await w.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, { reason: "by the vendor" });
-      for (const { key } of [expired, disabled])
+      const suspended = await w.mint({ name: "suspended" });
+      await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/suspend`, {});
+      for (const { key } of [expired, disabled, suspended])
         expect((await r.call(key, "POST /v1/self/revoke", {})).body.revoked_reason).toBe("revoked by its holder");
       expect((await r.call(revoked.key, "POST /v1/self/revoke", {})).body.revoked_reason).toBe("by the vendor");
-      expect((await audit(w)).map(({ target_id }) => target_id)).toEqual([expired.id, disabled.id]);
+      expect((await audit(w)).map(({ target_id }) => target_id)).toEqual([expired.id, disabled.id, suspended.id]);
       const never = formatCredential("api_key", "live", new Uint8Array(24).fill(9));
       expectRefusal(await r.call(never, "POST /v1/self/revoke", {}), 401, "invalid_key");
     });

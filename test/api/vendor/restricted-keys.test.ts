@@ -34,6 +34,17 @@ const forSecretKeys = endpoints.filter((each) => {
   return !open && cells.sk_admin !== "-";
 });
 
+it("a refusal for want of a permission is logged with the key and the endpoint", async () => {
+  await using r = await testInstance("sqlite");
+  const w = await r.workspace();
+  const { body } = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", permissions: ["verify"] });
+  await r.call(body.key, "GET /v1/projects");
+  const lines = r.logs.map((line) => JSON.parse(line)).filter(({ failure }) => failure === "lacks_permission");
+  expect(lines).toMatchObject([
+    { endpoint: "GET /v1/projects", status: 403, actor_type: "secret_key", actor_id: body.id },
+  ]);
+});
+
 for (const back of backends) {
   describe(`a restricted secret key on ${back}`, () => {
     let r: TestInstance;

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { lastMail, memberOf, team } from "../../../harness/instances/people.ts";
 import { testInstance, type Json, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { forgetNotices } from "../../../src/domain/keys/notices.ts";
 import { applyKeyPolicies } from "../../../src/domain/keys/policy-job.ts";
 
 const DAY = 86_400_000;
@@ -88,6 +89,24 @@ for (const back of backends) {
       r.clock.advance(24.5 * DAY); // three days before the first revocation is possible
       await applyKeyPolicies(r.app.services);
       expect(await digests(billing_email)).toHaveLength(1);
+    });
+
+    it("are recorded until the key's end, and no longer", async () => {
+      const w = await r.workspace();
+      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy: { notice_days: [3] } });
+      const { id } = await w.mint({ expires_at: inDays(2) });
+      const recorded = async () => (await r.sql(`select threshold from key_notices where key_id = '${id}'`)).length;
+      const run = async () => {
+        await applyKeyPolicies(r.app.services);
+        await forgetNotices(r.app.services, r.clock.now());
+      };
+      await run();
+      r.clock.advance(DAY);
+      await run();
+      expect(await recorded()).toBe(1);
+      r.clock.advance(DAY + 1);
+      await run();
+      expect(await recorded()).toBe(0);
     });
 
     it("say how many idle keys wait because only some are revoked within a day", async () => {
