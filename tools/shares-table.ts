@@ -17,11 +17,11 @@ function amount(n: number, what: string): string {
 /** By default settings. */
 function boundOf({ limits, what, boundNote }: Share): string {
   const { bound, share, shareOf } = limits(settings);
-  const inAll = Number.isFinite(bound) ? amount(bound, what) : "–";
+  const total = Number.isFinite(bound) ? amount(bound, what) : "–";
   const each = Number.isFinite(share) ? ` · ${amount(share, what)}${shareOf === "account" ? " an account" : ""}` : "";
   const isLimited = Number.isFinite(bound) || Number.isFinite(share);
   if (!isLimited) return boundNote ?? "–";
-  return `${inAll}${each}${boundNote ? `; ${boundNote}` : ""}`;
+  return `${total}${each}${boundNote ? `; ${boundNote}` : ""}`;
 }
 
 function rowOf([name, share]: [string, Share]): string {

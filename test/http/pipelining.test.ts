@@ -78,7 +78,7 @@ describe("pipelined requests", () => {
     expect([held.length, text()]).toEqual([1, ""]);
   });
 
-  it("take the place of the largest owner's at the bound in all", async () => {
+  it("take the place of the largest owner's at the total bound", async () => {
     const held: ServerResponse[] = [];
     const next: Listener = (req, res) => {
       attribute(req.socket, { kind: "user", user_id: String(req.headers.authorization) });

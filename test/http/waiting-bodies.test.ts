@@ -79,7 +79,7 @@ describe("bodies of requests that wait for a turn", () => {
     expect([started, ledger.used]).toEqual([["/a/1", "/a/2", "/a/4"], 0]);
   });
 
-  it("are dropped at the bound in all for a smaller owner's", async () => {
+  it("are dropped at the total bound for a smaller owner's", async () => {
     const { open, ledger, started, waiting, pass } = await flooded({ bound: 40 });
     const keys = ["flood", "flood", "quiet"];
     const clients = await open(...keys);

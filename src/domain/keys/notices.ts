@@ -118,7 +118,7 @@ async function queueDigest(
     waiting,
   };
   if (addresses.length === 0)
-    services.log.warn("keys are about to end, and there is no address", { workspace_id, ...counts });
+    services.log.warn("keys are about to expire or be revoked, and there is no address", { workspace_id, ...counts });
   const lines: DigestLine[] = [];
   for (const { key, kind, due_at } of reported.slice(0, LINES_MAX)) {
     const tenant = await anyTenantById.first(tx, { workspace_id, id: key.tenant_id });

@@ -110,8 +110,8 @@ export function keyDigestMail(
     return `${at}  ${display_prefix}…  ${unlinked(tenant)}: ${DIGEST_WORDS[kind]}`;
   });
   const more = expiring + idle - lines.length;
-  const later = `Idle keys that are revoked later, because only some are within a day: ${waiting}.`;
-  return message("key_digest", "Keys are about to end", [
+  const later = `Idle keys that will be revoked later, because of the daily limit: ${waiting}.`;
+  return message("key_digest", "Keys are about to expire", [
     `Keys that expire soon: ${expiring}. Keys that are revoked soon because they are not used: ${idle}.`,
     ...(waiting > 0 ? [later] : []),
     workspaceLine(workspace),
@@ -133,6 +133,6 @@ export function leakMail(
     leak.live
       ? "The key has been quarantined: it stops working within one hour, and this cannot be extended. Rotate it now and switch to the new key."
       : "This is a test key, so nothing was changed. Rotate it when you can, and remove it from that place.",
-    `Manage your keys with the keyrack command or the API of this server:\n${services.publicUrl}/`,
+    `Rotate it in the dashboard:\n${services.publicUrl}/`,
   ]);
 }

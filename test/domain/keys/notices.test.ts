@@ -125,7 +125,7 @@ for (const back of backends) {
       await w.mint({ expires_at: inDays(0.5) });
       await applyKeyPolicies(r.app.services);
       expect((await lastMail(r, billing_email)).text).toContain(
-        "Idle keys that are revoked later, because only some are within a day: 2.",
+        "Idle keys that will be revoked later, because of the daily limit: 2.",
       );
     });
   });

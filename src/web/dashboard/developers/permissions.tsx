@@ -10,8 +10,8 @@ type Permission = NonNullable<RouteOutput<"GET /v1/secret_keys/{id}">["permissio
 const PERMISSIONS: readonly (readonly [name: Permission, label: string])[] = [
   ["verify", "Verify keys: for nodes and gateways"],
   ["portal", "Make tokens for the portal"],
-  ["read", "Read everything"],
-  ["manage", "Create and change projects, tenants and keys"],
+  ["read", "Read everything except members and invitations"],
+  ["manage", "Read, and create and change tenants and keys"],
 ];
 
 const fieldOf = (name: Permission): string => `permission_${name}`;

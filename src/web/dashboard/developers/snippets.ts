@@ -12,7 +12,7 @@ export function apiSnippets(url: string, env: Env): (readonly [name: string, cod
     [
       "CLI",
       `export KEYRACK_URL="${url}"
-# KEYRACK_SECRET_KEY must be set, too.
+# KEYRACK_SECRET_KEY: a secret key that may read.
 keyrack key list --env ${env}`,
     ],
     [
@@ -22,6 +22,7 @@ ${importLine("createKeyrack", "")}
 const keyrack = createKeyrack({
   url: "${url}",
   projectId: process.env.KEYRACK_PROJECT_ID,
+  // KEYRACK_SECRET_KEY: a secret key that may verify.
   secretKey: process.env.KEYRACK_SECRET_KEY,
 });
 await keyrack.ready();

@@ -20,7 +20,7 @@ export function portalSnippets(
     return response.json();
   };
 </script>`;
-  const backend = `// Behind your own log-in: the tenant is the one of the signed-in customer.
+  const backend = `// Behind your own login: the tenant is the one of the signed-in customer.
 app.post("/embed-token", requireLogin, async (req, res) => {
   const response = await ${FETCH}("${url}/v1/embed_tokens", {
     method: "POST",

@@ -76,7 +76,7 @@ export function EditProject({ project, onClose }: { project: Project; onClose: (
           label="Key prefix"
           mono
           value={project.key_prefix}
-          hint="How new keys begin, such as acme. Existing keys keep theirs. It belongs to your workspace for ever."
+          hint="How new keys begin, such as acme. Existing keys keep theirs. It belongs to your workspace forever."
         />
         <DefaultLimitsField value={project.default_rate_limits} />
         <KeyRulesFields project={project} />

@@ -76,6 +76,7 @@ ${importLine("createKeyrack", "")}${importLine("protect", `/${adapter}`)}${impor
 const keyrack = createKeyrack({
   url: "${url}",
   projectId: "${projectId}",
+  // KEYRACK_SECRET_KEY: a secret key that may verify (Developers).
   secretKey: process.env.KEYRACK_SECRET_KEY,
 });
 await keyrack.ready();
@@ -84,7 +85,7 @@ ${app}`;
   const gateway = `# For APIs that do not run on Node: beside nginx, Caddy, Traefik or Envoy.
 export KEYRACK_URL="${url}"
 export KEYRACK_PROJECT_ID="${projectId}"
-# KEYRACK_SECRET_KEY must be set, too.
+# KEYRACK_SECRET_KEY: a secret key that may verify (Developers).
 keyrack gateway`;
   const curl = `# Asks a gateway on this machine about a key in $KEY.
 curl -i -H "authorization: Bearer $KEY" http://127.0.0.1:4748/verify`;

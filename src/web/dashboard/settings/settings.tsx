@@ -33,7 +33,7 @@ function WorkspaceForm({ of }: { of: Workspace }) {
         autocomplete="email"
         optional
         value={of.billing_email ?? ""}
-        hint="Where invoices and quota notices for this workspace belong."
+        hint="Gets mail about leaked and expiring keys when no owner or admin can."
       />
     </Form>
   );
