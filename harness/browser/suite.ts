@@ -2,17 +2,17 @@
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll } from "vitest";
 import { lastMail, logIn, PASSWORD, team, type Team } from "../instances/people.ts";
-import { testInstance, type TestInstance } from "../instances/test-instance.ts";
+import { testInstance, type TestInstance, type TestInstanceOptions } from "../instances/test-instance.ts";
 import { sharedBrowser } from "./browser.ts";
 
 export type BrowserSuite = { readonly browser: Browser; readonly instance: TestInstance };
 
 /** Call it inside `describe`: it starts both before the tests and stops them afterwards. */
-export function useBrowserSuite(): BrowserSuite {
+export function useBrowserSuite(flags: TestInstanceOptions["flags"] = {}): BrowserSuite {
   const suite: Partial<{ browser: Browser; instance: TestInstance }> = {};
   beforeAll(async () => {
     suite.browser = await sharedBrowser();
-    suite.instance = await testInstance("sqlite");
+    suite.instance = await testInstance("sqlite", { flags });
   });
   afterAll(() => suite.instance?.[Symbol.asyncDispose]());
   return suite as BrowserSuite;

@@ -7,7 +7,7 @@ import { button, dialog, field, fillLogin, useBrowserSuite } from "../../../harn
 import { logIn, PASSWORD } from "../../../harness/instances/people.ts";
 
 describe.runIf(hasBrowser)("a session in the dashboard", () => {
-  const suite = useBrowserSuite();
+  const suite = useBrowserSuite({ password_min: "10" });
 
   it("that ends while a form is half filled asks for the password, and the key is created exactly once", async () => {
     const at = await shop(suite.instance);
@@ -162,6 +162,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await expect.poll(() => ends.count()).toBe(others - 1);
     // The focus is on the next row, whose button looks the same.
     await expect.poll(() => page.evaluate("document.activeElement.innerText")).toBe("End session");
+    await page.getByText("At least 10 characters. Your other sessions end.").waitFor();
     await field(page, "Current password").fill("not the password");
     await field(page, "New password").fill("quite another set of words");
     await button(page, "Change password").click();

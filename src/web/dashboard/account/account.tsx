@@ -1,6 +1,7 @@
 // The person's own account: name, address, password, sessions, and how this browser behaves.
 import { call } from "../api/call.ts";
 import { session, setSession } from "../api/session.ts";
+import { NewPasswordField } from "../enter/fields.tsx";
 import { ActionButton } from "../forms/action.tsx";
 import { PasswordField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
@@ -57,12 +58,7 @@ export function Account() {
           <Panel title="Password">
             <Form submit="Change password" submitKind="plain" label="Password" send={changePassword}>
               <PasswordField name="current_password" label="Current password" autocomplete="current-password" />
-              <PasswordField
-                name="password"
-                label="New password"
-                autocomplete="new-password"
-                hint="At least 12 characters. Your other sessions end."
-              />
+              <NewPasswordField label="New password" note="Your other sessions end." />
             </Form>
           </Panel>
         </div>

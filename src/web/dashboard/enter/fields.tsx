@@ -1,4 +1,5 @@
 // Fields that several of these pages share.
+import { useRead } from "../api/query.ts";
 import { PasswordField, TextField } from "../forms/field.tsx";
 
 export function EmailField({ value }: { value?: string }) {
@@ -13,8 +14,12 @@ export function EmailField({ value }: { value?: string }) {
   );
 }
 
-export function NewPasswordField({ label = "Password", min = 12 }: { label?: string; min?: number }) {
-  const hint = `At least ${min} characters. Four unrelated words make a good password.`;
+const ADVICE = "Four unrelated words make a good password.";
+
+/** Says how many characters this server requires. */
+export function NewPasswordField({ label = "Password", note = ADVICE }: { label?: string; note?: string }) {
+  const min = useRead("GET /v1/setup", {}).answer.value.data?.password_min;
+  const hint = min === undefined ? note : `At least ${min} characters. ${note}`;
   return <PasswordField name="password" label={label} autocomplete="new-password" hint={hint} />;
 }
 

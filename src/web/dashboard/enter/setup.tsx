@@ -64,11 +64,11 @@ function Claimed() {
   );
 }
 
-function SetupForm({ passwordMin, send }: { passwordMin: number; send: (values: Values) => Promise<void> }) {
+function SetupForm({ send }: { send: (values: Values) => Promise<void> }) {
   return (
     <Form submit="Create workspace" send={send}>
       <EmailField />
-      <NewPasswordField min={passwordMin} />
+      <NewPasswordField />
       <TextField name="name" label="Your name" autocomplete="name" optional />
       <WorkspaceFields prefix="workspace_" />
       <TextField name="project_name" label="Project name" value="My API" hint="The API that your keys are for." />
@@ -111,7 +111,7 @@ export function Setup({ token }: { token: string }) {
   return (
     <Card key="form" title="Set up this server">
       <p>You become its first owner. This creates your account, a workspace, a project and two test keys.</p>
-      <Loaded read={read}>{({ password_min }) => <SetupForm passwordMin={password_min} send={send} />}</Loaded>
+      <Loaded read={read}>{() => <SetupForm send={send} />}</Loaded>
     </Card>
   );
 }
