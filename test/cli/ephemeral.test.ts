@@ -9,6 +9,18 @@ import { BIN, cleanEnv, startServer } from "../../harness/processes/server.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { until } from "../../harness/waiting.ts";
 
+const VARIABLES = [
+  "KEYRACK_BOOTSTRAP_TOKEN",
+  "KEYRACK_MAIL_DIR",
+  "KEYRACK_PROJECT_ID",
+  "KEYRACK_SECRET_KEY",
+  "KEYRACK_TENANT_ID",
+  "KEYRACK_TEST_SECRET_KEY",
+  "KEYRACK_URL",
+  "KEYRACK_VERIFY_KEY",
+  "KEYRACK_WORKSPACE_ID",
+];
+
 const leftovers = (dir: string): string[] => readdirSync(dir).filter((name) => name.startsWith("keyrack-ephemeral-"));
 
 describe("an ephemeral instance", () => {
@@ -81,21 +93,32 @@ describe("an ephemeral instance", () => {
     const script = `env | grep ^KEYRACK_ | sed 's/=.*//' | sort; test -n "$KEYRACK_TENANT_ID" && exit 7`;
     const ran = await keyrack(["ephemeral", "--seed", "--", "sh", "-c", script], { env: { TMPDIR: temp.dir } });
     expect(ran.code).toBe(7);
-    const names = ran.stdout.trim().split("\n");
-    expect(names).toEqual([
-      "KEYRACK_BOOTSTRAP_TOKEN",
-      "KEYRACK_MAIL_DIR",
-      "KEYRACK_PROJECT_ID",
-      "KEYRACK_SECRET_KEY",
-      "KEYRACK_TENANT_ID",
-      "KEYRACK_TEST_SECRET_KEY",
-      "KEYRACK_URL",
-      "KEYRACK_VERIFY_KEY",
-      "KEYRACK_WORKSPACE_ID",
-    ]);
+    const names = ran.stdout.trim().split("
+");
+    expect(names).toEqual(VARIABLES);
     expect(readdirSync(temp.dir)).toEqual([]);
     const { warnings } = loadSettings({ env: Object.fromEntries(names.map((name) => [name, ""])), cwd: temp.dir });
     expect(warnings).toEqual([]); // a server that the command starts knows each name
+  });
+
+  it("prints what --seed created as variables of a shell, the same that a command gets", async () => {
+    using temp = tempDir();
+    const serving = spawn(BIN, ["serve", "--ephemeral", "--seed"], {
+      env: cleanEnv({ TMPDIR: temp.dir }),
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    let printed = "";
+    serving.stdout.on("data", (chunk: Buffer) => (printed += chunk.toString()));
+    await until(() => printed.includes("setup?token=") || serving.exitCode !== null);
+    const exported = printed.matchAll(/^ {2}export (KEYRACK_\w+)="([^"]+)"$/gm);
+    const values = Object.fromEntries([...exported].map(([, name, value]) => [name, value]));
+    const shown = await fetch(`${values.KEYRACK_URL}/v1/tenants/${values.KEYRACK_TENANT_ID}`, {
+      headers: { authorization: `Bearer ${values.KEYRACK_SECRET_KEY}` },
+    });
+    serving.kill("SIGTERM");
+    await once(serving, "close");
+    expect(shown.status).toBe(200);
+    expect(Object.keys(values).toSorted()).toEqual(VARIABLES);
   });
 
   it("exits 127 with one line if the command does not exist", async () => {

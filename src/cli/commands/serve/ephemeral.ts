@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { examples } from "../../ui/output.ts";
-import { ENDING_SIGNALS, signalStatus, startEphemeral } from "./start.ts";
+import { ENDING_SIGNALS, environmentOf, signalStatus, startEphemeral } from "./start.ts";
 
 export function addEphemeralCommand(program: Command): void {
   program
@@ -22,17 +22,7 @@ async function ephemeral(command: string[], options: { seed?: true }): Promise<v
   const { app, seed, dir, releaseSignals } = await startEphemeral(options);
   const env = {
     ...process.env,
-    KEYRACK_URL: app.url,
-    KEYRACK_BOOTSTRAP_TOKEN: app.bootstrap.token ?? "",
-    KEYRACK_MAIL_DIR: join(dir, "mail"),
-    ...(seed && {
-      KEYRACK_WORKSPACE_ID: seed.workspace_id,
-      KEYRACK_SECRET_KEY: seed.secret_key,
-      KEYRACK_TEST_SECRET_KEY: seed.test_secret_key,
-      KEYRACK_VERIFY_KEY: seed.verify_key,
-      KEYRACK_PROJECT_ID: seed.project_id,
-      KEYRACK_TENANT_ID: seed.tenant_id,
-    }),
+    ...environmentOf({ url: app.url, ...seed, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") }),
   };
   const [file = "", ...args] = command;
   const child = spawn(file, args, { env, stdio: "inherit" });

@@ -6,8 +6,9 @@ import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
 import { commandName } from "../../ui/command-name.ts";
 import { ExitError, examples, print } from "../../ui/output.ts";
-import { ENDING_SIGNALS, exitOnSignals, start, startEphemeral, type StartOptions } from "./start.ts";
+import { ENDING_SIGNALS, environmentOf, exitOnSignals, start, startEphemeral, type StartOptions } from "./start.ts";
 
+type Seeded = Record<string, string | null>;
 type ServeOptions = StartOptions & { json?: true; ephemeral?: true };
 
 export function addServeCommand(program: Command): void {
@@ -42,11 +43,11 @@ async function serve(options: ServeOptions): Promise<void> {
   if (options.demo && options.seed) throw new ExitError("--demo and --seed exclude each other.", 2);
   if (!options.ephemeral) {
     const app = await start(readSettings(options), options);
-    return runUntilSignal(app, options, {}, stopOnSignal(app));
+    return runUntilSignal(app, options, undefined, stopOnSignal(app));
   }
   const { app, seed, demo, dir, releaseSignals } = await startEphemeral(options);
   const made = seed ?? demo;
-  const seeded = made ? { ...made, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") } : {};
+  const seeded = made ? { ...made, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") } : undefined;
   const stopped = stopOnSignal(app);
   releaseSignals();
   await runUntilSignal(app, options, seeded, stopped);
@@ -55,7 +56,7 @@ async function serve(options: ServeOptions): Promise<void> {
 async function runUntilSignal(
   app: RunningInstance,
   options: ServeOptions,
-  seeded: Record<string, string | null>,
+  seeded: Seeded | undefined,
   stopped: Promise<void>,
 ): Promise<void> {
   const { url, dataDir: data_dir, bootstrap } = app;
@@ -72,15 +73,23 @@ async function runUntilSignal(
     );
   } else {
     print(`keyrack listening on ${url}`);
-    if (seeded.owner_email)
-      print(`\nLog in at ${seeded.dashboard_url} as ${seeded.owner_email} with the password: ${seeded.owner_password}`);
+    if (seeded) print(seededText(url, seeded));
     if (setup)
       print(
         `\nOpen this link to create the first account and workspace. It works once, until ${setup.expires_at}.\n${setup.url}`,
       );
-    if (app.firstStart && bootstrap.file) print(firstSteps(url, bootstrap.file));
+    if (!seeded && app.firstStart && bootstrap.file) print(firstSteps(url, bootstrap.file));
   }
   await stopped;
+}
+
+/** A demonstration is for a browser, a seed for a shell. */
+function seededText(url: string, seeded: Seeded): string {
+  const { dashboard_url, owner_email, owner_password } = seeded;
+  if (owner_email) return `\nLog in at ${dashboard_url} as ${owner_email} with the password: ${owner_password}`;
+  const variables = Object.entries(environmentOf({ url, ...seeded }));
+  const lines = variables.map(([name, value]) => `  export ${name}="${value}"`);
+  return ["", "To use it from another terminal:", ...lines].join("\n");
 }
 
 /** The link is a credential: it goes to standard output only. */

@@ -70,6 +70,13 @@ type Ephemeral = {
   releaseSignals: () => void;
 };
 
+/** What commands and examples read to use the instance: `secret_key` as KEYRACK_SECRET_KEY. */
+export function environmentOf(values: Record<string, string | null>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [`KEYRACK_${name.toUpperCase()}`, value ?? ""]),
+  );
+}
+
 /** Starts an instance in a temporary folder that is deleted when the process exits, by a signal too. */
 export async function startEphemeral(options: StartOptions): Promise<Ephemeral> {
   if ("dataDir" in options) throw new ExitError("--data-dir and --ephemeral exclude each other.", 2);
