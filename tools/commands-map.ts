@@ -9,6 +9,8 @@ export type CommandRow = {
   secret?: string;
   /** Columns of a list's table. */
   columns?: readonly string[];
+  /** Where those made from the first flags would not work, or not show what matters. */
+  examples?: [string, string];
 };
 
 const PROJECT = ["id", "slug", "name", "created_at"];
@@ -18,6 +20,7 @@ const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expi
 const SECRET_KEY = ["id", "display_prefix", "env", "name", "power", "last_used_at", "expires_at", "revoked_at"];
 const NODE =
   "node_id project_id env_scope version lag live late degraded missing_caps withheld_keys sdk last_seen_at".split(" ");
+const EMBED = "--project-id $KEYRACK_PROJECT_ID --env live --tenant-id $KEYRACK_TENANT_ID";
 const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
 
 export const commandMap: Record<string, CommandRow> = {
@@ -55,7 +58,15 @@ export const commandMap: Record<string, CommandRow> = {
   "POST /v1/keys/{id}/enable": { command: "key enable" },
   "GET /v1/keys/{id}/usage": { command: "key usage" },
   "GET /v1/keys/{id}/ip_report": { command: "key ip-report", quiet: "key_id" },
-  "POST /v1/secret_keys": { command: "secret-key create", quiet: "key", secret: "key" },
+  "POST /v1/secret_keys": {
+    command: "secret-key create",
+    quiet: "key",
+    secret: "key",
+    examples: [
+      'keyrack secret-key create --env live --name "Backend"',
+      "keyrack secret-key create --env live --permissions verify",
+    ],
+  },
   "GET /v1/secret_keys": { command: "secret-key list", columns: SECRET_KEY },
   "GET /v1/secret_keys/{id}": { command: "secret-key show" },
   "POST /v1/secret_keys/{id}/rotate": { command: "secret-key rotate", quiet: "key", secret: "key" },
@@ -79,9 +90,18 @@ export const commandMap: Record<string, CommandRow> = {
     command: "node list",
     quiet: "node_id",
     columns: NODE,
+    examples: ["keyrack node list --view fleet", "keyrack node list --project-id $KEYRACK_PROJECT_ID"],
   },
   "GET /v1/propagation": { command: "node acks", quiet: "complete" },
-  "POST /v1/embed_tokens": { command: "embed-token create", quiet: "token", secret: "token" },
+  "POST /v1/embed_tokens": {
+    command: "embed-token create",
+    quiet: "token",
+    secret: "token",
+    examples: [
+      `keyrack embed-token create ${EMBED} --quiet`,
+      `keyrack embed-token create ${EMBED} --scopes keys:read --scopes key_scope:orders:read`,
+    ],
+  },
   "GET /v1/usage/billing": { command: "usage billing", quiet: "month", columns: ["month", "active_tenants"] },
   "GET /v1/usage/tenants": {
     command: "usage tenants",

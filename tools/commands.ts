@@ -8,6 +8,7 @@ import { calledElsewhere, commandMap, machinePaths, type CommandRow } from "./co
 type JsonSchema = {
   type?: string | string[];
   enum?: string[];
+  const?: string;
   items?: JsonSchema;
   anyOf?: JsonSchema[];
   default?: unknown;
@@ -18,7 +19,9 @@ type JsonSchema = {
 };
 type ObjectSchema = { properties?: Record<string, JsonSchema>; required?: string[] };
 
-/** Example values by field; other fields show VALUE or their first choice. */
+const RATE_LIMITS = `'[{"id":"burst","limit":100,"window_ms":60000,"algorithm":"sliding","scope":"key"}]'`;
+
+/** Example values by field; other fields show their first choice. */
 const EXAMPLES: Record<string, string> = {
   project_id: "$KEYRACK_PROJECT_ID",
   tenant_id: "$KEYRACK_TENANT_ID",
@@ -41,7 +44,20 @@ const EXAMPLES: Record<string, string> = {
   months: "12",
   limit: "100",
   after: "LAST_ID",
-  default_rate_limits: `'[{"id":"burst","limit":100,"window_ms":60000,"algorithm":"sliding","scope":"key"}]'`,
+  permissions: "verify",
+  key_policy: `'{"max_ttl_days":90}'`,
+  default_ttl_days: "30",
+  max_ttl_days: "90",
+  rate_limits: RATE_LIMITS,
+  quotas: `'[{"id":"calls","amount":10000,"refill":"monthly"}]'`,
+  include: "effective",
+  version: "3",
+  wait_ms: "10000",
+  origins: "https://app.example.com",
+  from: "2026-11-01T00:00Z",
+  to: "2026-11-02T00:00Z",
+  before_seq: "1000",
+  default_rate_limits: RATE_LIMITS,
   after_seq: "0",
 };
 
@@ -60,25 +76,34 @@ function kindOf(field: JsonSchema): FlagSpec["kind"] {
   return field.type === "string" ? "text" : "json";
 }
 
+/** What null means is of no use in the help of a flag that cannot be given as null. */
+function withoutNull(description = ""): string {
+  const parts = description.split("; ").map((part) => part.replace(/^null = [^,]*(, )?/, ""));
+  return parts.filter((part) => part !== "").join("; ");
+}
+
 function flagOf(name: string, place: FlagSpec["in"], described: JsonSchema, required: boolean): FlagSpec {
   const nullable = described.anyOf?.some(({ type }) => type === "null") ?? false;
   const field = described.anyOf?.find(({ type }) => type !== "null") ?? described;
   const kind = kindOf(field);
   const flag: FlagSpec = { name, flag: kebab(name), in: place, kind, required };
   if (nullable) flag.nullable = true;
-  if (field.enum && kind === "text") flag.choices = field.enum;
+  const choices = kind === "list" ? field.items?.enum : (field.enum ?? (field.const && [field.const]));
+  if (choices && kind !== "switch") flag.choices = choices;
+  const about = described.description ?? field.description;
+  const description = kind === "json" ? about : withoutNull(about);
   const parts = [
-    field.description,
+    description,
     field.format === "date-time" && "date and time, ISO 8601",
-    field.format === "uuid" && !field.description && "id",
+    field.format === "uuid" && !description && "id",
     field.format === "email" && "email address",
     kind === "list" && "repeatable",
-    kind === "json" && !field.description && "JSON",
+    kind === "json" && !description && "JSON",
     field.minimum !== undefined &&
       (field.maximum ?? Infinity) < Number.MAX_SAFE_INTEGER &&
       `${field.minimum} to ${field.maximum}`,
     described.default !== undefined && kind !== "switch" && `default ${JSON.stringify(described.default)}`,
-  ].filter((part): part is string => typeof part === "string");
+  ].filter((part): part is string => typeof part === "string" && part !== "");
   if (parts.length > 0) flag.description = parts.join("; ");
   return flag;
 }
@@ -91,16 +116,31 @@ function flagsOf(schema: Schema | undefined, place: FlagSpec["in"]): FlagSpec[] 
   });
 }
 
+/** A text about the API with the names of flags: `view=fleet` becomes `--view fleet`, `wait_ms` `--wait-ms`. */
+function withFlagNames(text: string, flags: readonly FlagSpec[]): string {
+  return flags.reduce((result, { name, flag, kind }) => {
+    const named = new RegExp(name.includes("_") ? `\\b${name}\\b(?:=(\\w+))?` : `\\b${name}=(\\w+)`, "g");
+    return result.replace(named, (_all, value?: string) =>
+      value === undefined || kind === "switch" ? `--${flag}` : `--${flag} ${value}`,
+    );
+  }, text);
+}
+
 function exampleOf(flag: FlagSpec): string {
   if (flag.kind === "switch") return `--${flag.flag}`;
-  return `--${flag.flag} ${EXAMPLES[flag.name] ?? flag.choices?.[0] ?? "VALUE"}`;
+  const value = EXAMPLES[flag.name] ?? flag.choices?.[0];
+  if (value === undefined) throw new Error(`tools/commands.ts has no example value for ${flag.name}`);
+  return `--${flag.flag} ${value}`;
 }
 
 function examplesOf(command: string, args: string[], flags: FlagSpec[], quiet: boolean): [string, string] {
   const start = ["keyrack", command, ...args.map((name) => name.replace(/-/g, "_").toUpperCase())].join(" ");
   const needed = flags.filter(({ required }) => required).map(exampleOf);
-  const optional = flags.filter(({ required }) => !required).map(exampleOf);
-  const last = optional.length > 0 ? optional.slice(0, 2) : [quiet ? "--quiet" : "--json"];
+  const optional = flags
+    .filter(({ required }) => !required)
+    .slice(0, 2)
+    .map(exampleOf);
+  const last = optional.length > 0 ? optional : [quiet ? "--quiet" : "--json"];
   // An update without a field changes nothing: show one field in each example.
   if (command.endsWith(" update") && needed.length === 0)
     return [`${start} ${optional[0]}`, `${start} ${optional[1] ?? "--json"}`];
@@ -110,9 +150,10 @@ function examplesOf(command: string, args: string[], flags: FlagSpec[], quiet: b
 function specOf(endpoint: Endpoint, row: CommandRow): CommandSpec {
   const args = Object.keys(toJsonSchema(endpoint.params).properties ?? {}).map(kebab);
   const flags = [...flagsOf(endpoint.query, "query"), ...flagsOf(endpoint.body, "body")];
+  for (const flag of flags) if (flag.description) flag.description = withFlagNames(flag.description, flags);
   return {
     route: endpoint.name,
-    summary: endpoint.summary,
+    summary: withFlagNames(endpoint.summary, flags),
     args,
     flags,
     hasBody: endpoint.body !== undefined,
@@ -120,7 +161,7 @@ function specOf(endpoint: Endpoint, row: CommandRow): CommandSpec {
     ...(row.quiet && { quiet: row.quiet }),
     ...(row.secret && { secret: row.secret }),
     ...(row.columns && { columns: [...row.columns] }),
-    examples: examplesOf(row.command, args, flags, row.quiet !== undefined),
+    examples: row.examples ?? examplesOf(row.command, args, flags, row.quiet !== undefined),
   };
 }
 

@@ -17,7 +17,7 @@ export async function leafCommands(): Promise<{ words: string[]; command: Comman
     .map(({ path, command }) => ({ words: path.split(" ").slice(1), command }));
 }
 
-function helpOf(command: Command): string {
+export function helpOf(command: Command): string {
   let text = "";
   command.configureOutput({
     writeOut: (part) => (text += part),

@@ -195,7 +195,7 @@ export const Cursor = text(1, 512).describe("next_cursor of the page before");
 /** Lists that are paged by their last id. */
 export const AfterQuery = z.strictObject({
   after: After,
-  limit: z.int().min(1).max(200).optional().describe("rows on a page; as many as an answer holds by default"),
+  limit: z.int().min(1).max(200).optional().describe("rows on a page; as many as a response holds by default"),
 });
 
 /** Its form is checked where it is claimed, so that each refusal says why. */

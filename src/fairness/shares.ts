@@ -144,7 +144,7 @@ export const sharesTable = {
     files: [],
   },
   throttles: {
-    what: "Windows of the throttles of log-ins, sign-ups and other requests",
+    what: "Windows of the throttles of logins, sign-ups and other requests",
     owners: ["network", "cell", "person"],
     limits: ({ throttle_subjects }) => ({ bound: throttle_subjects, share: Number.POSITIVE_INFINITY }),
     atBound: "gives up a window; new subjects of a network are refused until that would have lapsed",

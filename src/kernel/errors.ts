@@ -140,7 +140,7 @@ export const failures = {
   idempotency_mismatch: [422, "idempotency_mismatch", "This Idempotency-Key was used with another request."],
   // 429, 5xx
   rate_limited: [429, "rate_limited", "Too many requests."],
-  login_disabled: [429, "rate_limited", "Too many failed log-ins. Reset the password to log in again."],
+  login_disabled: [429, "rate_limited", "Too many failed logins. Reset the password to log in again."],
   invite_mails_spent: [429, "rate_limited", "Too many invitations to this address, or in all, for one day."],
   internal_error: [
     500,

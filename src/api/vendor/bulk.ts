@@ -42,7 +42,9 @@ const Bulk = z
     dry_run: z.boolean().default(false),
     limit: z.int().min(1).max(500).default(200),
     cursor: Cursor.optional(),
-    bulk_id: Uuid.optional().describe("bulk_id of the run's first answer; keys minted after it was made do not match"),
+    bulk_id: Uuid.optional().describe(
+      "bulk_id of the run's first response; keys minted after it was made do not match",
+    ),
     expect: z.int().min(0).optional().describe("refuse to change anything if more keys match; without a cursor"),
     reason: Reason.optional().describe("revoke and disable only"),
     overlap_hours: OverlapHours.optional().describe("rotate only; 24 by default"),

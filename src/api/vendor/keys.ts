@@ -190,7 +190,7 @@ export const keysShow = endpoint("GET /v1/keys/{id}", {
 
 export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
   summary:
-    "Change an API key. Each field in the body replaces the stored value completely. With wait=true the response comes once every live node has the change.",
+    "Change an API key. Each field in the body replaces the stored value completely. With wait=true, returns once every live node has the change.",
   access: "keys.write",
   params: ById,
   query: Wait,
@@ -231,7 +231,7 @@ export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
 });
 
 export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
-  summary: "Revoke an API key. With wait=true the response comes once every live node has acknowledged the revocation.",
+  summary: "Revoke an API key. With wait=true, returns once every live node has acknowledged the revocation.",
   access: "keys.write",
   params: ById,
   query: Wait,
@@ -245,8 +245,7 @@ export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
 });
 
 export const keysDisable = endpoint("POST /v1/keys/{id}/disable", {
-  summary:
-    "Disable an API key until it is enabled again. With wait=true the response comes once every live node has it.",
+  summary: "Disable an API key until it is enabled again. With wait=true, returns once every live node has it.",
   access: "keys.write",
   params: ById,
   query: Wait,
@@ -260,7 +259,7 @@ export const keysDisable = endpoint("POST /v1/keys/{id}/disable", {
 });
 
 export const keysEnable = endpoint("POST /v1/keys/{id}/enable", {
-  summary: "Enable a disabled API key. With wait=true the response comes once every live node has it.",
+  summary: "Enable a disabled API key. With wait=true, returns once every live node has it.",
   access: "keys.write",
   params: ById,
   query: Wait,

@@ -98,7 +98,7 @@ export const tenantsShow = endpoint("GET /v1/tenants/{id}", {
 
 export const tenantsUpdate = endpoint("PATCH /v1/tenants/{id}", {
   summary:
-    "Change a tenant. meta is replaced completely; external_id cannot change. With wait=true the response comes once every live node has it.",
+    "Change a tenant. meta is replaced completely; external_id cannot change. With wait=true, returns once every live node has it.",
   access: "tenants.change",
   params: ById,
   query: Wait,
@@ -141,7 +141,7 @@ async function withPropagation(ctx: Ctx<Vendor>, wait: string, { tenant, affecte
 
 export const tenantsSuspend = endpoint("POST /v1/tenants/{id}/suspend", {
   summary:
-    "Suspend a tenant: its keys are refused until it is resumed. With wait=true the response comes once every live node has it.",
+    "Suspend a tenant: its keys are refused until it is resumed. With wait=true, returns once every live node has it.",
   access: "tenants.change",
   params: ById,
   query: Wait,
@@ -155,7 +155,7 @@ export const tenantsSuspend = endpoint("POST /v1/tenants/{id}/suspend", {
 });
 
 export const tenantsResume = endpoint("POST /v1/tenants/{id}/resume", {
-  summary: "Resume a suspended tenant. With wait=true the response comes once every live node has it.",
+  summary: "Resume a suspended tenant. With wait=true, returns once every live node has it.",
   access: "tenants.change",
   params: ById,
   query: Wait,
