@@ -157,7 +157,7 @@ const TAGS: Record<string, string> = {
 };
 
 /** The order in which readers and linters expect them. */
-const METHODS = ["GET", "POST", "PATCH", "DELETE"];
+export const METHODS = ["GET", "POST", "PATCH", "DELETE"];
 
 const CALLERS: Record<(typeof COLUMNS)[number], string> = {
   sk_owner: "live secret keys with owner scope",

@@ -8,7 +8,8 @@ import { unknownKeywords, type Schema } from "../../harness/json-schema.ts";
 import { firstDifference } from "../../harness/texts.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { apiPage, configurePage } from "../../tools/docs.ts";
+import { apiPage } from "../../tools/api-page.ts";
+import { configurePage } from "../../tools/docs.ts";
 
 const read = (path: string): string => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
 
