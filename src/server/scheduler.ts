@@ -3,6 +3,7 @@
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Services } from "../domain/core/context.ts";
 import { flushAllCounters } from "../domain/limits/ratelimit.ts";
+import { Failure } from "../kernel/errors.ts";
 import { jobs, type Job, type JobName } from "./jobs.ts";
 
 const TICK_MS = 1_000;
@@ -96,6 +97,7 @@ export class JobRunner {
       await job.run(this.#services);
       worker.failing.delete(job.name);
     } catch (error) {
+      if (this.#stopping && error instanceof Failure && error.failure === "stopping") return;
       worker.failing.add(job.name);
       log.error("job failed", { job: job.name, error: String(error) });
     }
