@@ -1,8 +1,7 @@
 // The numbers of keys by state, as `GET /v1/keys?state=…` lists them, up to a bound.
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Env } from "../../kernel/credentials.ts";
-import { countDisabled, countExpired, countSuspended, unrevokedAfter } from "../../store/queries/key-counts.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import { countDisabled, countExpired, countSuspended, countUnrevoked } from "../../store/queries/key-counts.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { runningCascade } from "../../store/queries/key-search.ts";
@@ -10,7 +9,6 @@ import { countKeys } from "./keys.ts";
 
 /** Keys that one statement counts at most: it holds the event loop. */
 const STOPPED_MAX = 2_000;
-const PIECE_KEYS = 1_000;
 
 /**
  * Those that are not revoked, less those that do not work: each is a range of an index. Where too many do not work, or where
@@ -30,17 +28,6 @@ export async function countActiveKeys(ctx: Ctx<Vendor>, env: Env, max: number): 
     stopped += n;
     await endOfTurn();
   }
-  const unrevoked = await countUnrevoked(read, { workspace_id, env }, max + stopped);
-  return Math.max(0, unrevoked - stopped);
-}
-
-async function countUnrevoked(on: Reader, cell: { workspace_id: string; env: Env }, max: number): Promise<number> {
-  let last = { created_at: Number.MAX_SAFE_INTEGER, id: "" };
-  for (let count = 0; ; ) {
-    const piece = await unrevokedAfter.all(on, { ...cell, ...last, max: Math.min(PIECE_KEYS, max - count) });
-    count += piece.length;
-    if (piece.length < PIECE_KEYS || count === max) return count;
-    last = piece.at(-1) ?? last;
-    await endOfTurn();
-  }
+  const unrevoked = await countUnrevoked.first(read, { workspace_id, env, max: max + stopped });
+  return Math.max(0, (unrevoked?.n ?? 0) - stopped);
 }

@@ -33,6 +33,8 @@ const DAY_MS = 86_400_000;
 export const EXPIRING_DAYS = 7;
 const IDLE_DAYS = 30;
 const LAST_DAY = "99999";
+/** A thread costs more than to examine this many keys. */
+const COUNTED_HERE = 1_000;
 
 export const SEARCH_STATES = KEY_STATES;
 export const KEY_SORTS = ["created_at", "name", "expires_at", "last_used_at"] as const;
@@ -161,22 +163,18 @@ function justOne(key: WalkedTexts): Keys {
   return { shape: ["number", "string"], read: async () => ({ candidates: [candidate], last: null }) };
 }
 
-/**
- * Counts the keys of a state, up to `max`. Where the first rows of its index are not enough, because many are expired, disabled
- * or of other projects, another thread counts.
- */
+/** Counts the keys of a state, up to `max`. Where the first rows of its index are not all, another thread counts. */
 export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max: number): Promise<number> {
   const { store } = ctx.services;
   const walk = await walkOf(ctx, { env, state, include_revoked: false, limit: max });
   let count = 0;
-  for (let examined = 0, after: WalkPosition | null = null; examined < max; examined += PIECE_ROWS) {
+  for (let examined = 0, after: WalkPosition | null = null; examined < COUNTED_HERE; examined += PIECE_ROWS) {
     const piece: Walked[] = await walkKeys(store.read, { ...walk, limit: PIECE_ROWS, after });
     count += piece.filter(({ belongs }) => belongs === 1).length;
-    if (piece.length < PIECE_ROWS) return count;
+    if (piece.length < PIECE_ROWS || count >= max) return Math.min(count, max);
     after = piece.at(-1) ?? null;
     await endOfTurn();
   }
-  if (count >= max) return max;
   const query = countInSet(store.read, walk, max);
   const [counted] = await inThreadSlot(ctx, () => store.readOnThread<{ n: number }>(query));
   return counted?.n ?? 0;

@@ -11,7 +11,7 @@ import {
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import { countKeys } from "../../../src/domain/search/keys.ts";
 import { wordsOf } from "../../../src/domain/core/words.ts";
-import { countDisabled, countExpired, countSuspended, unrevokedAfter } from "../../../src/store/queries/key-counts.ts";
+import { countDisabled, countExpired, countSuspended, countUnrevoked } from "../../../src/store/queries/key-counts.ts";
 import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts";
 import { countTermMatches } from "../../../src/store/queries/search-terms.ts";
 
@@ -145,8 +145,8 @@ for (const back of backends) {
       await w.call("sk_owner", `POST /v1/tenants/${suspended}/suspend`, {});
       expect((await w.call("sk_owner", "GET /v1/overview")).body.keys.active).toBe(3);
       expect((await w.call("sk_test", "GET /v1/overview")).body.keys.active).toBe(1);
-      const cell = { workspace_id: w.id, env: "live", now, max: 10, created_at: now, id: "" } as const;
-      for (const count of [unrevokedAfter, countExpired, countDisabled, countSuspended]) {
+      const cell = { workspace_id: w.id, env: "live", now, max: 10 } as const;
+      for (const count of [countUnrevoked, countExpired, countDisabled, countSuspended]) {
         const plan = await plansOf(r.target, (on) => count.all(on, cell));
         expect(/SCAN (api_keys|tenants)|Seq Scan|TEMP B-TREE/.test(plan) ? plan : null).toBeNull();
         if (back === "sqlite") expect(plan).toMatch(/INDEX api_keys_(unrevoked_env|expiry_env|disabled_env|tenant)/);
