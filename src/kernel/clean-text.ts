@@ -15,12 +15,15 @@ export function cleanText(text: string): string {
   return text.toWellFormed().replaceAll("\0", "");
 }
 
+/** Escapes of a NUL and of surrogates. */
+const SUSPECT = /\\u(?:0000|[dD][89a-fA-F])/;
+
 /**
  * Checks every text and name of a value that was parsed from `json`. Parsing refuses a NUL as it is, and decoding a lone
- * surrogate, so either is an escape.
+ * surrogate, so either is an escape. Searching for any escape first is faster where there is none. bench: ingest/batch
  */
 export function requireCleanTexts(json: string, value: unknown): void {
-  const path = json.includes("\\u") ? findUnclean(value) : undefined;
+  const path = json.includes("\\u") && SUSPECT.test(json) ? findUnclean(value) : undefined;
   if (path !== undefined) throw failField("invalid_body", path.replace(/^\./, "").slice(0, PATH_MAX), UNCLEAN);
 }
 
