@@ -1,6 +1,6 @@
 // The declaration of an endpoint. Router, validation, OpenAPI, the docs table, the CLI and the typed client read it.
 import type { z } from "zod";
-import type { Action } from "../domain/core/events.ts";
+import { ENDING_ACTIONS, type Action } from "../domain/core/events.ts";
 import type { Ctx } from "../domain/core/context.ts";
 import type { Throttle } from "../domain/auth/throttle.ts";
 import type { FailureName } from "../kernel/errors.ts";
@@ -100,8 +100,8 @@ export type Endpoint = {
   readonly rawBody: boolean;
   readonly idempotent: boolean;
   readonly looseQuery: boolean;
-  /** Its answer may be large: a page of a list. */
-  readonly isList: boolean;
+  /** Its response may be large: a page of a list. */
+  readonly hasLargeResponse: boolean;
   readonly hot: string | undefined;
   readonly produces: string | undefined;
   readonly headers: Readonly<Record<string, string>> | undefined;
@@ -120,8 +120,6 @@ export type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
 };
 
 type Sent<S> = S extends Schema ? z.input<S> : undefined;
-
-const ENDS = /(revoked|disabled|suspended|deleted|removed|quarantined|voided)$/;
 
 const showsStored = (): boolean => false;
 
@@ -152,14 +150,14 @@ export function endpoint<
     replay: declared.replay,
     failures: declared.failures ?? [],
     emits: declared.emits ?? [],
-    stores: declared.stores ?? (declared.emits ?? []).some((action) => !ENDS.test(action)),
+    stores: declared.stores ?? (declared.emits ?? []).some((action) => !ENDING_ACTIONS.has(action)),
     showsNothingStored: (declared.showsNothingStored as Endpoint["showsNothingStored"] | undefined) ?? showsStored,
     perNetwork: declared.perNetwork,
     bodyLimits: { bytes: declared.bodyMax ?? BODY_MAX, structure: declared.structureMax ?? STRUCTURE_MAX },
     rawBody: declared.rawBody ?? false,
     idempotent: declared.idempotent ?? false,
     looseQuery: declared.looseQuery ?? false,
-    isList: "shape" in declared.output && "has_more" in (declared.output.shape as object),
+    hasLargeResponse: isPage(declared.output),
     hot: declared.hot,
     produces: declared.produces,
     headers: declared.headers,
@@ -168,4 +166,10 @@ export function endpoint<
     backendOnly: declared.backendOnly ?? false,
     handle: (ctx, input) => declared.handle(ctx as Ctx<ActorOf<N>>, input as Input<P, Q, B>),
   };
+}
+
+/** A page of a list says whether more rows follow. */
+function isPage(output: Schema): boolean {
+  const shape = ("shape" in output ? output.shape : {}) as { object?: Partial<z.ZodLiteral> };
+  return shape.object?.values?.has("list") === true && ("has_more" in shape || "next_cursor" in shape);
 }

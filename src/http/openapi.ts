@@ -44,7 +44,7 @@ const errorBody = {
 /** Every refusal an endpoint may give: the common ones of its kind, and those it declares. */
 export function failuresOf(endpoint: Endpoint): FailureName[] {
   const names: FailureName[] = ["internal_error", "unavailable", "overloaded", "method_not_allowed"];
-  if (endpoint.isList) names.push("share_full");
+  if (endpoint.hasLargeResponse) names.push("share_full");
   if (endpoint.params) names.push("invalid_path");
   if (!endpoint.looseQuery) names.push("invalid_query");
   if (endpoint.body) names.push("invalid_body", "body_too_complex", "payload_too_large", "unsupported_media_type");

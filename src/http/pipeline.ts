@@ -159,7 +159,7 @@ class Run implements Admission {
     if (endpoint.perNetwork) this.#services.throttles.takeOfNetwork(endpoint.perNetwork, this.origin().network);
     if (endpoint.stores) this.#services.writtenBytes.requireRoom(ownerOf(actor));
     if (!endpoint.body) this.#request.body.discard(); // or it would be kept as long as the request waits
-    if (endpoint.isList) return this.#makeList();
+    if (endpoint.hasLargeResponse) return this.#makeList();
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
     this.#read(
       (bytes) => this.#step(() => this.#handle(bytes)),

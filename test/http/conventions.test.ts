@@ -18,6 +18,22 @@ beforeAll(async () => {
 });
 afterAll(() => r[Symbol.asyncDispose]());
 
+describe("large responses", () => {
+  it("are all pages of lists, those without has_more too", () => {
+    const large = endpoints.filter(({ hasLargeResponse }) => hasLargeResponse);
+    expect(large.map(({ name }) => name)).toEqual(
+      expect.arrayContaining([
+        "GET /v1/keys",
+        "GET /v1/nodes",
+        "GET /v1/keys/{id}/quotas/{quota_id}/grants",
+        "GET /v1/tenants/{id}/quotas/{quota_id}/grants",
+      ]),
+    );
+    expect(large.filter(({ method }) => method !== "GET")).toEqual([]);
+    expect(large.map(({ name }) => name)).not.toContain("GET /v1/policy/snapshot"); // the page cache has its own share
+  });
+});
+
 describe("routes and methods", () => {
   for (const path of ["/v1", "/v1/keyz", "/v1/keys/", "/V1/keys", "/v1//keys", "/v1/keys/a/b/c", "/%00"]) {
     it(`${path} is no route, before any credential`, async () => {

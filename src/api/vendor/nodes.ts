@@ -28,7 +28,7 @@ export const nodesList = endpoint("GET /v1/nodes", {
     next_cursor: z.string().nullable().optional(),
     counts: FleetCounts.optional(),
   }),
-  failures: ["project_not_found", "test_cannot_live", "share_full"],
+  failures: ["project_not_found", "test_cannot_live"],
   handle: (ctx, { query: { view, project_id, ...paging } }) => {
     if (view === "fleet") return listFleet(ctx, { ...paging, limit: paging.limit ?? PAGE, project_id });
     const [fleetOnly] = Object.keys(paging);

@@ -65,6 +65,24 @@ export function isDeploymentAction(action: Action): action is DeploymentAction {
   return action in deploymentActions;
 }
 
+/** Actions that only end something: they need no room, and a caller that may store nothing more may still do them. */
+export const ENDING_ACTIONS: ReadonlySet<Action> = new Set<Action>([
+  "workspace_member.removed",
+  "workspace_invite.revoked",
+  "project.deleted",
+  "tenant.suspended",
+  "tenant.deleted",
+  "tenant.embed_tokens_revoked",
+  "plan.deleted",
+  "api_key.disabled",
+  "api_key.revoked",
+  "api_key.quarantined",
+  "quota_grant.voided",
+  "secret_key.revoked",
+  "secret_key.quarantined",
+  "session.revoked",
+]);
+
 /** Target types whose payload a test principal may read; for all others it gets {}. */
 export const PRODUCT_STATE: ReadonlySet<string> = new Set([
   "workspace",
