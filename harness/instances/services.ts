@@ -14,7 +14,7 @@ import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
 import { Shares } from "../../src/fairness/shares.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
 import type { Log } from "../../src/platform/log.ts";
-import { openMachineServices } from "../../src/server/services.ts";
+import { openSharedServices } from "../../src/server/services.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { rawSql, type Row } from "../databases/raw-sql.ts";
@@ -70,12 +70,12 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
   const shares = new Shares(settings);
   const opened: (() => Promise<void> | void)[] = [() => store.close()];
-  const machine = await openMachineServices(
+  const shared = await openSharedServices(
     { store, clock, settings, shares, log, clockIsInjected: true, redisTimeoutMs: DEADLINE_MS },
     opened,
   );
   const services = {
-    ...machine,
+    ...shared,
     store,
     clock,
     settings,

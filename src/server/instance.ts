@@ -19,7 +19,7 @@ import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
 import { newCounts } from "../domain/health/counts.ts";
 import { Throttles } from "../domain/auth/throttle.ts";
 import type { Log } from "../platform/log.ts";
-import { openMachineServices } from "./services.ts";
+import { openSharedServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
 import { quickCheck } from "../store/offline/inspect.ts";
@@ -87,7 +87,7 @@ export async function openInstance(
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.push(() => transport.close());
   const shares = new Shares(settings, { writes: store.waitingWrites });
-  const machineServices = await openMachineServices(
+  const sharedServices = await openSharedServices(
     { store, clock, settings, shares, log, clockIsInjected: options.clock !== undefined, redisTimeoutMs },
     opened,
   );
@@ -111,7 +111,7 @@ export async function openInstance(
     setup: { claimed: false, unclaimedUntil: 0 },
     ...newCounts(),
     shutdown: new AbortController(),
-    ...machineServices,
+    ...sharedServices,
   };
   services.backups = () => backupStateOf(services);
   if (migrationBackup) await recordMigrationBackup(services, migrationBackup);

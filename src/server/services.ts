@@ -1,4 +1,4 @@
-// Opens the services of the machine plane: rate-limit counters, idempotency claims, and the caches of hot endpoints.
+// Opens the services that an instance and the tests of the domain have alike: counters, claims, registries and caches.
 import { access, constants } from "node:fs/promises";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Clock } from "../domain/core/clock.ts";
@@ -26,28 +26,6 @@ import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
 import type { Store } from "../store/store.ts";
 
-export type MachineServices = Pick<
-  Services,
-  | "answers"
-  | "fleetReads"
-  | "threadReads"
-  | "bodies"
-  | "credentialCache"
-  | "feed"
-  | "nodes"
-  | "waitingReceipts"
-  | "overviews"
-  | "counters"
-  | "quotas"
-  | "claims"
-  | "knownIds"
-  | "touched"
-  | "notModified"
-  | "series"
-  | "meter"
-  | "scannerKeys"
-  | "writtenBytes"
->;
 type Base = {
   store: Store;
   clock: Clock;
@@ -58,10 +36,7 @@ type Base = {
   redisTimeoutMs: number | undefined;
 };
 
-export async function openMachineServices(
-  base: Base,
-  opened: (() => Promise<void> | void)[],
-): Promise<MachineServices> {
+export async function openSharedServices(base: Base, opened: (() => Promise<void> | void)[]) {
   const { store, clock, settings, shares, log } = base;
   const counters = await openCounters({
     now: () => clock.now(),
@@ -114,7 +89,7 @@ export async function openMachineServices(
     series: new SeriesCounts(),
     meter: await openMeter(settings),
     scannerKeys: await openScannerKeys(base),
-  };
+  } satisfies Partial<Services>;
 }
 
 function nodeRegistry({ store, clock, settings, shares, log }: Base, writtenBytes: WrittenBytes): NodeRegistry {
