@@ -1,5 +1,5 @@
 // The shares table: everything that two owners share and that can grow, with its bound and what an owner at its bound meets.
-// The ledgers and their metrics are made from it; test/house/shares.test.ts finds structures that it does not name.
+// The ledgers and their metrics are made from it; test/house/shares.test.ts finds structures that it does not cover.
 import type { Settings } from "../config/settings.ts";
 import { RECORDS_MAX } from "../kernel/idempotency.ts";
 import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";
@@ -17,11 +17,12 @@ export type Share = {
   readonly atBound: string;
   /** The environment variables of the bound, where there are some. */
   readonly setting?: string | readonly string[];
-  /** The files that hold it. */
-  readonly files: readonly string[];
 };
 
 const MIB = 1024 * 1024;
+const UNBOUNDED = Number.POSITIVE_INFINITY;
+
+const fixed = (bound: number, share: number) => (): Limits => ({ bound, share });
 
 export const sharesTable = {
   polls: {
@@ -29,127 +30,109 @@ export const sharesTable = {
     owners: ["cell"],
     limits: ({ max_waiting, connections_max }) => ({
       bound: max_waiting ?? Math.floor(connections_max * 0.9),
-      share: Number.POSITIVE_INFINITY,
+      share: UNBOUNDED,
     }),
     atBound: "its oldest poll is answered early, as if nothing had changed",
     setting: ["KEYRACK_MAX_WAITING", "KEYRACK_CONNECTIONS_MAX"],
-    files: ["src/domain/policy/feed.ts", "src/domain/policy/waiters.ts"],
   },
   receipts: {
     what: "Calls of GET /v1/propagation that wait for nodes",
     owners: ["cell"],
-    limits: () => ({ bound: 100, share: Number.POSITIVE_INFINITY }),
+    limits: fixed(100, UNBOUNDED),
     atBound: "its oldest call is answered at once, with what is known",
-    files: ["src/server/services.ts"],
   },
   writes: {
     what: "Writes that wait for the group commit",
     owners: ["cell", "account", "person", "network"],
-    limits: () => ({ bound: 10_000, share: 2_000 }),
+    limits: fixed(10_000, 2_000),
     atBound: "503; owners take turns in every group",
-    files: ["src/store/engine/write-queue.ts"],
   },
   loop: {
     what: "Requests that wait for their turn of the event loop",
     owners: ["cell", "account", "person", "network"],
-    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound: "waits while other owners take their turns, of 0.25 ms each",
-    files: ["src/fairness/turns.ts"],
   },
   pipeline: {
     what: "Requests that wait behind another one of their connection, and each 4 KiB of a body that waits so or for its turn",
     owners: ["cell", "account", "person", "network"],
-    limits: () => ({ bound: 16_384, share: 4_096 }),
+    limits: fixed(16_384, 4_096),
     atBound: "503; with more than 16 on one connection its socket is not read, with more than 100 it is closed",
-    files: ["src/http/sending/pipelining.ts"],
   },
   counters: {
     what: "Places for rate-limit counters in this process; a fixed counter takes one, a sliding one two, a rule ten",
     owners: ["cell"],
-    limits: ({ ratelimit_counters }) => ({ bound: ratelimit_counters, share: Number.POSITIVE_INFINITY }),
+    limits: ({ ratelimit_counters }) => ({ bound: ratelimit_counters, share: UNBOUNDED }),
     boundNote: "100,000 counters a cell",
     atBound: "its new ids share one counter for each rule",
     setting: ["KEYRACK_RATELIMIT_COUNTERS", "KEYRACK_RATELIMIT_COUNTERS_PER_WORKSPACE"],
-    files: ["cells", "dirty-rows", "row-index", "row-store", "row-table", "rows", "rules"].map(
-      (name) => `src/ratelimit/memory/${name}.ts`,
-    ),
   },
   leases: {
     what: "Leases of rate-limit and quota units that can still be returned to this process",
     owners: ["cell"],
-    limits: () => ({ bound: 100_000, share: 10_000 }),
+    limits: fixed(100_000, 10_000),
     atBound: "the units of its oldest lease stay charged",
-    files: ["src/ratelimit/memory/leases.ts", "src/domain/quotas/leases.ts"],
   },
   quota_definitions: {
     what: "Keys and tenants whose quotas this process has read in the last seconds",
     owners: ["cell"],
-    limits: () => ({ bound: 200_000, share: 50_000 }),
+    limits: fixed(200_000, 50_000),
     atBound: "its oldest is read from the database again",
-    files: ["src/domain/quotas/definitions.ts"],
   },
   quota_balances: {
     what: "Balances of quotas of which this process holds units",
     owners: ["cell"],
-    limits: () => ({ bound: 100_000, share: 25_000 }),
+    limits: fixed(100_000, 25_000),
     atBound: "the units of its oldest balance go back to the database",
-    files: ["src/domain/quotas/bank.ts", "src/domain/quotas/holding.ts"],
   },
   quota_returns: {
     what: "Balances of quotas whose units wait to go back, because the database had no room for the write",
     owners: ["cell"],
-    limits: () => ({ bound: 10_000, share: 2_500 }),
+    limits: fixed(10_000, 2_500),
     atBound: "the units count as spent",
-    files: [],
   },
   overviews: {
     what: "Figures of workspaces that were computed in the last seconds",
     owners: ["cell"],
-    limits: () => ({ bound: 1_000, share: 1 }),
+    limits: fixed(1_000, 1),
     atBound: "they are computed again for each request",
-    files: ["src/domain/workspaces/overview-cache.ts"],
   },
   nodes: {
     what: "Reports of nodes that wait to be written; the nodes themselves are counted in the database",
     owners: ["cell"],
-    limits: ({ nodes_max }) => ({ bound: nodes_max, share: Number.POSITIVE_INFINITY }),
+    limits: ({ nodes_max }) => ({ bound: nodes_max, share: UNBOUNDED }),
     atBound: "its oldest report is dropped, and the node reports again with its next poll",
     setting: "KEYRACK_NODES_MAX",
-    files: ["src/domain/policy/node-registry.ts", "src/domain/policy/report-queue.ts"],
   },
   passwords: {
     what: "Passwords that wait to be hashed",
     owners: ["network"],
-    limits: () => ({ bound: 512, share: 32 }),
+    limits: fixed(512, 32),
     atBound: "503",
-    files: ["src/domain/auth/password-queue.ts"],
   },
   disk: {
     what: "Bytes written on this UTC day, about",
     owners: ["cell"],
     limits: ({ writes_mb_per_day: mb }) => ({
-      bound: Number.POSITIVE_INFINITY,
-      share: mb === 0 ? Number.POSITIVE_INFINITY : mb * MIB,
+      bound: UNBOUNDED,
+      share: mb === 0 ? UNBOUNDED : mb * MIB,
     }),
     boundNote: "test a quarter",
     atBound: "429 for what stores something; 503 when the disk is almost full and it wrote much",
     setting: ["KEYRACK_WRITES_MB_PER_DAY", "KEYRACK_DISK_RESERVE_MB"],
-    files: ["src/domain/limits/written-bytes.ts"],
   },
   idempotency: {
     what: "Idempotency records; counted in the database, so only refusals are shown here",
     owners: ["cell"],
-    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: RECORDS_MAX }),
+    limits: fixed(UNBOUNDED, RECORDS_MAX),
     atBound: "429; the responses of more than 1 GiB are not stored",
-    files: [],
   },
   throttles: {
     what: "Windows of the throttles of logins, sign-ups and other requests",
     owners: ["network", "cell", "person"],
-    limits: ({ throttle_subjects }) => ({ bound: throttle_subjects, share: Number.POSITIVE_INFINITY }),
+    limits: ({ throttle_subjects }) => ({ bound: throttle_subjects, share: UNBOUNDED }),
     atBound: "gives up a window; new subjects of a network are refused until that would have lapsed",
     setting: "KEYRACK_THROTTLE_SUBJECTS",
-    files: ["src/domain/auth/throttle.ts"],
   },
   unsent: {
     what: "Bytes of large answers that clients have not taken yet",
@@ -157,36 +140,31 @@ export const sharesTable = {
     limits: ({ unsent_mb }) => ({ bound: unsent_mb * MIB, share: (unsent_mb * MIB) / 4 }),
     atBound: "large answers wait 2 s for its clients to read, then 503; a connection that takes nothing is closed",
     setting: "KEYRACK_UNSENT_MB",
-    files: ["src/fairness/answers.ts"],
   },
   ...cacheShares,
   workers: {
     what: "Threads that verify audit chains; two at a time, so nothing is shown here",
     owners: ["cell"],
-    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound: "waits its turn after 250 ms; the chain that has used least time is next",
-    files: ["src/store/offline/chain-verifier.ts"],
   },
   usage_reads: {
     what: "Reads in worker threads, as of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell; so only refusals are shown here",
     owners: ["cell"],
-    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound: "waits 2 s for its turn, then 503; with 32 waiting at once",
-    files: ["src/fairness/read-slots.ts"],
   },
   fleet_reads: {
     what: "Reads of all nodes of a project: 2 of a cell at a time; so only refusals are shown here",
     owners: ["cell"],
-    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound: "waits 2 s for its turn, then 503",
-    files: [],
   },
   exports: {
     what: "Exports of the audit log and of usage that are being streamed",
     owners: ["cell"],
-    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: 4 }),
+    limits: fixed(UNBOUNDED, 4),
     atBound: "429",
-    files: [],
   },
   bodies: {
     what: "Bytes of request bodies that are being read; of small ones only those that do not arrive at once",
@@ -194,7 +172,6 @@ export const sharesTable = {
     limits: ({ bodies_mb }) => ({ bound: bodies_mb * MIB, share: (bodies_mb * MIB) / 4 }),
     atBound: "its connections are not read until there is room; after 30 s 408; with 32 waiting, and a small body, 503",
     setting: "KEYRACK_BODIES_MB",
-    files: ["src/fairness/reservations.ts"],
   },
   anonymous_bodies: {
     what: "Bytes of request bodies without a credential that are being read; of small ones as above",
@@ -202,59 +179,52 @@ export const sharesTable = {
     limits: ({ bodies_mb }) => ({ bound: (bodies_mb * MIB) / 4, share: (bodies_mb * MIB) / 16 }),
     atBound: "its connections are not read until there is room; after 30 s 408; with 32 waiting, and a small body, 503",
     setting: "KEYRACK_BODIES_MB",
-    files: [],
   },
   connections: {
     what: "Open connections",
     owners: ["network"],
-    limits: ({ connections_max }) => ({ bound: connections_max, share: Number.POSITIVE_INFINITY }),
+    limits: ({ connections_max }) => ({ bound: connections_max, share: UNBOUNDED }),
     atBound: "its oldest connection is closed, those with a valid credential last",
     setting: "KEYRACK_CONNECTIONS_MAX",
-    files: ["src/http/connections.ts"],
   },
   log: {
     what: "Log lines about refused requests; counted by minute, so nothing is shown here",
     owners: ["network"],
-    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound: "after 20 lines of one kind in a minute, one summary line",
-    files: ["src/fairness/line-limit.ts"],
   },
   quotas: {
     what: "Projects, tenants and secret keys; counted in the database, so only refusals are shown here",
     owners: ["cell"],
-    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    limits: fixed(UNBOUNDED, UNBOUNDED),
     boundNote: "1,000, 1,000,000 and 1,000; by test credentials 250, 250,000 and 1,000",
     atBound: "409",
-    files: [],
   },
   ingest: {
     what: "Telemetry events in a minute; counted in the database, so only refusals are shown here",
     owners: ["cell"],
-    limits: ({ ingest_events_per_minute: share }) => ({ bound: Number.POSITIVE_INFINITY, share }),
+    limits: ({ ingest_events_per_minute: share }) => ({ bound: UNBOUNDED, share }),
     boundNote: "live and test together, test a quarter",
     atBound: "429",
     setting: "KEYRACK_INGEST_EVENTS_PER_MINUTE",
-    files: [],
   },
   workspaces: {
     what: "Workspaces that a person has created or owns; counted in the database, so nothing is shown here",
     owners: ["person"],
     limits: ({ workspaces_per_person }) => ({
-      bound: Number.POSITIVE_INFINITY,
+      bound: UNBOUNDED,
       share: Math.max(1, workspaces_per_person),
     }),
     atBound: "409",
     setting: "KEYRACK_WORKSPACES_PER_PERSON",
-    files: [],
   },
   mail: {
     what: "Invitations within 24 hours; counted in the database, so only refusals are shown here",
     owners: ["account", "address"],
-    limits: ({ invite_mails_per_day }) => ({ bound: Number.POSITIVE_INFINITY, share: invite_mails_per_day }),
+    limits: ({ invite_mails_per_day }) => ({ bound: UNBOUNDED, share: invite_mails_per_day }),
     boundNote: "3 to one address",
     atBound: "an account's invitation is refused with 429, an address's mail is held back",
     setting: "KEYRACK_INVITE_MAILS_PER_DAY",
-    files: [],
   },
 } as const satisfies Record<string, Share>;
 
