@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { Ledger } from "../src/fairness/ledger.ts";
 import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
-import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
+import { memoryCounter } from "../harness/ratelimit/memory-counter.ts";
 
 const PLACES = 1_000_000;
 const TARGET = 165;
@@ -46,7 +46,7 @@ function measure(kind: string): void {
 
 function fill(kind: string, bound: number) {
   const places = new Ledger({ bound, share: Number.POSITIVE_INFINITY });
-  const counter = new MemoryCounter({ now: () => Date.now(), places, bounds: { counters: PLACES } });
+  const counter = memoryCounter(() => Date.now(), { places, bounds: { counters: PLACES } });
   const workspace_id = randomUUID();
   for (let i = 0; counter.metrics().overflowed_total === 0; i++) {
     const limits = [(kinds[kind] as (i: number) => RateLimit)(i)];

@@ -4,7 +4,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import type { CheckRequest, Counter } from "../src/ratelimit/counter.ts";
-import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
+import { memoryCounter } from "../harness/ratelimit/memory-counter.ts";
 import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
 import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
 import { median, type Row } from "./report.ts";
@@ -66,7 +66,7 @@ export async function limiter(): Promise<Row[]> {
 }
 
 async function memory(peers: PeerModule): Promise<Row[]> {
-  const counter = new MemoryCounter({ now: () => Date.now() });
+  const counter = memoryCounter(() => Date.now());
   const options = { points: rule.limit, duration: rule.window_ms / 1_000 };
   const [named, bare] = [new peers.RateLimiterMemory(options), new peers.RateLimiterMemory(options)];
   const count = 25_000;

@@ -85,7 +85,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     command: "keyrack",
-    throttles: new Throttles(clock, false),
+    throttles: new Throttles(clock, false, shares.of("throttles")),
     passwords: new Passwords(shares.of("passwords"), { memoryCost: 64, timeCost: 2, parallelism: 1 }),
     mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,

@@ -1,13 +1,14 @@
 // Shared by the counter tests: a seeded random source, a manual clock, requests, and both stores by name.
 import { afterAll } from "vitest";
 import type { CheckRequest, Counter } from "../../src/ratelimit/counter.ts";
-import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import * as random from "../random.ts";
 import { deleteKeys, findRedis, hasRedis, ownPrefix } from "../databases/redis.ts";
 import { DEADLINE_MS } from "../waiting.ts";
+import { memoryCounter } from "./memory-counter.ts";
 
+export { memoryCounter };
 export { decision, handClock } from "./scenarios.ts";
 export { START } from "./traffic.ts";
 
@@ -44,7 +45,7 @@ export type StoreMaker = { name: "memory" | "redis"; make: (now: () => number) =
 
 /** The stores to test: memory always, and Redis, which the first test that needs it starts. */
 export function stores(): StoreMaker[] {
-  const makers: StoreMaker[] = [{ name: "memory", make: async (now) => new MemoryCounter({ now }) }];
+  const makers: StoreMaker[] = [{ name: "memory", make: async (now) => memoryCounter(now) }];
   if (!hasRedis()) return makers;
   let starting: ReturnType<typeof findRedis> | undefined;
   const prefix = ownPrefix();

@@ -1,7 +1,7 @@
 // Judges the limiter on one scenario of seeded traffic: against the exact log (oracle.ts), or one counter store against
 // the in-process one, field by field.
 import type { Counter, Verdict } from "../../src/ratelimit/counter.ts";
-import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { memoryCounter } from "./memory-counter.ts";
 import { Oracle } from "./oracle.ts";
 import { START, traffic, type Arrival } from "./traffic.ts";
 
@@ -26,7 +26,7 @@ export function decision(verdict: Verdict): Omit<Verdict, "store"> {
 /** Compares the decisions of one scenario with the exact log. */
 export function judgeScenario(seed: number, count = DECISIONS_A_ROUND): Oracle {
   const clock = handClock();
-  const counter = new MemoryCounter({ now: clock.now });
+  const counter = memoryCounter(clock.now);
   const oracle = new Oracle();
   for (const { t, request } of traffic(seed, count)) {
     clock.set(t);
@@ -52,7 +52,7 @@ export async function compareScenario(
   clock: { now: () => number; set(t: number): void },
   shared: Pick<Counter, "check">,
 ): Promise<string | null> {
-  const alone = new MemoryCounter({ now: clock.now });
+  const alone = memoryCounter(clock.now);
   const arrivals = [...traffic(seed, DECISIONS_A_ROUND)];
   for (let i = 0; i < arrivals.length; i += BATCH) {
     const batch = arrivals.slice(i, i + BATCH);

@@ -2,9 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner } from "../../src/fairness/owners.ts";
-import { LEASE_LIMITS, MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { sharesTable } from "../../src/fairness/shares.ts";
+import type { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { LeaseTable } from "../../src/ratelimit/memory/leases.ts";
-import { ask, handClock, sliding } from "../../harness/ratelimit/counters.ts";
+import { ask, handClock, memoryCounter, sliding } from "../../harness/ratelimit/counters.ts";
 
 const rule = sliding(5, 60_000);
 
@@ -12,7 +13,7 @@ describe("a workspace at its cap of counters", () => {
   const victim = ask([rule], { workspace_id: "victim", cost: 4 });
   const full = (counters?: number) => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, ...(counters && { bounds: { counters, overflow: 100 } }) });
+    const counter = memoryCounter(clock.now, counters ? { bounds: { counters, overflow: 100 } } : {});
     counter.check(victim);
     for (let i = 0; i < 1.05 * (counters ?? 100_000); i++)
       counter.check(ask([rule], { workspace_id: "forger", key_id: `forged-${i}` }));
@@ -65,7 +66,7 @@ const OF_A_SLIDING_RULE = { row: 2, rule: 10 };
 function bounded(now: () => number, { counters = 10, overflow = 2, inAll = 25, rules = 1 } = {}): MemoryCounter {
   const { row, rule } = OF_A_SLIDING_RULE;
   const places = new Ledger({ bound: inAll * row + rules * rule, share: Number.POSITIVE_INFINITY });
-  return new MemoryCounter({ now, places, bounds: { counters, overflow } });
+  return memoryCounter(now, { places, bounds: { counters, overflow } });
 }
 
 describe("small bounds", () => {
@@ -216,11 +217,10 @@ describe("the lease table", () => {
       false,
       true,
     ]);
-    expect(LEASE_LIMITS).toEqual({ bound: 100_000, share: 10_000 });
   });
 
   it("returns a lease once, to its own workspace, and not at its end", () => {
-    const table = new LeaseTable(new Ledger(LEASE_LIMITS));
+    const table = new LeaseTable(new Ledger(sharesTable.leases.limits()));
     for (const id of ["a", "b"]) put(table, 0, id, 1_000, 0);
     expect(table.take("other", "a", 1)).toBeNull();
     expect(table.take("w0", "a", 999)).toMatchObject(held(1_000));
@@ -230,7 +230,7 @@ describe("the lease table", () => {
   });
 
   it("drops expired leases, of any cell, when another one is put", () => {
-    const table = new LeaseTable(new Ledger(LEASE_LIMITS));
+    const table = new LeaseTable(new Ledger(sharesTable.leases.limits()));
     for (const [w, end] of [1_000, 2_000, 3_000].entries()) put(table, w, `until ${end}`, end, 0);
     put(table, 0, "new", 9_000, 2_000);
     expect(table.size).toBe(2);

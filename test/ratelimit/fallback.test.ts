@@ -5,12 +5,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { CircuitBreaker } from "../../src/ratelimit/redis/circuit-breaker.ts";
 import { classifyRedisError } from "../../src/ratelimit/redis/error.ts";
 import { FallbackCounter } from "../../src/ratelimit/fallback.ts";
-import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import { Failure } from "../../src/kernel/errors.ts";
 import { hasRedis, type OwnRedis, startRedis } from "../../harness/databases/redis.ts";
 import { DEADLINE_MS, pace, turns, until } from "../../harness/waiting.ts";
-import { ask, handClock, sliding } from "../../harness/ratelimit/counters.ts";
+import { ask, handClock, memoryCounter, sliding } from "../../harness/ratelimit/counters.ts";
 
 const CYCLES = Number(process.env["KEYRACK_TEST_CYCLES"] ?? 2);
 const TIMEOUT_MS = 200;
@@ -24,7 +23,7 @@ afterEach(() => {
 function fallback(url: string, onFailure: "local" | "error" = "local", timeoutMs = TIMEOUT_MS): FallbackCounter {
   const now = () => Date.now();
   const redis = new RedisCounter({ urls: [url], prefix: "fallback", timeoutMs });
-  const counter = new FallbackCounter({ redis, memory: new MemoryCounter({ now }), now, onFailure });
+  const counter = new FallbackCounter({ redis, memory: memoryCounter(now), now, onFailure });
   open.push(counter);
   return counter;
 }

@@ -1,16 +1,16 @@
 // Rate-limit counters that owners share: a flood of one costs another nothing, and resets none of its own counts.
 import { describe, expect, it } from "vitest";
 import { Ledger } from "../../src/fairness/ledger.ts";
-import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import type { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import type { CheckRequest } from "../../src/ratelimit/counter.ts";
-import { ask, fixed, handClock, sliding } from "../../harness/ratelimit/counters.ts";
+import { ask, fixed, handClock, memoryCounter, sliding } from "../../harness/ratelimit/counters.ts";
 
 const PLACES = 6_000;
 const rule = sliding(5, 60_000);
 
 function full(now: () => number, flood: (i: number) => Partial<CheckRequest>, counters = PLACES) {
   const places = new Ledger({ bound: PLACES, share: Number.POSITIVE_INFINITY });
-  const counter = new MemoryCounter({ now, places, bounds: { counters, overflow: 20 } });
+  const counter = memoryCounter(now, { places, bounds: { counters, overflow: 20 } });
   for (let i = 0; i < 1.5 * PLACES; i++) counter.check({ ...ask([rule]), ...flood(i) });
   return { counter, places };
 }
@@ -60,7 +60,7 @@ describe("the largest owner", () => {
   const small = () => {
     const clock = handClock();
     const places = new Ledger({ bound: 2 * 10 + 12 * 2, share: Number.POSITIVE_INFINITY });
-    const counter = new MemoryCounter({ now: clock.now, places });
+    const counter = memoryCounter(clock.now, { places });
     const other = sliding(5, 120_000, { id: "other" });
     for (let i = 0; i < 6; i++) counter.check(ask([rule], { key_id: `k${i}`, cost: 4 }));
     for (let i = 0; i < 6; i++) counter.check(ask([other], { key_id: `k${i}` }));
@@ -92,7 +92,7 @@ describe("the largest owner", () => {
   it("keeps its leases: they can be spent, and returning one credits no other counter", () => {
     const clock = handClock();
     const places = new Ledger({ bound: 10 + 12 * 2 + 10 + 2, share: Number.POSITIVE_INFINITY });
-    const counter = new MemoryCounter({ now: clock.now, places });
+    const counter = memoryCounter(clock.now, { places });
     const leases = Array.from({ length: 12 }, (_, i) =>
       counter.lease({ ...ask([rule], { key_id: `k${i}` }), want: 2 }),
     );
@@ -112,7 +112,7 @@ describe("the largest owner", () => {
   it("is refused rather than admitted uncounted when it has no shared counter left", () => {
     const clock = handClock();
     const places = new Ledger({ bound: 10 * 12, share: Number.POSITIVE_INFINITY });
-    const counter = new MemoryCounter({ now: clock.now, places, bounds: { overflow: 2 } });
+    const counter = memoryCounter(clock.now, { places, bounds: { overflow: 2 } });
     const rules = Array.from({ length: 10 }, (_, i) => sliding(1, 60_000, { id: `r${i}` }));
     for (const one of rules) counter.check(ask([one]));
     for (let n = 0; n < 4; n++) counter.check(ask([rule], { workspace_id: `w-new-${n}` }));
@@ -123,8 +123,7 @@ describe("the largest owner", () => {
   it("is one account, however many workspaces it has, after a restart too", () => {
     const clock = handClock();
     const bound = 3 * 10 + 60;
-    const make = () =>
-      new MemoryCounter({ now: clock.now, places: new Ledger({ bound, share: Number.POSITIVE_INFINITY }) });
+    const make = () => memoryCounter(clock.now, { places: new Ledger({ bound, share: Number.POSITIVE_INFINITY }) });
     const charge = (counter: MemoryCounter, account_id: string, workspace_id: string, n: number) => {
       for (let i = 0; i < n; i++) counter.check(ask([rule], { account_id, workspace_id, key_id: `k${i}` }));
     };

@@ -1,10 +1,9 @@
 // The limiter compared with the exact log. `npm run prove -- limits` runs the long version.
 import { describe, expect, it } from "vitest";
-import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { Oracle } from "../../harness/ratelimit/oracle.ts";
 import { traffic } from "../../harness/ratelimit/traffic.ts";
 import { compareScenario, DECISIONS_A_ROUND, judgeScenario } from "../../harness/ratelimit/scenarios.ts";
-import { handClock, stores } from "../../harness/ratelimit/counters.ts";
+import { handClock, memoryCounter, stores } from "../../harness/ratelimit/counters.ts";
 import { ROUNDS } from "../../harness/rounds.ts";
 
 const DECISIONS = 5_000 * ROUNDS;
@@ -25,7 +24,7 @@ describe("the in-process counter compared with the exact log", () => {
 
   it("has an oracle that detects one unit more than the limit", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     const oracle = new Oracle();
     for (const { t, request } of traffic(7, DECISIONS_A_ROUND)) {
       clock.set(t);

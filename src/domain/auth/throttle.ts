@@ -5,7 +5,7 @@
 // lapsed.
 import { createHmac } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
-import { Ledger } from "../../fairness/ledger.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
 import { networkOwner, type Owner } from "../../fairness/owners.ts";
 import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
@@ -39,7 +39,7 @@ export class Throttles {
   /** Owners that gave up windows, and until when they may open none. */
   readonly #closed = new BoundedMap<string, number>({ max: CLOSED_MAX });
 
-  constructor(clock: Clock, enabled: boolean, ledger: Ledger = new Ledger(UNBOUNDED)) {
+  constructor(clock: Clock, enabled: boolean, ledger: Ledger) {
     this.#clock = clock;
     this.#enabled = enabled;
     this.#bounded = new FairSet(ledger, (window) => this.#displaced(window), {
@@ -149,8 +149,6 @@ export class Throttles {
     }
   }
 }
-
-const UNBOUNDED = { bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY };
 
 function lapseOf({ start, throttle }: Window): number {
   return start + throttle.windowMs;

@@ -31,7 +31,7 @@ export async function openCounters(options: CountersOptions): Promise<Counters> 
   const redis = new RedisCounter({
     urls: redisUrls,
     timeoutMs: redisTimeoutMs,
-    ...(options.bounds?.counters !== undefined && { countersPerCell: options.bounds.counters }),
+    countersPerCell: options.bounds.counters,
     ...(redisByNow && { now }),
   });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });

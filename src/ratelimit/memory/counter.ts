@@ -3,7 +3,7 @@
 // Caution: a check evaluates every rule before it charges any (all or nothing), so between `#evaluate` and `#charge`
 // nothing may run that moves the clock or the rows.
 import { randomUUID } from "node:crypto";
-import { Ledger } from "../../fairness/ledger.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import {
   lapsesAt,
@@ -33,16 +33,13 @@ import { SAVED_WINDOW_MIN_MS, type SavedCounter } from "./saved-counter.ts";
 
 export type MemoryOptions = {
   now: () => number;
-  /** The places of all cells, and the leases that may be returned; by default, as the settings are by default. */
-  places?: Ledger;
-  leases?: Ledger;
-  bounds?: Partial<CellBounds>;
+  /** The places of all cells, and the leases that may be returned. */
+  places: Ledger;
+  leases: Ledger;
+  bounds: Pick<CellBounds, "counters"> & Partial<CellBounds>;
 };
 
-const COUNTERS_PER_CELL = 100_000;
 const OVERFLOW_PER_CELL = 1_000;
-const PLACES = 1_000_000;
-export const LEASE_LIMITS = { bound: 100_000, share: 10_000 };
 
 export type MemoryMetrics = {
   /** Rows of one subject each, and overflow rows that new subjects of a rule share once a bound is reached. */
@@ -74,11 +71,10 @@ export class MemoryCounter implements Counter {
 
   constructor(options: MemoryOptions) {
     this.#clock = options.now;
-    const places = options.places ?? new Ledger({ bound: PLACES, share: Number.POSITIVE_INFINITY });
-    const bounds = { counters: COUNTERS_PER_CELL, overflow: OVERFLOW_PER_CELL, ...options.bounds };
-    this.#index = new RowIndex(places, bounds, (slot) => this.#dirty.touch(slot));
+    const bounds = { overflow: OVERFLOW_PER_CELL, ...options.bounds };
+    this.#index = new RowIndex(options.places, bounds, (slot) => this.#dirty.touch(slot));
     this.#dirty = new DirtyRows(this.#index);
-    this.#leases = new LeaseTable(options.leases ?? new Ledger(LEASE_LIMITS));
+    this.#leases = new LeaseTable(options.leases);
   }
 
   check(request: CheckRequest): Verdict {

@@ -1,13 +1,13 @@
 // Leases compared with the log of what was really spent, on both stores and on a manual clock.
 import { describe, expect, it } from "vitest";
 import type { Counter, Lease } from "../../../src/ratelimit/counter.ts";
-import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 import {
   ask,
   between,
   fixed,
   handClock,
+  memoryCounter,
   pick,
   seeded,
   sliding,
@@ -124,7 +124,7 @@ describe.skipIf(redis === undefined)("leases on both stores under the same clock
   it("are granted, returned and reported alike", async () => {
     const random = seeded(5);
     const clock = handClock();
-    const both = [new MemoryCounter({ now: clock.now }), await redis!.make(clock.now)];
+    const both = [memoryCounter(clock.now), await redis!.make(clock.now)];
     const rules = [sliding(40, 3_000, { id: "s" }), fixed(90, 5_000, { id: "f" }), sliding(150, 60_000, { id: "l" })];
     const held: [Lease, Lease][] = [];
     for (let i = 0; i < 100 * ROUNDS; i++) {

@@ -1,6 +1,5 @@
 // What a restart keeps of the counters (docs/design/0012-counters-and-leases.md).
 import { describe, expect, it } from "vitest";
-import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
 import {
   formatWindows,
   keyOf,
@@ -15,6 +14,7 @@ import {
   decision,
   fixed,
   handClock,
+  memoryCounter,
   pick,
   seeded,
   sliding,
@@ -43,7 +43,7 @@ describe("saved counters", () => {
   it("restore every window of 60 s and more, leases booked ahead included", () => {
     const random = seeded(3);
     const clock = handClock();
-    const before = new MemoryCounter({ now: clock.now });
+    const before = memoryCounter(clock.now);
     const saved = table();
     const keys = [null, "k1", "k2", "k3"];
     const requests = keys.map((key_id) => ask([month, day, minute], { key_id, tenant_id: key_id }));
@@ -55,7 +55,7 @@ describe("saved counters", () => {
       if (i % 100 === 0) saved.save(before.dirtyRows(5_000));
     }
     saved.save(before.dirtyRows(5_000));
-    const after = new MemoryCounter({ now: clock.now });
+    const after = memoryCounter(clock.now);
     expect(after.load(saved.rows.values())).toBe(saved.rows.size);
     for (let i = 0; i < 500; i++) {
       clock.pass(between(random, 0, 500));
@@ -66,7 +66,7 @@ describe("saved counters", () => {
 
   it("are returned once per change, oldest first, and again when saving failed", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     for (const key_id of [A, B, C]) counter.check(ask([minute], { key_id }));
     const subjects = (rows: SavedCounter[]) => rows.map((row) => parseKey(row.key)!.subject);
     const first = counter.dirtyRows(2);
@@ -81,7 +81,7 @@ describe("saved counters", () => {
 
   it("are queued once each, however many have changed and however often", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     const touch = (from: number, to: number) => {
       for (let i = from; i < to; i++) counter.check(ask([minute], { key_id: idOf(i) }));
     };
@@ -99,7 +99,7 @@ describe("saved counters", () => {
 
   it("are taken from each cell in turn: a flood of one does not delay another", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     for (let i = 0; i < 3_000; i++) counter.check(ask([minute], { key_id: idOf(i), env: "test" }));
     for (let i = 0; i < 500; i++) counter.check(ask([minute], { key_id: idOf(i) }));
     const live = counter.dirtyRows(1_000).filter((row) => parseKey(row.key)?.env === "live");
@@ -108,7 +108,7 @@ describe("saved counters", () => {
 
   it("of long windows are taken before the others at shutdown", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     for (let i = 0; i < 300; i++) counter.check(ask(i % 3 === 0 ? [minute, month] : [minute], { key_id: idOf(i) }));
     const windows = (rows: SavedCounter[]) => new Set(rows.map((row) => parseKey(row.key)?.window_ms));
     expect(windows(counter.dirtyRows(60, 86_400_000))).toEqual(new Set([month.window_ms]));
@@ -119,19 +119,19 @@ describe("saved counters", () => {
 
   it("name a subject that is no UUID by the UUID of its hash, and find it again", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     for (const key_id of ["short", "g".repeat(36), `A${B.slice(1)}`, `a${B.slice(1)}`])
       counter.check(ask([minute], { key_id, cost: 7 }));
     const rows = [...counter.allRows()];
     expect(new Set(rows.map((row) => parseKey(row.key)?.subject)).size).toBe(4);
-    const later = new MemoryCounter({ now: clock.now });
+    const later = memoryCounter(clock.now);
     expect(later.load(rows)).toBe(4);
     expect(later.check(ask([minute], { key_id: "short", cost: 0 })).policies[0]!.remaining).toBe(93);
   });
 
   it("exclude the effect of a peek, a denial or a short window", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     counter.check(ask([month], { cost: 0 }));
     counter.check(ask([month], { cost: 1_001 }));
     counter.check(ask([second]));
@@ -141,7 +141,7 @@ describe("saved counters", () => {
 
   it("carry their expiry, and are dropped after it", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     counter.check(ask([minute], { cost: 100 }));
     const rows = [...counter.allRows()];
     expect(rows).toHaveLength(1);
@@ -151,7 +151,7 @@ describe("saved counters", () => {
       [lapses_at - 1, 0],
       [lapses_at, 100],
     ] as const) {
-      const later = new MemoryCounter({ now: () => at });
+      const later = memoryCounter(() => at);
       later.load(rows);
       expect(later.check(ask([minute], { cost: 0 })).policies[0]!.remaining).toBe(remaining);
     }
@@ -159,7 +159,7 @@ describe("saved counters", () => {
 
   it("exclude rows that were freed, queued or not", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds: { counters: 3 } });
+    const counter = memoryCounter(clock.now, { bounds: { counters: 3 } });
     for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id }));
     clock.pass(62_000);
     counter.check(ask([minute], { key_id: D })); // at the bound: expired rows are freed
@@ -170,23 +170,22 @@ describe("saved counters", () => {
 
   it("exclude returned lease units", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     const { lease_id } = counter.lease({ ...ask([minute]), want: 40 });
     counter.dirtyRows(10);
     counter.returnLease("w1", lease_id!, 40);
     const changed = counter.dirtyRows(10);
     expect(changed).toHaveLength(1);
-    const later = new MemoryCounter({ now: clock.now });
+    const later = memoryCounter(clock.now);
     expect(later.load(changed)).toBe(0);
     expect(later.check(ask([minute], { cost: 0 })).policies[0]!.remaining).toBe(100);
   });
 
   it("keep an overflow counter's count", () => {
     const clock = handClock();
-    const options = { now: clock.now, bounds: { counters: 1 } };
-    const counter = new MemoryCounter(options);
+    const counter = memoryCounter(clock.now, { bounds: { counters: 1 } });
     for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id, cost: 10 }));
-    const later = new MemoryCounter(options);
+    const later = memoryCounter(clock.now, { bounds: { counters: 1 } });
     expect(later.load(counter.allRows())).toBe(2);
     expect(later.metrics()).toMatchObject({ counters: 1, overflow_counters: 1 });
     expect(later.check(ask([minute], { key_id: "d", cost: 0 })).policies[0]!.remaining).toBe(80);
@@ -194,9 +193,9 @@ describe("saved counters", () => {
 
   it("count as of now when the clock was set back between two runs", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     counter.check(ask([minute, day], { cost: 60 }));
-    const later = new MemoryCounter({ now: () => START - 86_400_000 * 3 });
+    const later = memoryCounter(() => START - 86_400_000 * 3);
     later.load(counter.allRows());
     expect(later.check(ask([minute, day])).policies.map((policy) => policy.remaining)).toEqual([39, 439]);
     expect(later.check(ask([minute, day], { cost: 40 })).limited_policy).toBe("minute");
@@ -204,7 +203,7 @@ describe("saved counters", () => {
 
   it("skip rows that this version did not write, and continue", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
+    const counter = memoryCounter(clock.now);
     counter.check(ask([minute]));
     const [good] = counter.allRows();
     const odd = ["", "a/b/c", "w/p/live/key/s/id/sliding/x", "w/p/prod/key/s/id/sliding/60000"];
@@ -212,7 +211,7 @@ describe("saved counters", () => {
       ...odd.map((key) => ({ ...good!, key })),
       ...["", "zz", "1:zzzzzzzzz", "-1:5", "1:1:1"].map((windows) => ({ ...good!, windows })),
     ];
-    const later = new MemoryCounter({ now: clock.now });
+    const later = memoryCounter(clock.now);
     expect(later.load([...bad, good!])).toBe(1);
   });
 
