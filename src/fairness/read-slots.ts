@@ -11,6 +11,7 @@ export type SlotLimits = {
   /** Of all owners. An account runs no more reads than are left free, so that two accounts never take all. */
   readonly atOnce: number;
   readonly perOwner: number;
+  readonly waitMs: number;
   /** Where as many of an owner wait already, a read is refused at once. */
   readonly waitingPerOwner: number;
   /** What a read that gets no slot is refused with. */
@@ -18,12 +19,19 @@ export type SlotLimits = {
 };
 
 /** Of reads in worker threads. */
-export const THREAD_READS: SlotLimits = { atOnce: 8, perOwner: 2, waitingPerOwner: 32, refusal: "unavailable" };
+export const THREAD_READS: SlotLimits = {
+  atOnce: 8,
+  perOwner: 2,
+  waitMs: WAIT_MS,
+  waitingPerOwner: 32,
+  refusal: "unavailable",
+};
 
 /** Of reads of all nodes of a project. */
 export const FLEET_READS: SlotLimits = {
   atOnce: Number.POSITIVE_INFINITY,
   perOwner: 2,
+  waitMs: WAIT_MS,
   waitingPerOwner: Number.POSITIVE_INFINITY,
   refusal: "share_full",
 };
@@ -34,23 +42,25 @@ export class ReadSlots {
   readonly #running: Ledger;
   /** Longest waiting first. */
   readonly #waiting: FairSet<Waiting>;
-  readonly #refusal: SlotLimits["refusal"];
+  readonly #limits: SlotLimits;
   readonly #ledger: Ledger;
 
   /** `ledger` counts refusals. */
-  constructor({ atOnce, perOwner, waitingPerOwner, refusal }: SlotLimits, ledger: Ledger) {
-    this.#running = new Ledger({ bound: atOnce, share: perOwner });
-    const waiting = new Ledger({ bound: Number.POSITIVE_INFINITY, share: waitingPerOwner });
+  constructor(limits: SlotLimits, ledger: Ledger) {
+    this.#running = new Ledger({ bound: limits.atOnce, share: limits.perOwner });
+    const waiting = new Ledger({ bound: Number.POSITIVE_INFINITY, share: limits.waitingPerOwner });
     this.#waiting = new FairSet(waiting, ({ refuse }) => refuse());
-    this.#refusal = refusal;
+    this.#limits = limits;
     this.#ledger = ledger;
   }
 
-  /** Starts at once where there is a slot. */
-  async run<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
-    if (this.#hasSlot(owner)) this.#running.take(owner);
-    else await this.#wait(owner);
+  /** Starts at once where there is a slot; after a wait `recheck` comes first, which may refuse. */
+  async run<T>(owner: Owner, work: () => Promise<T>, recheck: () => Promise<void> = async () => {}): Promise<T> {
+    const waits = !this.#hasSlot(owner);
+    if (waits) await this.#wait(owner);
+    else this.#running.take(owner);
     try {
+      if (waits) await recheck();
       return await work();
     } finally {
       this.#running.release(owner);
@@ -59,8 +69,8 @@ export class ReadSlots {
   }
 
   #hasSlot(owner: Owner): boolean {
-    const { limits, used } = this.#running;
-    return this.#running.withinShare(owner) && this.#running.usedByGroup(owner) < limits.bound - used;
+    const running = this.#running;
+    return running.withinShare(owner) && running.usedByGroup(owner) < this.#limits.atOnce - running.used;
   }
 
   /** Resolves when the read may start and counts as running. */
@@ -73,14 +83,14 @@ export class ReadSlots {
       };
       const refuse = (): void => {
         this.#ledger.countRefusal(owner);
-        reject(fail(this.#refusal, { retryAfterSeconds: 1 }));
+        reject(fail(this.#limits.refusal, { retryAfterSeconds: 1 }));
       };
       const waiting: Waiting = { owner, start, refuse };
       if (!this.#waiting.add(owner, waiting)) return refuse();
       const timer = setTimeout(() => {
         this.#waiting.delete(waiting);
         refuse();
-      }, WAIT_MS);
+      }, this.#limits.waitMs);
     });
   }
 

@@ -170,9 +170,11 @@ class Run implements Admission {
   /** Lists are large: the owner makes few at a time, and none while its clients do not read. */
   #makeList(): void {
     const owner = chargedTo(this.#request, this.#options.addressOf);
-    this.#then(this.#services.answers.make(owner), (release) => {
+    const making = this.#services.answers.make(owner);
+    this.#then(making, (release) => {
       this.#made = release;
-      this.#handle(undefined);
+      const waited = making instanceof Promise;
+      this.#then(waited ? this.admitAgain() : undefined, () => this.#handle(undefined));
     });
   }
 

@@ -23,8 +23,12 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
   requireEnvAccess(actor, env);
   // What a restricted key sees is its own, and not kept.
   const seesAll = projectsOf(actor) === null && confinedTo(actor) === null;
-  const compute = (): Promise<Overview> => inFleetSlot(ctx, () => computeOverview(ctx, env));
-  return seesAll ? services.overviews.get(actor, env, compute) : compute();
+  // Without the checks of this request, whose credential may end: others may share the result.
+  const shared = { services, actor };
+  const compute = (): Promise<Overview> => inFleetSlot(shared, () => computeOverview(shared, env));
+  const overview = seesAll ? await services.overviews.get(actor, env, compute) : await compute();
+  await ctx.requireStillValid?.();
+  return overview;
 }
 
 /** The numbers of keys that `GET /v1/keys?state=…` lists. */

@@ -1,0 +1,107 @@
+// A list, or a costly read, that had to wait for its owner's earlier ones is judged by what its credential is then.
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { backends } from "../../harness/databases/backends.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+  type Workspace,
+} from "../../harness/instances/test-instance.ts";
+import { DEADLINE_MS, until } from "../../harness/waiting.ts";
+import { Answers } from "../../src/fairness/answers.ts";
+import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
+import { FLEET_READS, ReadSlots, THREAD_READS } from "../../src/fairness/read-slots.ts";
+
+const ROUTES = {
+  answers: "GET /v1/tenants",
+  fleetReads: "GET /v1/nodes?view=fleet",
+  threadReads: "GET /v1/usage/series",
+} as const;
+type Kind = keyof typeof ROUTES;
+
+for (const back of backends) {
+  describe(`a request that waits for a slot on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+      const { services } = r.app;
+      const { shares } = services;
+      Object.assign(services, {
+        answers: new Answers(shares.of("unsent"), DEADLINE_MS),
+        fleetReads: new ReadSlots({ ...FLEET_READS, waitMs: DEADLINE_MS }, shares.of("fleet_reads")),
+        threadReads: new ReadSlots({ ...THREAD_READS, waitMs: DEADLINE_MS }, shares.of("usage_reads")),
+      });
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    /** Takes all slots of an owner; returns what releases them. */
+    const takeSlots = (kind: Kind, owner: Owner): (() => void) => {
+      const { services } = r.app;
+      const held = Promise.withResolvers<void>();
+      for (let i = 0; i < 2; i++)
+        if (kind === "answers") void services.answers.during(owner, () => held.promise);
+        else void services[kind].run(owner, () => held.promise);
+      return held.resolve;
+    };
+
+    /** Sends the requests while all slots are taken, and frees these after `meanwhile`. */
+    const delayed = async (
+      w: Workspace,
+      kind: Kind,
+      requests: () => Promise<Reply>[],
+      meanwhile: () => Promise<unknown>,
+    ): Promise<Reply[]> => {
+      const { services } = r.app;
+      const release = takeSlots(kind, cellOwner(w.id, "live"));
+      const waiting = kind === "answers" ? vi.spyOn(services.answers, "make") : vi.spyOn(services[kind], "run");
+      const replies = Promise.all(requests());
+      await until(() => waiting.mock.calls.length > 0);
+      waiting.mockRestore();
+      await meanwhile();
+      release();
+      return replies;
+    };
+    const revokeKey = (w: Workspace) => w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
+
+    it.each(Object.entries(ROUTES))("is refused where its key was revoked meanwhile (%s)", async (kind, route) => {
+      const w = await r.workspace();
+      const [refused] = await delayed(
+        w,
+        kind as Kind,
+        () => [w.call("sk_admin", route)],
+        () => revokeKey(w),
+      );
+      expectRefusal(refused as Reply, 401, "invalid_key");
+      expect((await w.call("sk_owner", route)).status).toBe(200); // its slot is free again
+    });
+
+    it.each(Object.entries(ROUTES))("is answered where its key is still valid (%s)", async (kind, route) => {
+      const w = await r.workspace();
+      const [answered] = await delayed(
+        w,
+        kind as Kind,
+        () => [w.call("sk_admin", route)],
+        async () => {},
+      );
+      expect(answered?.status).toBe(200);
+    });
+
+    it("is refused alone: another caller gets the overview that both wait for", async () => {
+      const w = await r.workspace();
+      const overviews = vi.spyOn(r.app.services.overviews, "get");
+      const [refused, answered] = await delayed(
+        w,
+        "fleetReads",
+        () => [w.call("sk_admin", "GET /v1/overview"), w.call("sk_owner", "GET /v1/overview")],
+        async () => {
+          await until(() => overviews.mock.calls.length === 2);
+          await revokeKey(w);
+        },
+      );
+      overviews.mockRestore();
+      expectRefusal(refused as Reply, 401, "invalid_key");
+      expect(answered?.status).toBe(200);
+    });
+  });
+}
