@@ -135,10 +135,10 @@ export const sharesTable = {
     setting: "KEYRACK_THROTTLE_SUBJECTS",
   },
   unsent: {
-    what: "Bytes of large answers that clients have not taken yet",
+    what: "Bytes of large responses that clients have not taken yet",
     owners: ["cell", "network", "person", "account"],
     limits: ({ unsent_mb }) => ({ bound: unsent_mb * MIB, share: (unsent_mb * MIB) / 4 }),
-    atBound: "large answers wait 2 s for its clients to read, then 503; a connection that takes nothing is closed",
+    atBound: "large responses wait 2 s for its clients to read, then 503; a connection that takes nothing is closed",
     setting: "KEYRACK_UNSENT_MB",
   },
   ...cacheShares,

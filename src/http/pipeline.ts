@@ -73,8 +73,8 @@ class Run implements Admission {
   #actor: Actor = ANONYMOUS;
   #replay: IdempotencyReplay | undefined;
   #startsOver = 0;
-  /** Ends the making of a large answer. */
-  #made: Release | undefined;
+  /** Set while a large response is built. */
+  #endBuilding: Release | undefined;
   #bodyRoom: BodyRoom | undefined;
 
   constructor(services: Services, endpoint: Endpoint, request: HttpRequest, options: RunOptions, send: Respond) {
@@ -159,7 +159,7 @@ class Run implements Admission {
     if (endpoint.perNetwork) this.#services.throttles.takeOfNetwork(endpoint.perNetwork, this.origin().network);
     if (endpoint.stores) this.#services.writtenBytes.requireRoom(ownerOf(actor));
     if (!endpoint.body) this.#request.body.discard(); // or it would be kept as long as the request waits
-    if (endpoint.hasLargeResponse) return this.#makeList();
+    if (endpoint.hasLargeResponse) return this.#buildLargeResponse();
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
     this.#read(
       (bytes) => this.#step(() => this.#handle(bytes)),
@@ -167,13 +167,13 @@ class Run implements Admission {
     );
   }
 
-  /** Lists are large: the owner makes few at a time, and none while its clients do not read. */
-  #makeList(): void {
+  /** Lists are large: the owner builds few at a time, and none while its clients do not read. */
+  #buildLargeResponse(): void {
     const owner = chargedTo(this.#request, this.#options.addressOf);
-    const making = this.#services.answers.make(owner);
-    this.#then(making, (release) => {
-      this.#made = release;
-      const waited = making instanceof Promise;
+    const begun = this.#services.largeResponses.beginBuilding(owner);
+    this.#then(begun, (endBuilding) => {
+      this.#endBuilding = endBuilding;
+      const waited = begun instanceof Promise;
       this.#then(waited ? this.admitAgain() : undefined, () => this.#handle(undefined));
     });
   }
@@ -274,7 +274,7 @@ class Run implements Admission {
   #respondNow(response: HttpResponse): void {
     this.#options.metrics?.count(this.#endpoint, response.status, this.#startedAt);
     this.#send(response);
-    this.#made?.();
+    this.#endBuilding?.();
     this.#bodyRoom?.release();
   }
 

@@ -75,7 +75,7 @@ function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }:
       if (response.body instanceof Readable) sendStream(res, response.body);
       try {
         ready = toNodeResponse(response, request, defaults, (chunks, bytes) =>
-          chargeBody(services.answers, chargedTo(request, addressOf), res, chunks, bytes),
+          chargeBody(services.largeResponses, chargedTo(request, addressOf), res, chunks, bytes),
         );
       } catch (error) {
         services.log.error("response failed", { request_id: request.id, error: String(error) });

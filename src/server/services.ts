@@ -17,9 +17,9 @@ import { QuotaBank } from "../domain/quotas/bank.ts";
 import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
 import { Bodies } from "../fairness/bodies.ts";
-import { Answers } from "../fairness/answers.ts";
 import { FairMap } from "../fairness/fair-map.ts";
 import { FairSet } from "../fairness/fair-set.ts";
+import { LargeResponses } from "../fairness/large-responses.ts";
 import { FLEET_READS, ReadSlots, THREAD_READS } from "../fairness/read-slots.ts";
 import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
@@ -53,9 +53,9 @@ export async function openSharedServices(base: Base, opened: (() => Promise<void
   await writtenBytes.load();
   const claims = await openClaims(base, writtenBytes);
   opened.push(() => claims.close());
-  const answers = new Answers(shares.of("unsent"));
+  const largeResponses = new LargeResponses(shares.of("unsent"));
   return {
-    answers,
+    largeResponses,
     fleetReads: new ReadSlots(FLEET_READS, shares.of("fleet_reads")),
     threadReads: new ReadSlots(THREAD_READS, shares.of("usage_reads")),
     writtenBytes,
@@ -67,7 +67,7 @@ export async function openSharedServices(base: Base, opened: (() => Promise<void
       store,
       log,
     }),
-    feed: new Feed(store, shares.of("polls"), shares.of("heads"), new PageCache(shares.of("caches"), answers)),
+    feed: new Feed(store, shares.of("polls"), shares.of("heads"), new PageCache(shares.of("caches"), largeResponses)),
     nodes: nodeRegistry(base, writtenBytes),
     waitingReceipts: new FairSet(shares.of("receipts"), (end) => end()),
     counters,

@@ -9,12 +9,12 @@ import {
   type Workspace,
 } from "../../harness/instances/test-instance.ts";
 import { DEADLINE_MS, until } from "../../harness/waiting.ts";
-import { Answers } from "../../src/fairness/answers.ts";
+import { LargeResponses } from "../../src/fairness/large-responses.ts";
 import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
 import { FLEET_READS, ReadSlots, THREAD_READS } from "../../src/fairness/read-slots.ts";
 
 const ROUTES = {
-  answers: "GET /v1/tenants",
+  largeResponses: "GET /v1/tenants",
   fleetReads: "GET /v1/nodes?view=fleet",
   threadReads: "GET /v1/usage/series",
 } as const;
@@ -28,7 +28,7 @@ for (const back of backends) {
       const { services } = r.app;
       const { shares } = services;
       Object.assign(services, {
-        answers: new Answers(shares.of("unsent"), DEADLINE_MS),
+        largeResponses: new LargeResponses(shares.of("unsent"), DEADLINE_MS),
         fleetReads: new ReadSlots({ ...FLEET_READS, waitMs: DEADLINE_MS }, shares.of("fleet_reads")),
         threadReads: new ReadSlots({ ...THREAD_READS, waitMs: DEADLINE_MS }, shares.of("usage_reads")),
       });
@@ -40,7 +40,7 @@ for (const back of backends) {
       const { services } = r.app;
       const held = Promise.withResolvers<void>();
       for (let i = 0; i < 2; i++)
-        if (kind === "answers") void services.answers.during(owner, () => held.promise);
+        if (kind === "largeResponses") void services.largeResponses.whileBuilding(owner, () => held.promise);
         else void services[kind].run(owner, () => held.promise);
       return held.resolve;
     };
@@ -54,7 +54,10 @@ for (const back of backends) {
     ): Promise<Reply[]> => {
       const { services } = r.app;
       const release = takeSlots(kind, cellOwner(w.id, "live"));
-      const waiting = kind === "answers" ? vi.spyOn(services.answers, "make") : vi.spyOn(services[kind], "run");
+      const waiting =
+        kind === "largeResponses"
+          ? vi.spyOn(services.largeResponses, "beginBuilding")
+          : vi.spyOn(services[kind], "run");
       const replies = Promise.all(requests());
       await until(() => waiting.mock.calls.length > 0);
       waiting.mockRestore();

@@ -27,7 +27,7 @@ const FILES: Record<Resource, readonly string[]> = {
   disk: ["src/domain/limits/written-bytes.ts"],
   idempotency: [],
   throttles: ["src/domain/auth/throttle.ts"],
-  unsent: ["src/fairness/answers.ts"],
+  unsent: ["src/fairness/large-responses.ts"],
   caches: ["src/domain/policy/page-cache.ts"],
   not_modified: ["src/server/services.ts"],
   touches: ["src/server/services.ts"],

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { turns, until } from "../../harness/waiting.ts";
-import { Answers } from "../../src/fairness/answers.ts";
+import { LargeResponses } from "../../src/fairness/large-responses.ts";
 import { sendStream, Stalls } from "../../src/http/sending/stalls.ts";
 import { Connections, type TrackedSocket } from "../../src/http/connections.ts";
 
@@ -77,7 +77,7 @@ for (const lane of ["on", "off"] as const) {
 
     if (lane === "on") {
       it("hold no more than their share: their owner is refused, a neighbour is not", async () => {
-        Object.assign(r.app.services, { answers: new Answers(unsent(), 1) });
+        Object.assign(r.app.services, { largeResponses: new LargeResponses(unsent(), 1) });
         await neverReads();
         await until(() => unsent().used > 0);
         const held = unsent().used;

@@ -1,9 +1,9 @@
 // The arguments of every operation: the services of the running instance, and the caller. Nothing is global. Types only:
 // the classes named here must not import this file.
 import type { Settings } from "../../config/settings.ts";
-import type { Answers } from "../../fairness/answers.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { FairMap } from "../../fairness/fair-map.ts";
+import type { LargeResponses } from "../../fairness/large-responses.ts";
 import type { ReadSlots } from "../../fairness/read-slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
@@ -42,8 +42,8 @@ export type Services = {
   newId(): string;
   /** What owners share, and how much of it each of them holds. */
   readonly shares: Shares;
-  /** Large answers that are being made or not yet taken. */
-  readonly answers: Answers;
+  /** Large responses that are being built or not yet taken. */
+  readonly largeResponses: LargeResponses;
   /** Reads of all nodes of a project. */
   readonly fleetReads: ReadSlots;
   /** Long reads in worker threads. */

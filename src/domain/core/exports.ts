@@ -52,10 +52,10 @@ function begin({ services, actor }: Ctx<Vendor>, name: string): () => void {
 
 /** `cut` ends the export to make room. */
 async function* charged({ services, actor }: Ctx<Vendor>, read: Pieces, cut: () => void): Pieces {
-  const { answers, shutdown } = services;
+  const { largeResponses, shutdown } = services;
   for await (const piece of read) {
     if (shutdown.signal.aborted) throw new Error("the server is stopping");
-    const release = answers.charge(ownerOf(actor), {}, Buffer.byteLength(piece), cut);
+    const release = largeResponses.charge(ownerOf(actor), {}, Buffer.byteLength(piece), cut);
     try {
       yield piece;
     } finally {

@@ -3,7 +3,7 @@
 // their length: each length would be another copy.
 // bench: feed/snapshot, feed/delta
 import { promisify } from "node:util";
-import type { Answers } from "../../fairness/answers.ts";
+import type { LargeResponses } from "../../fairness/large-responses.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { soleOwner, type Owner } from "../../fairness/owners.ts";
 import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
@@ -84,14 +84,14 @@ export class PageCache {
   readonly #unpacked = new WeakMap<Page, WeakRef<readonly Uint8Array[]>>();
   readonly #unpacking = new Map<Page, Promise<readonly Uint8Array[]>>();
   readonly #ledger: Ledger;
-  readonly #answers: Answers;
+  readonly #largeResponses: LargeResponses;
   #idleTimer: NodeJS.Timeout | undefined;
   #compressing = false;
 
-  /** `ledger` bounds the cached bytes, `answers` what is built or decompressed at the same time. */
-  constructor(ledger: Ledger, answers: Answers) {
+  /** `ledger` bounds the cached bytes, `largeResponses` what is built or decompressed at the same time. */
+  constructor(ledger: Ledger, largeResponses: LargeResponses) {
     this.#ledger = ledger;
-    this.#answers = answers;
+    this.#largeResponses = largeResponses;
   }
 
   get bytes(): number {
@@ -127,8 +127,8 @@ export class PageCache {
   }
 
   #build({ key, whole, owner }: Wanted, build: Build, compressLater = true): Promise<Page> {
-    const building = this.#answers
-      .during(owner, build)
+    const building = this.#largeResponses
+      .whileBuilding(owner, build)
       .then((page) => this.#insert(page.whole === null ? key : whole, page, owner, compressLater ? build : null))
       .finally(() => this.#building.delete(key));
     this.#building.set(key, building);
@@ -162,7 +162,9 @@ export class PageCache {
     const known = page.chunks ?? this.#unpacked.get(page)?.deref() ?? this.#unpacking.get(page);
     if (known) return known;
     const owner = this.#counted.get(page)?.owner ?? SYSTEM;
-    const unpacking = this.#answers.during(owner, () => unpack(page)).finally(() => this.#unpacking.delete(page));
+    const unpacking = this.#largeResponses
+      .whileBuilding(owner, () => unpack(page))
+      .finally(() => this.#unpacking.delete(page));
     this.#unpacking.set(page, unpacking);
     const chunks = await unpacking;
     this.#unpacked.set(page, new WeakRef(chunks));

@@ -35,7 +35,7 @@ export function fastLane(
       (response) => {
         try {
           sendFast(res, response, request.id, defaults, (chunks, bytes) =>
-            chargeBody(services.answers, chargedTo(request, options.addressOf), res, chunks, bytes),
+            chargeBody(services.largeResponses, chargedTo(request, options.addressOf), res, chunks, bytes),
           );
         } catch (error) {
           services.log.error("response failed", { request_id: request.id, error: String(error) });

@@ -1,7 +1,7 @@
 // Sends a large body in slices, each after the one before has left: written at once, TLS would copy all of it. Until the
 // client has taken it, the body is charged to its owner.
 import type { ServerResponse } from "node:http";
-import type { Answers } from "../../fairness/answers.ts";
+import type { LargeResponses } from "../../fairness/large-responses.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { HttpResponse } from "../response.ts";
 
@@ -38,10 +38,16 @@ export function writeSlices(res: ServerResponse, chunks: Chunks): void {
   writeNext();
 }
 
-/** Charges a body until the response has closed. A client may have left before its answer was ready. */
-export function chargeBody(answers: Answers, owner: Owner, res: ServerResponse, chunks: Chunks, bytes: number): void {
+/** Charges a body until the response has closed. A client may have left before its response was ready. */
+export function chargeBody(
+  largeResponses: LargeResponses,
+  owner: Owner,
+  res: ServerResponse,
+  chunks: Chunks,
+  bytes: number,
+): void {
   if (res.closed || res.destroyed) return;
   // Pages share their chunks, so the first chunk names what is sent.
-  const release = answers.charge(owner, chunks[0] ?? chunks, bytes, () => res.destroy());
+  const release = largeResponses.charge(owner, chunks[0] ?? chunks, bytes, () => res.destroy());
   res.once("close", release);
 }

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
-import { Answers } from "../../../src/fairness/answers.ts";
+import { LargeResponses } from "../../../src/fairness/large-responses.ts";
 import { PageCache } from "../../../src/domain/policy/page-cache.ts";
 import { Feed } from "../../../src/domain/policy/feed.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
@@ -51,7 +51,7 @@ function feedOn(dialect: "sqlite" | "postgres") {
   };
   const polls = new Ledger({ bound: 10_000, share: Number.POSITIVE_INFINITY });
   const heads = new Ledger({ bound: 40, share: 10, shareOf: "account" });
-  const feed = new Feed(store as unknown as Store, polls, heads, new PageCache(polls, new Answers(polls)));
+  const feed = new Feed(store as unknown as Store, polls, heads, new PageCache(polls, new LargeResponses(polls)));
   let version = 3;
   const bump = (project_id: string): void => listeners.bump?.([{ project_id, version: ++version }]);
   return { feed, fake, bump, resync: () => listeners.resync?.() };

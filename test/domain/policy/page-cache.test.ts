@@ -2,7 +2,7 @@
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { PageCache, type Page, type Wanted } from "../../../src/domain/policy/page-cache.ts";
-import { Answers } from "../../../src/fairness/answers.ts";
+import { LargeResponses } from "../../../src/fairness/large-responses.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 
@@ -16,7 +16,7 @@ const wanted = (key: string, more: Partial<Wanted> = {}): Wanted => ({ key, whol
 
 function cacheOf(bound = 64 * 1024 * 1024, share = bound): PageCache {
   const unbounded = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
-  return new PageCache(new Ledger({ bound, share, shareOf: "account" }), new Answers(unbounded));
+  return new PageCache(new Ledger({ bound, share, shareOf: "account" }), new LargeResponses(unbounded));
 }
 
 /** Memory of an entry beside its bytes and key. */

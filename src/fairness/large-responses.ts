@@ -1,20 +1,21 @@
-// Large answers, from the moment they are made until their clients have taken them. An owner makes two at a time, and none
-// while its clients leave its share of bytes unread; it waits a moment for them to read and is then refused.
+// Large responses, from the moment they are built until their clients have taken them. An owner builds two at a time, and
+// none while its clients leave its share of bytes unread; it waits a moment for them to read and is then refused.
 import { fail } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
-import type { Ledger } from "./ledger.ts";
+import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 import type { Release } from "./reservations.ts";
 
-const MAKING_MAX = 2;
+/** Of one owner at a time. */
+const BUILDING_MAX = 2;
 const WAIT_MS = 2_000;
 
 type Charge = { readonly owner: Owner; readonly bytes: number; readonly cuts: Set<() => void> };
 
-export class Answers {
+export class LargeResponses {
   readonly #ledger: Ledger;
   readonly #waitMs: number;
-  readonly #making = new Map<string, number>();
+  readonly #building = new Ledger({ bound: Number.POSITIVE_INFINITY, share: BUILDING_MAX });
   /** By owner: what resumes each of those that wait, oldest first. */
   readonly #waiting = new Map<string, Set<() => void>>();
   /** By what is sent: a page that many clients take at the same time is in memory once, and is charged once. */
@@ -25,9 +26,9 @@ export class Answers {
     this.#waitMs = waitMs;
   }
 
-  /** Before a large answer is made. The function it gives ends the making, once the answer was charged. */
-  make(owner: Owner): MaybePromise<Release> {
-    if (this.#mayMake(owner)) return this.#start(owner);
+  /** Before a large response is built. The function it returns ends the building, once the response was charged. */
+  beginBuilding(owner: Owner): MaybePromise<Release> {
+    if (this.#mayBuild(owner)) return this.#start(owner);
     const waiting = this.#waiting.get(owner.id) ?? new Set();
     this.#waiting.set(owner.id, waiting);
     return new Promise((resolve, reject) => {
@@ -47,11 +48,11 @@ export class Answers {
     });
   }
 
-  /** Does work that counts as the making of a large answer. */
-  async during<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
-    const making = this.make(owner);
-    const release = making instanceof Promise ? await making : making;
-    return work().finally(release);
+  /** Does work that counts as building a large response. */
+  async whileBuilding<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
+    const building = this.beginBuilding(owner);
+    const endBuilding = building instanceof Promise ? await building : building;
+    return work().finally(endBuilding);
   }
 
   /** Charges what is being sent to one client; `cut` ends that where the bytes must make room for another owner's. */
@@ -70,26 +71,24 @@ export class Answers {
     };
   }
 
-  #mayMake(owner: Owner): boolean {
-    return (this.#making.get(owner.id) ?? 0) < MAKING_MAX && this.#ledger.withinShare(owner);
+  #mayBuild(owner: Owner): boolean {
+    return this.#building.withinShare(owner) && this.#ledger.withinShare(owner);
   }
 
   #start(owner: Owner): Release {
-    this.#making.set(owner.id, (this.#making.get(owner.id) ?? 0) + 1);
+    this.#building.take(owner);
     let ended = false;
     return () => {
       if (ended) return;
       ended = true;
-      const left = (this.#making.get(owner.id) ?? 1) - 1;
-      if (left > 0) this.#making.set(owner.id, left);
-      else this.#making.delete(owner.id);
+      this.#building.release(owner);
       this.#resume(owner);
     };
   }
 
   #resume(owner: Owner): void {
     for (const resume of this.#waiting.get(owner.id) ?? []) {
-      if (!this.#mayMake(owner)) return;
+      if (!this.#mayBuild(owner)) return;
       resume();
     }
   }
@@ -102,7 +101,7 @@ export class Answers {
     this.#resume(charge.owner);
   }
 
-  /** At the bound the largest owner's oldest answers are cut. */
+  /** At the bound the largest owner's oldest responses are cut. */
   #makeRoom(owner: Owner, bytes: number): void {
     while (this.#ledger.used + bytes > this.#ledger.limits.bound) {
       const victim = this.#ledger.victimFor(owner, bytes);
