@@ -1,7 +1,7 @@
 // Builds the commands that are one API call each from commands.gen.json. A noun's own file may extend some of them.
 import { Option, type Command } from "commander";
 import { readText } from "../../platform/packaged-files.ts";
-import { printResponse } from "../ui/format.ts";
+import { isList, printResponse } from "../ui/format.ts";
 import { ExitError, examples, outputFlags, print, type Examples, type OutputOptions } from "../ui/output.ts";
 import type { CommandSpec, CommandSpecs, FlagSpec } from "./command-spec.ts";
 import { isFailure, parseJson, request, type ApiRequest, type ApiResponse } from "./request.ts";
@@ -142,6 +142,22 @@ export async function sendRequest(
   return response;
 }
 
+/** Sends a request, and while it gets an empty page of a list before its end, the request for the next page. --json prints the first. */
+export async function sendListRequest(message: ApiRequest, options: ApiOptions): Promise<ApiResponse> {
+  const target = requireBearer(resolveTarget(options));
+  let response = await sendRequest(message, options, target);
+  for (let cursor = cursorAfter(response); cursor && !options.json; cursor = cursorAfter(response)) {
+    response = await sendRequest({ ...message, query: { ...message.query, cursor } }, options, target);
+  }
+  return response;
+}
+
+/** Of an empty page, if the list has more. */
+function cursorAfter({ text }: ApiResponse): string | null {
+  const body: unknown = JSON.parse(text);
+  return isList(body) && body.data.length === 0 ? (body.next_cursor ?? null) : null;
+}
+
 export async function runApiCommand(
   noun: string,
   verb: string,
@@ -149,7 +165,7 @@ export async function runApiCommand(
   args: string[],
   options: ApiOptions,
 ): Promise<void> {
-  const { text } = await sendRequest(buildRequest(spec, args, options), options);
+  const { text } = await sendListRequest(buildRequest(spec, args, options), options);
   printResponse(noun, verb, spec, text, options);
 }
 

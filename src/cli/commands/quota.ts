@@ -1,18 +1,19 @@
 // `keyrack quota`: balances and grants. Each command is about the quotas of a key or of a tenant.
 import type { Command } from "commander";
-import { addApiCommands, sendRequest, type ApiOptions } from "../api/generated.ts";
+import { addApiCommands, sendListRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
 import { targetFlags } from "../api/target.ts";
-import { listTable, NO_RESULTS, recordTable } from "../ui/format.ts";
+import { listText, recordTable, type List } from "../ui/format.ts";
 import { ExitError, examples, outputFlags, print, printResult, type Examples } from "../ui/output.ts";
 
 type Fields = Record<string, unknown>;
-type List = { data: Fields[] };
 
 type QuotaOptions = ApiOptions & {
   keyId?: string;
   tenantId?: string;
   env?: string;
   quotaId?: string;
+  limit?: string;
+  cursor?: string;
   units?: string;
   expiresAt?: string;
   reason?: string;
@@ -36,12 +37,12 @@ function grantsPath(options: QuotaOptions): string {
 }
 
 async function readList(options: QuotaOptions, path: string, columns: readonly string[]): Promise<void> {
-  const query = options.env === undefined ? {} : { env: options.env };
-  const { text } = await sendRequest({ method: "GET", path, query }, options);
+  const { env, limit, cursor } = options;
+  const { text } = await sendListRequest({ method: "GET", path, query: { env, limit, cursor } }, options);
   if (options.json) return print(text.trimEnd());
-  const { data } = JSON.parse(text) as List;
-  const human = data.length === 0 ? NO_RESULTS : listTable(data, columns);
-  printResult(options, { json: data, quiet: data.map(({ id }) => String(id)).join("\n"), human });
+  const list = JSON.parse(text) as List;
+  const quiet = list.data.map(({ id }) => String(id)).join("\n");
+  printResult(options, { json: list, quiet, human: listText(list, columns) });
 }
 
 async function grant(options: QuotaOptions): Promise<void> {
@@ -89,6 +90,8 @@ export function addQuotaCommands(program: Command): void {
     "keyrack quota grants --key-id ID --quota-id calls --json",
   ])
     .option("--quota-id <value>", "id of the quota; required")
+    .option("--limit <integer>", "rows on a page; 50 by default")
+    .option("--cursor <value>", "next_cursor of the page before")
     .action((options: QuotaOptions) => readList(options, grantsPath(options), GRANT));
   addVerb(quota, "grant", "Grant units beside the amount of a quota.", [
     "keyrack quota grant --tenant-id ID --quota-id calls --units 10000 --reference invoice-17",

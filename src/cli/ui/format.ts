@@ -4,7 +4,7 @@ import { dim, escapeControls, plural, print, table, type OutputOptions } from ".
 
 type Fields = Record<string, unknown>;
 type Report = Fields & { data: Fields[] };
-type List = { object: "list"; data: Fields[]; has_more?: true };
+export type List = { object: "list"; data: Fields[]; has_more?: true; next_cursor?: string | null };
 
 const PAST_TENSE: Record<string, string> = {
   create: "Created",
@@ -18,7 +18,7 @@ const PAST_TENSE: Record<string, string> = {
   "revoke-embed-tokens": "Revoked the embed tokens of",
 };
 
-function isList(body: unknown): body is List {
+export function isList(body: unknown): body is List {
   return (body as { object?: unknown } | null)?.object === "list" && Array.isArray((body as List).data);
 }
 
@@ -44,7 +44,7 @@ export function cell(value: unknown): string {
   return escapeControls(JSON.stringify(value));
 }
 
-export const NO_RESULTS = "No results.";
+const NO_RESULTS = "No results.";
 
 /** Columns that are no fields of the record, or no plain ones. */
 const DERIVED: Record<string, (row: Fields) => string | undefined> = {
@@ -87,18 +87,21 @@ function reportText(spec: CommandSpec, { data, ...record }: Report): string {
   return `${recordTable(record)}\n${rows}`;
 }
 
-export function moreText(flag: string): string {
-  return dim(`More results: add ${flag}`);
+/** The flag that continues a list, or null at its end. A page may be empty before that. */
+function nextFlag({ data, has_more, next_cursor }: List): string | null {
+  if (next_cursor) return `--cursor ${cell(next_cursor)}`;
+  if (!has_more) return null;
+  const { seq, id } = data.at(-1) ?? {};
+  return seq === undefined ? `--after ${cell(id)}` : `--after-seq ${cell(seq)}`;
 }
 
-function listText(spec: CommandSpec, body: List): string {
-  if (body.data.length === 0) return NO_RESULTS;
-  const columns = spec.columns ?? Object.keys(body.data[0] ?? {}).filter((name) => name !== "object");
-  const last = body.data.at(-1);
-  const next = spec.flags.some(({ name }) => name === "after_seq")
-    ? `--after-seq ${cell(last?.seq)}`
-    : `--after ${cell(last?.id)}`;
-  return listTable(body.data, columns) + (body.has_more ? `\n${moreText(next)}` : "");
+export function listText(list: List, columns?: readonly string[]): string {
+  const { data } = list;
+  const next = nextFlag(list);
+  const more = next === null ? [] : [dim(`More results: add ${next}`)];
+  if (data.length === 0) return more[0] ?? NO_RESULTS;
+  const shown = columns ?? Object.keys(data[0] ?? {}).filter((name) => name !== "object");
+  return [listTable(data, shown), ...more].join("\n");
 }
 
 /** One record, or a record of records (`workspace create`), one below the other. */
@@ -133,7 +136,7 @@ export function printResponse(
     const ids = quietText(spec, body);
     return ids === "" ? undefined : print(ids);
   }
-  if (isList(body)) return print(listText(spec, body));
+  if (isList(body)) return print(listText(body, spec.columns));
   if (isReport(body)) return print(reportText(spec, body));
   print(isRecord(body) ? recordText(noun, verb, spec, body) : cell(body));
 }

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { addApiCommands, commandSpec, runApiCommand, type ApiOptions } from "../../api/generated.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";
-import { listTable, moreText, NO_RESULTS } from "../../ui/format.ts";
+import { listText, type List } from "../../ui/format.ts";
 import { ExitError, examples, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
 import { fetchCheckpoint } from "./log.ts";
 import type { VerifyOptions } from "./verify.ts";
@@ -73,7 +73,7 @@ async function listLocal(options: ApiOptions): Promise<void> {
   const [after, limit] = [Number(options.afterSeq ?? 0), Number(options.limit ?? 50)];
   if (!(after >= 0) || !(limit >= 1 && limit <= 200))
     throw new ExitError("--after-seq must be 0 or more, --limit from 1 to 200.", 2);
-  const list: { object: "list"; data: Record<string, unknown>[]; has_more?: true } = { object: "list", data: [] };
+  const list: List = { object: "list", data: [] };
   if (options.offline) {
     const { readOffline } = await import("./offline.ts");
     await readOffline(options, { after, limit }, (row) => list.data.push(row));
@@ -83,8 +83,7 @@ async function listLocal(options: ApiOptions): Promise<void> {
   }
   if (options.json) return print(JSON.stringify(list));
   if (options.quiet) return list.data.forEach(({ id }) => print(String(id)));
-  print(list.data.length === 0 ? NO_RESULTS : listTable(list.data, commandSpec("audit", "list").columns ?? []));
-  if (list.has_more) print(moreText(`--after-seq ${String(list.data.at(-1)?.seq)}`));
+  print(listText(list, commandSpec("audit", "list").columns));
 }
 
 async function checkpoint(options: TargetOptions & OutputOptions & { vkey?: true }): Promise<void> {
