@@ -1,4 +1,5 @@
 // Arguments for the functions that build SQL: with each combination that changes the statement.
+import type { AuditWalk } from "../src/store/queries/audit.ts";
 import type { BulkSelection } from "../src/store/queries/key-bulk.ts";
 import type { SeriesQuery } from "../src/store/offline/series.ts";
 import type { StoppedKey } from "../src/store/queries/restore.ts";
@@ -59,14 +60,17 @@ export const bulk: BulkSelection[] = [
 ];
 export const range = { after, upTo: after };
 export const auditFilter = {
-  before_seq: 9,
-  order: "desc",
   actions: ["api_key.created"],
   actor_type: "user",
   actor_id: "u",
-  target_type: "api_key",
-  target_id: "k",
+  isVisible: true,
 } as const;
+const auditWalks: AuditWalk[] = [
+  { by: "chain" },
+  { by: "visible" },
+  ...(["target_id", "actor_id", "actor_type", "action"] as const).map((by) => ({ by, value: "v" })),
+];
+export const auditSlices = auditWalks.map((walk) => ({ workspace_id, walk, after_seq: 0, before_seq: 9 }));
 export const usageGroup = {
   workspace_id,
   kind: "tag:t",

@@ -9,7 +9,7 @@ import { readSeries } from "../src/store/offline/series.ts";
 import { exportBucket } from "../src/store/offline/usage-export.ts";
 import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
-import { listAuditRows } from "../src/store/queries/audit.ts";
+import { filterAuditRows, lastExamined, listAuditRows } from "../src/store/queries/audit.ts";
 import * as cascades from "../src/store/queries/cascades.ts";
 import { addMissingCells, cellUpsert, nextExcess } from "../src/store/queries/idempotency-cells.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
@@ -50,6 +50,7 @@ import { builtForSearch } from "./statements-search.ts";
 import {
   after,
   auditFilter,
+  auditSlices,
   bulk,
   day,
   keyLastUse,
@@ -101,11 +102,10 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listGrants(on, { subject_id: "s", env: "live", quota_id: "q" }, { created_at: 1, id: "i" }, 1),
   ],
   countNeedingKeys: (on) => [on.all(countNeedingKeys(on, { workspace_id, project_ids: ["p"], now: 1 }))],
-  listAuditRows: (on) =>
-    ([null, "test"] as const).flatMap((env) => [
-      listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 }),
-      listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1, ...auditFilter }),
-    ]),
+  listAuditRows: (on) => auditSlices.map((slice) => listAuditRows(on, slice, 1)),
+  filterAuditRows: (on) =>
+    auditSlices.map((slice) => filterAuditRows(on, slice, auditFilter, { examined: 1, limit: 1 })),
+  lastExamined: (on) => auditSlices.map((slice) => lastExamined(on, slice, 1)),
   countWorkingKeys: (on) => scopes.map((scope) => on.all(cascades.countWorkingKeys(on, scope, 1))),
   sizesOfWorkingKeys: (on) => scopes.map((scope) => cascades.sizesOfWorkingKeys(on, scope, 1, 1)),
   revokeWorkingKeys: (on) =>

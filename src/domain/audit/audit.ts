@@ -2,7 +2,7 @@
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { listAuditRows } from "../../store/queries/audit.ts";
+import { listAuditRows, type AuditWalk } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
 import { usersByIds } from "../../store/queries/users.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
@@ -38,9 +38,9 @@ export type AuditQuery = { after_seq?: number | undefined; limit: number };
 
 export async function listAudit(ctx: Ctx<Vendor>, query: AuditQuery): Promise<List<AuditLog>> {
   const { workspace_id } = ctx.actor;
-  const env = confinedTo(ctx.actor) === "test" ? "test" : null;
-  const after_seq = query.after_seq ?? 0;
-  const rows = await listAuditRows(ctx.services.store.read, { workspace_id, after_seq, limit: query.limit, env });
+  const walk: AuditWalk = { by: confinedTo(ctx.actor) === "test" ? "visible" : "chain" };
+  const slice = { workspace_id, walk, after_seq: query.after_seq ?? 0 };
+  const rows = await listAuditRows(ctx.services.store.read, slice, query.limit);
   return cutListOf(ctx.services, rows, query.limit, await auditViewer(ctx, rows));
 }
 
@@ -58,9 +58,9 @@ async function resolveActors(services: Services, rows: AuditLogRow[]): Promise<M
 
 /** The deployment's chain: what people and operators did. For the operator only: it names people's accounts. */
 export async function listDeploymentAudit(services: Services, query: AuditQuery): Promise<List<AuditLog>> {
-  const after_seq = query.after_seq ?? 0;
-  const filter = { workspace_id: NIL_WORKSPACE, after_seq, limit: query.limit, env: null };
-  const rows = await listAuditRows(services.store.read, filter);
+  const walk: AuditWalk = { by: "chain" };
+  const slice = { workspace_id: NIL_WORKSPACE, walk, after_seq: query.after_seq ?? 0 };
+  const rows = await listAuditRows(services.store.read, slice, query.limit);
   const people = await resolveActors(services, rows);
   return cutListOf(services, rows, query.limit, viewWith(people));
 }

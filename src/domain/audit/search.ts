@@ -1,28 +1,19 @@
-// The audit log in either order, filtered, and as a stream. A filter that no index covers examines a bounded part of the
-// chain per page: the page may then be short, or empty, although there is more.
+// The audit log in either order, filtered, and as a stream.
+import { setImmediate as endOfTurn } from "node:timers/promises";
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
-import { headOf, listAuditRows, occurredAt, type AuditFilter } from "../../store/queries/audit.ts";
+import { headOf, occurredAt } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
-import { actions } from "../core/events.ts";
 import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { cutListOf, PIECE_ROWS } from "../core/list.ts";
 import { auditViewer, viewAudit, viewConfined, type AuditLog } from "./audit.ts";
+import { readPiece, type Paging, type Range, type RowFilters } from "./walk.ts";
 
-/** Rows of the chain that one page examines at most. */
-export const EXAMINED_MAX = 5_000;
-
-export type AuditFilters = {
+export type AuditFilters = RowFilters & {
   after_seq?: number | undefined;
   before_seq?: number | undefined;
-  /** Exact, or `noun.*`. */
-  action?: string | undefined;
-  actor_type?: AuditLogRow["actor_type"] | undefined;
-  actor_id?: string | undefined;
-  target_type?: string | undefined;
-  target_id?: string | undefined;
   /** Inclusive. */
   from?: number | undefined;
   /** Exclusive. */
@@ -35,38 +26,22 @@ export type AuditSearch = AuditFilters & {
   cursor?: string | undefined;
 };
 
-/** A part of a chain; both ends are exclusive. */
-type Range = { after: number; before: number };
-
 export type AuditPage = { object: "list"; data: AuditLog[]; next_cursor: string | null };
 
 export async function searchAudit(ctx: Ctx<Vendor>, { limit, cursor, ...search }: AuditSearch): Promise<AuditPage> {
   const { services } = ctx;
   const order = search.order ?? "asc";
   const pages = new ListCursor(ctx, "audit_logs", search);
-  const whole = await rangeOf(services, ctx.actor.workspace_id, search);
+  const range = await rangeOf(services, ctx.actor.workspace_id, search);
   if (cursor !== undefined) {
     const seq = Number(pages.read(cursor, ["number"])[0]);
-    if (order === "asc") whole.after = Math.max(whole.after, seq);
-    else whole.before = Math.min(whole.before, seq);
+    if (order === "asc") range.after = Math.max(range.after, seq);
+    else range.before = Math.min(range.before, seq);
   }
-  const range = isIndexed(search) ? whole : examined(whole, order);
-  const rows = await readRows(ctx, search, range, { order, limit });
+  const { rows, end } = await readPiece(ctx, search, range, { order, limit });
   const { data, has_more } = cutListOf(services, rows, limit, await auditViewer(ctx, rows));
-  const edge = order === "asc" ? range.before - 1 : range.after + 1;
-  const isCut = order === "asc" ? range.before < whole.before : range.after > whole.after;
-  const next = has_more ? data.at(-1)?.seq : isCut ? edge : undefined;
+  const next = has_more ? data.at(-1)?.seq : end;
   return { object: "list", data, next_cursor: next === undefined ? null : pages.write([next]) };
-}
-
-/** Whether every row that the page reads from an index belongs to it. The rows of one target are few. */
-function isIndexed({ action, actor_type, actor_id, target_type, target_id }: AuditFilters): boolean {
-  return target_id !== undefined || [action, actor_type, actor_id, target_type].every((value) => value === undefined);
-}
-
-function examined({ after, before }: Range, order: "asc" | "desc"): Range {
-  if (order === "asc") return { after, before: Math.min(before, after + EXAMINED_MAX + 1) };
-  return { after: Math.max(after, before - EXAMINED_MAX - 1), before };
 }
 
 /** Times become sequence numbers: within a chain they never decrease. */
@@ -92,33 +67,6 @@ async function firstSeqAt(services: Services, workspace_id: string, head: number
   return low;
 }
 
-type Paging = { order: "asc" | "desc"; limit: number };
-
-async function readRows(ctx: Ctx<Vendor>, filters: AuditFilters, range: Range, paging: Paging): Promise<AuditLogRow[]> {
-  const { action, actor_type, actor_id, target_type, target_id } = filters;
-  const named = action === undefined ? undefined : actionsNamed(action);
-  if (range.before - range.after <= 1 || named?.length === 0) return [];
-  const filter: AuditFilter = {
-    workspace_id: ctx.actor.workspace_id,
-    env: confinedTo(ctx.actor) === "test" ? "test" : null,
-    after_seq: range.after,
-    before_seq: range.before,
-    actions: named,
-    actor_type,
-    actor_id,
-    target_type,
-    target_id,
-    ...paging,
-  };
-  return listAuditRows(ctx.services.store.read, filter);
-}
-
-/** An action that this version does not know has no rows. */
-function actionsNamed(pattern: string): string[] {
-  const noun = pattern.endsWith(".*") ? pattern.slice(0, -1) : null;
-  return Object.keys(actions).filter((name) => (noun === null ? name === pattern : name.startsWith(noun)));
-}
-
 export type AuditExport = Export & { to_seq: number };
 
 /** The rows up to the present head, oldest first, one line each. */
@@ -131,8 +79,8 @@ export async function exportAudit(ctx: Ctx<Vendor>, filters: AuditFilters): Prom
 /** To a test principal, a number between its rows would reveal how many are hidden. */
 async function lastSeqOf(ctx: Ctx<Vendor>, filters: AuditFilters, range: Range): Promise<number> {
   if (confinedTo(ctx.actor) === null || filters.to === undefined) return Math.max(0, range.before - 1);
-  const [last] = await readRows(ctx, {}, range, { order: "desc", limit: 1 });
-  return last?.seq ?? 0;
+  const { rows } = await readPiece(ctx, {}, range, { order: "desc", limit: 1 });
+  return rows[0]?.seq ?? 0;
 }
 
 /** Without the resolved person, which is no part of an export. */
@@ -143,12 +91,12 @@ async function* exportLines(ctx: Ctx<Vendor>, filters: AuditFilters, whole: Rang
   const view = confinedTo(ctx.actor) === "test" ? viewConfined : viewAudit;
   const lineOf = (row: AuditLogRow): string => `${canonicalize({ ...toJson(view(row)), workspace_id })}\n`;
   const paging: Paging = { order: "asc", limit: PIECE_ROWS };
-  for (let { after } = whole; after < whole.before - 1; ) {
-    const range = isIndexed(filters) ? { ...whole, after } : examined({ ...whole, after }, "asc");
-    const rows = (await readRows(ctx, filters, range, paging)).slice(0, PIECE_ROWS);
+  for (let after: number | undefined = whole.after; after !== undefined; ) {
+    const { rows, end } = await readPiece(ctx, filters, { ...whole, after }, paging);
     await ctx.services.store.durable();
-    yield* piecesOf(rows, lineOf);
+    yield* piecesOf(rows.slice(0, PIECE_ROWS), lineOf);
     await ctx.requireStillValid?.();
-    after = rows.length === PIECE_ROWS ? (rows.at(-1)?.seq ?? 0) : range.before - 1;
+    if (rows.length === 0) await endOfTurn();
+    after = rows.length > PIECE_ROWS ? rows[PIECE_ROWS - 1]?.seq : end;
   }
 }

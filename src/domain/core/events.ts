@@ -94,6 +94,9 @@ export const PRODUCT_STATE: ReadonlySet<string> = new Set([
   "secret_key",
 ]);
 
+/** Target types whose rows belong to an environment: a test principal may list those of its own, and all rows of the others. */
+export const TARGETS_WITH_ENV: ReadonlySet<string> = new Set(["api_key", "secret_key", "quota_grant"]);
+
 /** `{field: {old, new}}` for the fields that differ; null when none does. */
 export function changes<T extends Record<string, Json>>(before: T, after: T): Record<string, Json> | null {
   const differing = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));

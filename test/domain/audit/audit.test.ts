@@ -114,7 +114,7 @@ for (const back of backends) {
       await fixture.sql("analyze audit_log");
       let asked: Query | undefined;
       const reader = { dialect: back, all: async (query: Query) => ((asked = query), []) } as unknown as Reader;
-      await listAuditRows(reader, { workspace_id, after_seq: 11, limit: 50, env: "test" });
+      await listAuditRows(reader, { workspace_id, walk: { by: "visible" }, after_seq: 11 }, 50);
       const explain = back === "sqlite" ? "explain query plan" : "explain analyze";
       const plan = await fixture.sql(`${explain} ${asked?.sql.replaceAll("?", () => "$1")}`, [
         ...((asked?.values ?? []) as (string | number)[]),

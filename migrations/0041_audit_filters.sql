@@ -1,0 +1,1 @@
+-- The log by action, by actor and by type of actor. A key that a secret key creates is in none of them, so that it costs no more.
