@@ -82,6 +82,8 @@ export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: 
     if (known) return unchanged({ grant: viewGrant(known), isReplay: true });
     requireFuture(services.clock, input.expires_at);
     const now = services.clock.now();
+    if (input.expires_at !== undefined && input.expires_at <= now)
+      throw failField("invalid_body", "expires_at", "must be in the future");
     if ((await openGrants.all(tx, { ...to, now })).length >= OPEN_MAX) throw fail("grants_reached");
     const { units, expires_at = null, reason = null } = input;
     const row: QuotaGrantRow = {
