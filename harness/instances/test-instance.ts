@@ -64,6 +64,8 @@ export type TestInstanceOptions = {
   redisTimeoutMs?: number;
   /** By default the event loop never lags. */
   overloadClock?: () => number;
+  /** False: no job of the leader runs by itself, whenever the test moves the clock. */
+  leads?: false;
 };
 
 const real = (): TestClock => testClock(Date.now());
@@ -87,6 +89,7 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
     await cleanUp();
     throw refused;
   });
+  if (options.leads === false) Object.defineProperty(app.services.worker, "leads", { get: () => false, set: () => {} });
   return {
     app,
     url: app.url,

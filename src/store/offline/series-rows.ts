@@ -110,16 +110,19 @@ function bucketFinder(edges: readonly number[]): (at: number) => number {
   };
 }
 
+/** `usesDays`: read whole days from their own rows, instead of those of their hours. */
+type Ranking = { outcome: string | null; range: Range; usesDays: boolean };
+
 /** Requests of each group within the range; groups without any are left out. Reads whole days and hours where it can. */
 export async function rankGroups(
   source: Source,
-  { outcome, range }: { outcome: string | null; range: Range },
+  { outcome, range, usesDays }: Ranking,
   ids: readonly number[],
 ): Promise<Map<number, number>> {
   const requests = new Map<number, number>();
   const add = (id: number, count: number): void => void requests.set(id, (requests.get(id) ?? 0) + count);
   if (ids.length === 0) return requests;
-  const { whole, edges } = coverOf(range);
+  const { whole, edges } = coverOf(range, usesDays);
   for (const rows of whole) {
     const { text, values } = rowsOf(source, "group_id, sum(requests) as requests", { ids, outcome }, rows);
     const sums = await source.all<{ group_id: number; requests: number }>(`${text} group by group_id`, values);
@@ -135,7 +138,7 @@ export async function rankGroups(
 }
 
 /** The range as whole days, whole hours, and parts of hours. */
-function coverOf({ edges, grain }: Range): { whole: Rows[]; edges: number[][] } {
+function coverOf({ edges, grain }: Range, usesDays: boolean): { whole: Rows[]; edges: number[][] } {
   const [from, to] = [edges[0] as number, edges.at(-1) as number];
   if (grain === DAYS) return { whole: [{ grain, from: from / DAY_MS, to: to / DAY_MS }], edges: [] };
   const [h0, h1] = [Math.ceil(from / HOUR_MS), Math.floor(to / HOUR_MS)];
@@ -143,7 +146,9 @@ function coverOf({ edges, grain }: Range): { whole: Rows[]; edges: number[][] } 
   const [d0, d1] = [Math.ceil(h0 / 24), Math.floor(h1 / 24)];
   const hours = (start: number, end: number): Rows => ({ grain: HOURS, from: start, to: end });
   const whole =
-    d0 < d1 ? [hours(h0, d0 * 24), { grain: DAYS, from: d0, to: d1 } as Rows, hours(d1 * 24, h1)] : [hours(h0, h1)];
+    usesDays && d0 < d1
+      ? [hours(h0, d0 * 24), { grain: DAYS, from: d0, to: d1 } as Rows, hours(d1 * 24, h1)]
+      : [hours(h0, h1)];
   const parts = [
     [from, h0 * HOUR_MS],
     [h1 * HOUR_MS, to],

@@ -32,6 +32,12 @@ export type SeriesQuery = {
   head: Record<string, string>;
 };
 
+/** Stands for the routes, keys or tags above a cap. */
+const ABOVE_CAP = "*";
+/** Of outcomes above their cap; this one never is. */
+const OTHER_OUTCOME = "other";
+const ALLOWED = "allowed";
+
 type Matrix = Sums[];
 type Line = { group: string | null; buckets: Matrix };
 
@@ -53,7 +59,8 @@ async function answer(source: Source, query: SeriesQuery): Promise<string> {
   const listed = query.listed ? await readListed(source, query, query.listed) : { lines: sums.lines, overflow: false };
   let { lines, overflow } = listed;
   if (group_by === "tag") lines = withUntagged(lines, total, overflow);
-  if (group_by === "outcome") overflow = lines.some(({ group }) => group === "other");
+  if (group_by === "outcome") overflow = lines.some(({ group }) => group === OTHER_OUTCOME);
+  overflow ||= await filterOverflows(source, query, base);
   lines = lines.map((line) => ({ ...line, requests: totalOf(line.buckets).requests })).toSorted(bySize);
   const shown = isRanked(group_by) ? lines.slice(0, top) : lines;
   const rest = isRanked(group_by) ? restOf(total, shown) : null;
@@ -125,24 +132,14 @@ async function readSums(source: Source, query: SeriesQuery, groups: Group[], par
 async function readListed(source: Source, query: SeriesQuery, filter: GroupFilter) {
   const { workspace_id, group_by, top, range } = query;
   const groups = await readGroups(source, workspace_id, filter);
-  const above = groups.filter(({ name }) => name === "*");
+  const above = groups.filter(({ name }) => name === ABOVE_CAP);
   if (group_by === "tag") above.push(...(await readAboveTagCaps(source, workspace_id, filter)));
-  const overflow =
-    (
-      await rankGroups(
-        source,
-        query,
-        above.map(({ id }) => id),
-      )
-    ).size > 0;
-  const named = groups.filter(({ name }) => name !== "*");
+  const usesDays = daysEqualHours(filter);
+  const overflow = (await rankGroups(source, { ...query, usesDays }, idsOf(above))).size > 0;
+  const named = groups.filter(({ name }) => name !== ABOVE_CAP);
   const nameOf = ({ tenant, name }: Group): string | null =>
     (group_by === "tenant" ? tenant : group_by === "tag" ? name.slice(1) : name) || null;
-  const requests = await rankGroups(
-    source,
-    query,
-    named.map(({ id }) => id),
-  );
+  const requests = await rankGroups(source, { ...query, usesDays: usesDays || !overflow }, idsOf(named));
   const byName = Map.groupBy(
     named.filter(({ id }) => requests.has(id)),
     nameOf,
@@ -164,10 +161,28 @@ async function readListed(source: Source, query: SeriesQuery, filter: GroupFilte
   return { lines, overflow };
 }
 
+const idsOf = (groups: readonly Group[]): number[] => groups.map(({ id }) => id);
+
+/** A key above the cap of an hour is in the row of its day, but not in that of the hour. */
+const daysEqualHours = ({ kind }: GroupFilter): boolean => kind !== "key";
+
+/** Whether requests of the route, key or outcome that a filter names may have been counted together with others. */
+async function filterOverflows(source: Source, query: SeriesQuery, groups: readonly Group[]): Promise<boolean> {
+  const { workspace_id, base, outcome, range } = query;
+  const isAny = async (of: string | null, among: readonly Group[]): Promise<boolean> =>
+    (await rankGroups(source, { outcome: of, range, usesDays: daysEqualHours(base) }, idsOf(among))).size > 0;
+  if (base.name !== undefined) {
+    const above = await readGroups(source, workspace_id, { ...base, name: ABOVE_CAP });
+    if (await isAny(null, above)) return true;
+  }
+  return outcome !== null && outcome !== ALLOWED && isAny(OTHER_OUTCOME, groups);
+}
+
 /** Requests whose tag, or whose route with this tag, was counted together with others. */
 async function readAboveTagCaps(source: Source, workspace_id: string, filter: GroupFilter): Promise<Group[]> {
   const names = await readGroups(source, workspace_id, { ...filter, kind: "tag:*", tenant: undefined });
-  const routes = filter.tenant === undefined ? [] : await readGroups(source, workspace_id, { ...filter, tenant: "*" });
+  const routes =
+    filter.tenant === undefined ? [] : await readGroups(source, workspace_id, { ...filter, tenant: ABOVE_CAP });
   return [...names, ...routes];
 }
 

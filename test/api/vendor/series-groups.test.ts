@@ -23,7 +23,7 @@ for (const back of backends) {
     let key: { id: string };
     let serial = 0;
     beforeAll(async () => {
-      r = await testInstance(back, { clock: testClock(START) });
+      r = await testInstance(back, { clock: testClock(START), leads: false });
     });
     afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
@@ -76,7 +76,10 @@ for (const back of backends) {
       );
       expect(Number(row?.n)).toBe(200);
       expect((await series("route=GET%20/r/7&group_by=outcome")).series[0]?.total.requests).toBe(2);
-      expect((await series("route=GET%20/r/499")).total.total.requests).toBe(0);
+      const above = await series("route=GET%20/r/499");
+      expect([above.total.total.requests, above.overflow]).toEqual([0, true]);
+      const earlier = `from=${iso(START - 5 * 3_600_000)}&to=${iso(START - 3_600_000)}`;
+      expect((await series(`route=GET%20/r/499&${earlier}`)).overflow).toBe(false);
     });
 
     it("bounds outcomes and the keys of an hour, and keeps their days exact", async () => {
@@ -100,6 +103,14 @@ for (const back of backends) {
         [String(first)]: 1,
         [String(second)]: 2,
       });
+      for (const [bucket, requests, overflow] of [
+        ["hour", 0, true],
+        ["minute", 0, true],
+        ["day", 2, false],
+      ] as const) {
+        const own = await series(`key_id=${second}&bucket=${bucket}`);
+        expect([bucket, own.total.total.requests, own.overflow]).toEqual([bucket, requests, overflow]);
+      }
       await report(...Array.from({ length: 45 }, (_, i) => ({ denial_reason: `reason_${i}` })), {
         denial_reason: "Not A Name",
       });
@@ -108,6 +119,36 @@ for (const back of backends) {
       expect([outcomes.overflow, outcomes.series.length]).toEqual([true, 41]);
       expect(outcomes.series.find(({ group }) => group === "other")?.total.requests).toBe(7);
       expect(outcomes.total.total.requests).toBe(50);
+      for (const [outcome, requests, overflow] of [
+        ["reason_44", 0, true],
+        ["reason_0", 1, true],
+        ["allowed", 4, false],
+      ] as const) {
+        const own = await series(`outcome=${outcome}&group_by=project`);
+        expect([outcome, own.total.total.requests, own.overflow]).toEqual([outcome, requests, overflow]);
+      }
+    });
+
+    it("lists the keys that the hours of a whole day have, and the others together", async () => {
+      const state = r.app.services.series;
+      const [first, second] = [await w.mint(), await w.mint()];
+      const [midnight, before] = [Date.UTC(2026, 9, 24), state.keysMax];
+      const ts = iso(midnight - 3_600_000);
+      state.keysMax = 2;
+      try {
+        await report({ ts }, { ts, key_id: first.id }, { ts, key_id: second.id }, { ts, key_id: second.id });
+        await fold();
+      } finally {
+        state.keysMax = before;
+      }
+      const day = `from=${iso(midnight - 86_400_000)}&to=${iso(midnight)}`;
+      const hours = await series(`bucket=hour&group_by=key&${day}`);
+      expect(hours.series.map(({ group, total }) => [group, total.requests])).toEqual(
+        [key.id, first.id].toSorted().map((id) => [id, 1]),
+      );
+      expect([hours.overflow, hours.other?.total.requests, hours.total.total.requests]).toEqual([true, 2, 4]);
+      const days = await series(`bucket=day&group_by=key&${day}`);
+      expect([days.overflow, days.series[0]?.total.requests, days.other]).toEqual([false, 2, null]);
     });
 
     it("groups by tag, with costs, and ignores what is malformed", async () => {
