@@ -26,7 +26,7 @@ import { viewKey, type ApiKey } from "../core/views.ts";
 import { findPage, PIECE_ROWS } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
 import { byScope, byState, byTerm, byWords, type Keys, type Walk } from "./key-drivers.ts";
-import { parseSearch, termsFrom, type SearchText } from "./query.ts";
+import { parseKeySearch, termsFrom, type SearchText } from "./query.ts";
 import { dayTerm, kindsOf, nameTerm, prefixWords, usedTerm } from "./terms.ts";
 
 const DAY_MS = 86_400_000;
@@ -115,7 +115,7 @@ async function driverOf({ services, actor }: Ctx<Vendor>, search: KeySearch, wal
   const { q, scope, sort, state } = search;
   const hasScope = ({ scopes }: WalkedTexts): boolean =>
     scope === undefined || (JSON.parse(scopes) as string[]).includes(scope);
-  const text = q === undefined ? undefined : parseSearch(q);
+  const text = q === undefined ? undefined : parseKeySearch(q);
   const isIdle = walk.usedBefore !== null && (state === undefined || state === "idle") && sort === undefined;
   const isIndexed = text !== undefined || isIdle || sort === "name" || sort === "last_used_at" || scope !== undefined;
   if (isIndexed) await requireIndexed(services, actor.workspace_id);

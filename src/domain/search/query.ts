@@ -5,33 +5,43 @@ import { parseUuid } from "../../kernel/ids.ts";
 import { wordsOf } from "../core/words.ts";
 
 const WORDS_MAX = 5;
-/**
- * A whole API key, or the same of any other credential, anywhere in a text; at its start, and with our own prefix, also a display
- * prefix with more than six characters behind it.
- */
-const SECRET_TEXT =
+/** A whole credential, anywhere in a text. */
+const CREDENTIAL = /([a-z][a-z0-9]+_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{40}|[0-9a-f]{12}\.[\w-]{40}/;
+/** Most of one; at the start of a text, and with our own prefix, also a display prefix with more than six characters behind it. */
+const MOST_OF_CREDENTIAL =
   /(^[a-z][a-z0-9]*_(live|test)|kr(sk)?_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{7}|[a-z][a-z0-9]+_(live|test)_[\w-]{40}|[0-9a-f]{12}\.[\w-]{32}/;
 const DISPLAY_PREFIX = /^[a-z][a-z0-9]*_(live|test)_(.*)$/s;
 /** Behind every term that begins with the text before it. */
 const LAST_CHARACTER = "\u{10ffff}";
 
-export type SearchText =
-  | { kind: "id"; id: string }
-  | { kind: "prefix"; text: string; env: Env; word: string | undefined }
-  /** Longest first: that has the fewest matches, most of the time. */
-  | { kind: "words"; words: string[] };
+type IdText = { kind: "id"; id: string };
+/** Longest first: that has the fewest matches, most of the time. */
+type WordsText = { kind: "words"; words: string[] };
+export type SearchText = IdText | WordsText | { kind: "prefix"; text: string; env: Env; word: string | undefined };
 
 /** Most of a key is refused like all of it: queries end up in the logs of proxies. */
-export function parseSearch(q: string): SearchText {
-  if (SECRET_TEXT.test(q))
+export function parseKeySearch(q: string): SearchText {
+  refuse(q, MOST_OF_CREDENTIAL);
+  const prefix = DISPLAY_PREFIX.exec(q);
+  if (!prefix) return parseText(q);
+  const env = ENVS.find((each) => each === prefix[1]) as Env;
+  return { kind: "prefix", text: q, env, word: wordsOf(prefix[2] ?? "")[0] };
+}
+
+/** The external ids of tenants may look like display prefixes. */
+export function parseTenantSearch(q: string): IdText | WordsText {
+  refuse(q, CREDENTIAL);
+  return parseText(q);
+}
+
+function refuse(q: string, credential: RegExp): void {
+  if (credential.test(q))
     throw fail("credential_in_query", { details: [{ path: "q", message: "contains a whole key" }] });
+}
+
+function parseText(q: string): IdText | WordsText {
   const id = parseUuid(q);
   if (id) return { kind: "id", id };
-  const prefix = DISPLAY_PREFIX.exec(q);
-  if (prefix) {
-    const env = ENVS.find((each) => each === prefix[1]) as Env;
-    return { kind: "prefix", text: q, env, word: wordsOf(prefix[2] ?? "")[0] };
-  }
   const words = wordsOf(q).slice(0, WORDS_MAX);
   if (words.length === 0) throw failField("invalid_query", "q", "must have a letter or a digit");
   return { kind: "words", words: words.toSorted((a, b) => b.length - a.length) };

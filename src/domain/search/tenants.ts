@@ -10,7 +10,7 @@ import { cutListOf } from "../core/list.ts";
 import { viewTenant } from "../core/views.ts";
 import { findPage, type Driver } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
-import { firstMatch, matchesAll, parseSearch, termsFrom } from "./query.ts";
+import { firstMatch, matchesAll, parseTenantSearch, termsFrom } from "./query.ts";
 import { TENANT_WORD, tenantWords } from "./terms.ts";
 
 export const TENANT_STATES = ["suspended"] as const;
@@ -47,9 +47,9 @@ export async function searchTenants(ctx: Ctx<Vendor>, search: TenantSearch) {
 type Accepts = (tenant: TenantRow) => boolean;
 
 async function driverOf(read: Reader, workspace_id: string, search: TenantSearch, accepts: Accepts) {
-  const text = search.q === undefined ? undefined : parseSearch(search.q);
+  const text = search.q === undefined ? undefined : parseTenantSearch(search.q);
   if (text?.kind === "words") return byWords(read, workspace_id, text.words, accepts);
-  if (text) return byIds(await tenantsByIds(read, workspace_id, text.kind === "id" ? [text.id] : []), accepts);
+  if (text) return byIds(await tenantsByIds(read, workspace_id, [text.id]), accepts);
   return byOrder(read, workspace_id, orderOf(search), accepts);
 }
 

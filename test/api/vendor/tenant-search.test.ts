@@ -54,6 +54,21 @@ for (const back of backends) {
       }
     });
 
+    it("finds an external id that looks like a display prefix, and refuses a whole key", async () => {
+      const external_id = "acme_live_customer7";
+      const { body } = await w.call("sk_owner", "POST /v1/tenants", { external_id });
+      for (const q of [external_id, "acme_live_cust", "kr_live_customer7", "live_customer7"])
+        expect([q, (await list(`q=${q}`)).found]).toEqual([q, q.startsWith("kr_") ? [] : [external_id]]);
+      for (const key of [
+        `kr_live_${"x".repeat(40)}`,
+        w.keys.sk_test,
+        `acme_live_${"x".repeat(40)}`,
+        `krses_${"x".repeat(40)}`,
+      ])
+        expectRefusal(await w.call("sk_owner", `GET /v1/tenants?q=${key}`), 400, "invalid_request", "q");
+      await w.call("sk_owner", `DELETE /v1/tenants/${body.id}`);
+    });
+
     it("pages a search by cursor and the plain list by its last id", async () => {
       const first = await list("q=cus&limit=2");
       expect(first.found).toEqual(["cus_3", "cus_2"]);
