@@ -38,10 +38,23 @@ describe("keyrack audit export", () => {
     expect(statSync(join(cli.dir, "log.jsonl")).mode & 0o777).toBe(0o600);
   });
 
+  it("begins again in a file that has only a part of its first line", async () => {
+    const whole = (await exported()).stdout;
+    const [first = ""] = whole.split("\n");
+    const inPages = `{"object":"audit_log","id":"${"0".repeat(20)}`;
+    for (const torn of [first, first.slice(0, 40), first.slice(0, 3), inPages, ""]) {
+      writeFileSync(join(cli.dir, "torn.jsonl"), torn);
+      expect((await exported("--out", "torn.jsonl", "--resume")).code).toBe(0);
+      expect([torn, read("torn.jsonl") === whole]).toEqual([torn, true]);
+    }
+  });
+
   it("changes no file that is not an export", async () => {
     appendFileSync(join(cli.dir, "notes.txt"), '{"a":1}\ntorn');
     const ran = await exported("--out", "notes.txt", "--resume");
     expect([ran.code, read("notes.txt")]).toEqual([2, '{"a":1}\ntorn']);
+    writeFileSync(join(cli.dir, "line.txt"), '{"a":1}');
+    expect([(await exported("--out", "line.txt", "--resume")).code, read("line.txt")]).toEqual([2, '{"a":1}']);
     expect((await exported("--resume")).code).toBe(2);
     const refused = await cli.run(["audit", "export", "--out", "notes.txt"], { KEYRACK_SECRET_KEY: "krsk_test_x" });
     expect([refused.code, read("notes.txt")]).toEqual([2, '{"a":1}\ntorn']);

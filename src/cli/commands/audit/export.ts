@@ -12,6 +12,8 @@ type ExportFlags = { offline?: true; deployment?: true; out?: string; resume?: t
 
 const CHUNK = 65_536;
 const NEWLINE = 10;
+/** How a row begins: as the server streams it, and as it is read in pages or from the database. */
+const ROW_STARTS = ['{"action":"', '{"object":"audit_log"'];
 
 export async function exportLog(spec: CommandSpec, options: ApiOptions): Promise<void> {
   const { offline, deployment, out, resume } = options as ExportFlags;
@@ -97,7 +99,7 @@ function openOut(file: string, resume = false): { fd: number; after: number } {
   return { fd, after: resume ? dropTornLine(fd, file) : 0 };
 }
 
-/** Truncates the file to its last whole line and returns the seq of that. */
+/** Truncates the file to its last whole line and returns the seq of that; 0 if it has only a part of a row. */
 function dropTornLine(fd: number, file: string): number {
   const { size } = fstatSync(fd);
   let tail = Buffer.alloc(0);
@@ -109,10 +111,15 @@ function dropTornLine(fd: number, file: string): number {
   if (size === 0) return 0;
   const end = tail.lastIndexOf(NEWLINE) + 1;
   const whole = tail.subarray(0, Math.max(0, end - 1));
-  const seq = seqOf(whole.subarray(whole.lastIndexOf(NEWLINE) + 1).toString("utf8"));
+  const isTornRow = end === 0 && ROW_STARTS.some((start) => startsAlike(tail.toString("latin1"), start));
+  const seq = isTornRow ? 0 : seqOf(whole.subarray(whole.lastIndexOf(NEWLINE) + 1).toString("utf8"));
   if (seq === null) throw new ExitError(`The last whole line of ${file} is not a row of the audit log.`, 2);
   ftruncateSync(fd, size - tail.length + end);
   return seq;
+}
+
+function startsAlike(a: string, b: string): boolean {
+  return a.startsWith(b) || b.startsWith(a);
 }
 
 function seqOf(line: string): number | null {
