@@ -199,7 +199,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     readContents(source),
     verifyStoredChain(source, workspace_id, []),
     readSeries(source, series),
-    exportBucket(source, { ...series, by: "tenant", bucket: "hour", format: "csv", groups: series.base }),
+    exportBucket(source, { ...series, as_of: 1, by: "tenant", bucket: "hour", format: "csv", groups: series.base }),
   ],
 };
 

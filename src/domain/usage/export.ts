@@ -37,12 +37,13 @@ export async function exportUsage(ctx: Ctx<Vendor>, request: ExportRequest): Pro
   const projects = request.project_id === undefined ? projectsOf(actor) : [request.project_id];
   const calendar = requireBounds(ctx, request);
   const { workspace_id } = actor;
+  const now = services.clock.now(); // before the journal is read: what is reported after that is later
   const oldest = await oldestJournalRow.first(services.store.read, { workspace_id });
-  const now = services.clock.now();
+  const as_of = Math.min(now, oldest?.created_at ?? now);
   const groups = { kind: request.by, projects, env, tenant: request.tenant_id };
-  const query = { workspace_id, by: request.by, bucket: request.bucket, format: request.format, groups, now };
-  const as_of = formatTimestamp(Math.min(now, oldest?.created_at ?? now));
-  return { as_of, ...(await startExport(ctx, "usage_export", exportLines(ctx, request, calendar, query))) };
+  const query = { workspace_id, by: request.by, bucket: request.bucket, format: request.format, groups, as_of };
+  const lines = exportLines(ctx, request, calendar, query);
+  return { as_of: formatTimestamp(as_of), ...(await startExport(ctx, "usage_export", lines)) };
 }
 
 function requireBounds({ services }: Ctx<Vendor>, { bucket, from, to, time_zone = "UTC" }: ExportRequest): Calendar {
@@ -73,7 +74,7 @@ async function* exportLines(
   const { store } = ctx.services;
   if (format === "csv") yield CSV_HEAD;
   const grain = bucket === "hour" || calendar.isLocal ? 2 : 3;
-  const end = Math.min(to, calendar.next(calendar.startOf(query.now)));
+  const end = Math.min(to, calendar.next(calendar.startOf(services.clock.now())));
   for (let start = from; start < end; start = calendar.next(start)) {
     const edges = [start, calendar.next(start)];
     const text = await inThreadSlot(ctx, () => store.exportUsage({ ...query, range: { edges, grain } }));

@@ -21,7 +21,8 @@ export type ExportQuery = {
   groups: GroupFilter;
   /** Of one bucket. */
   range: Range;
-  now: number;
+  /** Everything that was reported before this time is counted. */
+  as_of: number;
 };
 
 type UsageRow = {
@@ -111,7 +112,7 @@ async function readLines(source: Source, query: ExportQuery): Promise<Line[]> {
 type Names = Record<"slugs" | "tenants" | "plans", ReadonlyMap<string, string | null>>;
 
 function rowOf(
-  { workspace_id, by, bucket, range, now }: ExportQuery,
+  { workspace_id, by, bucket, range, as_of }: ExportQuery,
   { group, key_id, ...sums }: Line,
   { slugs, tenants, plans }: Names,
 ): UsageRow {
@@ -135,7 +136,7 @@ function rowOf(
     denied,
     errors: Math.round(sums.errors),
     units: Math.round(sums.units),
-    final: now > end + FINAL_AFTER_MS,
+    final: as_of > end + FINAL_AFTER_MS,
   };
 }
 

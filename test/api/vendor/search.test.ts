@@ -290,7 +290,7 @@ for (const back of backends) {
           },
         }) as unknown as Source;
       await expectNoScan(r.target, (on) => readSeries(source(on), query));
-      const bucket = { workspace_id: "w", by: "tenant", bucket: "hour", format: "ndjson", now: 1 } as const;
+      const bucket = { workspace_id: "w", by: "tenant", bucket: "hour", format: "ndjson", as_of: 1 } as const;
       await expectNoScan(r.target, (on) =>
         exportBucket(source(on), { ...bucket, groups: filter, range: { edges: [0, HOUR], grain: 2 } }),
       );

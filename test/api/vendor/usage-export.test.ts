@@ -1,6 +1,6 @@
 // The usage export: lines that add up to the billing figures, with ids that importers can rely on.
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -26,7 +26,7 @@ for (const back of backends) {
     let key: { id: string };
     let serial = 0;
     beforeAll(async () => {
-      r = await testInstance(back, { clock: testClock(START) });
+      r = await testInstance(back, { clock: testClock(START), leads: false });
     });
     afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
@@ -35,10 +35,13 @@ for (const back of backends) {
       key = await w.mint();
     });
 
-    const report = async (...events: Json[]): Promise<void> => {
+    const send = async (...events: Json[]): Promise<void> => {
       const base = { ts: iso(START), project_id: w.project_id, tenant_id: w.tenant_id, key_id: key.id };
       const all = events.map((own) => telemetryEvent({ ...base, request_id: `r${++serial}`, ...own }));
       await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(all));
+    };
+    const report = async (...events: Json[]): Promise<void> => {
+      await send(...events);
       await foldJournal(r.app.services);
     };
     const text = async (query: string, as: "sk_owner" | "sk_test" = "sk_owner") =>
@@ -86,6 +89,34 @@ for (const back of backends) {
         [first?.id, true],
         [second?.id, true],
       ]);
+    });
+
+    it("calls a bucket final when all that was reported for it is counted", async () => {
+      await report({});
+      await send({});
+      r.clock.advance(9 * DAY);
+      const finals = async () => (await rows(MONTH)).map(({ requests, final }) => [requests, final]);
+      expect(await finals()).toEqual([[1, false]]);
+      await foldJournal(r.app.services);
+      expect(await finals()).toEqual([[2, true]]);
+    });
+
+    it("is not said to be as of a time after a batch that it lacks", async () => {
+      await report({});
+      const { read } = r.app.services.store;
+      const { first } = read;
+      const reading = vi.spyOn(read, "first").mockImplementation(async (query) => {
+        const row = await first.call(read, query);
+        if (query.sql.includes("usage_journal")) {
+          reading.mockRestore();
+          r.clock.advance(1_000);
+          await send({});
+          r.clock.advance(1_000);
+        }
+        return row as undefined;
+      });
+      const { headers } = await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`);
+      expect(headers.get("usage-as-of")).toBe(iso(START));
     });
 
     it("lists keys by hour, and the requests of a tenant without a key", async () => {
