@@ -98,7 +98,7 @@ class OpenStore implements Store {
     return this.#verifier.progressOf(workspace_id);
   }
 
-  readSeries(query: SeriesQuery): Promise<string> {
+  readSeries(query: SeriesQuery): Promise<string | null> {
     return this.#runInBackground({ op: "series", target: this.target, query });
   }
 

@@ -42,8 +42,8 @@ export interface Store {
   verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck>;
   /** Rows that the running verification of a whole chain has passed; null when there is none. */
   verifyProgress(workspace_id: string): number | null;
-  /** Reads a usage series off the main thread; returns the answer as JSON. */
-  readSeries(query: SeriesQuery): Promise<string>;
+  /** Reads a usage series off the main thread; returns the answer as JSON, or null if it has too many values. */
+  readSeries(query: SeriesQuery): Promise<string | null>;
   /** Reads one bucket of the usage export off the main thread; returns its lines. */
   exportUsage(query: ExportQuery): Promise<string>;
   /** Runs a long read off the main thread. */

@@ -2,7 +2,7 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { isRanked, type SeriesQuery } from "../../store/offline/series.ts";
+import { isRanked, POINTS_MAX, type SeriesQuery } from "../../store/offline/series.ts";
 import type { Grain, GroupBy, GroupFilter } from "../../store/offline/series-rows.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
@@ -12,7 +12,6 @@ import { BUCKET_MS, calendarOf, edgesOf, requireTimeZone, type Bucket, type Cale
 import { DAYS_KEPT } from "./usage.ts";
 
 const BUCKETS_MAX = 3_000;
-const POINTS_MAX = 100_000;
 const DEFAULT_SPAN_MS = { minute: BUCKET_MS.hour, hour: BUCKET_MS.day, day: 30 * BUCKET_MS.day } as const;
 const GRAINS = { minute: 1, hour: 2, day: 3 } as const satisfies Record<Bucket, Grain>;
 
@@ -42,8 +41,7 @@ export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Pro
   const projects = request.project_id === undefined ? projectsOf(actor) : [request.project_id];
   const { edges, time_zone, grain } = rangeOf(services, request);
   const group_by = request.group_by.startsWith("tag:") ? "tag" : (request.group_by as GroupBy);
-  if (isRanked(group_by) && (edges.length - 1) * request.top > POINTS_MAX)
-    throw failField("invalid_query", "top", "must be smaller, or the range shorter: at most 100000 values in all");
+  if (isRanked(group_by) && (edges.length - 1) * request.top > POINTS_MAX) throw tooManyPoints();
   const query: SeriesQuery = {
     workspace_id: actor.workspace_id,
     ...groupsOf(request, group_by, { projects, env }),
@@ -62,7 +60,14 @@ export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Pro
       group_by: request.group_by,
     },
   };
-  return inThreadSlot(ctx, () => services.store.readSeries(query));
+  const answer = await inThreadSlot(ctx, () => services.store.readSeries(query));
+  if (answer === null) throw tooManyPoints();
+  return answer;
+}
+
+function tooManyPoints(): Error {
+  const message = `must be smaller, or the range shorter: at most ${POINTS_MAX} values in all`;
+  return failField("invalid_query", "top", message);
 }
 
 export function requireSeries({ settings }: Services): void {

@@ -41,7 +41,11 @@ const ALLOWED = "allowed";
 type Matrix = Sums[];
 type Line = { group: string | null; buckets: Matrix };
 
-export async function readSeries(source: Source, query: SeriesQuery): Promise<string> {
+/** Values of each kind that an answer has at most. */
+export const POINTS_MAX = 100_000;
+
+/** Null: the answer would have too many values. */
+export async function readSeries(source: Source, query: SeriesQuery): Promise<string | null> {
   await source.begin();
   try {
     return await answer(source, query);
@@ -50,7 +54,7 @@ export async function readSeries(source: Source, query: SeriesQuery): Promise<st
   }
 }
 
-async function answer(source: Source, query: SeriesQuery): Promise<string> {
+async function answer(source: Source, query: SeriesQuery): Promise<string | null> {
   const { workspace_id, group_by, top, latency, range } = query;
   const base = await readGroups(source, workspace_id, query.base);
   const parts = query.listed ? null : partsOf(query);
@@ -63,6 +67,7 @@ async function answer(source: Source, query: SeriesQuery): Promise<string> {
   overflow ||= await filterOverflows(source, query, base);
   lines = lines.map((line) => ({ ...line, requests: totalOf(line.buckets).requests })).toSorted(bySize);
   const shown = isRanked(group_by) ? lines.slice(0, top) : lines;
+  if (shown.length * total.length > POINTS_MAX) return null;
   const rest = isRanked(group_by) ? restOf(total, shown) : null;
   const hasRest = rest !== null && totalOf(rest).requests > 0.5;
   const labels = await labelsOf(

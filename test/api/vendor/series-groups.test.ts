@@ -4,6 +4,7 @@ import type { RouteOutput } from "../../../src/client.ts";
 import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
+  expectRefusal,
   testInstance,
   type Json,
   type TestInstance,
@@ -119,6 +120,13 @@ for (const back of backends) {
       expect([outcomes.overflow, outcomes.series.length]).toEqual([true, 41]);
       expect(outcomes.series.find(({ group }) => group === "other")?.total.requests).toBe(7);
       expect(outcomes.total.total.requests).toBe(50);
+      const minutes = (hours: number) =>
+        w.call(
+          "sk_owner",
+          `GET /v1/usage/series?bucket=minute&group_by=outcome&from=${iso(START - hours * 3_600_000)}`,
+        );
+      expect((await minutes(40)).status).toBe(200);
+      expectRefusal(await minutes(47), 400, "invalid_request", "top");
       for (const [outcome, requests, overflow] of [
         ["reason_44", 0, true],
         ["reason_0", 1, true],
