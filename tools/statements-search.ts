@@ -15,7 +15,7 @@ const workspace_id = "w";
 const after = { created_at: 1, id: "i" };
 const terms = { workspace_id, kinds: ["live.word", "test.word"], from: "a", below: "b", limit: 2 };
 const term = { workspace_id, kind: "live.word", term: "t", newest: -1, id: "i" };
-const sets: KeyWalk["set"][] = [...KEY_STATES, "unrevoked", "dated", "all"];
+const sets: KeyWalk["set"][] = [...KEY_STATES, "unrevoked", "dated", "allDated", "all"];
 const walks = sets.flatMap((set) =>
   [true, false].map((byTenant): KeyWalk => {
     const scope = { workspace_id, projects: ["p"], project_id: "p", tenant_id: "t", isDeleting: true, byTenant };

@@ -74,19 +74,18 @@ export async function searchKeys(ctx: Ctx<Vendor>, search: KeySearch): Promise<K
   return { object: "list", data, next_cursor: last ? pages.write(last) : null };
 }
 
-function requireCombinable({ q, state, sort, within_days, include_revoked }: KeySearch): void {
+function requireCombinable({ q, state, sort, within_days }: KeySearch): void {
   if (within_days !== undefined && state !== "expiring")
     throw failField("invalid_query", "within_days", "needs state=expiring");
   if (sort !== undefined && (q !== undefined || state !== undefined))
     throw failField("invalid_query", "sort", "cannot be combined with q or state");
-  if (sort === "expires_at" && include_revoked)
-    throw failField("invalid_query", "include_revoked", "cannot be combined with sort=expires_at");
 }
 
 function setOf({ state, sort, unused_days, include_revoked }: KeySearch): KeySet {
   if (state) return state;
-  if (sort === "expires_at") return "dated";
-  return include_revoked && unused_days === undefined ? "all" : "unrevoked";
+  const isAll = include_revoked && unused_days === undefined;
+  if (sort === "expires_at") return isAll ? "allDated" : "dated";
+  return isAll ? "all" : "unrevoked";
 }
 
 /** All of a walk but its place. */

@@ -11,8 +11,8 @@ import type { WalkPosition } from "./page.ts";
 export const KEY_STATES = ["active", "expiring", "expired", "quarantined", "disabled", "revoked", "idle"] as const;
 export type KeyState = (typeof KEY_STATES)[number];
 
-/** `unrevoked` and `all` are the keys of a search without a state, `dated` those with an expiry. */
-export type KeySet = KeyState | "unrevoked" | "dated" | "all";
+/** `unrevoked` and `all` are the keys of a search without a state, `dated` and `allDated` those with an expiry. */
+export type KeySet = KeyState | "unrevoked" | "dated" | "allDated" | "all";
 
 export type KeyScope = {
   workspace_id: string;
@@ -56,10 +56,13 @@ export type WalkedTexts = Walked & {
   tenant_name: string | null;
 };
 
+const withRevoked = (set: KeySet): boolean => set === "all" || set === "allDated";
+const isDated = (set: KeySet): boolean => set === "dated" || set === "allDated";
+
 type Column = "created_at" | "expires_at" | "quarantined_at" | "disabled_at";
 
 function orderOf(set: KeySet): { column: Column; direction: "asc" | "desc" } {
-  if (set === "expiring" || set === "dated") return { column: "expires_at", direction: "asc" };
+  if (set === "expiring" || isDated(set)) return { column: "expires_at", direction: "asc" };
   if (set === "expired") return { column: "expires_at", direction: "desc" };
   if (set === "quarantined" || set === "disabled") return { column: `${set}_at`, direction: "desc" };
   return { column: "created_at", direction: "desc" };
@@ -68,7 +71,7 @@ function orderOf(set: KeySet): { column: Column; direction: "asc" | "desc" } {
 /** The first position of the walk. A forged one outside of the set's range begins at its edge. */
 function startOf({ set, now, after }: KeyWalk): WalkPosition {
   if (set === "expiring") return after && after.at > now ? after : { at: now + 1, id: "" };
-  if (set === "dated") return after ?? { at: 0, id: "" };
+  if (isDated(set)) return after ?? { at: 0, id: "" };
   const edge = { at: set === "expired" ? now + 1 : Number.MAX_SAFE_INTEGER, id: "" };
   return after && after.at < edge.at ? after : edge;
 }
@@ -100,7 +103,7 @@ function ranges(db: Builder, walk: KeyWalk) {
   }
   const envs: Env[] = walk.env ? [walk.env] : ["live", "test"];
   const revoked =
-    walk.set === "all" || (walk.set === "revoked" && walk.isDeleting) ? [false, true] : [walk.set === "revoked"];
+    withRevoked(walk.set) || (walk.set === "revoked" && walk.isDeleting) ? [false, true] : [walk.set === "revoked"];
   return envs.flatMap((env) =>
     revoked.map((isRevoked) => {
       const query = range()
@@ -121,7 +124,7 @@ function belongs(eb: Keys, walk: KeyWalk): Expression<SqlBool> {
   if (walk.tenant_id) all.push(eb("api_keys.tenant_id", "=", walk.tenant_id));
   if (walk.env) all.push(eb("api_keys.env", "=", walk.env));
   if (walk.set === "revoked") all.push(eb.not(notRevoked(eb)));
-  else if (walk.set !== "all") all.push(notRevoked(eb));
+  else if (!withRevoked(walk.set)) all.push(notRevoked(eb));
   if (walk.set === "active" || walk.set === "expiring" || walk.set === "idle") all.push(works(eb, walk.now));
   if (walk.set === "expiring") all.push(eb("api_keys.expires_at", "<=", walk.until));
   if (walk.set === "expired") all.push(eb("api_keys.expires_at", "<=", walk.now));

@@ -52,6 +52,27 @@ for (const back of backends) {
       expect(await names(w, `q=${two.key.slice(0, 14)}`)).toEqual(["Build two"]);
     });
 
+    it("sorts keys by their expiry, revoked ones among them if they are included", async () => {
+      const w = await r.workspace();
+      for (const [name, days, env] of [
+        ["third", 3, "live"],
+        ["first", 1, "test"],
+        ["second", 2, "live"],
+        ["fourth", 4, "live"],
+      ] as const) {
+        const { id } = await w.mint({ name, env, expires_at: at(days * DAY) });
+        if (name !== "third") await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, {});
+      }
+      await w.mint({ name: "never" });
+      const all = ["first", "second", "third", "fourth"];
+      for (const limit of ["", "&limit=1", "&limit=3"]) {
+        expect(await names(w, `sort=expires_at&include_revoked=true${limit}`)).toEqual(all);
+        expect(await names(w, `sort=expires_at&include_revoked=true&env=live${limit}`)).toEqual(all.slice(1));
+        expect(await names(w, `sort=expires_at${limit}`)).toEqual(["third"]);
+      }
+      expect(await names(w, "sort=expires_at&include_revoked=true", "sk_test")).toEqual(["first"]);
+    });
+
     it("counts no key of a suspended tenant as active, and a key of a running deletion as revoked", async () => {
       const w = await r.workspace();
       const [suspended, deleted] = await Promise.all(
@@ -208,7 +229,7 @@ for (const back of backends) {
 
     it("reads through indexes", async () => {
       const scope = { workspace_id: "w", tenant_id: "t", now: 5, until: 9, limit: 50, after: { at: 7, id: "i" } };
-      for (const set of [...KEY_STATES, "unrevoked", "all"] as const)
+      for (const set of [...KEY_STATES, "unrevoked", "allDated", "all"] as const)
         for (const env of ["test", undefined] as const) {
           const walk = { ...scope, set, env, isDeleting: true, byTenant: false };
           const plan = await plansOf(r.target, (on) => walkTexts(on, walk));
@@ -216,6 +237,7 @@ for (const back of backends) {
           const index = {
             expiring: "expiry",
             expired: "expiry",
+            allDated: "revoked_expiry",
             active: "unrevoked",
             idle: "unrevoked",
             all: "unrevoked",

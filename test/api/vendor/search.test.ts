@@ -169,7 +169,6 @@ for (const back of backends) {
       for (const [query, path] of [
         ["sort=name&q=x", "sort"],
         ["sort=name&state=active", "sort"],
-        ["sort=expires_at&include_revoked=true", "include_revoked"],
         [`sort=name&after=${used.id}`, "after"],
         ["unused_days=0", "unused_days"],
       ] as const)
@@ -245,6 +244,7 @@ for (const back of backends) {
         (on) => walkTerms(on, { ...terms, direction: "desc", after }),
         (on) => keyTexts(on, { ...walk, byTenant: false }, ["a", "b"]),
         (on) => walkTexts(on, { ...walk, ...place, set: "dated", byTenant: false }),
+        (on) => walkTexts(on, { ...walk, ...place, set: "allDated", byTenant: false }),
         (on) => walkTexts(on, { ...walk, ...place, tenant_id: "t", env: "test", byTenant: true, isConfined: true }),
         (on) => changedKeys.all(on, { project_id: "p", version: 3, last_id: "i", limit: 50 }),
         (on) => indexedProjects.all(on, { workspace_id: "w" }),

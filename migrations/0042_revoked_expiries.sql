@@ -1,0 +1,1 @@
+-- Keys by their expiry, those that are revoked too: the list is in this order where it includes them.
