@@ -1,7 +1,8 @@
 // The setup link: printed by `keyrack serve` and `keyrack setup link`, to standard output only.
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { connect } from "node:net";
+import { createServer } from "node:http";
+import { connect, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
@@ -63,6 +64,35 @@ describe("the setup link", () => {
 });
 
 describe("keyrack doctor", () => {
+  it("says whether the metering system answers, and names one that is reached over plain http", async () => {
+    using temp = tempDir();
+    const findings = async (url: string): Promise<[string, string][]> => {
+      const env = { KEYRACK_METER_URL: url };
+      const { stdout } = await keyrack(["doctor", "--json", "--data-dir", temp.dir], { env });
+      const { findings: all } = JSON.parse(stdout) as { findings: { level: string; what: string }[] };
+      return all.flatMap(({ level, what }) => (/meter|Usage/.test(what) ? [[level, what]] : []));
+    };
+    const methods: unknown[] = [];
+    const meter = createServer((request, response) => {
+      methods.push(request.method);
+      response.writeHead(405).end();
+    }).listen(0, "0.0.0.0");
+    await once(meter, "listening");
+    const { port } = meter.address() as AddressInfo;
+    const reachable = ["ok", "The metering system is reachable."];
+    expect(await findings(`http://127.0.0.1:${port}/events`)).toEqual([reachable]);
+    expect(await findings(`http://0.0.0.0:${port}/events`)).toEqual([
+      ["risk", "Usage is pushed over plain http."],
+      reachable,
+    ]);
+    expect(methods).toEqual(["HEAD", "HEAD"]);
+    meter.close();
+    await once(meter, "close");
+    expect(await findings(`http://127.0.0.1:${port}/events`)).toEqual([
+      ["fail", "Cannot reach the metering system: ECONNREFUSED."],
+    ]);
+  });
+
   it("names live nodes that verify with an unrestricted secret key, and no others", async () => {
     using temp = tempDir();
     const dir = join(temp.dir, "data");

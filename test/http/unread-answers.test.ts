@@ -4,10 +4,10 @@ import { EventEmitter, once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
 import { Readable } from "node:stream";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
-import { turns, until } from "../../harness/waiting.ts";
+import { pace, turns, until } from "../../harness/waiting.ts";
 import { LargeResponses } from "../../src/fairness/large-responses.ts";
 import { sendStream, Stalls } from "../../src/http/sending/stalls.ts";
 import { Connections, type TrackedSocket } from "../../src/http/connections.ts";
@@ -109,6 +109,37 @@ for (const lane of ["on", "off"] as const) {
     }
   });
 }
+
+it("cuts an export whose client has read nothing for 30 s, so that the client notices", async () => {
+  await using r = await testInstance("sqlite", { flags: { send_stall_ms: "500" } });
+  const w = await r.workspace();
+  const payload = `'{"t":"' || substr(hex(zeroblob(16000)), 1, 30000) || '"}'`;
+  await r.sql(`insert into audit_log with recursive n(i) as (select 100 union all select i + 1 from n where i < 700)
+    select '${w.id}', i, 'row' || i, 1, 'system', null, 'project.updated', 'project', null, ${payload}, 'p' || i, 'h' || i from n`);
+  await r.sql(`update audit_heads set seq = 700 where workspace_id = '${w.id}'`);
+  const exports = r.app.services.shares.of("exports");
+  const { hostname, port } = new URL(r.url);
+  const client = connect(Number(port), hostname).pause();
+  client.on("error", () => {});
+  await once(client, "connect");
+  client.write(`GET /v1/audit_logs/export HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\n\r\n`);
+  await until(() => exports.used === 1 && r.app.services.shares.of("unsent").used > 0);
+  const real = performance.now.bind(performance);
+  const later = vi.spyOn(performance, "now");
+  try {
+    let aheadMs = 0;
+    later.mockImplementation(() => real() + (aheadMs += 10_000));
+    while (exports.used > 0) await pace();
+  } finally {
+    later.mockRestore();
+  }
+  const received: Buffer[] = [];
+  client.on("data", (chunk: Buffer) => received.push(chunk)).resume();
+  await until(() => client.closed);
+  const text = Buffer.concat(received).toString("latin1");
+  expect(text.startsWith("HTTP/1.1 200 OK")).toBe(true);
+  expect([text.includes("audit-to-seq: 700"), text.endsWith("\r\n0\r\n\r\n")]).toEqual([true, false]);
+});
 
 describe("a connection that owes bytes", () => {
   type Fake = { writableLength: number; bytesWritten: number; destroyed: boolean; destroy(): void };

@@ -1,0 +1,32 @@
+// A pasted key leaves nothing behind, also where the request has an Idempotency-Key.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+
+for (const back of backends) {
+  describe(`looking up a key on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    it("ignores an Idempotency-Key: every key gets its own answer, and none is stored", async () => {
+      const w = await r.workspace();
+      const [first, second] = [await w.mint(), await w.mint()];
+      const tables = ["kept_answers", "idempotency_records"];
+      const rows = async (): Promise<unknown[]> =>
+        Promise.all(tables.map(async (table) => (await r.sql(`select count(*) as n from ${table}`))[0]?.n));
+      const before = await rows();
+      const headers = { "idempotency-key": '"lookup-1"' };
+      for (const { key, id } of [first, second, first]) {
+        const reply = await w.call("sk_owner", "POST /v1/keys/lookup", { key }, { headers });
+        expect([reply.status, reply.body.record.id, reply.headers.get("idempotent-replayed")]).toEqual([200, id, null]);
+      }
+      await w.call("sk_owner", `POST /v1/keys/${first.id}/revoke`, {});
+      const revoked = await w.call("sk_owner", "POST /v1/keys/lookup", { key: first.key }, { headers });
+      expect([revoked.body.admitted, revoked.body.reasons[0].code]).toEqual([false, "revoked"]);
+      expect(await rows()).toEqual(before);
+    });
+  });
+}
