@@ -7,8 +7,10 @@ import type { Random } from "../harness/random.ts";
 const COST_MAX = 3;
 const WANT_MAX = 20;
 const GRANT_MAX = 40;
-/** After a refused connection: the process is being started again. */
-const RETRY_MS = 20;
+/** After a refused connection: the process is being started again. After a refusal: another process may give units back. */
+export const RETRY_MS = 20;
+/** In a row, after which a quota counts as used up. */
+export const REFUSALS = 3;
 
 /** What the responses said. Units of calls without a response are uncertain: charged or not. */
 export class QuotaLog {
@@ -19,11 +21,17 @@ export class QuotaLog {
   uncertain = 0;
   readonly grants = new Map<string, number>();
 
+  admit(units: number): void {
+    this.admitted += units;
+    this.charged += units;
+  }
+
   get granted(): number {
     return [...this.grants.values()].reduce((sum, units) => sum + units, 0);
   }
 }
 
+/** What is charged: a key, and its tenant. */
 export type Target = { project_id: string; tenant_id: string; key_id: string };
 
 export class QuotaClient {
@@ -51,14 +59,21 @@ export class QuotaClient {
     }
   }
 
-  async #check(): Promise<void> {
-    const cost = this.#random.int(1, COST_MAX);
+  /** One unit after the other, until the quota is used up. */
+  async useUp(): Promise<void> {
+    for (let refusals = 0; refusals < REFUSALS; ) {
+      const isRefused = (await this.#check(1)) === false;
+      refusals = isRefused ? refusals + 1 : 0;
+      if (isRefused) await sleep(RETRY_MS);
+    }
+  }
+
+  /** Whether it was admitted; null without a response. */
+  async #check(cost = this.#random.int(1, COST_MAX)): Promise<boolean | null> {
     const body = await this.#call("POST /v1/ratelimit/check", { ...this.#subject, cost });
     if (body === null) this.#log.uncertain += cost;
-    else if (body.allowed) {
-      this.#log.admitted += cost;
-      this.#log.charged += cost;
-    }
+    else if (body.allowed) this.#log.admit(cost);
+    return body && body.allowed;
   }
 
   async #lease(): Promise<void> {
