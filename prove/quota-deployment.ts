@@ -41,19 +41,12 @@ export class QuotaDeployment {
     this.#redis = redis;
   }
 
-  /** Each process has a data directory of its own; the master key is in the first. */
+  /** Each process has a data directory of its own; the master key is in the first. No process runs yet. */
   static async open({ dir, target }: Scratch): Promise<QuotaDeployment> {
     const folders = target.kind === "postgres" ? ["a", "b"].map((name) => join(dir, name)) : [dir];
     for (const folder of folders) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const addresses = await Promise.all(folders.map(() => stableAddress()));
-    const opened = new QuotaDeployment(target, folders, addresses, await startRedis());
-    try {
-      for (const which of folders.keys()) await opened.#start(which);
-    } catch (error) {
-      await opened.close();
-      throw error;
-    }
-    return opened;
+    return new QuotaDeployment(target, folders, addresses, await startRedis());
   }
 
   get hasRedis(): boolean {
@@ -80,17 +73,18 @@ export class QuotaDeployment {
     this.#addresses[which]!.target = portOf(server.ready.url);
   }
 
+  /** One after the other: the first makes the master key. */
   async startAll(): Promise<void> {
-    await Promise.all(this.#folders.map((_folder, which) => this.#start(which)));
+    for (const which of this.#folders.keys()) await this.#start(which);
   }
 
   async stopAll(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.end("SIGTERM")));
   }
 
-  /** From now on with Redis, or without. */
+  /** Starts the processes, or starts them again, if they do not run with Redis, or without it, already. */
   async use(redis: boolean): Promise<void> {
-    if (redis === this.#usesRedis) return;
+    if (this.servers.length > 0 && redis === this.#usesRedis) return;
     this.#usesRedis = redis;
     await this.stopAll();
     await this.startAll();

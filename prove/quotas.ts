@@ -203,6 +203,7 @@ export const quotasCampaign: Campaign = {
   async run(options, tally) {
     const deployment = await QuotaDeployment.open(options.scratch);
     try {
+      await deployment.use(planOf(options.seed, deployment.hasRedis).fault === "redis");
       const first = await worldOn(deployment.servers[0]!, "quotas");
       const world = { ...first, call: callOf(() => deployment.servers[0]!) };
       for (const seed of rounds(options, tally)) await new Round(deployment, world, seed, tally).run();
