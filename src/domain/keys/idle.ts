@@ -1,5 +1,6 @@
 // Revokes keys that are not used, where a project's policy says so. A key that looks idle may only look so: because nodes do
-// not report, sample blindly, or because a clock jumped. Then nothing is revoked. And only a few keys a day are.
+// not report, sample blindly, or because a clock jumped. Then nothing is revoked. And only a few keys a day are, each after
+// owners who want notices got one.
 import { ENVS, type Env } from "../../kernel/credentials.ts";
 import { changeKeys } from "../../store/queries/key-bulk.ts";
 import {
@@ -9,6 +10,7 @@ import {
   telemetryDays,
   type KeyUse,
 } from "../../store/queries/idle-keys.ts";
+import { noticesOf } from "../../store/queries/key-notices.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
 import { SYSTEM } from "../core/actor.ts";
@@ -33,19 +35,48 @@ type RuledProject = Pick<ProjectRow, "id" | "workspace_id" | "key_policy" | "idl
 
 /** Why no idle key of the project is revoked now, by environment. */
 export async function blockedBy(on: Reader, project: RuledProject, policy: KeyPolicy, now: number): Promise<BlockedBy> {
-  const blocks: BlockedBy = { live: null, test: null };
-  for (const env of ENVS) blocks[env] = await blockOf(on, project, env, policy, now);
-  return blocks;
+  if (now < startsAt(project, policy, now)) return { live: "too_recent", test: "too_recent" };
+  return lackOfTelemetry(on, project.id, policy, now);
 }
 
-async function blockOf(on: Reader, project: RuledProject, env: Env, policy: KeyPolicy, now: number) {
-  if (now < (project.idle_changed_at ?? now) + leadDays(policy) * DAY_MS) return "too_recent";
+/** Before that, owners could not have been notified. */
+function startsAt({ idle_changed_at }: RuledProject, policy: KeyPolicy, now: number): number {
+  return (idle_changed_at ?? now) + leadDays(policy) * DAY_MS;
+}
+
+/** Why it is not known which keys are idle, by environment. */
+export async function lackOfTelemetry(on: Reader, project_id: string, policy: KeyPolicy, now: number) {
+  const lacks: BlockedBy = { live: null, test: null };
+  for (const env of ENVS) lacks[env] = await lackIn(on, project_id, env, policy, now);
+  return lacks;
+}
+
+async function lackIn(on: Reader, project_id: string, env: Env, policy: KeyPolicy, now: number) {
   const idle_days = policy.idle_revoke_days ?? 0;
   const from = Math.floor(now / DAY_MS) - idle_days + 1;
-  const days = await telemetryDays.all(on, { project_id: project.id, env, from });
+  const days = await telemetryDays.all(on, { project_id, env, from });
   const newest = Math.max(0, ...days.map(({ last_at }) => last_at));
   if (days.length < idle_days / 2 || newest < now - SILENCE_MS) return "no_telemetry";
   return days.some(({ sampled }) => sampled > 0) ? "sampled_telemetry" : null;
+}
+
+/** When it is to be revoked as idle, while nothing blocks it. */
+export function idleDueAt(key: KeyUse, project: RuledProject, policy: KeyPolicy, now: number): number {
+  return Math.max(lastUseOf(key) + (policy.idle_revoke_days ?? 0) * DAY_MS, startsAt(project, policy, now));
+}
+
+/**
+ * Those whose announced date has come; all where the policy has no notices. A date may have passed without a notice: while
+ * nodes did not report, or the server was down. A use after the notice makes it void.
+ */
+async function announcedOf(on: Reader, project: RuledProject, policy: KeyPolicy, keys: KeyUse[], now: number) {
+  if (policy.notice_days.length === 0) return keys;
+  const ids = keys.map(({ id }) => id);
+  const notices = Map.groupBy(await noticesOf(on, ids), ({ key_id }) => key_id);
+  return keys.filter((key) => {
+    const dueAt = idleDueAt(key, project, policy, now);
+    return notices.get(key.id)?.some(({ kind, due_at }) => kind === "idle" && due_at >= dueAt && due_at <= now);
+  });
 }
 
 export function isIdle(key: KeyUse, idle_days: number, now: number): boolean {
@@ -59,13 +90,15 @@ export async function revokeIdle(services: Services, project: RuledProject, idle
   const { read } = services.store;
   const now = services.clock.now();
   const { id: project_id, workspace_id } = project;
-  const blocks = await blockedBy(read, project, parseKeyPolicy(project.key_policy), now);
+  const policy = parseKeyPolicy(project.key_policy);
+  const blocks = await blockedBy(read, project, policy, now);
   if (ENVS.every((env) => blocks[env] !== null)) return { isBlocked: true, waiting: 0 };
   let active = 0;
   const idle: KeyUse[] = [];
   for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
     active += piece.length;
-    const found = piece.filter((key) => blocks[key.env] === null && isIdle(key, idle_days, now));
+    const unused = piece.filter((key) => blocks[key.env] === null && isIdle(key, idle_days, now));
+    const found = await announcedOf(read, project, policy, unused, now);
     idle.push(...found.slice(0, KEYS_A_RUN - idle.length));
   }
   idle.sort(byLastUse);

@@ -16,16 +16,18 @@ import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { KeyNoticeRow, ProjectRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
-import { DAY_MS, leadDays, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import { DAY_MS, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { keyDigestMail, type DigestLine } from "../mail/templates.ts";
-import { blockedBy, type BlockedBy } from "./idle.ts";
+import { idleDueAt, lackOfTelemetry, type BlockedBy } from "./idle.ts";
 import { lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
 
 const LINES_MAX = 50;
 /** More wait for the next day. */
 const KEYS_MAX = 5_000;
+/** How long the notice of an idle key holds after its date, as only some are revoked within a day. Then it gets another. */
+const IDLE_KEEP_MS = 30 * DAY_MS;
 
 type Kind = KeyNoticeRow["kind"];
 type Due = { key: KeyUse; kind: Kind; due_at: number; thresholds: number[] };
@@ -58,46 +60,58 @@ async function unreportedIn(services: Services, project: Project, now: number): 
   const policy = parseKeyPolicy(project.key_policy);
   if (policy.notice_days.length === 0) return [];
   const { idle_revoke_days } = policy;
-  const blocks = idle_revoke_days === null ? null : await blockedBy(read, project, policy, now);
+  const lacks = idle_revoke_days === null ? null : await lackOfTelemetry(read, project_id, policy, now);
   const unreported: Due[] = [];
   for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
-    const due = piece.flatMap((key) => dueOf(key, project, policy, blocks, now));
-    const ids = due.map(({ key }) => key.id);
-    const reported = new Set((await noticesOf(read, ids)).map(nameOf));
-    const isReported = ({ key, thresholds, ...rest }: Due): boolean =>
-      reported.has(nameOf({ key_id: key.id, threshold: Math.min(...thresholds), ...rest }));
-    unreported.push(...due.filter((each) => !isReported(each)));
+    const near = piece.flatMap((key) => nearEnds(key, project, policy, lacks, now));
+    const ids = near.map(({ key }) => key.id);
+    const notices = Map.groupBy(await noticesOf(read, ids), ({ key_id }) => key_id);
+    for (const end of near) {
+      const reported = notices.get(end.key.id) ?? [];
+      const due = crossed(end.due_at > now ? end : putOff(end, reported, policy, now), now);
+      if (due.thresholds.length > 0 && !isReported(due, reported)) unreported.push(due);
+    }
     if (unreported.length >= KEYS_MAX) break;
   }
   return unreported;
 }
 
-const nameOf = ({ key_id, kind, threshold, due_at }: KeyNoticeRow): string =>
-  `${key_id} ${kind} ${threshold} ${due_at}`;
-
-/** The thresholds that a key has crossed; those that were missed are reported as one. */
-function dueOf(key: KeyUse, project: Project, policy: KeyPolicy, blocks: BlockedBy | null, now: number): Due[] {
+/** The ends of a key within the longest of the thresholds, with the thresholds that count. Those of idle keys may have passed. */
+function nearEnds(key: KeyUse, project: Project, policy: KeyPolicy, lacks: BlockedBy | null, now: number): Due[] {
   if (key.quarantined_at !== null || key.successor_id !== null) return [];
   const { notice_days } = policy;
-  const due: Due[] = [];
-  const add = (kind: Kind, due_at: number, days: number[]): void => {
-    const thresholds = days.filter((threshold) => due_at - now <= threshold * DAY_MS);
-    if (due_at > now && thresholds.length > 0) due.push({ key, kind, due_at, thresholds });
-  };
-  if (key.expires_at !== null) add("expiry", key.expires_at, notice_days);
-  const block = blocks?.[key.env] ?? null;
-  if (policy.idle_revoke_days !== null && mayBeIdle(key) && (block === null || block === "too_recent")) {
-    const starts = (project.idle_changed_at ?? now) + leadDays(policy) * DAY_MS;
-    const used_at = lastUseOf(key);
-    const due_at = Math.max(used_at + policy.idle_revoke_days * DAY_MS, starts);
+  const ends: Due[] = [];
+  if (key.expires_at !== null) ends.push({ key, kind: "expiry", due_at: key.expires_at, thresholds: notice_days });
+  if (lacks?.[key.env] === null && mayBeIdle(key)) {
+    const due_at = idleDueAt(key, project, policy, now);
     // Each use moves the date: a threshold that was already behind at the last one would be crossed every day.
-    add(
-      "idle",
-      due_at,
-      notice_days.filter((days) => due_at - used_at > days * DAY_MS),
-    );
+    const thresholds = notice_days.filter((days) => due_at - lastUseOf(key) > days * DAY_MS);
+    ends.push({ key, kind: "idle", due_at, thresholds });
   }
-  return due;
+  return ends.filter(({ due_at }) => due_at - now <= Math.max(...notice_days) * DAY_MS);
+}
+
+/**
+ * A date that has passed: no key is revoked without a notice, so it is the one that was announced, or else a later one. That
+ * leaves as much time as the longest threshold within the idle period, or where none is, as that period.
+ */
+function putOff(end: Due, reported: readonly KeyNoticeRow[], policy: KeyPolicy, now: number): Due {
+  const { notice_days, idle_revoke_days } = policy;
+  const announced = reported.filter(({ kind, due_at }) => kind === end.kind && due_at >= end.due_at);
+  const days = notice_days.find((each) => each < (idle_revoke_days ?? 0)) ?? idle_revoke_days ?? 0;
+  const due_at = announced.length > 0 ? Math.min(...announced.map((notice) => notice.due_at)) : now + days * DAY_MS;
+  return { ...end, due_at, thresholds: notice_days };
+}
+
+/** With the thresholds that are behind; those that were missed are reported as one. */
+function crossed(end: Due, now: number): Due {
+  const left = end.due_at - now;
+  return { ...end, thresholds: end.thresholds.filter((days) => left > 0 && left <= days * DAY_MS) };
+}
+
+function isReported({ kind, due_at, thresholds }: Due, reported: readonly KeyNoticeRow[]): boolean {
+  const threshold = Math.min(...thresholds);
+  return reported.some((row) => row.kind === kind && row.due_at === due_at && row.threshold === threshold);
 }
 
 /** To owners and admins with a verified address, else to the billing address, else to the log. */
@@ -131,6 +145,8 @@ async function queueDigest(
 
 export async function forgetNotices(services: Services, now: number): Promise<void> {
   const today = Math.floor(now / DAY_MS);
-  await deleteInPieces(services, (tx, limit) => reapNotices.run(tx, { before: now, limit }));
+  await deleteInPieces(services, (tx, limit) =>
+    reapNotices.run(tx, { before: now, idleBefore: now - IDLE_KEEP_MS, limit }),
+  );
   await deleteInPieces(services, (tx, limit) => reapDigests.run(tx, { before: today, limit }));
 }

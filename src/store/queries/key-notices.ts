@@ -37,11 +37,12 @@ export function noticesOf(on: Reader, key_ids: readonly string[]): Promise<KeyNo
   );
 }
 
-/** Of keys that have ended. */
-export const reapNotices = deletePiece<{ before: number }>()(
+/** Of keys that have ended, and of idle keys that should have before `idleBefore`. */
+export const reapNotices = deletePiece<{ before: number; idleBefore: number }>()(
   "key_notices",
   ["key_id", "kind", "threshold", "due_at"],
-  (p) => sql`due_at < ${p.before}`,
+  (p) => sql`due_at < ${p.before} and (kind = 'expiry' or due_at < ${p.idleBefore} or exists (
+    select 1 from api_keys where api_keys.id = key_notices.key_id and api_keys.revoked_at is not null))`,
 );
 
 export const reapDigests = deletePiece<{ before: number }>()(

@@ -178,7 +178,9 @@ for (const back of backends) {
       const [broken, w] = [await r.workspace(), await r.workspace()];
       const [used, idle] = [await w.mint(), await w.mint()];
       for (const each of [broken, w]) await setPolicy(each, { idle_revoke_days: IDLE_DAYS, notice_days: [3] });
-      await pass(w, IDLE_DAYS + 1, [used.id]);
+      await pass(w, IDLE_DAYS - 1, [used.id]);
+      await run();
+      await pass(w, 2, [used.id]);
       await r.sql(`update projects set key_policy = '{"notice_days":1}' where id = '${broken.project_id}'`);
       await run();
       expect(await isRevoked(w, idle.id)).toBe(true);

@@ -17,6 +17,14 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
 
     const inDays = (days: number): string => new Date(r.clock.now() + days * DAY).toISOString();
+    /** Nodes report requests on each of the last days, today included. */
+    const reportDays = async (project_id: string, days: number) => {
+      const today = Math.floor(r.clock.now() / DAY);
+      for (let day = today - days + 1; day <= today; day++)
+        await r.sql(
+          `insert into telemetry_days (project_id, env, day, last_at, sampled) values ('${project_id}', 'live', ${day}, ${r.clock.now()}, 0)`,
+        );
+    };
     const digests = async (email: string): Promise<string[]> => {
       const mails = await r.sql(`select id from outbox where recipient = '${email}' and kind = 'key_digest'`);
       return mails.map(({ id }) => String(id));
@@ -87,6 +95,7 @@ for (const back of backends) {
       }
       expect(await digests(billing_email)).toEqual([]);
       r.clock.advance(24.5 * DAY); // three days before the first revocation is possible
+      await reportDays(w.project_id, 7);
       await applyKeyPolicies(r.app.services);
       expect(await digests(billing_email)).toHaveLength(1);
     });
@@ -116,17 +125,27 @@ for (const back of backends) {
       for (let i = 0; i < 12; i++) await w.mint();
       const key_policy = { notice_days: [1], idle_revoke_days: 7 };
       await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
-      r.clock.advance(8 * DAY);
-      const today = Math.floor(r.clock.now() / DAY);
-      for (let day = today - 7; day <= today; day++)
-        await r.sql(
-          `insert into telemetry_days (project_id, env, day, last_at, sampled) values ('${w.project_id}', 'live', ${day}, ${r.clock.now()}, 0)`,
-        );
+      r.clock.advance(6.5 * DAY);
+      await reportDays(w.project_id, 6);
+      await applyKeyPolicies(r.app.services);
+      expect((await lastMail(r, billing_email)).text).toContain("revoked soon because they are not used: 12.");
+      r.clock.advance(1.5 * DAY);
       await w.mint({ expires_at: inDays(0.5) });
       await applyKeyPolicies(r.app.services);
       expect((await lastMail(r, billing_email)).text).toContain(
         "Idle keys that will be revoked later, because of the daily limit: 2.",
       );
+      // Their notice holds until they are revoked.
+      const ofKeys = `key_id in (select id from api_keys where project_id = '${w.project_id}')`;
+      const recorded = async () =>
+        (await r.sql(`select key_id from key_notices where kind = 'idle' and ${ofKeys}`)).length;
+      await forgetNotices(r.app.services, r.clock.now());
+      expect(await recorded()).toBe(2);
+      r.clock.advance(DAY);
+      await reportDays(w.project_id, 1);
+      await applyKeyPolicies(r.app.services);
+      await forgetNotices(r.app.services, r.clock.now());
+      expect(await recorded()).toBe(0);
     });
   });
 }
