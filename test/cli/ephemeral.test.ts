@@ -93,8 +93,7 @@ describe("an ephemeral instance", () => {
     const script = `env | grep ^KEYRACK_ | sed 's/=.*//' | sort; test -n "$KEYRACK_TENANT_ID" && exit 7`;
     const ran = await keyrack(["ephemeral", "--seed", "--", "sh", "-c", script], { env: { TMPDIR: temp.dir } });
     expect(ran.code).toBe(7);
-    const names = ran.stdout.trim().split("
-");
+    const names = ran.stdout.trim().split("\n");
     expect(names).toEqual(VARIABLES);
     expect(readdirSync(temp.dir)).toEqual([]);
     const { warnings } = loadSettings({ env: Object.fromEntries(names.map((name) => [name, ""])), cwd: temp.dir });
