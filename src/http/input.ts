@@ -1,5 +1,5 @@
 // Validates path, query and body against an endpoint's schemas, and names every invalid field by its path.
-import { BoundedMap } from "../kernel/lru.ts";
+import { BoundedMap } from "../kernel/bounded-map.ts";
 import type { z } from "zod";
 import { isCleanText, UNCLEAN } from "../kernel/clean-text.ts";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";

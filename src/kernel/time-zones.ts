@@ -1,6 +1,6 @@
 // The days of IANA time zones, by the rules that the runtime knows. A day may have 23, 24 or 25 hours, may start later than
 // midnight where the clock skips it, and a few dates do not exist at all in a zone.
-import { BoundedMap } from "./lru.ts";
+import { BoundedMap } from "./bounded-map.ts";
 
 export const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;

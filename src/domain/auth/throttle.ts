@@ -8,7 +8,7 @@ import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { networkOwner, type Owner } from "../../fairness/owners.ts";
 import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
-import { BoundedMap } from "../../kernel/lru.ts";
+import { BoundedMap } from "../../kernel/bounded-map.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Vault } from "../vault/vault.ts";
 

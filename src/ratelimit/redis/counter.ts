@@ -1,6 +1,6 @@
 // The counter store on Redis: every process counts together, by scripts on Redis' clock.
 // Caution: it throws when Redis does not respond in time; the server uses it only through fallback.ts.
-import { BoundedMap } from "../../kernel/lru.ts";
+import { BoundedMap } from "../../kernel/bounded-map.ts";
 import { hash, randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { type Batch, Batcher } from "./batch.ts";

@@ -2,7 +2,7 @@
 // lease ends (docs/design/0012-counters-and-leases.md). A lease's time is measured from before the request for it, and
 // nothing is spent after its end: the control plane books the units at that end, which keeps the total under the limit.
 
-import { BoundedMap } from "../../kernel/lru.ts";
+import { BoundedMap } from "../../kernel/bounded-map.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { CallError, type Client } from "../client.ts";
 import type { Context, RateLimitState } from "../context.ts";

@@ -3,7 +3,7 @@
 // since; under one id the control plane charges each unit once. Bounded: what is owed for the key that has waited longest is
 // given up.
 
-import { BoundedMap } from "../../kernel/lru.ts";
+import { BoundedMap } from "../../kernel/bounded-map.ts";
 import type { Context } from "../context.ts";
 
 const KEYS_MAX = 10_000;

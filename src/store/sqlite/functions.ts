@@ -1,5 +1,5 @@
 // What SQL does too slowly, as functions that every SQLite connection knows.
-import { BoundedMap } from "../../kernel/lru.ts";
+import { BoundedMap } from "../../kernel/bounded-map.ts";
 
 /** Most keys of a project have one of a few lists of scopes. */
 const CUTS_MAX = 200;

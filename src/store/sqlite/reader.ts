@@ -1,5 +1,5 @@
 // SQLite's reader: one read-only connection with a statement cache.
-import { BoundedMap } from "../../kernel/lru.ts";
+import { BoundedMap } from "../../kernel/bounded-map.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { QueryMemo } from "../engine/query-memo.ts";
 import type { Query, Reader } from "../engine/statement.ts";

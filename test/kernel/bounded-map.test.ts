@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BoundedMap } from "../../src/kernel/lru.ts";
+import { BoundedMap } from "../../src/kernel/bounded-map.ts";
 
 function filled(max: number, more: { evictAtOnce?: number } = {}) {
   const evicted: [string, number][] = [];
