@@ -2,6 +2,7 @@
 // none while its clients leave its share of bytes unread; it waits a moment for them to read and is then refused.
 import { fail } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
+import { displaceFor } from "./displacement.ts";
 import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 import type { Release } from "./reservations.ts";
@@ -10,7 +11,7 @@ import type { Release } from "./reservations.ts";
 const BUILDING_MAX = 2;
 const WAIT_MS = 2_000;
 
-type Charge = { readonly owner: Owner; readonly bytes: number; readonly cuts: Set<() => void> };
+type Charge = { readonly owner: Owner; readonly sent: object; readonly bytes: number; readonly cuts: Set<() => void> };
 
 export class LargeResponses {
   readonly #ledger: Ledger;
@@ -57,18 +58,24 @@ export class LargeResponses {
 
   /** Charges what is being sent to one client; `cut` ends that where the bytes must make room for another owner's. */
   charge(owner: Owner, sent: object, bytes: number, cut: () => void): Release {
-    let charge = this.#charges.get(sent);
-    if (!charge) {
-      this.#makeRoom(owner, bytes);
-      charge = { owner, bytes, cuts: new Set() };
-      this.#charges.set(sent, charge);
-      this.#ledger.take(owner, bytes);
-    }
+    const charge = this.#charges.get(sent) ?? this.#take({ owner, sent, bytes, cuts: new Set() });
     const { cuts } = charge;
     cuts.add(cut);
     return () => {
-      if (cuts.delete(cut) && cuts.size === 0) this.#release(sent);
+      if (cuts.delete(cut) && cuts.size === 0) this.#release(charge);
     };
+  }
+
+  /** At the bound the largest owner's oldest responses are cut. */
+  #take(charge: Charge): Charge {
+    const { owner, sent, bytes } = charge;
+    displaceFor(owner, bytes, this.#ledger, this.#charges, (oldest) => {
+      this.#release(oldest);
+      for (const cut of oldest.cuts) cut();
+    });
+    this.#charges.set(sent, charge);
+    this.#ledger.take(owner, bytes);
+    return charge;
   }
 
   #mayBuild(owner: Owner): boolean {
@@ -93,24 +100,11 @@ export class LargeResponses {
     }
   }
 
-  #release(sent: object): void {
-    const charge = this.#charges.get(sent);
-    if (!charge) return;
+  #release(charge: Charge): void {
+    const { owner, sent, bytes } = charge;
+    if (this.#charges.get(sent) !== charge) return; // it was cut
     this.#charges.delete(sent);
-    this.#ledger.release(charge.owner, charge.bytes);
-    this.#resume(charge.owner);
-  }
-
-  /** At the bound the largest owner's oldest responses are cut. */
-  #makeRoom(owner: Owner, bytes: number): void {
-    while (this.#ledger.used + bytes > this.#ledger.limits.bound) {
-      const victim = this.#ledger.victimFor(owner, bytes);
-      const oldest = victim && [...this.#charges].find(([, charge]) => charge.owner.id === victim.id);
-      if (!victim || !oldest) return;
-      this.#ledger.countRefusal(victim);
-      const [sent, { cuts }] = oldest;
-      this.#release(sent);
-      for (const cut of cuts) cut();
-    }
+    this.#ledger.release(owner, bytes);
+    this.#resume(owner);
   }
 }

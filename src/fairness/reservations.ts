@@ -2,6 +2,7 @@
 // oldest reservation is cut to make room for a smaller owner's. What waits is bounded too.
 import { fail, type Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
+import { displaceFor } from "./displacement.ts";
 import { FairSet } from "./fair-set.ts";
 import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
@@ -70,15 +71,10 @@ export class Reservations {
   #fits({ owner, amount }: Reservation): boolean {
     const ledger = this.#ledger;
     if (ledger.usedBy(owner) > 0 && !ledger.withinShare(owner, amount)) return false;
-    while (ledger.used > 0 && ledger.used + amount > ledger.limits.bound) {
-      const victim = ledger.victimFor(owner, amount);
-      const oldest = victim && [...this.#held].find((held) => held.owner.id === victim.id);
-      if (!victim || !oldest) return false;
-      ledger.countRefusal(victim);
+    return displaceFor(owner, amount, ledger, this.#held, (oldest) => {
       this.#release(oldest);
       oldest.cut();
-    }
-    return true;
+    });
   }
 
   #hold(reservation: Reservation): Release {

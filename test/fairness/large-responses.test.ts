@@ -87,4 +87,14 @@ describe("unsent bytes", () => {
     expect(cut).toEqual(["s1"]);
     expect([ledger.used, ledger.usedBy(slow!), ledger.usedBy(third!)]).toEqual([95, 50, 20]);
   });
+
+  it("that were cut release nothing of what is charged for the same page later", () => {
+    const { responses, ledger } = setUp(100);
+    const page = {};
+    const taken = responses.charge(slow!, page, 90, () => {});
+    responses.charge(other!, {}, 20, () => {}); // cuts the page
+    responses.charge(slow!, page, 50, () => {});
+    taken();
+    expect(ledger.usedBy(slow!)).toBe(50);
+  });
 });
