@@ -71,10 +71,10 @@ async function* exportLines(
   calendar: Calendar,
   query: Omit<ExportQuery, "range">,
 ): AsyncGenerator<string, void> {
-  const { store } = ctx.services;
+  const { store, clock } = ctx.services;
   if (format === "csv") yield CSV_HEAD;
   const grain = bucket === "hour" || calendar.isLocal ? 2 : 3;
-  const end = Math.min(to, calendar.next(calendar.startOf(services.clock.now())));
+  const end = Math.min(to, calendar.next(calendar.startOf(clock.now())));
   for (let start = from; start < end; start = calendar.next(start)) {
     const edges = [start, calendar.next(start)];
     const text = await inThreadSlot(ctx, () => store.exportUsage({ ...query, range: { edges, grain } }));
