@@ -145,7 +145,7 @@ for (const back of backends) {
       expect(successor.startsWith(`${prefix}_live_`)).toBe(true);
       const self = await r.call(successor, "GET /v1/self");
       expect([self.status, self.body.display_prefix]).toEqual([200, successor.slice(0, prefix.length + 12)]);
-      expectRefusal(await r.call(`${successor.slice(0, -1)}x`, "GET /v1/self"), 401, "unauthenticated");
+      expectRefusal(await r.call(`${successor.slice(0, -1)}x`, "GET /v1/self"), 401, "invalid_key");
     });
 
     it("is verified in place, looked up, and refused by the control plane itself", async () => {
