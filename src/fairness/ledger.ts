@@ -27,10 +27,12 @@ export class Ledger {
   readonly #holders = new Map<string, Holder>();
   readonly #groups = new Map<string, Group>();
   readonly #largest = new MaxHeap<Group>();
+  readonly #sharesAreOfAccounts: boolean;
   #used = 0;
 
   constructor(limits: Limits) {
     this.limits = limits;
+    this.#sharesAreOfAccounts = limits.shareOf === "account";
   }
 
   /** Held by all owners. */
@@ -63,7 +65,7 @@ export class Ledger {
     const { bound, share } = this.limits;
     const whole = Math.min(bound, share);
     let most = 0;
-    const holdings = this.limits.shareOf === "account" ? this.#groups : this.#holders;
+    const holdings = this.#sharesAreOfAccounts ? this.#groups : this.#holders;
     for (const { used } of holdings.values()) most = Math.max(most, used);
     return Number.isFinite(whole) ? most / whole : 0;
   }
@@ -73,10 +75,14 @@ export class Ledger {
     return this.#used + amount <= this.limits.bound && this.withinShare(owner, amount);
   }
 
+  /** Whether the owner, or all owners together, hold more than they may: where room is made after something was taken. */
+  isOver(owner: Owner): boolean {
+    return !this.hasRoom(owner, 0);
+  }
+
   withinShare(owner: Owner, amount = 1): boolean {
-    const { share, shareOf } = this.limits;
-    const held = shareOf === "account" ? this.#groups.get(owner.group)?.used : this.#holders.get(owner.id)?.used;
-    return (held ?? 0) + amount <= share;
+    const holding = this.#sharesAreOfAccounts ? this.#groups.get(owner.group) : this.#holders.get(owner.id);
+    return (holding?.used ?? 0) + amount <= this.limits.share;
   }
 
   /** The owner that must give up a place for this one; undefined where this one must be refused. */
@@ -85,8 +91,7 @@ export class Ledger {
     const victim = largest?.holders.top;
     const group = this.#groups.get(owner.group);
     if (!victim) return undefined;
-    if (!this.withinShare(owner, amount))
-      return this.limits.shareOf === "account" ? firstToGive(group, owner) : undefined;
+    if (!this.withinShare(owner, amount)) return this.#sharesAreOfAccounts ? firstToGive(group, owner) : undefined;
     if (group !== largest) return (group?.used ?? 0) + amount <= largest.used ? victim.owner : undefined;
     if (victim.displacedFirst !== owner.displacedFirst) return victim.displacedFirst ? victim.owner : undefined;
     return this.usedBy(owner) + amount <= victim.used ? victim.owner : undefined;

@@ -45,6 +45,9 @@ describe("below the bound", () => {
     expect(made.hasRoom(cellOwner("w3", "live", "ann"))).toBe(false);
     expect(made.hasRoom(cellOwner("w4", "live", "bob"))).toBe(true);
     expect(made.largestPart).toBe(1);
+    expect(made.isOver(cellOwner("w3", "live", "ann"))).toBe(false);
+    made.take(cellOwner("w3", "live", "ann"));
+    expect(made.isOver(cellOwner("w1", "live", "ann"))).toBe(true);
   });
 });
 

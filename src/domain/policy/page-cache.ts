@@ -244,7 +244,7 @@ export class PageCache {
     entry.bytes += by;
     if (by > 0) this.#ledger.take(owner, by);
     else this.#ledger.release(owner, -by);
-    while (!this.#ledger.hasRoom(owner, 0) && this.#evictOldest(this.#ledger.victimFor(owner, 0) ?? owner));
+    while (this.#ledger.isOver(owner) && this.#evictOldest(this.#ledger.victimFor(owner, 0) ?? owner));
   }
 
   #evictOldest({ id }: Owner): boolean {
