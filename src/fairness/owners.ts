@@ -29,6 +29,9 @@ export function soleOwner(kind: Exclude<OwnerKind, "cell">, id: string): Owner {
   return { kind, id, group: id, displacedFirst: false };
 }
 
+/** What no caller causes is charged to the service itself. */
+export const SERVICE_OWNER = soleOwner("account", "service");
+
 /** The network of a client's address or smaller network: an IPv4 /24 or an IPv6 /48, which is what one customer of a provider gets. */
 export function networkOwner(address: string): Owner {
   return soleOwner("network", prefixOf(address, 48));

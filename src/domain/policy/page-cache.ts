@@ -5,7 +5,7 @@
 import { promisify } from "node:util";
 import type { LargeResponses } from "../../fairness/large-responses.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import { soleOwner, type Owner } from "../../fairness/owners.ts";
+import { SERVICE_OWNER, type Owner } from "../../fairness/owners.ts";
 import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
 
 export type Encoding = "zstd" | "gzip";
@@ -161,7 +161,7 @@ export class PageCache {
   async plain(page: Page): Promise<readonly Uint8Array[]> {
     const known = page.chunks ?? this.#unpacked.get(page)?.deref() ?? this.#unpacking.get(page);
     if (known) return known;
-    const owner = this.#counted.get(page)?.owner ?? SYSTEM;
+    const owner = this.#counted.get(page)?.owner ?? SERVICE_OWNER; // evicted while it is sent
     const unpacking = this.#largeResponses
       .whileBuilding(owner, () => unpack(page))
       .finally(() => this.#unpacking.delete(page));
@@ -269,6 +269,4 @@ async function unpack(page: Page): Promise<readonly Uint8Array[]> {
   return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? EMPTY, { chunkSize: page.bytes })];
 }
 
-/** Of a page that was evicted while it is sent. */
-const SYSTEM = soleOwner("account", "system");
 const EMPTY = new Uint8Array();

@@ -3,12 +3,11 @@
 // group is answered when the whole group is durable.
 import { FairQueue } from "../../fairness/fair-queue.ts";
 import { Ledger } from "../../fairness/ledger.ts";
-import { soleOwner, type Owner } from "../../fairness/owners.ts";
+import { SERVICE_OWNER, type Owner } from "../../fairness/owners.ts";
 import { sharesTable } from "../../fairness/shares.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { Pending } from "./job.ts";
 
-const SERVICE = soleOwner("account", "service");
 /**
  * Jobs of one account's cells, or of one other owner, in a group, while another owner has written within the last moments: an
  * account has as many cells as it likes. Beside 1,000 waiting claims another owner's claim takes 2.2 ms of CPU time instead of
@@ -35,7 +34,7 @@ export class WriteQueue {
 
   /** Rejects the job where its owner has no room. */
   push(pending: Pending): void {
-    const { owner = SERVICE } = pending.job;
+    const { owner = SERVICE_OWNER } = pending.job;
     if (!this.ledger.hasRoom(owner) && !this.#makeRoom(owner)) return this.#refuse(owner, pending);
     // Not the service itself, nor the operator with the bootstrap token.
     if (owner.id !== this.#lastOwner && owner.kind !== "account") {
@@ -56,7 +55,7 @@ export class WriteQueue {
 
   #take(max: number, perAccount = max): Pending[] {
     const group = this.#jobs.take(max, perAccount);
-    for (const { job } of group) this.ledger.release(job.owner ?? SERVICE);
+    for (const { job } of group) this.ledger.release(job.owner ?? SERVICE_OWNER);
     return group;
   }
 
