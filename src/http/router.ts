@@ -11,8 +11,9 @@ import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { OverloadGuard } from "./overload-guard.ts";
 import { run, type RunOptions } from "./pipeline.ts";
-import { chargedTo, toHttpRequest, type HttpRequest } from "./request.ts";
-import { chargeBody, chunksOf, SLICE_BYTES, slicesOf } from "./sending/slices.ts";
+import { toHttpRequest, type HttpRequest } from "./request.ts";
+import { sendSafely } from "./sending/safely.ts";
+import { chunksOf, SLICE_BYTES, slicesOf, type Charge } from "./sending/slices.ts";
 import { sendStream } from "./sending/stalls.ts";
 import {
   contentLength,
@@ -73,15 +74,10 @@ function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }:
     const send = (response: HttpResponse): void => {
       body.discard();
       if (response.body instanceof Readable) sendStream(res, response.body);
-      try {
-        ready = toNodeResponse(response, request, defaults, (chunks, bytes) =>
-          chargeBody(services.largeResponses, chargedTo(request, addressOf), res, chunks, bytes),
-        );
-      } catch (error) {
-        services.log.error("response failed", { request_id: request.id, error: String(error) });
-        res.destroy();
-        ready = new NodeResponse(null); // goes nowhere
-      }
+      const sent = sendSafely(services, { request, res, addressOf }, (charge) =>
+        toNodeResponse(response, request, defaults, charge),
+      );
+      ready = sent ?? new NodeResponse(null); // goes nowhere
       resolve?.(ready);
     };
     guard.serve(res, (respond) => handler(request, respond), send);
@@ -100,7 +96,7 @@ function toNodeResponse(
   response: HttpResponse,
   { id, method }: Pick<HttpRequest, "id" | "method">,
   defaults: HeaderDefaults,
-  charge: (chunks: readonly Uint8Array[], bytes: number) => void = () => {},
+  charge: Charge = () => {},
 ): Response {
   const { status, body } = response;
   const length = contentLength(response);

@@ -4,9 +4,9 @@ import type { Services } from "../../domain/core/context.ts";
 import type { Endpoint } from "../endpoint.ts";
 import type { OverloadGuard } from "../overload-guard.ts";
 import { run, type RunOptions } from "../pipeline.ts";
-import { chargedTo, toHttpRequest } from "../request.ts";
+import { toHttpRequest } from "../request.ts";
 import type { HeaderDefaults } from "../response.ts";
-import { chargeBody } from "../sending/slices.ts";
+import { sendSafely } from "../sending/safely.ts";
 import type { FastRequest } from "./request.ts";
 import { sendFast, type FastResponse } from "./response.ts";
 import { Routes } from "./routes.ts";
@@ -29,19 +29,11 @@ export function fastLane(
     const route = routes.find(method, at < 0 ? url : url.slice(0, at));
     if (!route) return false;
     const request = toHttpRequest(services.newId(), req, route.params, req);
+    const exchange = { request, res, addressOf: options.addressOf };
     guard.serve(
       res,
       (respond) => run(services, route.target, request, options, respond),
-      (response) => {
-        try {
-          sendFast(res, response, request.id, defaults, (chunks, bytes) =>
-            chargeBody(services.largeResponses, chargedTo(request, options.addressOf), res, chunks, bytes),
-          );
-        } catch (error) {
-          services.log.error("response failed", { request_id: request.id, error: String(error) });
-          res.destroy();
-        }
-      },
+      (response) => sendSafely(services, exchange, (charge) => sendFast(res, response, request.id, defaults, charge)),
     );
     return true;
   };

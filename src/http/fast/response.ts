@@ -5,7 +5,7 @@
 import { ServerResponse } from "node:http";
 import { KEEP_ALIVE_MS } from "../connections.ts";
 import { contentLength, type HeaderDefaults, type HeaderTemplate, type HttpResponse } from "../response.ts";
-import { chunksOf, SLICE_BYTES, writeSlices } from "../sending/slices.ts";
+import { chunksOf, SLICE_BYTES, writeSlices, type Charge } from "../sending/slices.ts";
 import type { FastRequest } from "./request.ts";
 
 export class ResponseHead {
@@ -78,13 +78,12 @@ function dateLine(): string {
   return line;
 }
 
-/** `charge` is called with a large body before it is sent. */
 export function sendFast(
   res: FastResponse,
   response: HttpResponse,
   requestId: string,
   defaults: HeaderDefaults,
-  charge: (chunks: readonly Uint8Array[], bytes: number) => void,
+  charge: Charge,
 ): void {
   if (res.destroyed || res.headersSent) return;
   res.req.discard();

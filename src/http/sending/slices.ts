@@ -1,13 +1,13 @@
-// Sends a large body in slices, each after the one before has left: written at once, TLS would copy all of it. Until the
-// client has taken it, the body is charged to its owner.
+// Sends a large body in slices, each after the one before has left: written at once, TLS would copy all of it.
 import type { ServerResponse } from "node:http";
-import type { LargeResponses } from "../../fairness/large-responses.ts";
-import type { Owner } from "../../fairness/owners.ts";
 import type { HttpResponse } from "../response.ts";
 
 export const SLICE_BYTES = 64 * 1024;
 
 type Chunks = readonly Uint8Array[];
+
+/** Called with a large body before it is sent. */
+export type Charge = (chunks: Chunks, bytes: number) => void;
 
 /** A body as the chunks that are sent; text is encoded here, once. */
 export function chunksOf(body: NonNullable<HttpResponse["body"]>): Chunks {
@@ -36,18 +36,4 @@ export function writeSlices(res: ServerResponse, chunks: Chunks): void {
     res.end();
   };
   writeNext();
-}
-
-/** Charges a body until the response has closed. A client may have left before its response was ready. */
-export function chargeBody(
-  largeResponses: LargeResponses,
-  owner: Owner,
-  res: ServerResponse,
-  chunks: Chunks,
-  bytes: number,
-): void {
-  if (res.closed || res.destroyed) return;
-  // Pages share their chunks, so the first chunk names what is sent.
-  const release = largeResponses.charge(owner, chunks[0] ?? chunks, bytes, () => res.destroy());
-  res.once("close", release);
 }
