@@ -24,9 +24,16 @@ import { OverloadGuard, type Finish } from "./overload-guard.ts";
 import { rawResponse, refuseParserError } from "./parser-errors.ts";
 import type { RunOptions } from "./pipeline.ts";
 import { bearerOf } from "./request.ts";
-import { inTurn, type Listener } from "./sending/pipelining.ts";
-import { defaultHeaders, failureResponse, jsonResponse, sendRefusal, type HttpResponse } from "./response.ts";
-import { h3Listener } from "./router.ts";
+import { inTurn, type Listener, type PipeliningOptions } from "./sending/pipelining.ts";
+import {
+  defaultHeaders,
+  failureResponse,
+  jsonResponse,
+  sendRefusal,
+  type HeaderDefaults,
+  type HttpResponse,
+} from "./response.ts";
+import { h3Listener, type RouterOptions } from "./router.ts";
 import { Stalls } from "./sending/stalls.ts";
 import { stopParsing } from "./sending/stop-parsing.ts";
 
@@ -58,19 +65,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   };
   const h3 = h3Listener(services, endpoints, { ...options, guard, defaults, bodyOf });
   const fast = options.fastLane ? fastLane(services, endpoints, options, guard, defaults) : undefined;
-  const pipelining = {
-    turns: options.turns,
-    ledger: services.shares.of("pipeline"),
-    addressOf: options.addressOf,
-    knownOwner: (req: IncomingMessage) => {
-      const { token } = bearerOf(req.headers);
-      const actor = token === null ? undefined : services.credentialCache.peek(sha256Hex(token));
-      return actor && ownerOf(actor);
-    },
-    discard: (req: IncomingMessage) => bodyOf(req).discard(),
-    refuse: (res: ServerResponse) => refuse(res, fail("share_full", { retryAfterSeconds: 1 })),
-  };
-  const serve = inTurn(pipelining, (req, res) => {
+  const serve = inTurn(pipeliningOptions(services, options, bodyOf, refuse), (req, res) => {
     if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, { refuse, log: services.log });
   });
   const bound = services.shares.of("connections");
@@ -84,14 +79,37 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   guard.attach(server);
   connections.attach(server, options.tls ? "secureConnection" : "connection");
   new Stalls(connections, services.settings.send_stall_ms).attach(server);
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+  server.on("clientError", onParserError(services, finish, defaults));
+  return { server, connections };
+}
+
+function pipeliningOptions(
+  services: Services,
+  { turns, addressOf }: RunOptions,
+  bodyOf: RouterOptions["bodyOf"],
+  refuse: Refuse,
+): PipeliningOptions {
+  return {
+    turns,
+    addressOf,
+    ledger: services.shares.of("pipeline"),
+    knownOwner: (req) => {
+      const { token } = bearerOf(req.headers);
+      const actor = token === null ? undefined : services.credentialCache.peek(sha256Hex(token));
+      return actor && ownerOf(actor);
+    },
+    discard: (req) => bodyOf(req).discard(),
+    refuse: (res) => refuse(res, fail("share_full", { retryAfterSeconds: 1 })),
+  };
+}
+
+function onParserError(services: Services, finish: Finish, defaults: HeaderDefaults) {
+  return (error: NodeJS.ErrnoException, socket: Socket): void =>
     refuseParserError(error, socket, (failure, req) => {
       const refused = jsonResponse(failure.status, failure.body());
       const response = req ? finish(req, refused) : refused;
       return thenMaybe(response, (finished) => rawResponse(finished, services.newId(), defaults));
     });
-  });
-  return { server, connections };
 }
 
 function countForwarded(connections: Connections, { addressOf }: HttpOptions): (req: IncomingMessage) => void {
