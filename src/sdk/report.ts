@@ -2,6 +2,7 @@
 // throws into one. Memory is bounded; dropped events are counted and the count is reported. A batch that may have
 // arrived is resent byte for byte: the control plane counts identical bodies once.
 
+import { Backoff } from "./backoff.ts";
 import { CallError, type Client } from "./client.ts";
 import { ClientInfo, type RequestClient } from "./client-info.ts";
 import type { Subject } from "./context.ts";
@@ -40,7 +41,6 @@ const QUEUE_CHARS = 8 << 20;
 const FLUSH_MS = 1000;
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 30_000;
-const RETRY_AFTER_MAX_MS = 60_000;
 const SEND_TIMEOUT_MS = 10_000;
 const CLOSE_MS = 3000;
 const KEYS_MAX = 100_000;
@@ -56,6 +56,7 @@ export class Reporter {
   readonly #seenToday = new Set<string>();
   readonly #clients = new ClientInfo();
   readonly #stopped = new AbortController();
+  readonly #backoff: Backoff;
   #events: string[] = [];
   #chars = 0;
   #dropped = 0;
@@ -63,8 +64,6 @@ export class Reporter {
   #day = 0;
   #pending: Batch | null = null;
   #sending: Promise<void> | null = null;
-  #failures = 0;
-  #waitMs = 0;
   #cancel: (() => void) | null = null;
 
   constructor(
@@ -79,6 +78,7 @@ export class Reporter {
     this.#ports = ports;
     this.#log = log;
     this.#onDropped = onDropped;
+    this.#backoff = new Backoff(ports, RETRY_MS, RETRY_MAX_MS);
   }
 
   record(outcome: RequestOutcome): void {
@@ -89,7 +89,7 @@ export class Reporter {
     if (this.#events.length >= QUEUE_EVENTS || this.#chars + event.length > QUEUE_CHARS) return this.#countDropped(1);
     this.#events.push(event);
     this.#chars += event.length;
-    if (this.#events.length >= BATCH_EVENTS && this.#failures === 0) this.#flush();
+    if (this.#events.length >= BATCH_EVENTS && this.#backoff.failures === 0) this.#flush();
     else this.#schedule(FLUSH_MS);
   }
 
@@ -115,7 +115,8 @@ export class Reporter {
     this.#sending ??= this.#send().finally(() => {
       this.#sending = null;
       if (this.#stopped.signal.aborted || (!this.#pending && this.#events.length === 0)) return;
-      this.#schedule(this.#failures > 0 ? this.#backoff() : this.#events.length >= BATCH_EVENTS ? 0 : FLUSH_MS);
+      const { failures, delayMs } = this.#backoff;
+      this.#schedule(failures > 0 ? delayMs : this.#events.length >= BATCH_EVENTS ? 0 : FLUSH_MS);
     });
   }
 
@@ -135,7 +136,7 @@ export class Reporter {
         signal: this.#stopped.signal,
       });
       this.#pending = null;
-      this.#failures = 0;
+      this.#backoff.succeed();
     } catch (error) {
       this.#handleFailure(batch, error);
     }
@@ -144,15 +145,14 @@ export class Reporter {
   /** A batch rejected for its content would be rejected again: drops it and counts its events. */
   #handleFailure(batch: Batch, error: unknown): void {
     const status = error instanceof CallError ? error.status : 0;
-    this.#waitMs = error instanceof CallError ? Math.min(error.retryAfterMs, RETRY_AFTER_MAX_MS) : 0;
-    this.#failures++;
+    this.#backoff.fail(error instanceof CallError ? error.retryAfterMs : 0);
     if (status === 400 || status === 413 || status === 415 || status === 422) {
       this.#pending = null;
       this.#dropped += batch.dropped; // counted when they were dropped
       this.#countDropped(batch.events);
       this.#log("warn", "a batch of events was rejected", { status, events: batch.events });
-    } else if ((this.#failures & (this.#failures - 1)) === 0) {
-      this.#log("debug", "events cannot be delivered", { status, failures: this.#failures });
+    } else if (this.#backoff.shouldLog) {
+      this.#log("debug", "events cannot be delivered", { status, failures: this.#backoff.failures });
     }
   }
 
@@ -223,11 +223,6 @@ export class Reporter {
       ...(client && subject?.keyId && this.#clients.fieldsOf(subject.keyId, client, this.#ports.elapsed())),
       ...(outcome.outside && outsideFields(outcome.outside)),
     });
-  }
-
-  #backoff(): number {
-    const longest = Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(this.#failures - 1, 10));
-    return Math.max(this.#waitMs, longest * (0.5 + this.#ports.random() / 2));
   }
 }
 

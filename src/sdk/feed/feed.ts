@@ -6,6 +6,7 @@
 
 import type { Policy } from "../../kernel/policy/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader, type FeedExpectation } from "../../kernel/policy/loader.ts";
+import { Backoff } from "../backoff.ts";
 import { type Call, CallError, type Client, type Reply } from "../client.ts";
 import { Announcement } from "./announcement.ts";
 import type { PolicyState } from "./policy-state.ts";
@@ -30,9 +31,8 @@ const PAGE_TIMEOUT_MS = 30_000;
 const LONG_POLL_MS = 25_000;
 const LONG_POLL_GRACE_MS = 2000;
 const INTERVAL_FALLBACK_MS = 300_000;
-const BACKOFF_MS = 250;
-const BACKOFF_MAX_MS = 10_000;
-const RETRY_AFTER_MAX_MS = 60_000;
+const RETRY_MS = 500;
+const RETRY_MAX_MS = 10_000;
 const BURST = 10;
 const BURST_PAUSE_MS = 100;
 const LEAVING_TIMEOUT_MS = 2000;
@@ -46,12 +46,12 @@ export class Feed {
   readonly #events: FeedEvents;
   readonly #expected: FeedExpectation;
   readonly #announcement: Announcement;
+  readonly #backoff: Backoff;
   readonly #stopped = new AbortController();
   #wake: (() => void) | null = null;
   #running: Promise<void> = Promise.resolve();
   #etag: string | null = null;
   #pageKeys = PAGE_KEYS;
-  #failures = 0;
   /** Unusable deltas in a row; after two, restart from a snapshot. */
   #malformed = 0;
   #burst = 0;
@@ -69,6 +69,7 @@ export class Feed {
     this.#log = log;
     this.#events = events;
     this.#announcement = new Announcement(ports, log);
+    this.#backoff = new Backoff(ports, RETRY_MS, RETRY_MAX_MS);
     this.#expected = { projectId: settings.projectId, env: settings.env, maxKeys: settings.maxKeys };
   }
 
@@ -103,7 +104,7 @@ export class Feed {
       const policy = this.#malformed < 2 ? this.#state.policy : null;
       const caps = this.#announcement.current();
       const pause = policy?.caps === caps ? await this.#poll(policy) : await this.#snapshot(caps, policy);
-      this.#failures = 0;
+      this.#backoff.succeed();
       this.#malformed = 0;
       return pause;
     } catch (error) {
@@ -153,7 +154,7 @@ export class Feed {
 
   async #poll(policy: Policy): Promise<number> {
     // An unconfirmed policy must be confirmed at once, not with the next change.
-    const unconfirmed = !this.#confirmed || this.#failures > 0;
+    const unconfirmed = !this.#confirmed || this.#backoff.failures > 0;
     const longest = Math.min(LONG_POLL_MS, Math.floor(this.#settings.staleMs / 3));
     const waitMs = unconfirmed || !this.#longPolls() ? 0 : longest;
     const polledAt = this.#ports.elapsed();
@@ -200,7 +201,7 @@ export class Feed {
   #confirm(policy: Policy, changed: boolean): void {
     this.#state.confirm(policy);
     this.#confirmed = true;
-    if (this.#failures > 0) this.#log("info", "the policy feed is back", { version: policy.version });
+    if (this.#backoff.failures > 0) this.#log("info", "the policy feed is back", { version: policy.version });
     this.#events.confirmed(changed);
   }
 
@@ -209,15 +210,14 @@ export class Feed {
     if (call?.fault === "too_large") this.#pageKeys = Math.max(PAGE_KEYS_MIN, this.#pageKeys >> 1);
     if (!call || call.fault === "malformed") this.#malformed++;
     this.#noteStall(call);
-    // Logs the first failure and each power of two, so that a long outage does not flood the log.
-    const failures = ++this.#failures;
-    if ((failures & (failures - 1)) === 0) {
+    const backoff = this.#backoff;
+    backoff.fail(call?.retryAfterMs ?? 0);
+    if (backoff.shouldLog) {
+      const { failures } = backoff;
       this.#log("warn", "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
     }
     this.#events.failed(error);
-    const backoff = Math.min(BACKOFF_MAX_MS, BACKOFF_MS * 2 ** Math.min(failures, 16));
-    const requested = Math.min(call?.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS);
-    return Math.max(requested, backoff * (0.5 + this.#ports.random() / 2));
+    return backoff.delayMs;
   }
 
   /** Falls back to the poll interval when long polls are rejected by the server or cut off by a proxy. */
