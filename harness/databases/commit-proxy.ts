@@ -18,23 +18,28 @@ const COMMIT = Buffer.from("commit\0");
 const COMMITTED = Buffer.from("COMMIT\0");
 const LISTEN = Buffer.from("listen keyrack\0");
 
+/** Each ends with the other; `open` holds those that have not. */
+function endTogether(pair: readonly Socket[], open: Set<Socket>): () => void {
+  const end = (): void => {
+    for (const socket of pair) socket.destroy();
+  };
+  for (const socket of pair) {
+    open.add(socket);
+    socket.on("error", end).on("close", () => {
+      open.delete(socket);
+      end();
+    });
+  }
+  return end;
+}
+
 export async function tcpProxy(host: string, port: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
   const listeners = new Set<{ dead: boolean }>();
   let armed: { when: Cut; done: () => void } | undefined;
   const server = createServer((client) => {
     const upstream = connect(port, host);
-    const end = (): void => {
-      client.destroy();
-      upstream.destroy();
-    };
-    for (const socket of [client, upstream]) {
-      sockets.add(socket);
-      socket.on("error", end).on("close", () => {
-        sockets.delete(socket);
-        end();
-      });
-    }
+    const end = endTogether([client, upstream], sockets);
     let cut: (() => void) | undefined;
     const state = { dead: false };
     client.on("data", (data) => {

@@ -24,6 +24,19 @@ export type Deployment = AsyncDisposable & {
   start(flags?: Flags): Promise<RunningInstance>;
 };
 
+function settingsOf(dir: string, target: DatabaseTarget, more: Flags): Settings {
+  const flags: Flags = {
+    data_dir: dir,
+    port: "0",
+    throttle: "off",
+    backup_every: "off",
+    restore_test_every: "off",
+    ...(target.kind === "postgres" && { database_url: target.url }),
+    ...more,
+  };
+  return loadSettings({ env: {}, flags, cwd: dir }).settings;
+}
+
 export async function deployment(back: Backend, fixed: Flags = {}): Promise<Deployment> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const database = back === "postgres" ? await readyDatabase(back) : null;
@@ -33,21 +46,7 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
   const address = await stableAddress();
   const logs: string[] = [];
   const log = createLog({ level: "debug", write: (line) => logs.push(line) });
-  const settings = (flags: Flags = {}): Settings =>
-    loadSettings({
-      env: {},
-      flags: {
-        data_dir: dir,
-        port: "0",
-        throttle: "off",
-        backup_every: "off",
-        restore_test_every: "off",
-        ...(target.kind === "postgres" && { database_url: target.url }),
-        ...fixed,
-        ...flags,
-      },
-      cwd: dir,
-    }).settings;
+  const settings = (flags: Flags = {}): Settings => settingsOf(dir, target, { ...fixed, ...flags });
   const running = new Set<RunningInstance>();
   return {
     dir,

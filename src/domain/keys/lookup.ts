@@ -9,7 +9,7 @@ import { keyByHash, keyById } from "../../store/queries/keys.ts";
 import { anyProjectById } from "../../store/queries/projects.ts";
 import { secretKeyByHash, secretKeyById } from "../../store/queries/secret-keys.ts";
 import { anyTenantById } from "../../store/queries/tenants.ts";
-import type { ApiKeyRow, ProjectRow } from "../../store/schema/tables.ts";
+import type { ApiKeyRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
 import { confinedTo, ownerOf, restrictionOf, type Vendor } from "../core/actor.ts";
 import { addressRuleOf, refusesAddress } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
@@ -141,11 +141,9 @@ export async function showVerdict(ctx: Ctx<Vendor>, id: string) {
 
 type Request = Omit<Lookup, "key">;
 
-async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id, ip }: Request) {
-  const { services, actor } = ctx;
-  const { read } = services.store;
-  const { workspace_id } = actor;
-  const now = services.clock.now();
+async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, request: Request) {
+  const { read } = ctx.services.store;
+  const { workspace_id } = ctx.actor;
   const project = await anyProjectById.first(read, { workspace_id, id: key.project_id });
   const tenant = await anyTenantById.first(read, { workspace_id, id: key.tenant_id });
   const plan = tenant?.plan_id ? await planOfKey(read, key) : null;
@@ -157,25 +155,10 @@ async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id
     plan: plan?.rate_limits ?? null,
     project: project?.default_rate_limits ?? "[]",
   }).rate_limits;
-  const held = new Set(splitScopes(JSON.parse(key.scopes) as string[], plan?.scopes ?? null).kept);
-  const reasons: Reason[] = [];
-  const add = (holds: boolean, code: ReasonCode, at: number | null = null): void =>
-    void (holds && reasons.push(reason(code, at)));
-  const [projectEnd, tenantEnd] = [project?.deleted_at ?? null, tenant?.deleted_at ?? null];
-  add(project_id !== undefined && project_id !== key.project_id, "other_project");
-  add(projectEnd !== null, "project_deleted", projectEnd);
-  add(tenantEnd !== null, "tenant_deleted", tenantEnd);
-  add(key.revoked_at !== null, "revoked", key.revoked_at);
-  add(key.expires_at !== null && key.expires_at <= now, "expired", key.expires_at);
-  add((tenant?.suspended_at ?? null) !== null, "tenant_suspended", tenant?.suspended_at ?? null);
-  add(key.disabled_at !== null, "disabled", key.disabled_at);
-  add(ip !== undefined && tenant !== undefined && refusesAddress(addressRuleOf(key, tenant), ip), "ip_not_allowed");
-  add(!scopes.every((scope) => held.has(scope)), "missing_scopes");
-  add(await isLimited(ctx, key, rules), "rate_limited");
-  add(await hasUsedUpQuota(ctx, key), "quota_exceeded");
-  add(key.quarantined_at !== null && key.revoked_at === null, "quarantined", key.quarantined_at);
-  add(nodes !== null && nodes.current < nodes.live, "nodes_behind");
-  add(nodes !== null && nodes.withheld > 0, "nodes_withheld");
+  const scopes = splitScopes(JSON.parse(key.scopes) as string[], plan?.scopes ?? null).kept;
+  const spent = { limit: await isLimited(ctx, key, rules), quota: await hasUsedUpQuota(ctx, key) };
+  const now = ctx.services.clock.now();
+  const reasons = reasonsOf({ key, project, tenant, scopes, spent, nodes, now }, request);
   const code = reasons.map((each) => REASONS[each.code][0]).find((each) => each !== null) ?? null;
   return {
     project: project ? { id: project.id, name: project.name, slug: project.slug } : null,
@@ -185,6 +168,43 @@ async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id
     reasons,
     nodes,
   };
+}
+
+type Facts = {
+  key: ApiKeyRow;
+  project: ProjectRow | undefined;
+  tenant: TenantRow | undefined;
+  /** Those that its plan leaves it. */
+  scopes: readonly string[];
+  spent: { limit: boolean; quota: boolean };
+  nodes: Serving | null;
+  now: number;
+};
+
+/** Every reason that holds, in the order of the table. */
+function reasonsOf({ key, project, tenant, scopes, spent, nodes, now }: Facts, request: Request): Reason[] {
+  const { scopes: required = [], project_id, ip } = request;
+  const [projectEnd, tenantEnd] = [project?.deleted_at ?? null, tenant?.deleted_at ?? null];
+  const suspended = tenant?.suspended_at ?? null;
+  const leaked = key.revoked_at === null ? key.quarantined_at : null;
+  const isOutside = ip !== undefined && tenant !== undefined && refusesAddress(addressRuleOf(key, tenant), ip);
+  const causes: [code: ReasonCode, holds: boolean, at?: number | null][] = [
+    ["other_project", project_id !== undefined && project_id !== key.project_id],
+    ["project_deleted", projectEnd !== null, projectEnd],
+    ["tenant_deleted", tenantEnd !== null, tenantEnd],
+    ["revoked", key.revoked_at !== null, key.revoked_at],
+    ["expired", key.expires_at !== null && key.expires_at <= now, key.expires_at],
+    ["tenant_suspended", suspended !== null, suspended],
+    ["disabled", key.disabled_at !== null, key.disabled_at],
+    ["ip_not_allowed", isOutside],
+    ["missing_scopes", !required.every((scope) => scopes.includes(scope))],
+    ["rate_limited", spent.limit],
+    ["quota_exceeded", spent.quota],
+    ["quarantined", leaked !== null, leaked],
+    ["nodes_behind", nodes !== null && nodes.current < nodes.live],
+    ["nodes_withheld", nodes !== null && nodes.withheld > 0],
+  ];
+  return causes.filter(([, holds]) => holds).map(([code, , at]) => reason(code, at));
 }
 
 /** A peek: nothing is charged. */
@@ -202,7 +222,14 @@ async function hasUsedUpQuota(ctx: Ctx<Vendor>, { id }: ApiKeyRow): Promise<bool
 }
 
 /** The live nodes of the key's project and environment; `withheld`: those that do not get it. */
-async function countServing(ctx: Ctx<Vendor>, project: ProjectRow, { env }: ApiKeyRow, needs: number) {
+type Serving = { live: number; current: number; withheld: number };
+
+async function countServing(
+  ctx: Ctx<Vendor>,
+  project: ProjectRow,
+  { env }: ApiKeyRow,
+  needs: number,
+): Promise<Serving> {
   return inFleetSlot(ctx, async () => {
     const holding = await nodesHolding(ctx, { project_id: project.id, env });
     const current = holding.filter(({ version }) => version >= project.policy_version);

@@ -18,6 +18,7 @@ import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { requireManageable, requireReadable } from "../core/env-access.ts";
+import type { Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 import { balanceEnv } from "./balances.ts";
@@ -73,49 +74,56 @@ export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: 
   const { reference } = input;
   const onConflict = () => fail("unavailable", { retryAfterSeconds: 1 }); // the same reference at the same moment
   const done = await mutate(ctx, { workspace_id, onConflict }, async (tx) => {
-    const { metered, tenant_id, key_id } = await findQuota(tx, ctx, target, true);
-    const { subject_id, env, quota } = metered;
+    const found = await findQuota(tx, ctx, target, true);
+    const { subject_id, env, quota } = found.metered;
     const to = { subject_id, env, quota_id: quota.id };
     const known = reference === undefined ? undefined : await grantByReference.first(tx, { ...to, reference });
     if (known && known.units !== input.units)
       throw failField("grant_reference_used", "reference", "was used for another number of units");
     if (known) return unchanged({ grant: viewGrant(known), isReplay: true });
     requireFuture(services.clock, input.expires_at);
-    const now = services.clock.now();
-    if (input.expires_at !== undefined && input.expires_at <= now)
-      throw failField("invalid_body", "expires_at", "must be in the future");
-    if ((await openGrants.all(tx, { ...to, now })).length >= OPEN_MAX) throw fail("grants_reached");
-    const { units, expires_at = null, reason = null } = input;
-    const row: QuotaGrantRow = {
-      ...to,
-      id: services.newId(),
-      workspace_id,
-      tenant_id,
-      key_id,
-      units,
-      remaining: units,
-      expires_at,
-      reason,
-      reference: reference ?? null,
-      voided_at: null,
-      created_at: now,
-    };
+    if ((await openGrants.all(tx, { ...to, now: services.clock.now() })).length >= OPEN_MAX)
+      throw fail("grants_reached");
+    const row = newGrantRow(ctx, found, input);
     await insertGrant.run(tx, row);
-    const grant = viewGrant(row);
-    const about = key_id === null ? { tenant_id } : { key_id };
-    const payload = {
-      env,
-      quota_id: quota.id,
-      units,
-      expires_at: grant.expires_at,
-      reference: row.reference,
-      ...about,
-    };
-    const event = { action: "quota_grant.created" as const, target_id: row.id, payload };
-    return { value: { grant, isReplay: false }, events: [event] };
+    return { value: { grant: viewGrant(row), isReplay: false }, events: [grantCreated(row)] };
   });
   for (const holding of await holdingsOf(ctx, done.grant)) holding.forget();
   return done;
+}
+
+function newGrantRow(
+  { services, actor }: Ctx<Vendor>,
+  { metered: { subject_id, env, quota }, tenant_id, key_id }: Found,
+  { units, expires_at, reason, reference }: NewGrant,
+): QuotaGrantRow {
+  return {
+    subject_id,
+    env,
+    quota_id: quota.id,
+    id: services.newId(),
+    workspace_id: actor.workspace_id,
+    tenant_id,
+    key_id,
+    units,
+    remaining: units,
+    expires_at: expires_at ?? null,
+    reason: reason ?? null,
+    reference: reference ?? null,
+    voided_at: null,
+    created_at: services.clock.now(),
+  };
+}
+
+function grantCreated(row: QuotaGrantRow): Event {
+  const { id, env, quota_id, units, reference, tenant_id, key_id } = row;
+  const about = key_id === null ? { tenant_id } : { key_id };
+  const { expires_at } = viewGrant(row);
+  return {
+    action: "quota_grant.created",
+    target_id: id,
+    payload: { env, quota_id, units, expires_at, reference, ...about },
+  };
 }
 
 /** Takes back what is left, also of what this process holds. Units that other processes hold can still be spent. */

@@ -15,7 +15,7 @@ import { insertTenant } from "../../store/queries/tenants.ts";
 import { insertUser, recordLogin, setPassword, userByEmailKey } from "../../store/queries/users.ts";
 import { insertWorkspace } from "../../store/queries/workspaces.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import type { UserRow } from "../../store/schema/tables.ts";
+import type { ApiKeyRow, UserRow } from "../../store/schema/tables.ts";
 import { verifyAddress } from "../auth/email-verifications.ts";
 import { mint, onHashConflict, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { checkNewPassword } from "../auth/password-policy.ts";
@@ -84,17 +84,9 @@ const FIRST_VERIFIER = {
 type Owner = { user: UserRow; known: boolean; password_phc: string };
 
 function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]) {
-  const { user } = owner;
-  const minted = { session: mint("session"), secret_key: mint("secret_key", "test"), api_key: mint("api_key", "test") };
-  const session = newSession(services, user.id, minted.session.stored);
-  const workspace = newWorkspaceRow(services, { name: input.workspace_name, slug: input.workspace_slug }, user.id);
+  const records = makeFirstRecords(services, input, owner.user, from);
+  const { ctx, session, workspace, project, tenant, secretKey } = records;
   const workspace_id = workspace.id;
-  const actor: WorkspaceSession = { kind: "session", id: session.id, user_id: user.id, workspace_id, role: "owner" };
-  const ctx: Ctx<WorkspaceSession> = { services, actor, from };
-  const project = newProjectRow(ctx, { name: input.project_name, slug: input.project_slug });
-  const tenant = newTenantRow(ctx, { external_id: "example-customer", name: "Example customer" });
-  const secretKey = newSecretKeyRow(ctx, { ...FIRST_VERIFIER, workspace_id, ...minted.secret_key.stored });
-  session.active_workspace_id = workspace_id;
   // The deployment's chain is locked first, by every process: of two claims the second sees the first.
   return mutate(ctx, { workspace_id, deployment: true, onConflict }, async (tx) => {
     if (await hasOwner(tx)) throw fail("setup_done");
@@ -102,36 +94,12 @@ function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]
     const now = services.clock.now();
     await endSetupTokens.run(tx, { now, kept: 0 });
     const ownerEvents = await writeOwner(services, tx, owner, now);
-    await insertWorkspace.run(tx, workspace);
-    await insertMembership.run(tx, { workspace_id, user_id: user.id, role: "owner", created_at: now, updated_at: now });
-    await insertSession.run(tx, session);
-    const { password_phc } = owner;
-    await recordLogin.run(tx, { id: user.id, last_workspace_id: workspace_id, password_phc, now });
-    await insertSecretKey.run(tx, secretKey);
-    await insertProject.run(tx, project);
-    await reserveSlot(ctx, tx, tenant);
-    await insertTenant.run(tx, tenant);
-    await indexTenant(tx, tenant);
-    const policy_version = await tx.bump(project.id);
-    const want = { project_id: project.id, tenant_id: tenant.id, env: "test" as const, name: "First key" };
-    const apiKey = newKeyRow(ctx, want, minted.api_key.stored, { project, tenant, plan: null, policy_version });
-    await insertKey.run(tx, apiKey);
-    const person = { ...user, email_verified_at: user.email_verified_at ?? now, last_login_at: now };
-    const membership = { workspace_id, role: "owner" as const, name: workspace.name, slug: workspace.slug };
+    const apiKey = await writeFirstRecords(tx, records, owner, now);
     return {
-      value: {
-        object: "setup" as const,
-        session: viewLogin(session, minted.session.text, person, [membership]),
-        workspace: viewWorkspace(workspace),
-        project: viewProject({ ...project, policy_version }),
-        tenant: viewTenant(tenant),
-        secret_key: withKey(viewSecretKey(secretKey), minted.secret_key.text),
-        api_key: withKey(viewKey(apiKey), minted.api_key.text),
-        command: services.command,
-      },
+      value: viewFirstRecords(records, apiKey, owner.user, now),
       events: [
         workspaceCreated(workspace),
-        ownerJoined(user),
+        ownerJoined(owner.user),
         secretKeyCreated(secretKey),
         projectCreated(project),
         tenantCreated(tenant),
@@ -142,6 +110,59 @@ function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]
       ],
     };
   });
+}
+
+type FirstRecords = ReturnType<typeof makeFirstRecords>;
+
+/** All but the API key, which gets the project's policy version when it is written. */
+function makeFirstRecords(services: Services, input: Setup, user: UserRow, from: Ctx["from"]) {
+  const minted = { session: mint("session"), secret_key: mint("secret_key", "test"), api_key: mint("api_key", "test") };
+  const session = newSession(services, user.id, minted.session.stored);
+  const workspace = newWorkspaceRow(services, { name: input.workspace_name, slug: input.workspace_slug }, user.id);
+  const workspace_id = workspace.id;
+  const actor: WorkspaceSession = { kind: "session", id: session.id, user_id: user.id, workspace_id, role: "owner" };
+  const ctx: Ctx<WorkspaceSession> = { services, actor, from };
+  const project = newProjectRow(ctx, { name: input.project_name, slug: input.project_slug });
+  const tenant = newTenantRow(ctx, { external_id: "example-customer", name: "Example customer" });
+  const secretKey = newSecretKeyRow(ctx, { ...FIRST_VERIFIER, workspace_id, ...minted.secret_key.stored });
+  session.active_workspace_id = workspace_id;
+  return { ctx, minted, session, workspace, project, tenant, secretKey };
+}
+
+async function writeFirstRecords(tx: Tx, records: FirstRecords, owner: Owner, now: number): Promise<ApiKeyRow> {
+  const { ctx, minted, session, workspace, project, tenant, secretKey } = records;
+  const { user, password_phc } = owner;
+  const workspace_id = workspace.id;
+  await insertWorkspace.run(tx, workspace);
+  await insertMembership.run(tx, { workspace_id, user_id: user.id, role: "owner", created_at: now, updated_at: now });
+  await insertSession.run(tx, session);
+  await recordLogin.run(tx, { id: user.id, last_workspace_id: workspace_id, password_phc, now });
+  await insertSecretKey.run(tx, secretKey);
+  await insertProject.run(tx, project);
+  await reserveSlot(ctx, tx, tenant);
+  await insertTenant.run(tx, tenant);
+  await indexTenant(tx, tenant);
+  const policy_version = await tx.bump(project.id);
+  const want = { project_id: project.id, tenant_id: tenant.id, env: "test" as const, name: "First key" };
+  const apiKey = newKeyRow(ctx, want, minted.api_key.stored, { project, tenant, plan: null, policy_version });
+  await insertKey.run(tx, apiKey);
+  return apiKey;
+}
+
+function viewFirstRecords(records: FirstRecords, apiKey: ApiKeyRow, user: UserRow, now: number) {
+  const { ctx, minted, session, workspace, project, tenant, secretKey } = records;
+  const person = { ...user, email_verified_at: user.email_verified_at ?? now, last_login_at: now };
+  const { id: workspace_id, name, slug } = workspace;
+  return {
+    object: "setup" as const,
+    session: viewLogin(session, minted.session.text, person, [{ workspace_id, role: "owner", name, slug }]),
+    workspace: viewWorkspace(workspace),
+    project: viewProject({ ...project, policy_version: apiKey.policy_version }),
+    tenant: viewTenant(tenant),
+    secret_key: withKey(viewSecretKey(secretKey), minted.secret_key.text),
+    api_key: withKey(viewKey(apiKey), minted.api_key.text),
+    command: ctx.services.command,
+  };
 }
 
 function onConflict(target: string) {
