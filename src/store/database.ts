@@ -53,14 +53,11 @@ class OpenStore implements Store {
     this.#driver = driver;
     this.#events = events;
     this.target = target;
-    this.readOnly = driver instanceof ReadOnlyDriver;
+    this.readOnly = driver.readOnly;
     this.dialect = driver.dialect;
     this.read = driver.reader;
-    this.#group = new GroupCommit(driver, {
-      now: events.now,
-      fatal: events.fatal,
-      committed: (changes, group) => this.#committed(changes, group),
-    });
+    const committed = (changes: PolicyChange[], group: readonly Pending[]): void => this.#committed(changes, group);
+    this.#group = new GroupCommit(driver, { ...events, committed });
     driver.onNotice((text) => this.#receiveNotice(text));
   }
 

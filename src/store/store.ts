@@ -2,6 +2,7 @@
 import type { Ledger } from "../fairness/ledger.ts";
 import type { Owner } from "../fairness/owners.ts";
 import type { Histogram } from "../kernel/exposition.ts";
+import type { GroupCommitEvents } from "./engine/group-commit.ts";
 import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Query, Reader } from "./engine/statement.ts";
@@ -12,9 +13,7 @@ import type { OnProgress } from "./progress.ts";
 import type { MigrationPlan } from "./schema/migrate.ts";
 import type { DatabaseTarget } from "./target.ts";
 
-export type StoreEvents = {
-  now: () => number;
-  fatal: (error: unknown) => void;
+export type StoreEvents = Pick<GroupCommitEvents, "now" | "fatal"> & {
   /** A listener threw. The write that it was notified of is committed. */
   listenerFailed?: (error: unknown) => void;
   /** Called before pending migrations are applied. If it throws, none is. */

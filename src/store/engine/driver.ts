@@ -36,6 +36,8 @@ export interface Driver {
   readonly concurrentJobs: boolean;
   /** True where an open transaction excludes every other writer, so it need not lock the rows it reads. */
   readonly exclusive: boolean;
+  /** True where every write is rejected. */
+  readonly readOnly: boolean;
   begin(): Promise<void>;
   /** Resolves when everything committed so far is durable. */
   sync(): Promise<void>;

@@ -84,6 +84,7 @@ export class PostgresDriver implements Driver {
   readonly dialect = "postgres";
   readonly concurrentJobs = true;
   readonly exclusive = false;
+  readonly readOnly = false;
   readonly reader: PostgresReader;
   readonly writer: PostgresWriter = new PostgresWriter();
   readonly #url: string;

@@ -125,6 +125,7 @@ export class SqliteDriver implements Driver {
   readonly dialect = "sqlite";
   readonly concurrentJobs = false;
   readonly exclusive = true;
+  readonly readOnly = false;
   readonly reader: SqliteReader;
   readonly writer: Writer;
   readonly #file: string;

@@ -12,6 +12,7 @@ export class ReadOnlyDriver implements Driver {
   readonly dialect = "sqlite";
   readonly concurrentJobs = false;
   readonly exclusive = true;
+  readonly readOnly = true;
   readonly reader: Reader;
   readonly writer: Writer = {
     all: reject,
