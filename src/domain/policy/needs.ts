@@ -7,6 +7,7 @@ import { liveNodesAfter } from "../../store/queries/nodes.ts";
 import { addressRuleOf, type StoredList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { meterOf } from "../quotas/stored.ts";
+import { holdsKeysOf } from "./node-traits.ts";
 import { walkNodes } from "./node-walk.ts";
 import { withWarnings, type Warned } from "../core/warnings.ts";
 
@@ -48,8 +49,7 @@ export async function nodesHolding(
   const seenAfter = clock.now() - settings.node_live_ms;
   const holding: PolicyNodeRow[] = [];
   const pieces = walkNodes((after) => liveNodesAfter.all(store.read, { project_id, seenAfter, ...after }));
-  for await (const piece of pieces)
-    for (const row of piece) if (env === null || row.env_scope === "all" || row.env_scope === env) holding.push(row);
+  for await (const piece of pieces) for (const row of piece) if (holdsKeysOf(env, row.env_scope)) holding.push(row);
   return holding;
 }
 

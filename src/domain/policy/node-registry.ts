@@ -13,10 +13,10 @@ import type { Clock } from "../core/clock.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Head } from "./head.ts";
 import { record } from "../core/record.ts";
-import { bytesOf, envOf, keyOf, noteLost, writeReports } from "./node-reports.ts";
+import { bytesOf, keyOf, noteLost, writeReports } from "./node-reports.ts";
 import type { LostNodes, NodeBounds, NodeReport } from "./node-reports.ts";
 import { ReportQueue, scopeKey, scopeKeys, type Pending } from "./report-queue.ts";
-import { hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./node-traits.ts";
+import { envOf, hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./node-traits.ts";
 
 export const NODE_RETENTION_MS = 24 * 3_600_000;
 /** How often to write that a node is still there, at most. */

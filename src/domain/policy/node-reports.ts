@@ -16,6 +16,7 @@ import {
 } from "../../store/queries/nodes.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
+import { envOf } from "./node-traits.ts";
 
 /** `version` is null when the report acknowledges nothing: the node only took a snapshot, or is leaving. */
 export type NodeReport = Omit<NodeRow, "version" | "first_seen_at"> & {
@@ -79,9 +80,6 @@ export async function writeReports(tx: Tx, reports: NodeReport[], bounds: NodeBo
 
 /** A node's identity as one text. */
 export const keyOf = ({ project_id, node_id, env_scope }: NodeKey): string => `${project_id} ${env_scope} ${node_id}`;
-
-/** The environment whose bound and owner a node counts for: one of both environments holds live keys. */
-export const envOf = (scope: EnvScope): Env => (scope === "test" ? "test" : "live");
 
 /** Stored for a new node, about. */
 export function bytesOf({ project_id, node_id, caps, sdk }: NodeReport): number {

@@ -1,4 +1,5 @@
-// What a poll shows of a node, as it is stored.
+// What a poll shows of a node, as it is stored, and of which environments the node holds keys.
+import type { Env } from "../../kernel/credentials.ts";
 import { capabilitiesIn } from "../../kernel/policy/capabilities.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 
@@ -22,6 +23,19 @@ export function traitsOf({ caps, full_power, sdk }: PollingNode): NodeTraits {
 
 export function hasTraits(a: NodeTraits, b: NodeTraits): boolean {
   return a.caps === b.caps && a.full_power === b.full_power && a.sdk === b.sdk;
+}
+
+/** Whether the node holds keys of this environment, or of either where it is null. */
+export function holdsKeysOf(env: Env | null, scope: EnvScope): boolean {
+  return env === null || scope === "all" || scope === env;
+}
+
+/** The environment whose bound and owner a node counts for: one of both environments holds live keys. */
+export const envOf = (scope: EnvScope): Env => (scope === "test" ? "test" : "live");
+
+/** The environments that nodes count for which may hold keys of this one, or of either where it is null. */
+export function envsOfHolders(env: Env | null): readonly Env[] {
+  return env === "live" ? ["live"] : ["live", "test"];
 }
 
 /** As stored, for each set. */

@@ -21,6 +21,7 @@ import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import { inFleetSlot, inThreadSlot } from "../limits/read-slots.ts";
 import { NEEDED } from "./needs.ts";
 import { viewSdk } from "./node-sdk.ts";
+import { envsOfHolders, holdsKeysOf } from "./node-traits.ts";
 import { walkNodes } from "./node-walk.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
@@ -78,7 +79,7 @@ async function countWithheld(ctx: Ctx<Vendor>, rows: readonly Polled[]) {
     const isWithheld = (keys: NeedingKeys): boolean =>
       keys.project_id === row.project_id &&
       (needsOf(keys) & lacks(row)) !== NO_CAPS &&
-      (row.env_scope === "all" || row.env_scope === keys.env);
+      holdsKeysOf(keys.env, row.env_scope);
     return counts.filter(isWithheld).reduce((sum, { n }) => sum + n, 0);
   };
 }
@@ -115,8 +116,7 @@ async function* readFleet(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery
   const { services, actor } = ctx;
   if (env) requireEnvAccess(actor, env);
   const confined = confinedTo(actor);
-  const covers = (scope: EnvScope): boolean =>
-    confined ? scope === confined : !env || scope === "all" || scope === env;
+  const covers = (scope: EnvScope): boolean => (confined ? scope === confined : holdsKeysOf(env ?? null, scope));
   // Counted apart: however many nodes of test keys there are, they hide no other.
   const left = { test: env === "live" ? 0 : FLEET_MAX, other: confined ? 0 : FLEET_MAX };
   for (const { id, policy_version, features } of await fleetProjects(ctx, project_id))
@@ -148,7 +148,7 @@ async function countUnregistered(ctx: Ctx<Vendor>, { project_id, env }: Pick<Fle
   const [projects, confined] = [projectsOf(actor), confinedTo(actor)];
   return noted
     .filter((row) => (project_id ? row.project_id === project_id : !projects || projects.includes(row.project_id)))
-    .filter(({ scope }) => (confined ? scope === confined : scope === "live" || env !== "live"))
+    .filter(({ scope }) => (confined ? scope === confined : envsOfHolders(env ?? null).includes(scope)))
     .reduce((sum, { nodes }) => sum + nodes, 0);
 }
 

@@ -14,6 +14,7 @@ import { orCredentialEnds, validMs } from "./credential-end.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
 import { countLacking, nodesHolding } from "./needs.ts";
+import { envsOfHolders } from "./node-traits.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 /** How often to read acknowledgements that other processes may have written. */
@@ -186,7 +187,7 @@ async function countUnregistered(ctx: Ctx, { project_id, env }: AwaitedVersion):
   const { clock, nodes, settings, store } = ctx.services;
   const seenAfter = clock.now() - settings.node_live_ms;
   const noted = await unregisteredNodes.all(store.read, { project_id, seenAfter });
-  const holding = noted.filter(({ scope }) => scope === "live" || env !== "live");
+  const holding = noted.filter(({ scope }) => envsOfHolders(env).includes(scope));
   const counted = holding.reduce((sum, row) => sum + row.nodes, 0);
   return Math.max(counted, nodes.hasLost(project_id, env) ? 1 : 0);
 }

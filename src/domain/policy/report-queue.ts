@@ -4,7 +4,8 @@ import { FairQueue } from "../../fairness/fair-queue.ts";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { envOf, type NodeReport } from "./node-reports.ts";
+import type { NodeReport } from "./node-reports.ts";
+import { envOf, envsOfHolders } from "./node-traits.ts";
 
 /** `number`: in the order in which the nodes came. */
 export type Pending = { readonly key: string; readonly number: number; readonly report: NodeReport };
@@ -81,8 +82,7 @@ export class ReportQueue {
 /** A project and an environment. */
 export const scopeKey = ({ project_id, env_scope }: NodeReport): string => `${project_id} ${envOf(env_scope)}`;
 
-/** Those of all nodes that hold keys of this environment, or of either: a node of both counts as live. */
+/** Those of all nodes that may hold keys of this environment, or of either. */
 export function scopeKeys(project_id: string, env: Env | null): string[] {
-  const scopes: Env[] = env === "live" ? ["live"] : ["live", "test"];
-  return scopes.map((scope) => `${project_id} ${scope}`);
+  return envsOfHolders(env).map((counted) => `${project_id} ${counted}`);
 }
