@@ -69,7 +69,8 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   const log = recordingLog(logged);
   const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
   const shares = new Shares(settings);
-  const opened: (() => Promise<void> | void)[] = [() => store.close()];
+  const opened = new AsyncDisposableStack();
+  opened.defer(() => store.close());
   const shared = await openSharedServices(
     { store, clock, settings, shares, log, clockIsInjected: true, redisTimeoutMs: DEADLINE_MS },
     opened,
@@ -104,9 +105,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     fatal,
     sql: (text, values) => rawSql(target, text, values),
     another: (way = target, other = {}) => openTestServices(way, { ...flags, ...other }, clock),
-    async [Symbol.asyncDispose]() {
-      for (const close of opened.toReversed()) await close();
-    },
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
 

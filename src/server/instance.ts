@@ -23,7 +23,6 @@ import { openSharedServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
 import { quickCheck } from "../store/offline/inspect.ts";
-import type { DataDirLock } from "../store/sqlite/lock.ts";
 
 export type InstanceOptions = {
   settings: Settings;
@@ -47,7 +46,6 @@ export type InstanceOptions = {
 export type Instance = {
   services: Services;
   dir: string;
-  lock: DataDirLock | undefined;
   bootstrap: Bootstrap;
   /** Made because this start migrated the database. */
   migrationBackup: Manifest | undefined;
@@ -55,12 +53,10 @@ export type Instance = {
 
 const KEY_CREATED = "a master key was created; keep a copy of it away from the backups";
 
-export type Closers = (() => Promise<void> | void)[];
-
-/** `opened` gets a closer for each part as it opens, so that the caller can close them in reverse when a later one fails. */
+/** `opened` gets each part as it opens: the caller closes them in reverse, also where a later one fails to open. */
 export async function openInstance(
   options: InstanceOptions,
-  opened: Closers,
+  opened: AsyncDisposableStack,
   { bootstrap: withBootstrap }: { bootstrap: boolean },
 ): Promise<Instance> {
   const { settings, log, redisTimeoutMs } = options;
@@ -72,20 +68,20 @@ export async function openInstance(
   const target = databaseTarget(settings, dir);
   const locks = target.kind === "sqlite" && !options.locked;
   const lock = locks ? lockSqlite(dir, target.file, options.allowNetworkFs ?? false) : undefined;
-  if (lock) opened.push(() => lock.release());
+  if (lock) opened.defer(() => lock.release());
   const listenerFailed = (error: unknown): void => log.error("a listener failed", { error: String(error) });
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
   const deployment = { settings: { ...settings, data_dir: dir }, target, log, now };
   const events = { now, fatal: options.fatal ?? exitOnFatal(log), listenerFailed };
   const { store, migrationBackup } = await openDeploymentStore(deployment, events, options.forceReadOnly ?? false);
-  opened.push(() => store.close());
+  opened.defer(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
   const { vault, created } = await openVault(store, settings, dir);
   if (created) log.warn(KEY_CREATED, { file: join(dir, "master.key") });
   const bootstrap = withBootstrap ? await openBootstrap(store, settings, dir) : noBootstrap;
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
-  opened.push(() => transport.close());
+  opened.defer(() => transport.close());
   const shares = new Shares(settings, { writes: store.waitingWrites });
   const sharedServices = await openSharedServices(
     { store, clock, settings, shares, log, clockIsInjected: options.clock !== undefined, redisTimeoutMs },
@@ -115,7 +111,7 @@ export async function openInstance(
   };
   services.backups = () => backupStateOf(services);
   if (migrationBackup) await recordMigrationBackup(services, migrationBackup);
-  return { services, dir, lock, bootstrap, migrationBackup };
+  return { services, dir, bootstrap, migrationBackup };
 }
 
 /** A clean stop leaves no -wal. After a crash, SQLite's quick check runs before the first write. */

@@ -14,7 +14,7 @@ import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
-import { openInstance, type Closers, type InstanceOptions } from "./instance.ts";
+import { openInstance, type InstanceOptions } from "./instance.ts";
 import { createNextMasterKey, findVault } from "./master-key.ts";
 import { toStartRefused } from "./start-refused.ts";
 
@@ -39,15 +39,12 @@ export async function openOffline(options: InstanceOptions): Promise<OfflineInst
 }
 
 async function openUnlistened(options: InstanceOptions): Promise<OfflineInstance> {
-  const opened: Closers = [];
-  const close = async (): Promise<void> => {
-    for (const each of opened.toReversed()) await each();
-  };
+  const opened = new AsyncDisposableStack();
   try {
     const { services, migrationBackup } = await openInstance(options, opened, { bootstrap: false });
-    return { services, migrationBackup: migrationBackup?.id ?? null, close };
+    return { services, migrationBackup: migrationBackup?.id ?? null, close: () => opened.disposeAsync() };
   } catch (error) {
-    await close();
+    await opened.disposeAsync();
     throw error;
   }
 }

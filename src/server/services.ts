@@ -36,7 +36,7 @@ type Base = {
   redisTimeoutMs: number | undefined;
 };
 
-export async function openSharedServices(base: Base, opened: (() => Promise<void> | void)[]) {
+export async function openSharedServices(base: Base, opened: AsyncDisposableStack) {
   const { store, clock, settings, shares, log } = base;
   const counters = await openCounters({
     now: () => clock.now(),
@@ -48,11 +48,11 @@ export async function openSharedServices(base: Base, opened: (() => Promise<void
     redisByNow: base.clockIsInjected,
     redisTimeoutMs: base.redisTimeoutMs,
   });
-  opened.push(() => counters.counter.close());
+  opened.defer(() => counters.counter.close());
   const writtenBytes = new WrittenBytes({ store, clock, settings, ledger: shares.of("disk") });
   await writtenBytes.load();
   const claims = await openClaims(base, writtenBytes);
-  opened.push(() => claims.close());
+  opened.defer(() => claims.close());
   const largeResponses = new LargeResponses(shares.of("unsent"));
   return {
     largeResponses,

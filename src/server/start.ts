@@ -12,9 +12,8 @@ import { RequestMetrics } from "../http/metrics.ts";
 import type { HttpServer } from "../http/server.ts";
 import { reloadCertificate } from "../http/tls.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
-import type { DataDirLock } from "../store/sqlite/lock.ts";
 import type { Bootstrap } from "./bootstrap.ts";
-import { openInstance, type Closers, type InstanceOptions } from "./instance.ts";
+import { openInstance, type InstanceOptions } from "./instance.ts";
 import { apiUrl, listenForApi, listenForMetrics, metricsUrl } from "./listen.ts";
 import { listenOnOperatorSocket, type OperatorSocket } from "./operator-socket/server.ts";
 import { idleScheduler, startScheduler, type Scheduler } from "./scheduler.ts";
@@ -48,18 +47,18 @@ const REQUESTS_MS = 5_000;
 const IDLE_CHECK_MS = 50;
 
 export async function startInstance(options: StartOptions): Promise<RunningInstance> {
-  const opened: Closers = [];
+  const opened = new AsyncDisposableStack();
   try {
     return await start(options, opened);
   } catch (error) {
-    for (const close of opened.toReversed()) await close();
+    await opened.disposeAsync();
     throw toStartRefused(error);
   }
 }
 
-async function start(options: StartOptions, opened: Closers): Promise<RunningInstance> {
+async function start(options: StartOptions, opened: AsyncDisposableStack): Promise<RunningInstance> {
   const { settings } = options;
-  const { services, dir, lock, bootstrap } = await openInstance(options, opened, { bootstrap: true });
+  const { services, dir, bootstrap } = await openInstance(options, opened, { bootstrap: true });
   await finishRestore(services);
   await ensureCheckpointKey(services);
   await checkpointOrigin(services, NIL_WORKSPACE); // stores the origin of all checkpoints on the first start
@@ -85,7 +84,7 @@ async function start(options: StartOptions, opened: Closers): Promise<RunningIns
     firstStart: services.store.created,
     reload: tls_cert ? () => reloadCertificate(server, tls_cert, tls_key, services.log) : null,
     idle: () => scheduler.idle(),
-    stop: stopOnce({ server, connections, metrics, scheduler, socket, services, lock }),
+    stop: stopOnce({ server, connections, metrics, scheduler, socket, services, opened }),
   };
 }
 
@@ -96,7 +95,7 @@ type Parts = {
   scheduler: Scheduler;
   socket: OperatorSocket;
   services: Services;
-  lock: DataDirLock | undefined;
+  opened: AsyncDisposableStack;
 };
 
 function stopOnce(parts: Parts): () => Promise<void> {
@@ -104,8 +103,8 @@ function stopOnce(parts: Parts): () => Promise<void> {
   return () => (stopping ??= stop(parts));
 }
 
-/** Stops accepting, ends long polls and backups, drains requests, then closes jobs, store and lock in that order. */
-async function stop({ server, connections, metrics, scheduler, socket, services, lock }: Parts): Promise<void> {
+/** Stops accepting, ends long polls and backups, drains requests, ends jobs, and then closes what was opened. */
+async function stop({ server, connections, metrics, scheduler, socket, services, opened }: Parts): Promise<void> {
   const deadline = performance.now() + STOP_MS;
   const inTime = (step: Promise<unknown>): Promise<unknown> =>
     Promise.race([step, delay(Math.max(0, deadline - performance.now()), undefined, { ref: false })]);
@@ -124,10 +123,6 @@ async function stop({ server, connections, metrics, scheduler, socket, services,
   await inTime(scheduler.stop()); // makes the last checkpoint and saves the counters
   await inTime(services.nodes.flushed());
   await inTime(services.quotas.close());
-  services.mail.transport.close();
-  await services.counters.counter.close();
-  services.claims.close();
-  await services.store.close();
-  lock?.release();
+  await opened.disposeAsync(); // the store and the lock last
   services.log.info("stopped");
 }
