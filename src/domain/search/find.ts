@@ -30,10 +30,10 @@ export async function findPage<R>({ read }: Driver<R>, limit: number, after: Pos
   let last = after;
   let rows = Math.min(Math.ceil(limit * FIRST_READ) + 1, PIECE_ROWS);
   for (let examined = 0; examined < EXAMINED_MAX; ) {
+    let turn = performance.now(); // SQLite holds the event loop while it reads
     const piece = await read(last, rows);
     examined += Math.max(piece.candidates.length, rows);
     rows = Math.min(rows * 2, PIECE_ROWS);
-    let turn = performance.now();
     for (const candidate of piece.candidates) {
       const isFound = candidate.isFound();
       if (isFound && found.length === limit) return { found, end: found.at(-1)?.position ?? null };
