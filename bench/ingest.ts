@@ -7,6 +7,7 @@ import { startInstance } from "../src/server/start.ts";
 import { loadSettings } from "../src/config/load.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import type { Ctx } from "../src/domain/core/context.ts";
+import type { RawBody } from "../src/domain/ingest/raw-body.ts";
 import { ingest as ingestBatch } from "../src/domain/usage/ingest.ts";
 import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
@@ -60,9 +61,11 @@ function batchBytes(all: EventOrigin[], round: number, batch: number): Buffer {
 }
 
 /** As the HTTP layer measures a body while it arrives. */
-export function measured(bytes: Buffer): Buffer {
-  if (!new JsonStructure(300_000).add(bytes)) throw new Error("the batch is too complex");
-  return bytes;
+export function measured(bytes: Buffer): RawBody {
+  const structure = new JsonStructure({ structure: 300_000, inPieces: true });
+  if (!structure.add(bytes)) throw new Error("the batch is too complex");
+  const { cuts } = structure;
+  return { bytes, pieces: cuts && { cuts, inTurn: async (work) => work() } };
 }
 
 async function timed(batches: Buffer[], work: (bytes: Buffer) => unknown, inFlight: number): Promise<number> {

@@ -13,6 +13,7 @@ import {
   type SessionActor,
   type Vendor,
 } from "../domain/core/actor.ts";
+import { requireOrigin } from "../domain/embed/rules.ts";
 import { fail, failField, type Failure, type FailureName } from "../kernel/errors.ts";
 import { parseUuid } from "../kernel/ids.ts";
 
@@ -184,4 +185,10 @@ export function workspaceRefusal(row: Row, actor: Actor, asserted: unknown): Fai
     return failField("invalid_header", "keyrack-workspace", "must be a UUID");
   const moved = actor.workspace_id !== null && actor.workspace_id !== asserted.toLowerCase();
   return moved ? fail("workspace_moved") : undefined;
+}
+
+/** Embed tokens are minted by backends, never by browsers, and work only on pages of the origins they name. */
+export function checkOrigin(endpoint: { backendOnly: boolean }, actor: Actor, origin: string | undefined): void {
+  if (endpoint.backendOnly && origin !== undefined) throw fail("origin_not_allowed");
+  if (actor.kind === "embed_token") requireOrigin(actor, origin);
 }

@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import { ENDING_ACTIONS, type Action } from "../domain/core/events.ts";
 import type { Ctx } from "../domain/core/context.ts";
+import type { RawBody } from "../domain/ingest/raw-body.ts";
 import type { Throttle } from "../domain/auth/throttle.ts";
 import type { FailureName } from "../kernel/errors.ts";
 import type { AccessName, ActorOf } from "./access.ts";
@@ -21,8 +22,8 @@ export type Input<P, Q, B> = {
   query: In<Q>;
   body: In<B>;
   request: HttpRequest;
-  /** The body's bytes, within `bodyMax` and of type JSON; only where `rawBody` is declared. */
-  raw: () => Promise<Buffer>;
+  /** The body, within `bodyMax` and of type JSON; only where `rawBody` is declared. */
+  raw: () => Promise<RawBody>;
 };
 
 export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
@@ -52,6 +53,8 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   bodyMax?: number;
   /** Maximum number of brackets, commas and colons outside strings in the body; 20,000 by default. */
   structureMax?: number;
+  /** The handler parses a long array of the body in pieces: only little may be outside of it. */
+  inPieces?: boolean;
   /**
    * The handler reads the body itself with `input.raw()`, because it must check something first. `body` then only
    * documents, and `input.body` is undefined.
@@ -110,7 +113,7 @@ export type Endpoint = {
   readonly backendOnly: boolean;
   handle(
     ctx: Ctx,
-    input: { params: unknown; query: unknown; body: unknown; request: HttpRequest; raw: () => Promise<Buffer> },
+    input: { params: unknown; query: unknown; body: unknown; request: HttpRequest; raw: () => Promise<RawBody> },
   ): unknown;
 };
 
@@ -153,7 +156,11 @@ export function endpoint<
     stores: declared.stores ?? (declared.emits ?? []).some((action) => !ENDING_ACTIONS.has(action)),
     showsNothingStored: (declared.showsNothingStored as Endpoint["showsNothingStored"] | undefined) ?? showsStored,
     perNetwork: declared.perNetwork,
-    bodyLimits: { bytes: declared.bodyMax ?? BODY_MAX, structure: declared.structureMax ?? STRUCTURE_MAX },
+    bodyLimits: {
+      bytes: declared.bodyMax ?? BODY_MAX,
+      structure: declared.structureMax ?? STRUCTURE_MAX,
+      inPieces: declared.inPieces ?? false,
+    },
     rawBody: declared.rawBody ?? false,
     idempotent: declared.idempotent ?? false,
     looseQuery: declared.looseQuery ?? false,

@@ -2,18 +2,19 @@
 // handler, durability, response. The order is part of the contract (docs/design/0014-request-pipeline-order.md).
 import { ANONYMOUS, ownerOf, type Actor } from "../domain/core/actor.ts";
 import type { RequestSource, Services } from "../domain/core/context.ts";
+import type { RawBody } from "../domain/ingest/raw-body.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { resolveHolder } from "../domain/auth/holders.ts";
-import { requireOrigin, requireScope } from "../domain/embed/rules.ts";
+import { requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
 import type { LineLimit } from "../fairness/line-limit.ts";
 import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import { catchMaybe, thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
-import { access, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
+import { access, checkOrigin, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf, type ClientAddresses } from "./address.ts";
 import { BodyRoom, type BodyRoomOptions } from "./body/body-room.ts";
-import { checkMedia, readBody, requireJson, reservedBytes } from "./body/body.ts";
+import { checkMedia, readBody, requireJson, reservedBytes, type TakeBody } from "./body/body.ts";
 import { LAST_VALID, type TrackedSocket } from "./connections.ts";
 import { withCors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -178,14 +179,14 @@ class Run implements Admission {
     });
   }
 
-  #read(take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
+  #read(take: TakeBody, refuse: (error: unknown) => void): void {
     const { headers } = this.#request;
     const { bodyLimits } = this.#endpoint;
     checkMedia(headers, bodyLimits.bytes);
     const bytes = reservedBytes(headers, bodyLimits.bytes);
     this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options);
-    const admitted = (all: Buffer): void =>
-      void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(requireJson(headers, all))), refuse);
+    const admitted: TakeBody = (all, cuts) =>
+      void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(requireJson(headers, all), cuts)), refuse);
     if (bytes === 0) return this.#readSmall(take, admitted, refuse);
     const reserved = this.#bodyRoom.reserve(bytes);
     const [taken, refused] = this.#bodyRoom.inTurn(admitted, refuse); // in the turn: until then the credential may end
@@ -193,11 +194,18 @@ class Run implements Admission {
   }
 
   /** Where the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */
-  #readSmall(take: (bytes: Buffer) => void, admitted: typeof take, refuse: (error: unknown) => void): void {
+  #readSmall(take: TakeBody, admitted: TakeBody, refuse: (error: unknown) => void): void {
     const { body, socket } = this.#request;
     const { bytesRead } = socket;
-    const arrived = (bytes: Buffer): void => (socket.bytesRead === bytesRead ? take(bytes) : admitted(bytes));
+    const arrived: TakeBody = (bytes, cuts) =>
+      socket.bytesRead === bytesRead ? take(bytes, cuts) : admitted(bytes, cuts);
     readBody(body, this.#endpoint.bodyLimits, arrived, refuse, this.#bodyRoom);
+  }
+
+  #readRaw(): Promise<RawBody> {
+    return new Promise((resolve, reject) =>
+      this.#read((bytes, cuts) => resolve(this.#bodyRoom?.rawBody(bytes, cuts) ?? { bytes }), reject),
+    );
   }
 
   #handle(bytes: Buffer | undefined): void {
@@ -211,8 +219,7 @@ class Run implements Admission {
     const replay = endpoint.idempotent ? replayOf(endpoint, request, credential, bytes) : undefined;
     this.#replay = replay;
     const ctx = new RequestContext(services, this.#actor, replay, this, request);
-    const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
-    const input = { params, query, body, request, raw };
+    const input = { params, query, body, request, raw: () => this.#readRaw() };
     const result = replay ? runOnce(services, replay, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
     this.#then(
       result,
@@ -291,10 +298,4 @@ class Run implements Admission {
 function markValid(socket: TrackedSocket, actor: Actor): void {
   socket[LAST_VALID] = performance.now();
   attribute(socket, actor);
-}
-
-/** Embed tokens are minted by backends, never by browsers, and work only on pages of the origins they name. */
-function checkOrigin(endpoint: Endpoint, actor: Actor, origin: string | undefined): void {
-  if (endpoint.backendOnly && origin !== undefined) throw fail("origin_not_allowed");
-  if (actor.kind === "embed_token") requireOrigin(actor, origin);
 }

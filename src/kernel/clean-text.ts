@@ -27,6 +27,10 @@ export function requireCleanTexts(json: string, value: unknown): void {
   if (path !== undefined) throw failField("invalid_body", path.replace(/^\./, "").slice(0, PATH_MAX), UNCLEAN);
 }
 
+export function isCleanValue(value: unknown): boolean {
+  return findUnclean(value) === undefined;
+}
+
 /** The path of the first unclean text, or of the object with an unclean name. The depth of bodies is bounded. */
 function findUnclean(value: unknown): string | undefined {
   if (typeof value === "string") return isCleanText(value) ? undefined : "";

@@ -86,6 +86,7 @@ const CONTAINERS = [
 const SHORT_LIVED = [
   "src/domain/core/list.ts",
   "src/domain/usage/ingest-events.ts",
+  "src/domain/ingest/parse.ts",
   "src/domain/usage/key-networks.ts",
   "src/domain/usage/last-use.ts",
   "src/domain/usage/series-batch.ts",
@@ -93,6 +94,7 @@ const SHORT_LIVED = [
   "src/domain/usage/series-caps.ts",
   "src/domain/usage/series-rollups.ts",
   "src/domain/usage/series-groups.ts",
+  "src/http/body/array-cutter.ts",
   "src/http/body/chunk-list.ts",
   "src/ratelimit/memory/counter.ts",
   "src/ratelimit/redis/batch.ts",

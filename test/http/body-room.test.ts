@@ -29,7 +29,7 @@ function largeBody(bytes: number) {
     (error: string) => done.push(error),
   );
   Object.defineProperty(socket, "bytesRead", { value: bytes });
-  return { turns, sender, quiet, take, refuse, done };
+  return { room, turns, sender, quiet, take, refuse, done };
 }
 
 describe("a large body", () => {
@@ -54,5 +54,19 @@ describe("a large body", () => {
     take("parsed");
     turns.run(quiet, () => done.push("quiet"));
     expect(done).toEqual(["quiet"]);
+  });
+
+  it("is worked on in turns of its owner, behind what another owner has ready", async () => {
+    const { room, turns, sender, quiet, done } = largeBody(2 * MIB);
+    const { inTurn } = room.rawBody(Buffer.alloc(0), { start: 0, commas: [], end: 0 }).pieces ?? expect.fail();
+    turns.charge(sender, 1);
+    const piece = inTurn(() => done.push("piece"));
+    turns.run(quiet, () => done.push("quiet"));
+    expect(done).toEqual(["quiet"]);
+    expect(await piece).toBe(2);
+    const failed = inTurn(() => {
+      throw new Error("invalid");
+    });
+    await expect(failed).rejects.toThrow("invalid");
   });
 });

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
+import { PIECE_MAX, PIECE_MIN } from "../../src/http/body/array-cutter.ts";
 import { JsonStructure } from "../../src/http/body/structure.ts";
 import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
@@ -9,7 +10,7 @@ import { z } from "zod";
 
 const MANY = 1e9;
 const fits = (max: number, ...parts: (string | Buffer)[]): boolean => {
-  const structure = new JsonStructure(max);
+  const structure = new JsonStructure({ structure: max });
   return parts.every((part) => structure.add(Buffer.from(part)));
 };
 
@@ -57,6 +58,53 @@ describe("the structure of JSON", () => {
   });
 });
 
+describe("an array that is parsed in pieces", () => {
+  const cutsOf = (text: string, max = MANY) => {
+    const structure = new JsonStructure({ structure: max, inPieces: true });
+    const bytes = Buffer.from(text);
+    const fits = [bytes.subarray(0, 99), bytes.subarray(99)].every((part) => structure.add(part));
+    return fits ? structure.cuts : "refused";
+  };
+  const event = (names: number): string => `{${Array.from({ length: names }, (_, i) => `"n${i}":"[,]"`).join()}}`;
+  const batch = (events: string, more = ""): string =>
+    `{"short":[1,2],"sdk":{"a":1,"b":2}${more},"events":[${events}]}`;
+  const repeated = (count: number, names: number): string => Array.from({ length: count }, () => event(names)).join();
+
+  it("is cut between items, each piece within its bounds", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 300, max: 900 }), fc.integer({ min: 0, max: 60 }), (count, names) => {
+        const text = batch(repeated(count, names));
+        const cuts = cutsOf(text);
+        expect(cuts).not.toBe("refused");
+        if (!cuts || cuts === "refused") return;
+        expect(text.slice(0, cuts.start)).toMatch(/"events":$/);
+        expect(text.slice(cuts.end)).toBe("]}");
+        const bounds = [cuts.start, ...cuts.commas, cuts.end as number];
+        const pieces = bounds.slice(1).map((end, i) => text.slice((bounds[i] as number) + 1, end));
+        const counts = pieces.map((piece) => countOf(JSON.parse(`[${piece}]`)));
+        expect(Math.max(...counts)).toBeLessThan(PIECE_MIN + 2 * names + 10);
+        expect(pieces.join()).toBe(repeated(count, names));
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  it("is not cut where the body is short", () => {
+    expect(cutsOf(batch(repeated(10, 16)))).toBeUndefined();
+  });
+
+  it("may have no item, and the body no other part, that is long", () => {
+    const names = PIECE_MAX / 2 + 1;
+    const many = repeated(500, 8);
+    expect(cutsOf(batch(`${many},${event(names)},${many}`))).toBe("refused");
+    expect(cutsOf(batch(many, `,"more":${event(names)}`))).toBe("refused");
+    expect(cutsOf(`${batch(many).slice(0, -1)},"more":${event(names)}}`)).toBe("refused");
+    const half = `"more":${event(names / 2)}`;
+    expect(cutsOf(`${batch(many, `,${half}`).slice(0, -1)},${half}}`)).toBe("refused");
+    expect(cutsOf(batch(many, `,${half}`))).toMatchObject({ commas: expect.any(Array) });
+  });
+});
+
 describe("a hostile body", () => {
   let r: TestInstance;
   let w: Workspace;
@@ -75,6 +123,7 @@ describe("a hostile body", () => {
     ["/v1/idempotency/complete", 8 * 1024 * 1024, `{"headers":{${'"a":"",'.repeat(501)}`],
     ["/v1/ingest/batch", 5 * 1024 * 1024, "[".repeat(33)],
     ["/v1/ingest/batch", 5 * 1024 * 1024, "[],".repeat(100_001)],
+    ["/v1/ingest/batch", 5 * 1024 * 1024, `{"events":[{${'"a":"",'.repeat(5_001)}`],
     ["/v1/tenants", 200_000, "[],".repeat(6_667)],
   ])("to %s of %i bytes is refused although most of it never arrives", async (path, length, text) => {
     const [response] = await sendRaw(r.url, begin(path, length, text));

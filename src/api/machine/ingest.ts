@@ -40,6 +40,7 @@ export const ingestBatch = endpoint("POST /v1/ingest/batch", {
   hot: "lanes/ingest",
   bodyMax: INGEST_BODY_MAX,
   structureMax: 300_000, // 5,000 events with every field have 235,000
+  inPieces: true,
   rawBody: true,
   stores: true,
   body: z.looseObject({

@@ -45,7 +45,7 @@ export const scannerReport = endpoint("POST /v1/webhooks/scanner/secret_scanning
   handle: async ({ services, from }, { raw, request }) => {
     if (!services.scannerKeys) throw fail("scanner_off");
     const { identifier, signature } = signatureOf(request.headers);
-    const bytes = await raw();
+    const { bytes } = await raw();
     if (!(await services.scannerKeys.verify(identifier, signature, bytes))) throw fail("invalid_signature");
     return reportLeaks({ services, actor: { kind: "scanner" }, from }, parseReports(bytes));
   },

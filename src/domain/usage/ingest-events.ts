@@ -6,6 +6,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { parseTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type { KnownOwners, MissingIds } from "./known-ids.ts";
+import { TAGS_MAX } from "./series-batch.ts";
 
 export const DETAILS_MAX = 20;
 const SAMPLE_RATE_MIN = 0.0001;
@@ -71,6 +72,44 @@ function isSampleRate(value: unknown): boolean {
 
 function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+/** A copy without unknown fields: it has the same problems and the same sums. */
+export function usedFields(event: unknown): unknown {
+  if (!isObject(event)) return null;
+  return {
+    ts: used(event.ts),
+    project_id: used(event.project_id),
+    env: used(event.env),
+    tenant_id: used(event.tenant_id),
+    key_id: used(event.key_id),
+    display_prefix: used(event.display_prefix),
+    method: used(event.method),
+    path: used(event.path),
+    route: used(event.route),
+    status: used(event.status),
+    duration_ms: used(event.duration_ms),
+    degraded: used(event.degraded),
+    denial_reason: used(event.denial_reason),
+    request_id: used(event.request_id),
+    sample_rate: used(event.sample_rate),
+    cost: used(event.cost),
+    tags: isObject(event.tags) ? usedTags(event.tags) : used(event.tags),
+    network: used(event.network),
+    user_agent: used(event.user_agent),
+    would_deny: used(event.would_deny),
+  };
+}
+
+/** An object is invalid whatever it holds. */
+function used(value: unknown): unknown {
+  return typeof value === "object" && value !== null ? [] : value;
+}
+
+/** One more than allowed is as invalid as more. */
+function usedTags(tags: Fields): Fields {
+  const entries = Object.entries(tags).slice(0, TAGS_MAX + 1);
+  return Object.fromEntries(entries.map(([name, value]) => [name, used(value)]));
 }
 
 class Problems {

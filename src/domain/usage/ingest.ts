@@ -1,8 +1,6 @@
 // Telemetry ingest, in a fixed order: reject an exhausted budget before reading the body; read and parse the batch; validate it
 // and check the ownership of its ids; charge it and add it to the usage totals, in one transaction. An invalid batch is charged too.
-import { isAscii, isUtf8 } from "node:buffer";
 import { hash, subtle } from "node:crypto";
-import { requireCleanTexts } from "../../kernel/clean-text.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import {
@@ -21,8 +19,10 @@ import { lastUseUpsert } from "../../store/queries/last-uses.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKeys } from "../../store/queries/usage.ts";
 import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
+import type { RawBody } from "../ingest/raw-body.ts";
 import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
+import { parseBatch, parseInPieces } from "../ingest/parse.ts";
 import { sumEvents, checkOwnership, checkProjects, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
 import { saveNetworks } from "./key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
@@ -41,9 +41,11 @@ type Machine = Ctx<SecretKeyActor>;
 export type Receipt = { object: "ingest_receipt"; accepted: number; events_dropped_reported: number };
 export type Ingested = { receipt: Receipt; headers: Record<string, string> };
 
-export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise<Ingested> {
+export async function ingest(ctx: Machine, read: () => Promise<RawBody>): Promise<Ingested> {
   await rejectExhausted(ctx.services, ctx.actor);
-  const { cost, sum, rest } = begin(ctx, await read().catch((error: unknown) => chargeComplex(ctx, error)));
+  const { cost, sum, rest } = await read()
+    .then((body) => begin(ctx, body))
+    .catch((error: unknown) => chargeComplex(ctx, error));
   if (sum) return save(ctx, sum, (tx) => chargeIn(tx, ctx, cost));
   const budget = await charge(ctx, cost);
   return save(ctx, await rest(), async (tx) => {
@@ -56,12 +58,12 @@ export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise
 type Begun = { cost: number } & ({ sum: BatchSum; rest?: never } | { sum?: never; rest: () => MaybePromise<BatchSum> });
 
 /** Checks and sums the batch synchronously, so that the parsed events are garbage before the next await. bench: ingest/batch */
-function begin(ctx: Machine, bytes: Buffer): Begun {
-  const text = textOf(bytes);
-  const value = parse(text);
-  const cost = costOf(value, eventsMax(ctx));
+async function begin(ctx: Machine, { bytes, pieces }: RawBody): Promise<Begun> {
+  const max = eventsMax(ctx);
+  const { value, requireClean } = pieces ? await parseInPieces(bytes, pieces, max) : parseBatch(bytes);
+  const cost = costOf(value, max);
   try {
-    requireCleanTexts(text, value);
+    requireClean();
     return { cost, ...sumBatch(ctx, value, bytes) };
   } catch (error) {
     return { cost, rest: () => Promise.reject(error) };
@@ -125,21 +127,6 @@ async function chargeComplex(ctx: Machine, error: unknown): Promise<never> {
   const isComplex = error instanceof Failure && error.failure === "body_too_complex";
   if (isComplex) await charge(ctx, 1).catch(() => {}); // it is refused either way
   throw error;
-}
-
-/** Empty for bytes that are no text. ASCII needs no decoding. bench: ingest/batch */
-function textOf(bytes: Buffer): string {
-  if (isAscii(bytes)) return bytes.toString("latin1");
-  return isUtf8(bytes) ? bytes.toString("utf8") : "";
-}
-
-/** Undefined for invalid JSON: such a batch costs 1. */
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function costOf(value: unknown, max: number): number {

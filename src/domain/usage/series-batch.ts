@@ -7,7 +7,7 @@ import { JournalWriter, shardCount, shardOf } from "./series-journal.ts";
 
 export const MINUTE_MS = 60_000;
 const COST_MAX = 1000;
-const TAGS_MAX = 4;
+export const TAGS_MAX = 4;
 export const TAG_NAME = /^[a-z][a-z0-9_]{0,31}$/;
 export const TAG_VALUE = /^[\x20-\x7e]{1,64}$/;
 const OUTCOME = /^[a-z][a-z0-9_]{0,63}$/;

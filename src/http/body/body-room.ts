@@ -1,6 +1,7 @@
 // The room of one request body: reserved before a large one is read, and for a small one only when it has arrived in part, so
 // that a body that comes with its headers costs nothing. A large one also takes the event loop for milliseconds after its
 // request has started, to be measured and parsed: its owner waits for a turn, and pays for the bytes even of one that is refused.
+import type { ArrayCuts, RawBody } from "../../domain/ingest/raw-body.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import { noRoom, type Release } from "../../fairness/reservations.ts";
@@ -48,7 +49,7 @@ export class BodyRoom implements PartKeeper {
   }
 
   /** Makes both run in a turn of the owner. Called before a large body is read. */
-  inTurn<T, E>(take: (bytes: T) => void, refuse: (error: E) => void): [typeof take, typeof refuse] {
+  inTurn<T extends unknown[], E>(take: (...body: T) => void, refuse: (error: E) => void): [typeof take, typeof refuse] {
     const { turns } = this.#options;
     const { socket } = this.#request;
     const owner = this.#owner();
@@ -58,7 +59,23 @@ export class BodyRoom implements PartKeeper {
         turns.charge(owner, (socket.bytesRead - before) / BYTES_PER_MS);
         work();
       });
-    return [(bytes) => run(() => take(bytes)), (error) => run(() => refuse(error))];
+    return [(...body) => run(() => take(...body)), (error) => run(() => refuse(error))];
+  }
+
+  rawBody(bytes: Buffer, cuts: ArrayCuts | undefined): RawBody {
+    return { bytes, pieces: cuts && { cuts, inTurn: (work) => this.#runInTurn(work) } };
+  }
+
+  #runInTurn<T>(work: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#options.turns.run(this.#owner(), () => {
+        try {
+          resolve(work());
+        } catch (error) {
+          reject(error);
+        }
+      });
+    });
   }
 
   isWhole(bytes: number): boolean {

@@ -1,8 +1,9 @@
 // Reads a request body within its limits of bytes and structure.
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { fail, type Failure } from "../../kernel/errors.ts";
+import type { ArrayCuts } from "../../domain/ingest/raw-body.ts";
 import { ChunkList } from "./chunk-list.ts";
-import { JsonStructure } from "./structure.ts";
+import { JsonStructure, type StructureLimits } from "./structure.ts";
 
 /** Receives a body: its chunks, then either its end or `abort` where the client has disconnected. */
 export type BodySink = { chunk(bytes: Buffer): void; end(): void; abort(): void };
@@ -94,7 +95,10 @@ function tooComplex() {
   return fail("body_too_complex", { headers: { connection: "close" } });
 }
 
-export type BodyLimits = { readonly bytes: number; readonly structure: number };
+export type BodyLimits = StructureLimits & { readonly bytes: number };
+
+/** Receives a body that is complete, and where it can be cut if it must be parsed in pieces. */
+export type TakeBody = (bytes: Buffer, cuts?: ArrayCuts) => void;
 
 /** Asked once, when a body may have arrived in part: `keepPart` returns the refusal where the part must not be kept. */
 export type PartKeeper = { isWhole(bytes: number): boolean; keepPart(): Failure | undefined };
@@ -103,7 +107,7 @@ export type PartKeeper = { isWhole(bytes: number): boolean; keepPart(): Failure 
 export function readBody(
   body: RequestBody,
   limits: BodyLimits,
-  take: (bytes: Buffer) => void,
+  take: TakeBody,
   refuse: (failure: Failure) => void,
   parts?: PartKeeper,
 ): void {
@@ -113,21 +117,16 @@ export function readBody(
 class BoundedSink implements BodySink {
   readonly #max: number;
   readonly #structure: JsonStructure;
-  readonly #take: (bytes: Buffer) => void;
+  readonly #take: TakeBody;
   readonly #refuse: (failure: Failure) => void;
   readonly #chunks = new ChunkList();
   #parts: PartKeeper | undefined;
   #done = false;
 
-  constructor(
-    limits: BodyLimits,
-    take: (bytes: Buffer) => void,
-    refuse: (failure: Failure) => void,
-    parts: PartKeeper | undefined,
-  ) {
+  constructor(limits: BodyLimits, take: TakeBody, refuse: (failure: Failure) => void, parts: PartKeeper | undefined) {
     this.#parts = parts;
     this.#max = limits.bytes;
-    this.#structure = new JsonStructure(limits.structure);
+    this.#structure = new JsonStructure(limits);
     this.#take = take;
     this.#refuse = refuse;
   }
@@ -153,7 +152,7 @@ class BoundedSink implements BodySink {
   end(): void {
     if (this.#done) return;
     this.#done = true;
-    this.#take(this.#chunks.joined());
+    this.#take(this.#chunks.joined(), this.#structure.cuts);
   }
 
   abort(): void {

@@ -1,13 +1,19 @@
 // Measures JSON before it is parsed: parsing deep or wide JSON blocks the event loop for seconds, and costs far more memory
 // than its text. Only what precedes the first syntax error needs to be right, as parsing stops there.
+import type { ArrayCuts } from "../../domain/ingest/raw-body.ts";
+import { ArrayCutter, UNCUT, type Cutter } from "./array-cutter.ts";
 
 const DEPTH_MAX = 32;
+/** The depth within an array that is a field of the body. */
+const ARRAY_DEPTH = 2;
 
 const OPENING = 1;
 const CLOSING = 2;
 const SEPARATOR = 3;
 const QUOTE = 34;
 const BACKSLASH = 92;
+const COMMA = 44;
+const OPEN_ARRAY = 91;
 
 /** By byte; 0 for every other. */
 const KINDS = new Uint8Array(256);
@@ -23,6 +29,13 @@ function hasStringEnd(word: number): boolean {
   return ((((quotes - 0x01010101) & ~quotes) | ((backslashes - 0x01010101) & ~backslashes)) & 0x80808080) !== 0;
 }
 
+export type StructureLimits = {
+  /** Maximum number of structural characters. */
+  readonly structure: number;
+  /** Whether a long array is parsed in pieces. */
+  readonly inPieces?: boolean;
+};
+
 export class JsonStructure {
   /** How many structural characters may still come. */
   #left: number;
@@ -30,14 +43,25 @@ export class JsonStructure {
   #inString = false;
   /** The last byte was a backslash that escapes the next one. */
   #escaped = false;
+  /** How many bytes have been added. */
+  #offset = 0;
+  readonly #cutter: Cutter;
 
-  constructor(max: number) {
-    this.#left = max;
+  constructor({ structure, inPieces = false }: StructureLimits) {
+    this.#left = structure;
+    this.#cutter = inPieces ? new ArrayCutter(structure) : UNCUT;
+  }
+
+  /** Where the body can be cut; undefined where it is parsed at once. */
+  get cuts(): ArrayCuts | undefined {
+    return this.#cutter.cuts;
   }
 
   /** False once the JSON is too deep or has too many structural characters. Every byte counts here. bench: ingest/batch */
   add(bytes: Uint8Array): boolean {
+    const cutter = this.#cutter;
     let left = this.#left;
+    let { floor, cutBelow } = cutter;
     let depth = this.#depth;
     let inString = this.#inString;
     let at = this.#escaped ? 1 : 0;
@@ -55,17 +79,28 @@ export class JsonStructure {
         else if (byte === BACKSLASH) at++;
         continue;
       }
-      const kind = KINDS[bytes[at++] as number];
+      const byte = bytes[at++] as number;
+      const kind = KINDS[byte];
       if (kind === 0) continue;
       if (kind === QUOTE) inString = true;
-      else if (--left < 0) return false;
-      else if (kind === OPENING && ++depth > DEPTH_MAX) return false;
-      else if (kind === CLOSING) depth--;
+      else if (--left < floor) return false;
+      else if (kind === SEPARATOR) {
+        if (left >= cutBelow || depth !== ARRAY_DEPTH || byte !== COMMA) continue;
+        cutter.cut(this.#offset + at - 1, left);
+        ({ floor, cutBelow } = cutter);
+      } else if (kind === OPENING) {
+        if (++depth > DEPTH_MAX) return false;
+        if (depth === ARRAY_DEPTH && byte === OPEN_ARRAY) cutter.open(this.#offset + at - 1, left);
+      } else if (depth-- === ARRAY_DEPTH) {
+        cutter.close(this.#offset + at - 1, left);
+        ({ floor, cutBelow } = cutter);
+      }
     }
     this.#left = left;
     this.#depth = depth;
     this.#inString = inString;
     this.#escaped = at > length;
+    this.#offset += length;
     return true;
   }
 }

@@ -36,7 +36,7 @@ export async function reportDay(ctx: Ctx<SecretKeyActor>, keys: readonly DemoKey
     .flatMap((start) => Array.from({ length: eventsAt(start) }, () => start))
     .map((start, n) => eventOf(keys, start, n));
   const batch = { object: "ingest_batch", protocol_version: 1, node_id, sdk: SDK, sample_rate: SAMPLE_RATE, events };
-  await ingest(ctx, async () => Buffer.from(JSON.stringify(batch)));
+  await ingest(ctx, async () => ({ bytes: Buffer.from(JSON.stringify(batch)) }));
 }
 
 /** More by day than by night, less on weekends. */

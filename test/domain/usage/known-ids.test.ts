@@ -91,7 +91,7 @@ describe("known ids", () => {
       }));
       const sdk = { name: "t", version: "1" };
       const value = { object: "ingest_batch", protocol_version: 1, node_id: "n", sdk, events };
-      return async () => Buffer.from(JSON.stringify(value));
+      return async () => ({ bytes: Buffer.from(JSON.stringify(value)) });
     };
     await ingest(ctx, batch("one", tenants.slice(0, 1)));
     const { knownIds } = fixture.services;

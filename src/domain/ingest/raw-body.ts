@@ -1,0 +1,15 @@
+// A request body that its operation parses itself.
+
+/** An array in JSON that can be cut into pieces: the offsets in bytes of its brackets, and of commas between its items. */
+export type ArrayCuts = {
+  readonly start: number;
+  readonly commas: readonly number[];
+  /** Undefined where the array has no end: then the JSON is not valid. */
+  readonly end: number | undefined;
+};
+
+/** Runs a part of the work in a turn of the event loop that belongs to the request's owner. */
+export type InTurn = <T>(work: () => T) => Promise<T>;
+
+/** `pieces` is absent where the body is short enough to be parsed at once. */
+export type RawBody = { bytes: Buffer; pieces?: { cuts: ArrayCuts; inTurn: InTurn } | undefined };
