@@ -44,7 +44,7 @@ async function openUnlistened(options: InstanceOptions): Promise<OfflineInstance
     const { services, migrationBackup } = await openInstance(options, opened, { bootstrap: false });
     return { services, migrationBackup: migrationBackup?.id ?? null, close: () => opened.disposeAsync() };
   } catch (error) {
-    await opened.disposeAsync();
+    await opened.disposeAsync().catch(() => {}); // the first error says why
     throw error;
   }
 }

@@ -51,7 +51,7 @@ export async function startInstance(options: StartOptions): Promise<RunningInsta
   try {
     return await start(options, opened);
   } catch (error) {
-    await opened.disposeAsync();
+    await opened.disposeAsync().catch(() => {}); // the first error says why
     throw toStartRefused(error);
   }
 }
