@@ -174,8 +174,7 @@ class Run implements Admission {
     const begun = this.#services.largeResponses.beginBuilding(owner);
     this.#then(begun, (endBuilding) => {
       this.#endBuilding = endBuilding;
-      const waited = begun instanceof Promise;
-      this.#then(waited ? this.admitAgain() : undefined, () => this.#handle(undefined));
+      this.#then(begun instanceof Promise ? this.admitAgain() : undefined, () => this.#handle(undefined));
     });
   }
 
