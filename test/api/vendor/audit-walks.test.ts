@@ -66,9 +66,9 @@ for (const back of backends) {
         ["target_type=planet", []],
         ["actor_type=user", byUser],
         ["actor_type=bootstrap", [1, 2]],
-        [`actor_id=${user?.actor_id}`, byUser],
+        [`actor_id=${String(user?.actor_id)}`, byUser],
         [`actor_id=${w.tenant_id}`, []],
-        [`actor_id=${user?.actor_id}&action=plan.*`, []],
+        [`actor_id=${String(user?.actor_id)}&action=plan.*`, []],
         [`actor_id=${w.keyIds.sk_owner}&action=plan.*`, plans],
       ] as const) {
         for (const order of ["asc", "desc"]) {

@@ -104,16 +104,16 @@ for (const back of backends) {
     it("is not said to be as of a time after a batch that it lacks", async () => {
       await report({});
       const { read } = r.app.services.store;
-      const { first } = read;
+      const first = read.first.bind(read);
       const reading = vi.spyOn(read, "first").mockImplementation(async (query) => {
-        const row = await first.call(read, query);
+        const row = await first(query);
         if (query.sql.includes("usage_journal")) {
           reading.mockRestore();
           r.clock.advance(1_000);
           await send({});
           r.clock.advance(1_000);
         }
-        return row as undefined;
+        return row;
       });
       const { headers } = await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`);
       expect(headers.get("usage-as-of")).toBe(iso(START));

@@ -15,12 +15,12 @@ const PIDS = `select pid from pg_stat_activity where ${IS_KEYRACK}`;
 
 /** Calls `before` when a connection begins to listen, which waits for it. */
 function beforeListening(before: () => Promise<void>): void {
-  const { query } = Client.prototype;
+  const query = Reflect.get(Client.prototype, "query") as (...sent: unknown[]) => unknown;
   vi.spyOn(Client.prototype, "query").mockImplementation(async function (this: Client, ...sent: unknown[]) {
     const [first] = sent as [string | { text: string }];
     if ((typeof first === "string" ? first : first.text).startsWith("listen ")) await before();
-    return Reflect.apply(query, this, sent) as unknown;
-  } as unknown as Client["query"]);
+    return Reflect.apply(query, this, sent);
+  });
 }
 
 const connections = async (target: DatabaseTarget): Promise<number> => (await rawSql(target, PIDS)).length;
