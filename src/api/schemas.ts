@@ -143,11 +143,12 @@ const META_KEYS = 100;
 
 type Size = { keys: number; depth: number };
 
-/** Stops above the maximum of keys: counting on would block the event loop. */
+/** Stops above the maximum of keys, and does not look at their values: that would block the event loop. */
 function measure(value: unknown, depth: number, size: Size): void {
-  if (typeof value !== "object" || value === null || size.keys > META_KEYS) return;
+  if (typeof value !== "object" || value === null) return;
   size.depth = Math.max(size.depth, depth);
   if (!Array.isArray(value)) size.keys += Object.keys(value).length;
+  if (size.keys > META_KEYS) return;
   for (const item of Object.values(value)) measure(item, depth + 1, size);
 }
 

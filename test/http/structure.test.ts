@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
+import { Meta } from "../../src/api/schemas.ts";
 import { PIECE_MAX, PIECE_MIN } from "../../src/http/body/array-cutter.ts";
 import { JsonStructure } from "../../src/http/body/structure.ts";
 import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
@@ -162,4 +163,12 @@ it("every list in a body has a maximum, so that one that is too long is refused 
     }
   }
   expect(unbounded).toEqual([]);
+});
+
+it("the values of meta are not looked at where it has too many keys", () => {
+  let looks = 0;
+  const meta = {};
+  for (let i = 0; i < 101; i++) Object.defineProperty(meta, `k${i}`, { enumerable: true, get: () => ++looks });
+  expect(Meta.safeParse(meta).success).toBe(false);
+  expect(looks).toBe(0);
 });
