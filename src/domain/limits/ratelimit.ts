@@ -11,10 +11,14 @@ import { deleteInPieces, record } from "../core/record.ts";
 import { checkWithQuotas, leaseWithQuotas, type WithQuotas } from "../quotas/charging.ts";
 import type { Owed } from "../quotas/takes.ts";
 
-/** In one transaction. */
+/** In one pass. */
 const FLUSH_ROWS_MAX = 5_000;
 /** That every cell may save in one pass, however many others have. */
 const FLUSH_ROWS_PER_CELL = 500;
+/** In one transaction: more would hold the event loop for tens of milliseconds. */
+const TRANSACTION_ROWS = 500;
+/** There no other work waits, and every transaction is made durable. */
+const SHUTDOWN_TRANSACTION_ROWS = 5_000;
 const SHUTDOWN_MS = 3_000;
 const SHUTDOWN_WINDOWS_MS = [86_400_000, 3_600_000, 0];
 
@@ -82,15 +86,15 @@ export async function flushCounters(services: Saving): Promise<number> {
   const goal = Math.max(FLUSH_ROWS_MAX, FLUSH_ROWS_PER_CELL * services.counters.memory.dirtyCells);
   let saved = 0;
   for (;;) {
-    const count = await flushBatch(services);
+    const count = await flushBatch(services, TRANSACTION_ROWS);
     saved += count;
     if (count === 0 || saved >= goal) return saved;
   }
 }
 
-async function flushBatch(services: Saving, minWindowMs?: number): Promise<number> {
+async function flushBatch(services: Saving, max: number, minWindowMs?: number): Promise<number> {
   const { memory } = services.counters;
-  const rows = memory.dirtyRows(FLUSH_ROWS_MAX, minWindowMs);
+  const rows = memory.dirtyRows(max, minWindowMs);
   if (rows.length === 0) return 0;
   try {
     await record(services, (tx) => saveCounters(tx, rows));
@@ -107,7 +111,8 @@ async function flushBatch(services: Saving, minWindowMs?: number): Promise<numbe
  */
 export async function flushAllCounters(services: Saving, elapsed: () => number = elapsedSinceNow()): Promise<void> {
   for (const minWindowMs of SHUTDOWN_WINDOWS_MS) {
-    while ((await flushBatch(services, minWindowMs)) > 0) if (elapsed() >= SHUTDOWN_MS) return;
+    while ((await flushBatch(services, SHUTDOWN_TRANSACTION_ROWS, minWindowMs)) > 0)
+      if (elapsed() >= SHUTDOWN_MS) return;
   }
 }
 

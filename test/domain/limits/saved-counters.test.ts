@@ -1,5 +1,5 @@
 // Saving rate-limit counters: at shutdown for a limited time, and by account again after a restart.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { checkLimits, flushAllCounters, flushCounters, loadCounters } from "../../../src/domain/limits/ratelimit.ts";
@@ -42,6 +42,18 @@ for (const back of backends) {
       expect([await saved("%/day/%"), await saved("%/minute/%")]).toEqual([1, 0]);
       await flushAllCounters(services);
       expect([await saved("%/day/%"), await saved("%/minute/%")]).toEqual([1, 5]);
+    });
+
+    it("are saved in small transactions, so that none holds the event loop for long", async () => {
+      const { services } = fixture;
+      const ctx = await vendorOf(services);
+      const body = { project_id: services.newId(), env: "live" as const, tenant_id: null, cost: 1 };
+      const limits = [ruleOf("many", 60_000)];
+      for (let i = 0; i < 1_200; i++) await checkLimits(ctx, { ...body, limits, key_id: services.newId() });
+      const taken = vi.spyOn(services.counters.memory, "dirtyRows");
+      onTestFinished(() => taken.mockRestore());
+      expect(await flushCounters(services)).toBe(1_200);
+      expect(taken.mock.results.map(({ value }) => (value as unknown[]).length)).toEqual([500, 500, 200, 0]);
     });
 
     it("belong to the account that created their workspace when they are loaded", async () => {
