@@ -26,7 +26,8 @@ export class PasswordQueue {
   readonly #known = new FairQueue<Waiting>();
   readonly #others = new FairQueue<Waiting>();
   #running = 0;
-  #knownTurn = true;
+  /** Whether the last slot that was waited for went to a known caller. */
+  #servedKnown = false;
 
   /** The ledger holds the places of those who wait, by network. */
   constructor(waiting: Ledger, atOnce = Math.min(AT_ONCE_MAX, Math.max(1, availableParallelism() - 1))) {
@@ -79,9 +80,10 @@ export class PasswordQueue {
 
   /** Hands the slot to the next in turn, so that a new task cannot overtake it. */
   #leave(): void {
-    const [first, second] = this.#knownTurn ? [this.#known, this.#others] : [this.#others, this.#known];
-    this.#knownTurn = !this.#knownTurn;
-    const next = first.shift() ?? second.shift();
+    const [first, second] = this.#servedKnown ? [this.#others, this.#known] : [this.#known, this.#others];
+    const inTurn = first.shift();
+    const next = inTurn ?? second.shift();
+    if (inTurn) this.#servedKnown = !this.#servedKnown;
     if (next) next.start();
     else this.#running--;
   }

@@ -47,6 +47,22 @@ describe("the password queue", () => {
     expect(order.indexOf("known")).toBeLessThan(2);
   });
 
+  it("runs a known person next, however many strangers were served while no known person waited", async () => {
+    for (const strangers of [1, 2, 3]) {
+      const { order, add, drain, queue } = heldQueue();
+      for (let n = 0; n < strangers; n++) add(`before ${n}`, 1);
+      await drain();
+      const held = Promise.withResolvers<void>();
+      const running = queue.run(from(1), () => held.promise);
+      for (let n = 0; n < 5; n++) add(`flood ${n}`, 1);
+      add("known", 2, true);
+      held.resolve();
+      await running;
+      await drain();
+      expect(order[strangers]).toBe("known");
+    }
+  });
+
   it("runs a known person after a few hashes of a network whose own accounts are known too", async () => {
     const { order, add, drain } = heldQueue();
     for (let n = 0; n < 32; n++) add(`flood ${n}`, 1, n % 2 === 0);
