@@ -1,6 +1,7 @@
 // Revokes the keys of a deleted project or tenant. A few keys are revoked in the transaction of the deletion. Many would hold
 // every other writer for its length: then they are counted before, that transaction only stores that they are revoked, which
 // every reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new snapshot.
+import { setTimeout as sleep } from "node:timers/promises";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import {
   countWorkingKeys,
@@ -27,6 +28,9 @@ import { versionGate } from "../core/version-gate.ts";
 /** Keys and bytes that one commit revokes. */
 const PIECE_KEYS = 500;
 const PIECE_BYTES = 1024 * 1024;
+
+/** A piece that waited for others took longer than it held the writer. */
+const PAUSE_MAX_MS = 1_000;
 
 /** Keys per statement: a tenant may have more than can be revoked within PostgreSQL's statement_timeout. */
 const STATEMENT_KEYS = 5_000;
@@ -151,12 +155,17 @@ export async function raiseVersions(tx: Tx, keys: TenantKeys, now: number, uses 
   }
 }
 
-/** Scheduled job: marks what deletions have left, oldest deletion first, so that each key keeps its first reason. */
-export async function runCascades(services: Services): Promise<void> {
+/**
+ * Scheduled job: marks what deletions have left, oldest deletion first, so that each key keeps its first reason. Pauses as long
+ * as each piece took, so that deletions use at most half of the writer.
+ */
+export async function runCascades(services: Services, pause: (ms: number) => Promise<unknown> = sleep): Promise<void> {
   while (!services.shutdown.signal.aborted) {
     const next = await oldestCascade.first(services.store.read, {});
     if (!next) return;
+    const began = performance.now();
     await record(services, (tx) => runPiece(tx, next));
+    await pause(Math.min(performance.now() - began, PAUSE_MAX_MS));
   }
 }
 

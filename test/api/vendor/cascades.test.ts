@@ -102,6 +102,18 @@ for (const back of backends) {
       });
     }
 
+    it("pause after each piece, so that other writes are not behind two of them", async () => {
+      const w = await r.workspace();
+      await addKeys((await w.mint()).id);
+      await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
+      const left: number[] = [];
+      await runCascades(r.app.services, async (ms) => {
+        expect(ms).toBeGreaterThan(0);
+        left.push(await unmarked(w));
+      });
+      expect(left).toEqual([701, 201, 0, 0]); // the last one forgets the deletion
+    });
+
     it("and suspensions of many keys are not refused where no thread is free to count them", async () => {
       const w = await r.workspace();
       await addKeys((await w.mint()).id);
