@@ -221,7 +221,7 @@ function checkIds(event: Fields, i: number, problems: Problems, checked: Checked
   if (key && key.project_id === project_id && key.env === env && matchesTenant(key, tenant_id)) return;
   checked.unresolved.push(i);
   if (!key && key_id !== null && key_id !== undefined) requireId(event, "key_id", i, problems, checked.missing.keys);
-  if (key?.project_id !== project_id && !known.projects.has(project_id as string)) {
+  if ((!key || key.project_id !== project_id) && !known.projects.has(project_id as string)) {
     requireId(event, "project_id", i, problems, checked.missing.projects);
   }
   if (tenant_id === null || tenant_id === undefined || key?.tenant_id === tenant_id) return;

@@ -49,6 +49,7 @@ for (const back of backends) {
       ["events[0].ts", { ts: 5 }],
       ["events[0].ts", { ts: "2026-13-01T00:00:00.000Z" }],
       ["events[0].project_id", { project_id: null }],
+      ["events[0].project_id", { project_id: undefined, key_id: null, tenant_id: null }],
       ["events[0].env", { env: "prod" }],
       ["events[0].method", { method: "" }],
       ["events[0].method", { method: "x".repeat(17) }],
