@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { NODE_FLAGS } from "../release/node-flags.ts";
 
 const TOOL = fileURLToPath(new URL("../../tools/test-program.ts", import.meta.url));
 
@@ -12,9 +13,8 @@ export function bundleProgram(checkout: string, folder: string, launcher: string
   const script = join(folder, "keyrack.cjs");
   execFileSync(process.execPath, [TOOL, checkout, script], { stdio: ["ignore", "ignore", "inherit"] });
   const node = `NODE_COMPILE_CACHE=${quote(join(folder, "cache"))} exec ${quote(process.execPath)}`;
-  writeFileSync(launcher, `#!/bin/sh\n${node} --disable-warning=ExperimentalWarning ${quote(script)} "$@"\n`, {
-    mode: 0o755,
-  });
+  const flags = [...NODE_FLAGS, "--disable-warning=ExperimentalWarning"].join(" ");
+  writeFileSync(launcher, `#!/bin/sh\n${node} ${flags} ${quote(script)} "$@"\n`, { mode: 0o755 });
 }
 
 const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -6,6 +6,7 @@ import { execFile } from "node:child_process";
 import { chmodSync, copyFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { NODE_FLAGS } from "../../harness/release/node-flags.ts";
 import { baseNode } from "./base-node.ts";
 import { emulatorProblem } from "./emulator.ts";
 import type { Program } from "./program.ts";
@@ -61,10 +62,14 @@ async function makeBlob(
       assets: { ...program.assets, ...native },
       disableExperimentalSEAWarning: true,
       useCodeCache,
+      execArgv: NODE_FLAGS,
       execArgvExtension: "none", // else NODE_OPTIONS could run scripts inside the binary
     }),
   );
-  await run(command, [...args, "--random-seed=42", "--experimental-sea-config", config], { cwd: program.folder });
+  // With the same flags as at run time: otherwise V8 rejects the code cache.
+  await run(command, [...args, ...NODE_FLAGS, "--random-seed=42", "--experimental-sea-config", config], {
+    cwd: program.folder,
+  });
   return join(program.folder, blob);
 }
 
