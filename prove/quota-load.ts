@@ -11,6 +11,8 @@ const GRANT_MAX = 40;
 export const RETRY_MS = 20;
 /** In a row, after which a quota counts as used up. */
 export const REFUSALS = 3;
+/** A process that is not back after as many is not started again. */
+export const TRIES_MAX = 3_000;
 
 /** What the responses said. Units of calls without a response are uncertain: charged or not. */
 export class QuotaLog {
@@ -103,13 +105,17 @@ export class QuotaClient {
     return { ...this.#target, env: "live", limits: [], quotas: true };
   }
 
-  /** Null without a response. */
+  /** Null without a response: the call may have been charged. One that no process has taken is sent again. */
   async #call(route: string, body: object): Promise<Reply["body"]> {
-    const { url } = this.#random.pick(this.#servers).ready;
-    const reply = await send(url, this.#bearer, route, body).catch(() => null);
-    if (reply !== null && reply.status < 300) return reply.body;
-    if (reply !== null && reply.status !== 503) throw new Error(`refused with ${reply.status}: ${reply.text}`);
-    await sleep(RETRY_MS);
-    return null;
+    for (let tries = 0; tries < TRIES_MAX; tries++) {
+      const { url } = this.#random.pick(this.#servers).ready;
+      const reply = await send(url, this.#bearer, route, body).catch((error: NodeJS.ErrnoException) => error);
+      if (!(reply instanceof Error) && reply.status < 300) return reply.body;
+      if (!(reply instanceof Error) && reply.status !== 503)
+        throw new Error(`refused with ${reply.status}: ${reply.text}`);
+      await sleep(RETRY_MS);
+      if (!(reply instanceof Error) || reply.code !== "ECONNREFUSED") return null;
+    }
+    throw new Error("no process listens");
   }
 }

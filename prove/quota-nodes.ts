@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { patientPorts } from "../harness/sdk/ports.ts";
 import { internalsOf, type Keyrack } from "../src/sdk/internals.ts";
 import { createKeyrackWith } from "../src/sdk/keyrack.ts";
-import { REFUSALS, RETRY_MS, type QuotaLog } from "./quota-load.ts";
+import { REFUSALS, RETRY_MS, TRIES_MAX, type QuotaLog } from "./quota-load.ts";
 
 /** A policy that grows stale while a process is down still decides. */
 const STALE_MS = 3_600_000;
@@ -28,12 +28,15 @@ export class QuotaNode {
   async run(key: string, calls: number): Promise<void> {
     const guard = internalsOf(this.#keyrack).guard({ limits: "lease" });
     const incoming = { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null };
-    for (let i = 0, refusals = 0; i < calls && refusals < REFUSALS; i++) {
+    for (let i = 0, refusals = 0, down = 0; i < calls && refusals < REFUSALS; i++) {
       const { denial } = await guard.admit(null, incoming);
       refusals = denial?.status === 429 ? refusals + 1 : 0;
+      down = denial?.status === 503 ? down + 1 : 0;
       if (denial === null) this.#log.admit(1);
-      else if (denial.status === 503) this.#log.uncertain++;
-      else if (denial.status !== 429) throw new Error(`a node refused with ${denial.status}: ${denial.body}`);
+      else if (![429, 503].includes(denial.status) || down > TRIES_MAX)
+        throw new Error(`a node refused with ${denial.status}: ${denial.body}`);
+      // Of the requests in a row that no process answers only the first may have been charged.
+      if (down === 1) this.#log.uncertain++;
       if (denial !== null) await sleep(RETRY_MS);
     }
   }

@@ -155,7 +155,7 @@ class Round {
     const lost = taken - log.charged;
     const allowed = this.#plan.fault === "kill" ? BLOCKS_LOST_MAX * blockSize(most) : 0;
     if (lost > log.uncertain + allowed) failed(`${lost} units lost, ${log.uncertain} uncertain, ${allowed} in blocks`);
-    if (allowed > 0) this.#tally.most("units lost by a kill, at most", lost);
+    if (allowed > 0) this.#tally.most("units lost by a kill, at most", lost - log.uncertain);
     return most - taken;
   }
 
