@@ -93,7 +93,7 @@ export const settingsTable = {
     "KEYRACK_UNSENT_MB",
     "megabytes",
     "64",
-    "MiB of answers that clients have not taken yet; a quarter for one environment of a workspace.",
+    "MiB of large responses that clients have not taken yet; a quarter for one environment of a workspace.",
   ),
   send_stall_ms: setting(
     "KEYRACK_SEND_STALL_MS",

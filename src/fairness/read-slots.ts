@@ -32,7 +32,7 @@ export const FLEET_READS: SlotLimits = {
   atOnce: Number.POSITIVE_INFINITY,
   perOwner: 2,
   waitMs: WAIT_MS,
-  waitingPerOwner: Number.POSITIVE_INFINITY,
+  waitingPerOwner: 1_000,
   refusal: "share_full",
 };
 

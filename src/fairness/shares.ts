@@ -158,7 +158,7 @@ export const sharesTable = {
     what: "Reads of all nodes of a project: 2 of a cell at a time; so only refusals are shown here",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
-    atBound: "waits 2 s for its turn, then 503",
+    atBound: "waits 2 s for its turn, then 503; with 1,000 waiting at once",
   },
   exports: {
     what: "Exports of the audit log and of usage that are being streamed",

@@ -55,6 +55,8 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   structureMax?: number;
   /** The handler parses a long array of the body in pieces: only little may be outside of it. */
   inPieces?: boolean;
+  /** The operation waits for slots of its own, and must not hold one of the few for large responses meanwhile. */
+  waitsForSlot?: boolean;
   /**
    * The handler reads the body itself with `input.raw()`, because it must check something first. `body` then only
    * documents, and `input.body` is undefined.
@@ -164,7 +166,7 @@ export function endpoint<
     rawBody: declared.rawBody ?? false,
     idempotent: declared.idempotent ?? false,
     looseQuery: declared.looseQuery ?? false,
-    hasLargeResponse: isPage(declared.output),
+    hasLargeResponse: isPage(declared.output) && !declared.waitsForSlot,
     hot: declared.hot,
     produces: declared.produces,
     headers: declared.headers,

@@ -23,7 +23,11 @@ const SUSPECT = /\\u(?:0000|[dD][89a-fA-F])/;
  * surrogate, so either is an escape. Searching for any escape first is faster where there is none. bench: ingest/batch
  */
 export function requireCleanTexts(json: string, value: unknown): void {
-  const path = json.includes("\\u") && SUSPECT.test(json) ? findUnclean(value) : undefined;
+  if (json.includes("\\u") && SUSPECT.test(json)) requireCleanValue(value);
+}
+
+export function requireCleanValue(value: unknown): void {
+  const path = findUnclean(value);
   if (path !== undefined) throw failField("invalid_body", path.replace(/^\./, "").slice(0, PATH_MAX), UNCLEAN);
 }
 

@@ -14,22 +14,23 @@ const UNBOUNDED = { bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFI
 const MIB = 1024 * 1024;
 
 /** A body of this size has arrived from a network that has not waited so far. */
-function largeBody(bytes: number) {
+function largeBody(bytes: number, limits = UNBOUNDED) {
   const turns = new Turns(new Ledger(UNBOUNDED), () => 0);
   const address = "203.0.113.7";
   const [sender, quiet] = [networkOwner(address), cellOwner("quiet", "live")];
   for (const owner of [quiet, sender]) turns.run(owner, () => {});
   const socket = new Socket();
-  const shares = { of: () => new Ledger(UNBOUNDED) } as unknown as Shares;
+  const shares = { of: () => new Ledger(limits) } as unknown as Shares;
   const request = { socket, actor: ANONYMOUS, headers: {} } as unknown as HttpRequest;
-  const room = new BodyRoom(new Bodies(shares), request, { turns, addressOf: () => address });
+  const bodies = new Bodies(shares);
+  const room = new BodyRoom(bodies, request, { turns, addressOf: () => address });
   const done: string[] = [];
   const [take, refuse] = room.inTurn(
     (text: string) => done.push(text),
     (error: string) => done.push(error),
   );
   Object.defineProperty(socket, "bytesRead", { value: bytes });
-  return { room, turns, sender, quiet, take, refuse, done };
+  return { room, bodies, socket, turns, sender, quiet, take, refuse, done };
 }
 
 describe("a large body", () => {
@@ -68,5 +69,23 @@ describe("a large body", () => {
       throw new Error("invalid");
     });
     await expect(failed).rejects.toThrow("invalid");
+  });
+
+  const CUTS = { start: 0, commas: [], end: 0 };
+
+  it("that is small needs room once what was parsed of it waits for another turn", async () => {
+    const { room, bodies, sender } = largeBody(1_000, { bound: 1.5 * MIB, share: 1.5 * MIB });
+    bodies.tryReserve(sender, MIB, () => {});
+    const { inTurn } = room.rawBody(Buffer.alloc(0), CUTS).pieces ?? expect.fail();
+    expect(await inTurn(() => "first")).toBe("first");
+    await expect(inTurn(() => "second")).rejects.toMatchObject({ failure: "share_full" });
+  });
+
+  it("is not parsed further once its client is gone", async () => {
+    const { room, socket } = largeBody(1_000);
+    const { inTurn } = room.rawBody(Buffer.alloc(0), CUTS).pieces ?? expect.fail();
+    await inTurn(() => "first");
+    socket.destroy();
+    await expect(inTurn(() => "second")).rejects.toMatchObject({ failure: "malformed_request" });
   });
 });

@@ -14,6 +14,7 @@ export const nodesList = endpoint("GET /v1/nodes", {
   summary:
     "List the nodes of a project, the most recently seen first; with view=fleet those of all projects, in pages and with counts.",
   access: "keys.read",
+  waitsForSlot: true,
   query: z.strictObject({
     project_id: Uuid.optional().describe("project of the nodes; required without view=fleet"),
     view: z.literal("fleet").optional().describe("also show how late each node is, and count the states"),

@@ -2,13 +2,15 @@
 // object of a new shape, so that a batch of them could hold the event loop for most of a second.
 import { isAscii, isUtf8 } from "node:buffer";
 import { randomUUID } from "node:crypto";
-import { isCleanValue, requireCleanTexts } from "../../kernel/clean-text.ts";
-import { fail } from "../../kernel/errors.ts";
+import { isCleanValue, requireCleanTexts, requireCleanValue } from "../../kernel/clean-text.ts";
+import { fail, Failure } from "../../kernel/errors.ts";
 import type { ArrayCuts, RawBody } from "./raw-body.ts";
 import { usedFields } from "../usage/ingest-events.ts";
 
 /** A batch of usual size is parsed in one turn. bench: ingest/batch */
 const HOLD_LOOP_MS = 4;
+/** Parsed at once where its long array is not that of the events: at most 40 ms. */
+const SMALL_BYTES = 64 * 1024;
 
 /** `value` is undefined for invalid JSON; `requireClean` fails where a text of it could not be stored. */
 export type ParsedBatch = { value: unknown; requireClean: () => void };
@@ -41,6 +43,8 @@ export async function parseInPieces(
     return pieces.result();
   } catch (error) {
     if (error instanceof SyntaxError) return INVALID;
+    const isOther = error instanceof Failure && error.failure === "body_too_complex";
+    if (isOther && bytes.length <= SMALL_BYTES) return parseBatch(bytes);
     throw error;
   }
 }
@@ -96,7 +100,8 @@ class Pieces {
     events.length = this.#count;
     return {
       value: { ...batch, events },
-      requireClean: () => requireCleanTexts(unclean ? "\\u" : this.#head, { ...batch, events: unclean }),
+      requireClean: () =>
+        unclean ? requireCleanValue({ ...batch, events: unclean }) : requireCleanTexts(this.#head, batch),
     };
   }
 

@@ -221,9 +221,10 @@ async function hasUsedUpQuota(ctx: Ctx<Vendor>, { id }: ApiKeyRow): Promise<bool
   return data.some(({ overage, remaining }) => overage === "deny" && remaining === 0);
 }
 
-/** The live nodes of the key's project and environment; `withheld`: those that do not get it. */
+/** `withheld`: those that do not get the key. */
 type Serving = { live: number; current: number; withheld: number };
 
+/** The live nodes of the key's project and environment. */
 async function countServing(
   ctx: Ctx<Vendor>,
   project: ProjectRow,

@@ -61,6 +61,7 @@ type Begun = { cost: number } & ({ sum: BatchSum; rest?: never } | { sum?: never
 async function begin(ctx: Machine, { bytes, pieces }: RawBody): Promise<Begun> {
   const max = eventsMax(ctx);
   const { value, requireClean } = pieces ? await parseInPieces(bytes, pieces, max) : parseBatch(bytes);
+  if (pieces) await ctx.requireStillValid?.(); // the credential may have ended between two turns
   const cost = costOf(value, max);
   try {
     requireClean();

@@ -1,12 +1,12 @@
 // The room of one request body: reserved before a large one is read, and for a small one only when it has arrived in part, so
 // that a body that comes with its headers costs nothing. A large one also takes the event loop for milliseconds after its
 // request has started, to be measured and parsed: its owner waits for a turn, and pays for the bytes even of one that is refused.
-import type { ArrayCuts, RawBody } from "../../domain/ingest/raw-body.ts";
+import type { ArrayCuts, InTurn, RawBody } from "../../domain/ingest/raw-body.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import { noRoom, type Release } from "../../fairness/reservations.ts";
 import type { Turns } from "../../fairness/turns.ts";
-import type { Failure } from "../../kernel/errors.ts";
+import { fail, type Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { ClientAddresses } from "../address.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
@@ -15,6 +15,8 @@ import type { PartKeeper } from "./body.ts";
 
 /** About what is read, measured and parsed in a millisecond. */
 const BYTES_PER_MS = 200_000;
+/** About what the events of a small body take once they are parsed. */
+const PARSED_BYTES = 1024 * 1024;
 
 export type BodyRoomOptions = Pick<ClientAddresses, "addressOf"> & { turns: Turns };
 
@@ -63,7 +65,22 @@ export class BodyRoom implements PartKeeper {
   }
 
   rawBody(bytes: Buffer, cuts: ArrayCuts | undefined): RawBody {
-    return { bytes, pieces: cuts && { cuts, inTurn: (work) => this.#runInTurn(work) } };
+    if (!cuts) return { bytes };
+    let isFirst = true;
+    const inTurn: InTurn = (work) => {
+      const refusal = isFirst ? undefined : this.#keepParsed();
+      isFirst = false;
+      return refusal ? Promise.reject(refusal) : this.#runInTurn(work);
+    };
+    return { bytes, pieces: { cuts, inTurn } };
+  }
+
+  /** What was parsed of a small body waits for the next turn: its owner must have room for that. */
+  #keepParsed(): Failure | undefined {
+    const { socket } = this.#request;
+    if (socket.destroyed) return fail("malformed_request");
+    this.#held ??= this.#bodies.tryReserve(this.#owner(), PARSED_BYTES, () => socket.destroy());
+    return this.#held ? undefined : noRoom();
   }
 
   #runInTurn<T>(work: () => T): Promise<T> {

@@ -1,5 +1,5 @@
 // A batch that is parsed in pieces is answered as a small one is.
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import {
   expectRefusal,
   testInstance,
@@ -7,6 +7,7 @@ import {
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+import { BodyRoom } from "../../../src/http/body/body-room.ts";
 
 let r: TestInstance;
 let w: Workspace;
@@ -34,4 +35,23 @@ it("a problem in a large batch is named by its path", async () => {
   expectRefusal(await send(withStatus), 400, "invalid_request", "events[777].status");
   const withUnclean = manyEvents("c").with(777, { novel: "\ud800" });
   expectRefusal(await send(withUnclean), 400, "invalid_request", "events[777].novel");
+});
+
+it("a large batch has no effect where its key ends while it is parsed", async () => {
+  const other = await r.workspace();
+  const { rawBody } = BodyRoom.prototype;
+  const reading = vi.spyOn(BodyRoom.prototype, "rawBody").mockImplementation(function (this: BodyRoom, bytes, cuts) {
+    const { pieces = expect.fail() } = Reflect.apply(rawBody, this, [bytes, cuts]);
+    const { inTurn } = pieces;
+    const revoked = async <T>(work: () => T): Promise<T> => {
+      await other.call("sk_owner", `POST /v1/secret_keys/${other.keyIds.sk_admin}/revoke`, {});
+      return inTurn(work);
+    };
+    return { bytes, pieces: { ...pieces, inTurn: revoked } };
+  });
+  const events = manyEvents("d").map((event) => ({ ...event, project_id: other.project_id }));
+  const reply = await other.call("sk_admin", "POST /v1/ingest/batch", telemetryBatch(events));
+  reading.mockRestore();
+  expectRefusal(reply, 401, "invalid_key");
+  expect(await r.sql(`select * from usage_journal where workspace_id = '${other.id}'`)).toEqual([]);
 });
