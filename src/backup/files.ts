@@ -16,6 +16,8 @@ import {
 import { copyFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
+import { DAY_MS } from "../kernel/durations.ts";
+import { MIB } from "../kernel/sizes.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { createFileDurably, fsyncDir, fsyncFile, writeFileAtomically } from "../platform/fsync.ts";
 import type { Contents } from "../store/offline/contents.ts";
@@ -56,7 +58,6 @@ const ID = /^\d{8}T\d{6}Z-[0-9a-f]{6}(-pre-\d+)?$/;
 const PRE_MIGRATION = "-pre-";
 const MANIFEST = "manifest.json";
 const TEST_RESULT = "tested.json";
-const DAY_MS = 24 * 3_600_000;
 
 export type BackupSettings = Pick<Settings, "backup_dir" | "data_dir">;
 
@@ -172,7 +173,7 @@ export async function sha256File(file: string, onProgress: OnProgress = () => {}
   const sum = createHash("sha256");
   const total = statSync(file).size;
   let done = 0;
-  for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) {
+  for await (const chunk of createReadStream(file, { highWaterMark: MIB }) as AsyncIterable<Buffer>) {
     onProgress.signal?.throwIfAborted();
     sum.update(chunk);
     onProgress({ step: "checksum", done: (done += chunk.length), total });

@@ -2,10 +2,11 @@
 // command gets none of Keyrack's own settings, which hold secrets. A failed hook is reported; the backup stays.
 import { spawn } from "node:child_process";
 import type { Services } from "../domain/core/context.ts";
+import { HOUR_MS } from "../kernel/durations.ts";
 
 export type HookResult = { ok: boolean; code: number | null; message: string | null };
 
-const HOOK_MAX_MS = 60 * 60_000;
+const HOOK_MAX_MS = HOUR_MS;
 const MESSAGE_MAX_CHARS = 500;
 
 function environment(id: string): NodeJS.ProcessEnv {

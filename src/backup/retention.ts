@@ -5,8 +5,8 @@ import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { backupDir, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
 import { conditionOf } from "./list.ts";
+import { DAY_MS } from "../kernel/durations.ts";
 
-const DAY_MS = 24 * 3_600_000;
 const PRE_MIGRATION_MS = 30 * DAY_MS;
 
 const PERIODS: readonly [count: number, periodOf: (ms: number) => string][] = [

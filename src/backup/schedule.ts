@@ -7,8 +7,7 @@ import type { Services } from "../domain/core/context.ts";
 import type { BackupState } from "../domain/health/state.ts";
 import { testBackup } from "./restore-test.ts";
 import { pruneBackups } from "./retention.ts";
-
-const HOUR_MS = 3_600_000;
+import { HOUR_MS } from "../kernel/durations.ts";
 
 export type BackupLog = {
   lastBackupAt: string | null;

@@ -1,6 +1,8 @@
 // Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the name.
 import { isIP } from "node:net";
 import { addressIn, isPublicAddress } from "../kernel/addresses.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";
+import { MIB } from "../kernel/sizes.ts";
 
 export type DatabaseSetting =
   | { kind: "default" }
@@ -79,7 +81,7 @@ function mail(text: string): MailSetting {
   throw new Error("must be file:DIR, smtp://…, smtps://… or log:");
 }
 
-const UNITS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const UNITS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS };
 
 /** In milliseconds, or null for off. */
 function duration(text: string): number | null {
@@ -138,12 +140,12 @@ export const parsers = {
   throttle_windows: integer(100, 10_000_000),
   megabytes: integer(8, 1_000_000),
   stall: integer(500, 600_000),
-  answer_bytes: integer(256 * 1024, 64 * 1024 * 1024),
+  answer_bytes: integer(256 * 1024, 64 * MIB),
   nodes: integer(100, 100_000),
   counters: integer(1_000, 100_000_000),
   cell_counters: integer(100, 100_000_000),
-  ms: integer(0, 86_400_000),
-  node_live: integer(1_000, 86_400_000),
+  ms: integer(0, DAY_MS),
+  node_live: integer(1_000, DAY_MS),
   wait: integer(0, 30_000),
   password_min: integer(8, 64),
   switch: (text: string): boolean => oneOf("on", "off")(text) === "on",

@@ -1,7 +1,6 @@
 // The caches of the shares table: of each, an account gets a quarter.
 import type { Limits } from "./ledger.ts";
-
-const MIB = 1024 * 1024;
+import { MIB } from "../kernel/sizes.ts";
 
 const quarterOf = (bound: number) => (): Limits => ({ bound, share: bound / 4, shareOf: "account" });
 

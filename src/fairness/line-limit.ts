@@ -1,9 +1,10 @@
 // Limits log lines about refused requests by network and kind of refusal: the first of a minute are written in full, the
 // others become one summary.
+import { MINUTE_MS } from "../kernel/durations.ts";
 
 const FULL_MAX = 20;
 const NETWORKS_MAX = 1_000;
-const WINDOW_MS = 60_000;
+const WINDOW_MS = MINUTE_MS;
 /** Networks above the maximum share one summary. */
 const OTHERS = "others";
 

@@ -1,7 +1,7 @@
 // Who was refused in the last minutes, for `keyrack top`. Bounded: beyond some owners in a minute no further ones are named.
 import type { Owner } from "./owners.ts";
+import { MINUTE_MS } from "../kernel/durations.ts";
 
-const MINUTE_MS = 60_000;
 const MINUTES_KEPT = 5;
 const OWNERS_MAX = 1_000;
 

@@ -3,6 +3,7 @@
 import type { Settings } from "../config/settings.ts";
 import { RECORDS_MAX } from "../kernel/idempotency.ts";
 import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";
+import { MIB } from "../kernel/sizes.ts";
 import { cacheShares } from "./cache-shares.ts";
 import { Ledger, type Limits } from "./ledger.ts";
 import type { OwnerKind } from "./owners.ts";
@@ -19,7 +20,6 @@ export type Share = {
   readonly setting?: string | readonly string[];
 };
 
-const MIB = 1024 * 1024;
 const UNBOUNDED = Number.POSITIVE_INFINITY;
 
 const fixed = (bound: number, share: number) => (): Limits => ({ bound, share });

@@ -6,6 +6,7 @@ import { FairSet } from "../fairness/fair-set.ts";
 import { Ledger } from "../fairness/ledger.ts";
 import { networkOwner } from "../fairness/owners.ts";
 import { bareAddress } from "./address.ts";
+import { MINUTE_MS } from "../kernel/durations.ts";
 
 /** How long a connection may stay idle between two requests; announced in every response. */
 export const KEEP_ALIVE_MS = 65_000;
@@ -22,7 +23,7 @@ export type TrackedSocket = Socket & {
   [STREAMS]?: boolean;
 };
 
-const SPARED_MS = 60_000;
+const SPARED_MS = MINUTE_MS;
 
 export class Connections {
   readonly open = new Set<TrackedSocket>();

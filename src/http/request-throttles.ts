@@ -4,8 +4,8 @@ import type { Services } from "../domain/core/context.ts";
 import { throttleHolder } from "../domain/auth/holders.ts";
 import { isHolderPlane } from "./access.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { MINUTE_MS } from "../kernel/durations.ts";
 
-const MINUTE_MS = 60_000;
 const BOOTSTRAP_THROTTLE = { name: "bootstrap", limit: 60, windowMs: MINUTE_MS };
 const EMBED_THROTTLE = { name: "embed", limit: 120, windowMs: MINUTE_MS };
 const EMBED_WRITES_THROTTLE = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };

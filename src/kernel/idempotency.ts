@@ -1,12 +1,13 @@
 // The contract of every idempotency store: scopes, claim results and bounds (docs/design/0006-idempotency-fencing.md).
 // Caution: a store returns `execute` to exactly one claimant of a scope, and only once that claim is durable.
 import type { Env } from "./credentials.ts";
+import { DAY_MS, MINUTE_MS } from "./durations.ts";
 
 export const LOCK_MS = 30_000;
 export const BODY_BYTES_MAX = 262_144;
-export const TTL_MS_MIN = 60_000;
-export const TTL_MS_MAX = 604_800_000;
-export const TTL_MS_DEFAULT = 86_400_000;
+export const TTL_MS_MIN = MINUTE_MS;
+export const TTL_MS_MAX = 7 * DAY_MS;
+export const TTL_MS_DEFAULT = DAY_MS;
 /** Records of an environment of a workspace, until they expire. */
 export const RECORDS_MAX = 1_000_000;
 /** Sealed responses, headers included, stored for an environment of a workspace. */

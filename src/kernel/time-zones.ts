@@ -1,9 +1,8 @@
 // The days of IANA time zones, by the rules that the runtime knows. A day may have 23, 24 or 25 hours, may start later than
 // midnight where the clock skips it, and a few dates do not exist at all in a zone.
 import { BoundedMap } from "./bounded-map.ts";
+import { DAY_MS, MINUTE_MS } from "./durations.ts";
 
-export const DAY_MS = 86_400_000;
-const MINUTE_MS = 60_000;
 /** No zone is further from UTC, and no clock change is larger than a day. */
 const REACH_MS = 2 * DAY_MS;
 

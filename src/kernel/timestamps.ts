@@ -1,6 +1,7 @@
 // Timestamps: parsed from `YYYY-MM-DDTHH:MM[:SS[.f+]][Z|±HH:MM]`, formatted as `YYYY-MM-DDTHH:MM:SS.sssZ`. No offset
 // means UTC, never local time. Digits below the millisecond are truncated, not rounded. The year must be in 1970..9999
 // in UTC, after the offset is applied.
+import { MINUTE_MS } from "./durations.ts";
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):(\d\d))?$/;
 const MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -15,7 +16,7 @@ export function parseTimestamp(text: string): number | null {
   if (year < 1969 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return null;
   if (hour > 23 || minute > 59 || second > 59 || part(9) > 23 || part(10) > 59) return null;
   const fraction = Number((match[7] ?? "").slice(0, 3).padEnd(3, "0"));
-  const offset = (part(9) * 60 + part(10)) * 60_000 * (match[8] === "-" ? -1 : 1);
+  const offset = (part(9) * 60 + part(10)) * MINUTE_MS * (match[8] === "-" ? -1 : 1);
   const ms = Date.UTC(year, month - 1, day, hour, minute, second, fraction) - offset;
   return ms >= 0 && ms <= MS_MAX ? ms : null;
 }

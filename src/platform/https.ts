@@ -3,8 +3,9 @@ import type { LookupAddress } from "node:dns";
 import type { IncomingMessage } from "node:http";
 import { request, type RequestOptions } from "node:https";
 import type { LookupFunction } from "node:net";
+import { MIB } from "../kernel/sizes.ts";
 
-const TEXT_BYTES_MAX = 1 << 20;
+const TEXT_BYTES_MAX = MIB;
 
 /** Connects to the given addresses only: a name that is resolved again may have another address by then. No redirects. */
 export function getText(

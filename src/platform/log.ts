@@ -1,5 +1,7 @@
 // Structured logs on stderr: JSON lines, or short text on a terminal. Every finished line passes the redactor, so that a
 // credential passed by mistake is not logged.
+import { MIB } from "../kernel/sizes.ts";
+
 export type Level = "debug" | "info" | "warn" | "error";
 export type Fields = Record<string, string | number | boolean | null | undefined>;
 
@@ -14,7 +16,7 @@ export interface Log {
 
 const ORDER: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 };
 /** Lines that wait for a slow reader; of them, the part that a level may fill: the lowest level is dropped first. */
-const WAITING_MAX_BYTES = 1024 * 1024;
+const WAITING_MAX_BYTES = MIB;
 const PART: Record<Level, number> = { debug: 0.25, info: 0.5, warn: 0.75, error: 1 };
 // No \b before a credential: in JSON a preceding line break is the letters \n, which would hide the boundary.
 // live_ and test_ do not count among the six characters: a display prefix alone is not a credential and stays readable.

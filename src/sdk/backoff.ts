@@ -1,8 +1,9 @@
 // Exponential back-off with jitter, for calls that are repeated until they succeed.
 
 import type { Ports } from "./runtime.ts";
+import { MINUTE_MS } from "../kernel/durations.ts";
 
-const RETRY_AFTER_MAX_MS = 60_000;
+const RETRY_AFTER_MAX_MS = MINUTE_MS;
 
 export class Backoff {
   readonly #ports: Ports;

@@ -1,13 +1,14 @@
 // What a key's last use shows of the client: its network, cut before it leaves the process, and the product name of its user
 // agent. Few events carry them: a key's first of each minute, and those that differ from the one before.
 
+import { MINUTE_MS } from "../kernel/durations.ts";
 import { clientNetworkOf, productOf } from "../kernel/network/client-network.ts";
 
 export type RequestClient = { readonly address: string | null; readonly userAgent: string | null | undefined };
 /** The fields of an event. */
 export type ClientFields = { network: string | null; user_agent?: string };
 
-const AGAIN_MS = 60_000;
+const AGAIN_MS = MINUTE_MS;
 const KEYS_MAX = 10_000;
 
 export class ClientInfo {

@@ -2,6 +2,7 @@
 // CallError; callers never see a TypeError of fetch or a partial response.
 
 import { concatBytes } from "../kernel/crypto/bytes.ts";
+import { MIB } from "../kernel/sizes.ts";
 import type { Settings } from "./options.ts";
 import type { Ports } from "./runtime.ts";
 
@@ -34,7 +35,7 @@ export type Call = {
 
 export type Reply = { status: number; etag: string | null; json: unknown };
 
-const MAX_BYTES = 1 << 20;
+const MAX_BYTES = MIB;
 
 export class Client {
   readonly #settings: Settings;

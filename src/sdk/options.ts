@@ -4,6 +4,7 @@
 import type { Env } from "../kernel/credentials.ts";
 import { parseCredential } from "../kernel/credentials.ts";
 import { KeyFormats } from "../kernel/crypto/key-digest.ts";
+import { DAY_MS } from "../kernel/durations.ts";
 import { OWN_PREFIX, PREFIX_FORM } from "../kernel/key-prefixes.ts";
 import { parseUuid } from "../kernel/ids.ts";
 import { TRUSTED_MAX, TrustedProxies } from "../kernel/network/trusted-proxies.ts";
@@ -117,7 +118,7 @@ export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings 
     nodeId,
     pollMs: readWhole("pollMs", options.pollMs ?? 2000, 10),
     staleMs: readWhole("staleMs", options.staleMs ?? 30_000, 10),
-    maxStaleMs: readWhole("maxStaleMs", options.maxStaleMs ?? 86_400_000, 10),
+    maxStaleMs: readWhole("maxStaleMs", options.maxStaleMs ?? DAY_MS, 10),
     failMode: readFailMode(options.failMode ?? "closed"),
     quotaFailMode: readFailMode(options.quotaFailMode ?? "open", "quotaFailMode"),
     cacheFile,

@@ -12,6 +12,7 @@ import { redactCredentials } from "./redact.ts";
 import type { Log, Ports } from "./runtime.ts";
 import { randomHex } from "./runtime.ts";
 import type { Tags } from "./tags.ts";
+import { DAY_MS } from "../kernel/durations.ts";
 
 export type RequestOutcome = {
   method: string;
@@ -44,7 +45,6 @@ const RETRY_MAX_MS = 30_000;
 const SEND_TIMEOUT_MS = 10_000;
 const CLOSE_MS = 3000;
 const KEYS_MAX = 100_000;
-const DAY_MS = 86_400_000;
 
 export class Reporter {
   readonly #client: Client;

@@ -23,6 +23,7 @@ import { foldJournal } from "../domain/usage/series-fold.ts";
 import { reapSeries } from "../domain/usage/series-retention.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
 import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";
 
 export type Job = {
   /** In the log, and in the set of failing jobs. */
@@ -36,9 +37,6 @@ export type Job = {
   run(services: Services): Promise<unknown>;
 };
 
-const SECOND_MS = 1_000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
 /** A chain that has grown by this many rows gets a checkpoint before the minute is over. */
 const CHECKPOINT_ROWS = 1_000;
 

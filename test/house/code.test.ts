@@ -49,6 +49,13 @@ describe("source files of src", () => {
     expect(found.map(({ path }) => path)).toEqual([]);
   });
 
+  it("take lengths of time and sizes from the kernel, except what browsers load", () => {
+    const own = /\b(60_000|3_600_000|86_400_000)\b|\bconst (SECOND|MINUTE|HOUR|DAY)_MS\b|1024 \* 1024|\bconst MIB\b/;
+    const kernel = /^src\/kernel\/(durations|sizes)\.ts$/;
+    const found = sources.filter(({ path, text }) => folderOf(path) !== "web" && !kernel.test(path) && own.test(text));
+    expect(found.map(({ path }) => path)).toEqual([]);
+  });
+
   it("have at most 300 lines", () => {
     const long = sources.filter(({ text }) => text.split("\n").length > LINES_MAX).map(({ path }) => path);
     expect(long).toEqual([]);

@@ -3,9 +3,10 @@ import { z } from "zod";
 import { claim, complete, heartbeat, release } from "../../domain/limits/idempotency.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import { Env, Sha256Hex, text } from "../schemas.ts";
 
-const COMPLETE_BODY_MAX = 8 * 1024 * 1024;
+const COMPLETE_BODY_MAX = 8 * MIB;
 const BASE64_MAX = 6_291_456;
 const HEADERS_MAX = 64;
 

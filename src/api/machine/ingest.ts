@@ -5,8 +5,9 @@ import { TAG_NAME, TAG_VALUE } from "../../domain/usage/series-batch.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { Env, NodeId, text, Timestamp, Uuid } from "../schemas.ts";
+import { MIB } from "../../kernel/sizes.ts";
 
-const INGEST_BODY_MAX = 5 * 1024 * 1024;
+const INGEST_BODY_MAX = 5 * MIB;
 const SampleRate = z.number().min(0.0001).max(1);
 
 const Event = z.looseObject({

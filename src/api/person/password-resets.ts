@@ -4,11 +4,12 @@ import { consumeReset, requestReset } from "../../domain/auth/password-resets.ts
 import { endpoint } from "../../http/endpoint.ts";
 import { Email } from "../schemas.ts";
 import { NewPassword, OneTimeToken } from "./schemas.ts";
+import { HOUR_MS } from "../../kernel/durations.ts";
 
 export const passwordResetsCreate = endpoint("POST /v1/auth/password_resets", {
   summary: "Send a password reset link. The response is the same whether or not the address has an account.",
   access: "auth.open",
-  perNetwork: { name: "reset", limit: 60, windowMs: 3_600_000 },
+  perNetwork: { name: "reset", limit: 60, windowMs: HOUR_MS },
   body: z.strictObject({ email: Email }),
   output: z.strictObject({ object: z.literal("password_reset"), accepted: z.literal(true) }),
   status: 202,

@@ -5,6 +5,7 @@ import { endpoint } from "../../http/endpoint.ts";
 import { Email, Name, Slug } from "../schemas.ts";
 import { MintedApiKey, MintedSecretKey, Project, Tenant, Workspace } from "../vendor/schemas.ts";
 import { NewPassword, OneTimeToken, Session } from "./schemas.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 
 export const setupShow = endpoint("GET /v1/setup", {
   summary: "Whether this server can still be set up with a setup link.",
@@ -17,7 +18,7 @@ export const setupComplete = endpoint("POST /v1/setup", {
   summary:
     "Claim a server without an owner, with the token of its setup link: creates the owner, a session, a workspace, a project, a tenant and two test keys. The keys are shown only in this response.",
   access: "auth.open",
-  perNetwork: { name: "setup", limit: 60, windowMs: 60_000 },
+  perNetwork: { name: "setup", limit: 60, windowMs: MINUTE_MS },
   body: z.strictObject({
     token: OneTimeToken,
     email: Email,

@@ -4,8 +4,7 @@ import { changePassword, renameMe, showMe, signUp } from "../../domain/auth/user
 import { endpoint } from "../../http/endpoint.ts";
 import { Email, Name, Uuid } from "../schemas.ts";
 import { Membership, NewPassword, OneTimeToken, PresentedPassword, User } from "./schemas.ts";
-
-const HOUR_MS = 3_600_000;
+import { HOUR_MS } from "../../kernel/durations.ts";
 
 export const usersCreate = endpoint("POST /v1/auth/users", {
   summary: "Sign up. The response is the same whether or not the address has an account; an email is sent either way.",

@@ -4,9 +4,11 @@ import type { IncomingHttpHeaders } from "node:http";
 import { z } from "zod";
 import { parseReports, reportLeaks } from "../../domain/keys/leaks.ts";
 import { endpoint } from "../../http/endpoint.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
+import { MIB } from "../../kernel/sizes.ts";
 
-const BODY_MAX = 1024 * 1024;
+const BODY_MAX = MIB;
 const SENDERS = ["scanner", "github"] as const;
 
 /** Identifier and signature, both from the headers of one sender. */
@@ -22,7 +24,7 @@ function signatureOf(headers: IncomingHttpHeaders): { identifier: string; signat
 export const scannerReport = endpoint("POST /v1/webhooks/scanner/secret_scanning", {
   summary: "Receive a secret scanner's report. Leaked live keys are quarantined, and every token is labelled.",
   access: "scanner.report",
-  perNetwork: { name: "scanner", limit: 60, windowMs: 60_000 },
+  perNetwork: { name: "scanner", limit: 60, windowMs: MINUTE_MS },
   bodyMax: BODY_MAX,
   rawBody: true,
   body: z.array(

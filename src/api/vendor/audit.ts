@@ -9,6 +9,7 @@ import { ownerOf } from "../../domain/core/actor.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { HttpResponse } from "../../http/response.ts";
 import { Cursor, Flag, listOf, text, Timestamp, toMs, Uuid } from "../schemas.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 
 const ActorType = z.enum(["user", "secret_key", "embed_token", "bootstrap", "scanner", "system", "api_key"]);
 
@@ -90,7 +91,7 @@ export const auditLogsExport = endpoint("GET /v1/audit_logs/export", {
   },
 });
 
-const CHAIN_RUNS = { name: "audit_chain", limit: 6, windowMs: 60_000 };
+const CHAIN_RUNS = { name: "audit_chain", limit: 6, windowMs: MINUTE_MS };
 
 export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
   summary: "Recompute every hash of the audit log and report the first position that fails.",

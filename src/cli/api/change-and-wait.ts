@@ -6,6 +6,7 @@ import { buildRequest, sendRequest, type ApiOptions } from "./generated.ts";
 import { cell } from "../ui/format.ts";
 import { ExitError, escapeControls, print, table } from "../ui/output.ts";
 import { createSpinner } from "../ui/progress.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 
 export type Node = {
   node_id: string;
@@ -33,7 +34,7 @@ function titleOf(changed: Changed): string {
   return "slug" in changed ? changed.slug : `${changed.display_prefix}…`;
 }
 
-const GIVE_UP_MS = 60_000;
+const GIVE_UP_MS = MINUTE_MS;
 const REQUEST_MS = 45_000;
 const NAMED_MAX = 10;
 

@@ -2,6 +2,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from "node:http";
 import type { Writable } from "node:stream";
 import { ExitError } from "../ui/output.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
+import { MIB } from "../../kernel/sizes.ts";
 
 export type Target = { url: string; bearer: string | null };
 export type ApiResponse = { status: number; headers: IncomingHttpHeaders; text: string };
@@ -14,10 +16,10 @@ export type ApiRequest = {
   timeoutMs?: number;
 };
 
-const RESPONSE_MAX = 64 * 1024 * 1024;
+const RESPONSE_MAX = 64 * MIB;
 const TIMEOUT_MS = 30_000;
 /** Of a download, without a byte. */
-const SILENCE_MS = 60_000;
+const SILENCE_MS = MINUTE_MS;
 
 function buildUrl(base: string, { path, query = {} }: ApiRequest): URL {
   if (!URL.canParse(base) || !/^https?:$/.test(new URL(base).protocol))

@@ -1,9 +1,9 @@
 // Progress on stderr: only on a terminal, and only for operations that take over a second.
 import type { Step } from "../../store/progress.ts";
+import { MIB } from "../../kernel/sizes.ts";
 
 const QUIET_MS = 1_000;
 const WIDTH = 24;
-const MIB = 2 ** 20;
 const BYTE_STEPS = new Set(["copy", "checksum", "dump"]);
 
 /** Receives the steps that an operation reports. */

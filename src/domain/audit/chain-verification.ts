@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { utf8 } from "../../kernel/crypto/bytes.ts";
 import { GENESIS_HASH, type BreakReason } from "../../kernel/audit/chain.ts";
+import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { verifyEd25519 } from "../../platform/crypto.ts";
@@ -18,9 +19,8 @@ import { checkpointOrigin, expectedByCheckpoint } from "./checkpoints.ts";
 
 /** How long a call waits for the first verification of a long chain. */
 const WAIT_MS = 25_000;
-const DAY_MS = 86_400_000;
 /** A whole verification that ended this recently is not repeated on demand. */
-const RECENT_MS = 3_600_000;
+const RECENT_MS = HOUR_MS;
 
 export type AuditChain = {
   object: "audit_chain";

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { guessCredentialKind, parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys.ts";
 import { sessionByHash, sessionInUse, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -23,7 +24,7 @@ import { holderActor } from "./holders.ts";
 import { IDLE_MS } from "./sessions.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
-const TOUCH_EVERY_MS = 60_000;
+const TOUCH_EVERY_MS = MINUTE_MS;
 
 /** The failure for a rejected credential of each kind. Kinds that never authenticate a request are absent. */
 const REJECTED_AS: Partial<Record<CredentialKind, FailureName>> = {

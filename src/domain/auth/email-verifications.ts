@@ -14,8 +14,9 @@ import { queueMail } from "../mail/outbox.ts";
 import { countRequestedMail } from "../mail/quotas.ts";
 import { emailVerified } from "./user-events.ts";
 import { liveUser } from "./users.ts";
+import { HOUR_MS } from "../../kernel/durations.ts";
 
-const VERIFICATION_MAILS = { name: "verification_mail", limit: 5, windowMs: 3_600_000 };
+const VERIFICATION_MAILS = { name: "verification_mail", limit: 5, windowMs: HOUR_MS };
 
 /** Sends another link. Responds the same, without sending, to a verified address or after five mails within an hour. */
 export async function requestVerification({ services, actor }: Ctx<SessionActor>) {

@@ -3,6 +3,7 @@
 import { networkOwner } from "../../fairness/owners.ts";
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { looksLikeApiKey, parseCredential } from "../../kernel/credentials.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { holderByHash } from "../../store/queries/holders.ts";
@@ -11,7 +12,6 @@ import type { Actor, ApiKeyActor } from "../core/actor.ts";
 import { addressRuleOf, refusesAddress, tenantList } from "../core/address-rules.ts";
 import type { Services } from "../core/context.ts";
 
-const MINUTE_MS = 60_000;
 const PER_NETWORK = { name: "holder-network", limit: 60, windowMs: MINUTE_MS };
 const PER_KEY = { name: "holder", limit: 30, windowMs: MINUTE_MS };
 const ROTATIONS = { name: "holder-rotate", limit: 5, windowMs: 60 * MINUTE_MS };

@@ -1,6 +1,7 @@
 // The throttle in front of password checks, per address and network. Quota is taken before the check, so that a burst
 // cannot pass while the first attempts are still being hashed. Most of it is refunded on success: failures count.
 // All attempts together have a far higher limit, because even a right password costs a hash.
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
 import {
   clearLoginFailures,
@@ -15,8 +16,8 @@ import type { PasswordCaller } from "./password-queue.ts";
 import { networkThrottles, sourceOwner, throttleKey, type Throttle } from "./throttle.ts";
 import { record } from "../core/record.ts";
 
-const QUARTER_MS = 15 * 60_000;
-const KNOWN_NETWORK_MS = 30 * 24 * 3_600_000;
+const QUARTER_MS = 15 * MINUTE_MS;
+const KNOWN_NETWORK_MS = 30 * DAY_MS;
 export const CONSECUTIVE_FAILURES_MAX = 100;
 
 const PER_PAIR: Throttle = { name: "login", limit: 10, windowMs: QUARTER_MS };

@@ -2,6 +2,7 @@
 // same purpose.
 import { fail } from "../../kernel/errors.ts";
 import { parseCredential } from "../../kernel/credentials.ts";
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-time-tokens.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../../store/schema/tables.ts";
@@ -10,8 +11,8 @@ import { mint } from "./new-credentials.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
 const LIFE_MS: Record<TokenPurpose, number> = {
-  email_verification: 24 * 3_600_000,
-  password_reset: 30 * 60_000,
+  email_verification: DAY_MS,
+  password_reset: 30 * MINUTE_MS,
 };
 
 export type IssuedToken = { text: string; expires_at: number };

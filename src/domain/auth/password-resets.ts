@@ -1,5 +1,6 @@
 // Password resets. A request gets the same response for every address. Using the link ends all sessions, verifies the
 // address and re-enables a disabled log-in; it does not log the person in.
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { clearAllLoginFailures } from "../../store/queries/logins.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
@@ -23,7 +24,7 @@ import { countRequestedMail } from "../mail/quotas.ts";
 import { checkNewPassword } from "./password-policy.ts";
 import { liveUser } from "./users.ts";
 
-const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: 3_600_000 };
+const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: HOUR_MS };
 
 export async function requestReset({ services, from }: Ctx<AnonymousActor>, email: string) {
   const response = { object: "password_reset" as const, accepted: true as const };

@@ -6,8 +6,8 @@ import { reapSetupTokens } from "../../store/queries/setup-tokens.ts";
 import type { Services } from "../core/context.ts";
 import { deleteInPieces } from "../core/record.ts";
 import { CONSECUTIVE_FAILURES_MAX } from "./login-throttle.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 
-const DAY_MS = 86_400_000;
 const FAILURES_MAX = 100_000;
 const FAILURES_KEPT_MS = 90 * DAY_MS;
 

@@ -1,5 +1,6 @@
 // Sessions: signed-in people (docs/design/0010-sessions-without-cookies.md). The token is returned by the log-in and never
 // again. The active workspace belongs to the session; requests do not name one.
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser, membershipOf } from "../../store/queries/memberships.ts";
@@ -25,7 +26,6 @@ import { record } from "../core/record.ts";
 import { listOf } from "../core/list.ts";
 import { viewSession, viewUserFields, type Membership } from "../core/views.ts";
 
-const HOUR_MS = 3_600_000;
 export const IDLE_MS = 12 * HOUR_MS;
 const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
 const SESSIONS_MAX = 50;

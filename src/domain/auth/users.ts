@@ -1,5 +1,6 @@
 // Accounts of people: sign-up, name, password. A sign-up gets the same response for every address, and one message is sent
 // either way: only the mailbox shows whether the address had an account.
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser } from "../../store/queries/memberships.ts";
@@ -29,7 +30,6 @@ import { countRequestedMail } from "../mail/quotas.ts";
 import { checkNewPassword } from "./password-policy.ts";
 import { viewUser } from "../core/views.ts";
 
-const HOUR_MS = 3_600_000;
 const SIGN_UP_MAILS = { name: "signup_mail", limit: 3, windowMs: HOUR_MS };
 
 export async function liveUser(on: Reader, id: string): Promise<UserRow> {

@@ -3,10 +3,11 @@
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import { ownerOf, type Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 
 /** A piece has about this length. */
 const PIECE_CHARS = 256 * 1024;
-const RETRY_MS = 60_000;
+const RETRY_MS = MINUTE_MS;
 
 export type Export = {
   /** Whole lines. */

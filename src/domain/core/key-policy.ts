@@ -1,4 +1,5 @@
 // A project's rules for its keys: how long they may live, and what their holders may do.
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { failField } from "../../kernel/errors.ts";
 
 export type KeyPolicy = {
@@ -16,9 +17,8 @@ export type KeyPolicy = {
 /** Days at least between a change of the rule for idle keys and its first revocation. */
 const LEAD_DAYS_MIN = 7;
 
-export const DAY_MS = 86_400_000;
 /** Clocks of callers differ. */
-const SLACK_MS = 60_000;
+const SLACK_MS = MINUTE_MS;
 
 const DEFAULT_KEY_POLICY: KeyPolicy = {
   default_ttl_days: null,

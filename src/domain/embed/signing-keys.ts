@@ -2,6 +2,7 @@
 // compromised key can be dropped at once. Life of a row: published_at → active_from → retired_at → removed_at. Caution: a
 // key is out of use in every process once its private part is wiped, not when the clock says so.
 import { createPublicKey, type KeyObject } from "node:crypto";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import {
@@ -26,7 +27,6 @@ import { newSigningKeyRow, openPrivateKey } from "../vault/signing-keys.ts";
 export const EMBED_ALG = "EdDSA";
 
 const EMBED = { purpose: "embed" } as const;
-const MINUTE_MS = 60_000;
 /** A key is published this long before it signs and stays this long after: more than token life plus cached JWKS. */
 export const PUBLISH_MS = 15 * MINUTE_MS;
 export const ROTATE_EVERY_MS = 90 * 24 * 60 * MINUTE_MS;

@@ -1,5 +1,6 @@
 // The health of each component and the worst of them, for /status. Never fails, and reads the database at most once in
 // five seconds, at any request rate.
+import { DAY_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { VERSION } from "../../platform/version.ts";
 import type { Services } from "../core/context.ts";
@@ -10,7 +11,7 @@ import { NO_BACKUPS, type BackupState, type Health, type Status } from "./state.
 const CACHE_MS = 5_000;
 const DATABASE_WAIT_MS = 3_000;
 const BACKLOG_HIGH = 1_000;
-const RESTORE_TEST_AGE_MAX_MS = 8 * 86_400_000;
+const RESTORE_TEST_AGE_MAX_MS = 8 * DAY_MS;
 
 export function showStatus(services: Services): Promise<Status> {
   const { statusCache: cache, clock } = services;

@@ -3,6 +3,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import {
   capExpiries,
   changeKeys,
@@ -29,7 +30,7 @@ import { liveProject } from "../workspaces/projects.ts";
 import { keyRotated, rotatedRows } from "./key-rotation.ts";
 
 /** Bytes of keys that one commit copies: more would hold every other writer. */
-const ROTATED_BYTES = 1024 * 1024;
+const ROTATED_BYTES = MIB;
 
 export type ChangedKey = {
   id: string;

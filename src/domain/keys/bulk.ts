@@ -2,6 +2,7 @@
 // the server: the cursor names the position and the start of the run, and keys minted since are not matched, or a rotation
 // would rotate its own successors. A page may be short, or empty, although there is more.
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { timeOfUuid } from "../../kernel/ids.ts";
 import {
@@ -18,7 +19,7 @@ import type { Reader } from "../../store/engine/statement.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
-import { DAY_MS, parseKeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy } from "../core/key-policy.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { findReplay } from "../limits/idempotency-replays.ts";

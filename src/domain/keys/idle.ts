@@ -2,6 +2,7 @@
 // not report, sample blindly, or because a clock jumped. Then nothing is revoked. And only a few keys a day are, each after
 // owners who want notices got one.
 import { ENVS, type Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { changeKeys } from "../../store/queries/key-bulk.ts";
 import {
   idleRevocationsSince,
@@ -16,7 +17,7 @@ import type { ProjectRow } from "../../store/schema/tables.ts";
 import { SYSTEM } from "../core/actor.ts";
 import type { Services } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
-import { DAY_MS, leadDays, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import { leadDays, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";

@@ -1,6 +1,7 @@
 // Looks a key up, pasted or by its id: its record, whether a verifier would admit it, and every reason why not. A pasted text is not logged, not
 // stored and not repeated; a key of another workspace gets the response of one that was never issued.
 import { displayPrefix, guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -22,7 +23,6 @@ import { resolveLimits, splitScopes } from "../plans/resolution.ts";
 import { countLacking, needsToServe, nodesHolding } from "../policy/needs.ts";
 import { keyBalances } from "../quotas/balances.ts";
 
-const MINUTE_MS = 60_000;
 const PER_CREDENTIAL = { name: "lookup", limit: 60, windowMs: MINUTE_MS };
 const PER_LIVE_CELL = { name: "lookup-workspace", limit: 600, windowMs: MINUTE_MS };
 /** Test credentials never use up what live ones have. */

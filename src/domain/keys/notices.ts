@@ -1,5 +1,6 @@
 // A daily digest of keys that are about to end, by expiry or for want of use. Each key, kind, threshold and date is reported once,
 // across restarts and processes: what was reported is stored with the queued mail.
+import { DAY_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyUse } from "../../store/queries/idle-keys.ts";
 import {
@@ -16,7 +17,7 @@ import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { KeyNoticeRow, ProjectRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
-import { DAY_MS, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { keyDigestMail, type DigestLine } from "../mail/templates.ts";

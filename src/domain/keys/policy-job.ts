@@ -2,10 +2,11 @@
 import { readFact, writeFact } from "../../store/queries/deployment.ts";
 import { policyProjects, reapIdleRevocations, reapTelemetryDays } from "../../store/queries/idle-keys.ts";
 import type { Services } from "../core/context.ts";
-import { DAY_MS, parseKeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy } from "../core/key-policy.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { revokeIdle } from "./idle.ts";
 import { forgetNotices, sendDigest } from "./notices.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 
 /** The longest window of a policy. */
 const KEEP_DAYS = 3_650;

@@ -1,11 +1,12 @@
 // What a project's key policy, or another one, means for the keys that exist. Writes nothing.
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyUse } from "../../store/queries/idle-keys.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
-import { DAY_MS, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { blockedBy, isIdle, type BlockedBy } from "./idle.ts";
 import { lastUseOf, walkKeyUses } from "./key-uses.ts";

@@ -1,6 +1,7 @@
 // Quarantine: a leaked live key expires within one hour, and this cannot be extended. A leaked test key is not changed; its
 // owners get one notice. A key that is already revoked or quarantined is left as it is.
 import type { Env } from "../../kernel/credentials.ts";
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { keyById } from "../../store/queries/keys.ts";
 import {
@@ -22,7 +23,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 
-const QUARANTINE_MS = 3_600_000;
+const QUARANTINE_MS = HOUR_MS;
 const REASON_CHARS = 500;
 const LOCATION_CHARS = 300;
 

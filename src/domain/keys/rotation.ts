@@ -1,5 +1,5 @@
 // Rotation rules shared by API keys and secret keys.
-const HOUR_MS = 3_600_000;
+import { HOUR_MS } from "../../kernel/durations.ts";
 
 type Rotatable = { id: string; expires_at: number | null; requested_expires_at: number | null };
 

@@ -6,13 +6,14 @@ import type { LookupAddress } from "node:dns";
 import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { isPublicAddress } from "../../kernel/addresses.ts";
+import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import { getText } from "../../platform/https.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../core/clock.ts";
 
-const FRESH_MS = 3_600_000;
-const RELOAD_EVERY_MS = 60_000;
+const FRESH_MS = HOUR_MS;
+const RELOAD_EVERY_MS = MINUTE_MS;
 const RESPONSE_MAX_MS = 5_000;
 
 export type KeyList = ReadonlyMap<string, KeyObject>;

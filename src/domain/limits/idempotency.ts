@@ -14,6 +14,7 @@ import {
 } from "../../kernel/idempotency.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import {
   claimRecord,
   completeRecord,
@@ -34,7 +35,7 @@ import { sha256Hex } from "../../platform/crypto.ts";
 const TOKEN_BYTES = 24;
 const RETRY_MS_MIN = 100;
 /** Expired records give their places back this often. */
-const REAP_MS = 60_000;
+const REAP_MS = MINUTE_MS;
 const TABLE = "idempotency_records";
 
 type Machine = Ctx<SecretKeyActor>;

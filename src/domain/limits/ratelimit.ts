@@ -1,5 +1,6 @@
 // Rate-limit checks and leases. The counters need no database read; this file adds the live/test boundary, and saves
 // in-process counters with windows of a minute and more, so that a restart does not reset quotas.
+import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { thenMaybe } from "../../kernel/maybe-promise.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
@@ -20,7 +21,7 @@ const TRANSACTION_ROWS = 500;
 /** There no other work waits, and every transaction is made durable. */
 const SHUTDOWN_TRANSACTION_ROWS = 5_000;
 const SHUTDOWN_MS = 3_000;
-const SHUTDOWN_WINDOWS_MS = [86_400_000, 3_600_000, 0];
+const SHUTDOWN_WINDOWS_MS = [DAY_MS, HOUR_MS, 0];
 
 type Machine = Ctx<SecretKeyActor>;
 

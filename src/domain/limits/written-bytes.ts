@@ -8,15 +8,15 @@ import type { Settings } from "../../config/settings.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/queries/written-bytes.ts";
 import type { Store } from "../../store/store.ts";
 import { budgetRefusal } from "../auth/throttle.ts";
 import type { Clock } from "../core/clock.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 
-const DAY_MS = 86_400_000;
-const MIB = 1024 * 1024;
 const TEST_PART = 0.25;
 /** Of two days; who has written less is not refused while others are. */
 const MUCH_BYTES = 64 * MIB;

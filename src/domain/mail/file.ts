@@ -4,8 +4,9 @@ import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { MailTransport } from "./message.ts";
 import { toBytes } from "./mime.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 
-const KEEP_MS = 7 * 24 * 3_600_000;
+const KEEP_MS = 7 * DAY_MS;
 
 export function fileTransport(dir: string, from: string): MailTransport {
   return {

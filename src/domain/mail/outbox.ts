@@ -1,6 +1,7 @@
 // The outbox: a message is sealed and queued in the transaction that causes it, and sent after the commit. Delivery is at
 // least once: after a crash between sending and recording it, the message is sent again with the same Message-ID.
 import { randomInt } from "node:crypto";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { MailRefused, type Mail } from "./message.ts";
@@ -28,11 +29,9 @@ import type { MailMessage } from "./templates.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { listOf } from "../core/list.ts";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 export const GIVE_UP_MS = 72 * HOUR_MS;
 const FIRST_RETRY_MS = 30_000;
-const LEASE_MS = 2 * 60_000;
+const LEASE_MS = 2 * MINUTE_MS;
 const AT_ONCE = 5;
 const KEEP_SENT_MS = 7 * DAY_MS;
 const KEEP_DEAD_MS = 30 * DAY_MS;

@@ -1,6 +1,7 @@
 // Daily quotas of mail, counted in the database: they survive a restart and hold for all processes together. An account
 // that invites gets a refusal when its quota is spent. An address that gets too much is protected silently: otherwise a stranger
 // could use up its quota, and by that refuse it to everyone else.
+import { DAY_MS } from "../../kernel/durations.ts";
 import type { Failure } from "../../kernel/errors.ts";
 import { soleOwner } from "../../fairness/owners.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -9,7 +10,6 @@ import { countQueuedOf } from "../../store/queries/outbox.ts";
 import { throttleKey } from "../auth/throttle.ts";
 import type { Services } from "../core/context.ts";
 
-const DAY_MS = 24 * 3_600_000;
 const INVITES_TO_ONE_ADDRESS = 3;
 const MAILS_OF_A_KIND = 10;
 const QUEUED_MAX = 500;

@@ -1,9 +1,9 @@
 // The events of the push, in the format of CloudEvents 1.0.
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { usageRowId } from "../../store/offline/usage-export.ts";
 import type { Services } from "../core/context.ts";
 import { sumsOfPart } from "./parts.ts";
-import { HOUR_MS } from "./state.ts";
 
 /** A stored hour of a tenant and project. */
 export type MeteredHour = {

@@ -1,4 +1,5 @@
 // What the push has not delivered yet, for the operator, /status and metrics.
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import {
   changedHours,
@@ -10,7 +11,7 @@ import {
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { unsettledParts } from "./events.ts";
-import { dueBefore, HOUR_MS, isAtRisk, lostAt } from "./state.ts";
+import { dueBefore, isAtRisk, lostAt } from "./state.ts";
 
 const REFUSED_SHOWN = 100;
 

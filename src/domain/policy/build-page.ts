@@ -1,5 +1,6 @@
 // Builds the pages of the policy feed as serialised JSON. Every read yields to the event loop: a page may hold 100,000 keys.
 import type { Ctx } from "../core/context.ts";
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { tenantRules } from "../../store/queries/plans.ts";
@@ -17,7 +18,6 @@ import type { Head } from "./head.ts";
 import { cutTagOf, tagOf, variantOf, type Filter } from "./filter.ts";
 import type { Page } from "./page-cache.ts";
 
-const HOUR_MS = 3_600_000;
 /** Snapshots keep an expired key for this long, so that its denial can name the reason. */
 const KEEP_EXPIRED_MS = 24 * HOUR_MS;
 export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;

@@ -2,6 +2,7 @@
 // format version, project, filter, policy version of the first page, last key id sent, and creation time. Where the project
 // uses capabilities, `u` has them and `c` those of the node: no snapshot mixes pages for nodes that enforce different things.
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { failField, type Failure } from "../../kernel/errors.ts";
 import type { Services } from "../core/context.ts";
 import { variantOf, type Filter } from "./filter.ts";
@@ -9,7 +10,7 @@ import type { Head } from "./head.ts";
 
 const VERSION = 1;
 const MAC_BYTES = 16;
-const AGE_MAX_MS = 7 * 24 * 3_600_000;
+const AGE_MAX_MS = 7 * DAY_MS;
 
 export type Cursor = { version: number; after: string };
 

@@ -5,6 +5,7 @@ import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
@@ -18,7 +19,7 @@ import type { LostNodes, NodeBounds, NodeReport } from "./node-reports.ts";
 import { ReportQueue, scopeKey, scopeKeys, type Pending } from "./report-queue.ts";
 import { envOf, hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./node-traits.ts";
 
-export const NODE_RETENTION_MS = 24 * 3_600_000;
+export const NODE_RETENTION_MS = DAY_MS;
 /** How often to write that a node is still there, at most. */
 const SEEN_EVERY_MS = 30_000;
 /** Notices of nodes that left. */

@@ -1,6 +1,7 @@
 // The fleet: the nodes that poll the policy feed, how far each of them is behind, and which are late or silent.
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Env } from "../../kernel/credentials.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { CAP, listCaps, maskOf, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import {
@@ -26,7 +27,7 @@ import { walkNodes } from "./node-walk.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 /** How long a report of a degraded decision shows. */
-export const DEGRADED_MS = 300_000;
+export const DEGRADED_MS = 5 * MINUTE_MS;
 /** Counts stop here, and a list over all projects ends here: of test keys, and of all others. */
 const FLEET_MAX = 10_000;
 const PROJECT_NODES_MAX = 1_000;

@@ -7,6 +7,7 @@ import type { LargeResponses } from "../../fairness/large-responses.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { SERVICE_OWNER, type Owner } from "../../fairness/owners.ts";
 import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
+import { MIB } from "../../kernel/sizes.ts";
 
 export type Encoding = "zstd" | "gzip";
 
@@ -31,7 +32,7 @@ const LARGE = 256 * 1024;
 /** Large pages are compressed after this long without a build: earlier, it would delay the next page. */
 const IDLE_MS = 100;
 /** Uncompressed bytes that may wait for that. Beyond it the oldest are evicted and rebuilt later. */
-const UNCOMPRESSED_BYTES_MAX = 4 * 1024 * 1024;
+const UNCOMPRESSED_BYTES_MAX = 4 * MIB;
 /** Pages that may wait for that, evicted ones included. */
 const UNCOMPRESSED_MAX = 32;
 /** Memory of an entry beside its bytes and key, measured. */

@@ -4,10 +4,11 @@
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { sumOf } from "../../kernel/quotas/allocation.ts";
 import type { Holding, Spent } from "./holding.ts";
 
-export const RETURNABLE_MS = 60_000;
+export const RETURNABLE_MS = MINUTE_MS;
 const NOTHING = { units: 0, holdings: [] };
 
 export type Charge = { readonly holding: Holding; readonly spent: Spent };

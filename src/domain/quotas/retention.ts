@@ -1,6 +1,7 @@
 // Deletes grants that have ended, and balances that no quota refers to any more. A balance of a calendar with periods is of no
 // use once its period is long over; one that is never refilled stays as long as its quota is defined, or deleting it would
 // refill it.
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { calendarName } from "../../kernel/quotas/quota.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import { reapEndedGrants } from "../../store/queries/quota-grants.ts";
@@ -17,12 +18,11 @@ import type { Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { parseQuotas } from "./stored.ts";
 
-const DAY_MS = 86_400_000;
 const KEPT_MS = 400 * DAY_MS;
 /** Every other writer waits for a piece, and each row takes two statements. */
 const PIECE_ROWS = 100;
 /** Longer than a process that lives holds units without reporting them again. */
-const REPORTS_KEPT_MS = 60_000;
+const REPORTS_KEPT_MS = MINUTE_MS;
 
 export async function reapBalances(services: Services): Promise<number> {
   const now = services.clock.now();

@@ -1,6 +1,7 @@
 // The transactions on a balance. The database is the store of record: units are taken from it, durably, before the first of them
 // is spent, so no crash forgets an admitted request. Caution: an error leaves open whether the transaction was committed. Units
 // that may have been taken or given back are then lost to this process, never used twice.
+import { DAY_MS } from "../../kernel/durations.ts";
 import { allocate, blockSize, sumOf, type Part, type Source } from "../../kernel/quotas/allocation.ts";
 import { periodAfter, periodAt, type Period } from "../../kernel/quotas/period.ts";
 import { calendarName, type Quota } from "../../kernel/quotas/quota.ts";
@@ -150,7 +151,7 @@ export type Owed = { readonly units: number; readonly id: string | null };
 export type OwedCharge = Owed & { readonly storesId: boolean };
 
 /** Longer than the library uses an id (sdk/limits/owed.ts). */
-const OWED_KEPT_MS = 8 * 86_400_000;
+const OWED_KEPT_MS = 8 * DAY_MS;
 
 /**
  * What was charged under the id is stored with the charge, as an idempotency replay. Without room for it the units are charged

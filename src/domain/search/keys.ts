@@ -2,6 +2,7 @@
 // order of an index: it may be short, or empty, although there is more.
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { failField } from "../../kernel/errors.ts";
 import {
   countInSet,
@@ -29,7 +30,6 @@ import { byScope, byState, byTerm, byWords, type Keys, type Walk } from "./key-d
 import { parseKeySearch, termsFrom, type SearchText } from "./query.ts";
 import { dayTerm, kindsOf, nameTerm, prefixWords, usedTerm } from "./terms.ts";
 
-const DAY_MS = 86_400_000;
 export const EXPIRING_DAYS = 7;
 const IDLE_DAYS = 30;
 const LAST_DAY = "99999";

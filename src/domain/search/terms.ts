@@ -1,10 +1,10 @@
 // The terms that keys and tenants are found by. Environments are apart: a page of one never walks over the other's.
 import { ENVS, type Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import type { ChangedKey, IndexedTenant } from "../../store/queries/search-terms.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
 import { cutToTerm, wordsOf } from "../core/words.ts";
 
-const DAY_MS = 86_400_000;
 const PREFIX_CHARS = 6;
 
 export const TENANT_WORD = "tenant.word";

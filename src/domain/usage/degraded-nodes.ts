@@ -1,5 +1,6 @@
 // Marks the nodes that decided requests degraded: with a stale policy, without one, or without counters.
 import type { Env } from "../../kernel/credentials.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { AdditiveUpsert } from "../../store/engine/tx.ts";
 import { markDegraded, type DegradedNode } from "../../store/queries/nodes.ts";
 import type { EnvScope } from "../../store/schema/tables.ts";
@@ -7,7 +8,7 @@ import { confinedTo, type SecretKeyActor } from "../core/actor.ts";
 import { keyOf } from "../policy/node-reports.ts";
 import type { IngestTotals } from "./ingest-totals.ts";
 
-const MARK_EVERY_MS = 60_000;
+const MARK_EVERY_MS = MINUTE_MS;
 
 /**
  * Not sums, but merged alike: the newest mark of each node. One statement per node, and in the order in which reports of nodes

@@ -3,6 +3,7 @@
 import type { Detail } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { parseTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type { KnownOwners, MissingIds } from "./known-ids.ts";
@@ -250,7 +251,7 @@ function parseEventTime(text: string): number | null {
   const time = parseTimestamp(text);
   if (time !== null && text.length === 24 && text.endsWith("Z")) {
     dayText = text.slice(0, 11);
-    dayStart = time - (time % 86_400_000);
+    dayStart = time - (time % DAY_MS);
   }
   return time;
 }

@@ -1,6 +1,7 @@
 // Sums the events of one batch per key and day, and per tenant, project, environment and month. Each event counts as
 // 1/sample_rate, so that a fleet that samples is not under-reported.
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import type { Detail } from "../../kernel/errors.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type {
@@ -17,8 +18,7 @@ import { LastUses } from "./last-use.ts";
 import { SeriesBatch, type SeriesEvent } from "./series-batch.ts";
 import { Yields } from "./yields.ts";
 
-export const DAY_MS = 86_400_000;
-const AHEAD_MS = 5 * 60_000;
+const AHEAD_MS = 5 * MINUTE_MS;
 const AGE_MAX_MS = 7 * DAY_MS;
 
 /** `first` and `last` cover the admitted events; `used` is the newest of all events. */

@@ -1,6 +1,7 @@
 // Telemetry ingest, in a fixed order: reject an exhausted budget before reading the body; read and parse the batch; validate it
 // and check the ownership of its ids; charge it and add it to the usage totals, in one transaction. An invalid batch is charged too.
 import { hash, subtle } from "node:crypto";
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import {
@@ -23,15 +24,14 @@ import type { RawBody } from "../ingest/raw-body.ts";
 import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { parseBatch, parseInPieces } from "../ingest/parse.ts";
-import { sumEvents, checkOwnership, checkProjects, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
+import { sumEvents, checkOwnership, checkProjects, type IngestTotals } from "./ingest-totals.ts";
 import { saveNetworks } from "./key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
 import { moveUses } from "../search/changes.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 
-const MINUTE_MS = 60_000;
 const EVENTS_MAX = 5_000;
-const TOUCH_EVERY_MS = 60_000;
+const TOUCH_EVERY_MS = MINUTE_MS;
 /** Smaller bodies are hashed faster than they are handed to another thread. */
 const ASYNC_HASH_MIN_BYTES = 64 * 1024;
 

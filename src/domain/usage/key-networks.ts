@@ -1,5 +1,6 @@
 // Where requests from outside a key's networks come from: summed per batch, bounded per key and day, and reported, so that a list
 // of networks can be tried before it is enforced.
+import { DAY_MS } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
@@ -19,7 +20,6 @@ import type { Ctx, Services } from "../core/context.ts";
 import { requireReadable } from "../core/env-access.ts";
 import { deleteInPieces } from "../core/record.ts";
 
-const DAY_MS = 86_400_000;
 const DAYS_KEPT = 30;
 /** Of a key and day. */
 const NETWORKS_MAX = 100;

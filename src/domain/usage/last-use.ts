@@ -1,5 +1,6 @@
 // Where a key was last used from, as far as nodes report it: a network, a product name and the node. Personal data at most by
 // accident, so it is cut by the node, optional (KEYRACK_LAST_USED_DETAIL) and deleted after the key's end.
+import { DAY_MS } from "../../kernel/durations.ts";
 import { isClientNetwork, isProduct } from "../../kernel/network/client-network.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
@@ -15,7 +16,7 @@ import type { Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 
-const KEPT_MS = 90 * 86_400_000;
+const KEPT_MS = 90 * DAY_MS;
 const PIECE_ROWS = 500;
 /** Greater than every id. */
 const LAST_ID = "~";

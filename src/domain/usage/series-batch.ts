@@ -1,11 +1,11 @@
 // Sums one batch for the usage series, by minute and outcome: per key (or tenant, or project), per route with a histogram of
 // durations, and per tag. The result is written to usage_journal. bench: ingest/batch
 import type { Env } from "../../kernel/credentials.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { binOf } from "../../kernel/usage/latency.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import { JournalWriter, shardCount, shardOf } from "./series-journal.ts";
 
-export const MINUTE_MS = 60_000;
 const COST_MAX = 1000;
 export const TAGS_MAX = 4;
 export const TAG_NAME = /^[a-z][a-z0-9_]{0,31}$/;

@@ -1,12 +1,13 @@
 // The buckets of a series: minutes, hours, UTC days, or the days of a time zone, which have 23, 24 or 25 hours.
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { failField } from "../../kernel/errors.ts";
 import { isTimeZone, ZoneFormatters } from "../../kernel/time-zones.ts";
 
 export const BUCKETS = ["minute", "hour", "day"] as const;
 export type Bucket = (typeof BUCKETS)[number];
 
-export const BUCKET_MS = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
-const QUARTER_MS = 900_000;
+export const BUCKET_MS = { minute: MINUTE_MS, hour: HOUR_MS, day: DAY_MS } as const;
+const QUARTER_MS = 15 * MINUTE_MS;
 
 /** Finds the starts of buckets. */
 export type Calendar = {

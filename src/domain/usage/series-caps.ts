@@ -1,5 +1,6 @@
 // Bounds the number of groups in the usage series: outcomes, routes, tags and keys. The first names of a day count; what comes after
 // them is added to a group of its own, so that no request is lost.
+import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { copySums } from "../../kernel/usage/sums.ts";
 import { saveSeenNames, seenNames } from "../../store/queries/series.ts";
 import type { UsageGroup } from "../../store/schema/tables.ts";
@@ -16,8 +17,6 @@ const TAG_NAMES_MAX = 8;
 const TAG_VALUES_MAX = 100;
 /** Values of a tag by route. Above it a value is counted, but not by route. */
 const TAG_ROUTES_MAX = 1_000;
-const DAY_MS = 86_400_000;
-const HOUR_MS = 3_600_000;
 /** Outcomes that need no room: every workspace has them. */
 const ALWAYS_NAMED = new Set(["allowed", "other"]);
 

@@ -1,7 +1,9 @@
 // Adds the journal of counted batches to the rollups of the usage series. Rows are added and deleted in one transaction, so a
 // crash neither repeats nor skips one. Decoding and summing happen before the transaction, in turns of the event loop.
 import { cleanText } from "../../kernel/clean-text.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import {
   deleteJournal,
@@ -24,7 +26,7 @@ import { Yields } from "./yields.ts";
 const WORKSPACES_MAX = 32;
 const JOURNAL_ROWS_MAX = 200;
 /** Of the journal, read at once unless a single row has more. */
-const JOURNAL_BYTES_MAX = 1024 * 1024;
+const JOURNAL_BYTES_MAX = MIB;
 /** Rows changed by one transaction, besides those of its last journal row: every other writer waits for it. */
 const ROLLUPS_MAX = 1_000;
 
@@ -149,7 +151,7 @@ async function fold(services: Services, tx: Tx, { ids, sums, yields }: Fold): Pr
   }
   const rollups = new Rollups(tx, yields);
   await rollups.resolve(parts.map(({ group }) => group));
-  const minutesFrom = Math.floor((services.clock.now() - services.settings.series_minutes) / 60_000);
+  const minutesFrom = Math.floor((services.clock.now() - services.settings.series_minutes) / MINUTE_MS);
   for (const part of parts) {
     rollups.addPart(part, minutesFrom);
     await yields.ifDue();

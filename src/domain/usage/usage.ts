@@ -1,6 +1,7 @@
 // Usage and billing reports. Days and months are UTC; lists are filled with zeros so that charts have no gaps. Sums are
 // fractional when a fleet samples, and are rounded here, once.
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { keyById } from "../../store/queries/keys.ts";
 import type { UsageTenantMonthRow } from "../../store/schema/tables.ts";
@@ -8,7 +9,7 @@ import { activeTenants, keyDays, reapDays, tenantMonths } from "../../store/quer
 import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
 import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
+import { dayOf, monthOf } from "./ingest-totals.ts";
 import { deleteInPieces } from "../core/record.ts";
 import { listOf, type List } from "../core/list.ts";
 

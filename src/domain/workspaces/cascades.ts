@@ -19,6 +19,7 @@ import { runningCascade } from "../../store/queries/key-search.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { CascadeRow } from "../../store/schema/tables.ts";
 import { Failure } from "../../kernel/errors.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
@@ -27,7 +28,7 @@ import { versionGate } from "../core/version-gate.ts";
 
 /** Keys and bytes that one commit revokes. */
 const PIECE_KEYS = 500;
-const PIECE_BYTES = 1024 * 1024;
+const PIECE_BYTES = MIB;
 
 /** A piece that waited for others took longer than it held the writer. */
 const PAUSE_MAX_MS = 1_000;

@@ -1,5 +1,6 @@
 // Invitations. Each has two tokens: one in the API response, one in the email. A verified person can join with either;
 // only the emailed one also verifies the address it was sent to, because only it proves control of the mailbox.
+import { DAY_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import {
@@ -35,7 +36,7 @@ import { liveUser } from "../auth/users.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewInvite } from "../core/views.ts";
 
-const INVITE_MS = 7 * 24 * 3_600_000;
+const INVITE_MS = 7 * DAY_MS;
 const PENDING_INVITES_MAX = 500;
 
 export type NewInvite = { email: string; role: Role };

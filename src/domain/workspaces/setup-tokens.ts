@@ -2,6 +2,7 @@
 // by `keyrack setup link`, to standard output only, and works once within an hour.
 import { fail } from "../../kernel/errors.ts";
 import { parseCredential } from "../../kernel/credentials.ts";
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { anyOwner } from "../../store/queries/memberships.ts";
@@ -11,7 +12,7 @@ import { mint } from "../auth/new-credentials.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 
-const LIFE_MS = 60 * 60_000;
+const LIFE_MS = HOUR_MS;
 const LIVE_MAX = 20;
 const UNCLAIMED_CACHE_MS = 1_000;
 

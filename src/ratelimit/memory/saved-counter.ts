@@ -3,13 +3,14 @@
 //
 // `key` is the counter's name, its parts joined by "/" (`keyOf`). `windows` is the first span's index, ":", then the
 // counts of consecutive spans joined by ",", all in base 36, a zero left empty: "1tn8q0:5,,a" is 5, 0 and 10 units.
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { LIMIT_MAX } from "../../kernel/ratelimit/rule.ts";
 
 /** After `lapses_at` (ms since the epoch) a counter is empty and its row may be deleted. */
 export type SavedCounter = { key: string; lapses_at: number; windows: string };
 
 /** Shorter windows start empty after a restart. */
-export const SAVED_WINDOW_MIN_MS = 60_000;
+export const SAVED_WINDOW_MIN_MS = MINUTE_MS;
 
 export type CounterName = {
   workspace_id: string;

@@ -3,10 +3,11 @@
 // so that the node catches up after the server's upgrade without a restart.
 
 import type { Log, Ports } from "../runtime.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 
 /** Sorted and joined by commas. Caution: add a capability only when the library enforces it completely. */
 const ENFORCED = "cidr,disabled,formats,quotas";
-const RETRY_MS = 300_000;
+const RETRY_MS = 5 * MINUTE_MS;
 
 export class Announcement {
   readonly #ports: Ports;

@@ -8,6 +8,7 @@
 // policies fetched with the capabilities that they name.
 // Written to a temporary file (0600) and renamed; changes are coalesced to at most one write per second.
 
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { KeyTable, PROFILE, ROW, TENANT } from "../../kernel/policy/key-table.ts";
 import { readFormats } from "../../kernel/policy/loader.ts";
 import { Policy } from "../../kernel/policy/policy.ts";
@@ -21,8 +22,8 @@ const EARLIER_MAGIC = "keyrack-policy-2";
 const FIRST_MAGIC = "keyrack-policy-1";
 const FIRST_LINE_BYTES = MAGIC.length + 1 + 64 + 1;
 const WRITE_GAP_MS = 1000;
-const REFRESH_MAX_MS = 600_000;
-const FUTURE_MAX_MS = 300_000;
+const REFRESH_MAX_MS = 10 * MINUTE_MS;
+const FUTURE_MAX_MS = 5 * MINUTE_MS;
 const BYTE_ORDER = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1 ? "little" : "big";
 
 type Header = {

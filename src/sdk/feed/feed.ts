@@ -4,8 +4,10 @@
 // (docs/design/0004-policy-feed-and-versions.md). A policy belongs to the capabilities that were announced when it was
 // fetched: when these change, the next exchange is a snapshot, because keys withheld earlier are in no delta.
 
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { Policy } from "../../kernel/policy/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader, type FeedExpectation } from "../../kernel/policy/loader.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import { Backoff } from "../backoff.ts";
 import { type Call, CallError, type Client, type Reply } from "../client.ts";
 import { Announcement } from "./announcement.ts";
@@ -26,11 +28,11 @@ type FeedReply = Reply & { caps: string };
 const PAGE_KEYS = 10_000;
 const PAGE_KEYS_MIN = 100;
 const PAGES_MAX = 50_000;
-const PAGE_BYTES = 64 << 20;
+const PAGE_BYTES = 64 * MIB;
 const PAGE_TIMEOUT_MS = 30_000;
 const LONG_POLL_MS = 25_000;
 const LONG_POLL_GRACE_MS = 2000;
-const INTERVAL_FALLBACK_MS = 300_000;
+const INTERVAL_FALLBACK_MS = 5 * MINUTE_MS;
 const RETRY_MS = 500;
 const RETRY_MAX_MS = 10_000;
 const BURST = 10;

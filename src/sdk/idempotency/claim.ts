@@ -5,6 +5,7 @@
 import { CallError, type Client } from "../client.ts";
 import { encodeBase64, replayHeaders } from "./replay.ts";
 import type { Log, Ports } from "../runtime.ts";
+import { HOUR_MS } from "../../kernel/durations.ts";
 
 export type ClaimGrant = {
   scope_hash: string;
@@ -23,7 +24,7 @@ const RETRY_MAX_MS = 5000;
 /** About five minutes. */
 const TRIES = 60;
 /** A handler that never ends must not hold its claim for ever. */
-const HANDLER_MAX_MS = 3_600_000;
+const HANDLER_MAX_MS = HOUR_MS;
 const CLOSE_MS = 2000;
 
 export class Claim {

@@ -5,6 +5,7 @@
 
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import { Claim } from "./claim.ts";
 import type { Client } from "../client.ts";
 import type { Context } from "../context.ts";
@@ -45,7 +46,7 @@ export type IdempotentRoute = { begin(request: IdempotentRequest): Promise<Begin
 
 const KNOWN = ["ttlMs", "required"];
 const CLAIM_TIMEOUT_MS = 5000;
-const CLAIM_BYTES_MAX = 8 << 20;
+const CLAIM_BYTES_MAX = 8 * MIB;
 const REPLAYED = { "idempotent-replayed": "true" };
 // A quoted RFC 8941 string, or the same characters without quotes: 1 to 255 of visible ASCII.
 const QUOTED = /^"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\]){1,255})"$/;

@@ -2,6 +2,7 @@
 // one connection or moment are dropped, and so are cookies: a replay may go to another client of the same tenant.
 
 import { concatBytes, toBase64 } from "../../kernel/crypto/bytes.ts";
+import { MIB } from "../../kernel/sizes.ts";
 
 const DROPPED = new Set([
   "connection",
@@ -22,7 +23,7 @@ const DROPPED = new Set([
 ]);
 const HEADERS_MAX = 64;
 /** The largest request body that is fingerprinted. */
-export const REQUEST_BODY_MAX = 1 << 20;
+export const REQUEST_BODY_MAX = MIB;
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]{0,4096}$/;
 

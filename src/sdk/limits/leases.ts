@@ -3,6 +3,7 @@
 // nothing is spent after its end: the control plane books the units at that end, which keeps the total under the limit.
 
 import { BoundedMap } from "../../kernel/bounded-map.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { CallError, type Client } from "../client.ts";
 import type { Context, RateLimitState } from "../context.ts";
@@ -32,7 +33,7 @@ const SHARE = 16;
 const RETURN_AT = 0.8;
 const DENIAL_MS = 250;
 const CLOSE_TIMEOUT_MS = 2000;
-const UNSUPPORTED_MS = 300_000;
+const UNSUPPORTED_MS = 5 * MINUTE_MS;
 const TRIES = 20;
 
 export class LeaseLimiter implements Limiter {

@@ -4,13 +4,14 @@
 // given up.
 
 import { BoundedMap } from "../../kernel/bounded-map.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import type { Context } from "../context.ts";
 
 const KEYS_MAX = 10_000;
 /** Of one call. */
 const OWED_MAX = 1_000_000;
 /** Less than the 8 days for which the control plane knows an id. */
-const ID_MS = 7 * 86_400_000;
+const ID_MS = 7 * DAY_MS;
 
 export type Report = { readonly id: string; readonly units: number };
 

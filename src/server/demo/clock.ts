@@ -1,6 +1,7 @@
 // A clock that starts in the past: a demonstration lives through its days in seconds, so that what it makes is as old as it
 // claims and every timestamp follows from the usual code.
 import { createClock, type Clock } from "../../domain/core/clock.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 
 export class DemoClock implements Clock {
   readonly #real = createClock();
@@ -16,6 +17,6 @@ export class DemoClock implements Clock {
 
   /** Only forward: the audit log has one order. */
   goTo(daysAgo: number): void {
-    this.#behindMs = daysAgo * 86_400_000;
+    this.#behindMs = daysAgo * DAY_MS;
   }
 }

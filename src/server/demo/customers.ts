@@ -7,12 +7,12 @@ import { createTenant } from "../../domain/workspaces/tenants.ts";
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 
 const FIRST = ["North", "Blue", "Silver", "Green", "Bright", "Stone", "River", "Cedar", "Amber", "Swift"];
 const SECOND = ["wind", "field", "harbour", "bridge", "works", "labs", "freight", "foods", "media", "robotics"];
 const USES = ["Backend", "Mobile app", "Nightly import", "CI", "Staging", "Analytics", "Partner", "Webhooks"];
 const SCOPES = [["orders:read"], ["orders:read", "orders:write"], ["reports:read"], []];
-const DAY_MS = 86_400_000;
 /** Keys made at the same time. */
 const TOGETHER = 200;
 
@@ -23,7 +23,7 @@ type Vendor = Ctx<SecretKeyActor>;
 /** The ids of three plans. None bounds what the keys of the demonstration have. */
 export async function makePlans(ctx: Vendor): Promise<string[]> {
   const perMinute = (limit: number) => {
-    return [{ id: "minute", limit, window_ms: 60_000, algorithm: "sliding" as const, scope: "tenant" as const }];
+    return [{ id: "minute", limit, window_ms: MINUTE_MS, algorithm: "sliding" as const, scope: "tenant" as const }];
   };
   const all = [
     await createPlan(ctx, { name: "Free", slug: "free", rate_limits: perMinute(60), max_keys: 100_000 }),

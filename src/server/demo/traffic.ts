@@ -3,6 +3,7 @@
 import { ingest } from "../../domain/usage/ingest.ts";
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { VERSION } from "../../platform/version.ts";
 import type { DemoKey } from "./customers.ts";
@@ -22,7 +23,6 @@ const DENIALS = [
   [422, "idempotency_mismatch"],
   [503, "unavailable"],
 ] as const;
-const HOUR_MS = 3_600_000;
 /** The library that its verifiers run. */
 export const SDK = { name: "@keyrack/sdk", version: VERSION };
 /** Each reported event stands for ten. */

@@ -1,17 +1,16 @@
 // The stored rows of usage series: groups by what is asked for, and their sums by bucket.
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { decodeSlots, type Sums } from "../../kernel/usage/sums.ts";
 import type { UsageGroupRow, UsageRollupRow } from "../schema/tables.ts";
 import type { Source } from "./source.ts";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const MINUTES = 1;
 const HOURS = 2;
 const DAYS = 3;
 /** The size of a row, and of the slots in its detail, by grain. */
 const SIZE_MS = { [MINUTES]: HOUR_MS, [HOURS]: HOUR_MS, [DAYS]: DAY_MS } as const;
-const SLOT_MS = { [MINUTES]: 60_000, [HOURS]: 900_000, [DAYS]: DAY_MS } as const;
+const SLOT_MS = { [MINUTES]: MINUTE_MS, [HOURS]: 15 * MINUTE_MS, [DAYS]: DAY_MS } as const;
 
 export type GroupBy = "none" | "project" | "tenant" | "key" | "outcome" | "route" | "env" | "tag";
 export type Grain = typeof MINUTES | typeof HOURS | typeof DAYS;

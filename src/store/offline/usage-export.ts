@@ -2,13 +2,14 @@
 import { createHash } from "node:crypto";
 import { canonicalize } from "../../kernel/audit/canonical.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { namesOf, type Named } from "./series-labels.ts";
 import { readBuckets, readGroups, type Group, type GroupFilter, type Range } from "./series-rows.ts";
 import type { Source } from "./source.ts";
 
 /** Events are accepted up to seven days late, and up to five minutes early. */
-const FINAL_AFTER_MS = (7 * 24 * 60 + 5) * 60_000;
+const FINAL_AFTER_MS = 7 * DAY_MS + 5 * MINUTE_MS;
 
 export type ExportBy = "tenant" | "key";
 export type ExportFormat = "ndjson" | "csv";

@@ -2,6 +2,7 @@
 // Caution: COMMIT with synchronous=NORMAL is visible but not durable. No response may be sent before sync() resolves.
 import { statSync } from "node:fs";
 import { fail } from "../../kernel/errors.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import { fsyncFile } from "../../platform/fsync.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/statement.ts";
@@ -11,18 +12,16 @@ import { assertPragma, COMMON_PRAGMAS, setPragmas } from "./pragmas.ts";
 import { openReader, SqliteReader, StatementCache } from "./reader.ts";
 import { WalSync } from "./wal-sync.ts";
 
-type CopyProgress = { totalPages: number; remainingPages: number };
-
 const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // fixes the WAL-reset corruption bug
-const CHECKPOINT_BYTES = 4 * 1024 * 1024;
+const CHECKPOINT_BYTES = 4 * MIB;
 const CHECKPOINT_COMMITS = 200;
 /** From here on the checkpoint waits for the copy: the -wal must not grow without end. */
 const COPYING_COMMITS = 300;
 /** A checkpoint that readers kept from restarting the -wal is repeated: they leave only short gaps. */
 const RETRY_MS = 25;
 /** Readers that overlap leave no gap: a checkpoint of a -wal of this size waits for them, within what a write may wait. */
-const WAIT_BYTES = 16 * 1024 * 1024;
+const WAIT_BYTES = 16 * MIB;
 const WAIT_MS = 25;
 const WAIT_AGAIN_MS = 500;
 /** A -wal is made smaller only when there was no commit for this long: under load that would delay writes. */
@@ -272,8 +271,9 @@ export class SqliteDriver implements Driver {
   }
 
   async copyTo(file: string, onProgress: OnProgress): Promise<void> {
-    const progress = ({ totalPages: total, remainingPages }: CopyProgress): number => {
+    const progress = (pages: { totalPages: number; remainingPages: number }): number => {
       onProgress.signal?.throwIfAborted();
+      const { totalPages: total, remainingPages } = pages;
       onProgress({ step: "copy", done: total - remainingPages, total });
       return COPY_PAGES;
     };

@@ -7,11 +7,12 @@ import { withProgress } from "../../ui/progress.ts";
 import { fetchCheckpoint, readLog } from "./log.ts";
 import type { OfflineOptions } from "./offline.ts";
 import type { Verdict } from "./verify-rows.ts";
+import { MINUTE_MS } from "../../../kernel/durations.ts";
 
 export type VerifyOptions = OfflineOptions &
   TargetOptions & { offline?: true; file?: string; checkpoint?: string; vkey?: string };
 
-const CHAIN = { method: "GET", path: "/v1/audit_logs/chain", query: { full: "true" }, timeoutMs: 600_000 };
+const CHAIN = { method: "GET", path: "/v1/audit_logs/chain", query: { full: "true" }, timeoutMs: 10 * MINUTE_MS };
 /** The server admits six verifications a minute. */
 const POLL_MS = 11_000;
 /** The first verification of a long chain is not finished yet, or the server has too much to do. */

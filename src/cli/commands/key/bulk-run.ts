@@ -13,6 +13,7 @@ import { sendUntilDone } from "../bulk/retry.ts";
 import { openAppend } from "../bulk/state.ts";
 import { bodyOf, type BulkAction, type BulkBody, type KeyBulkOptions } from "./bulk-flags.ts";
 import { awaitVersions, type Versions } from "./bulk-wait.ts";
+import { MINUTE_MS } from "../../../kernel/durations.ts";
 
 type Key = { id: string; project_id: string; env: string } & Record<string, string | null>;
 type Answer = {
@@ -48,7 +49,7 @@ const DONE = {
 } as const;
 const KEY_COLUMNS = ["id", "successor_id", "key", "project_id", "tenant_id", "env", "name"] as const;
 const DRY_RUN_KEYS = 500;
-const CALL_MS = 60_000;
+const CALL_MS = MINUTE_MS;
 
 const send = (target: Target, body: object, idempotencyKey?: string): Promise<Answer> =>
   sendUntilDone<Answer>(target, { method: "POST", path: "/v1/bulk/keys", body, idempotencyKey, timeoutMs: CALL_MS });

@@ -5,6 +5,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { sha256File } from "../../../backup/files.ts";
 import { ExitError } from "../../ui/output.ts";
 import { BadSignature, fingerprint, verifySignature, type AllowedSigner } from "./ssh-signature.ts";
+import { MIB } from "../../../kernel/sizes.ts";
 
 /** Who signs a release, and for what use. */
 export const IDENTITY = "release@keyrack";
@@ -13,7 +14,7 @@ export const NAMESPACE = "keyrack-release";
 export const SUMS = "SHA256SUMS";
 export const SIGNATURE = "SHA256SUMS.sig";
 /** Both files are small; a larger one is not read. */
-const SMALL_BYTES = 1 << 20;
+const SMALL_BYTES = MIB;
 
 export type FileResult = { name: string; ok: boolean; reason: string | null };
 export type ReleaseReport = { ok: boolean; version: string | null; signer: string | null; files: FileResult[] };

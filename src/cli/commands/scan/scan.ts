@@ -4,6 +4,7 @@ import { closeSync, lstatSync, openSync, readdirSync, readSync, realpathSync, st
 import { join } from "node:path";
 import type { Command } from "commander";
 import { CREDENTIAL_PATTERN, parseCredential } from "../../../kernel/credentials.ts";
+import { MIB } from "../../../kernel/sizes.ts";
 import {
   ExitError,
   escapeControls,
@@ -18,7 +19,7 @@ import { addPatternsCommand } from "./patterns.ts";
 
 type Match = { path: string; line: number; column: number; kind: string; env: string | null; display_prefix: string };
 
-const CHUNK = 1 << 20;
+const CHUNK = MIB;
 /** Bytes of a chunk that are scanned again with the next one; longer than any credential. */
 const OVERLAP = 128;
 /** Where a key may be: after its prefix, of which there are many. A look-ahead, because keys may begin inside look-alikes. */

@@ -1,0 +1,2 @@
+// Sizes in bytes.
+export const MIB = 1024 * 1024;
