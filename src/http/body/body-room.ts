@@ -8,6 +8,7 @@ import { noRoom, type Release } from "../../fairness/reservations.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import type { ClientAddresses } from "../address.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
 import { hold } from "../sending/hold.ts";
@@ -16,7 +17,7 @@ import type { PartKeeper } from "./body.ts";
 /** About what is read, measured and parsed in a millisecond. */
 const BYTES_PER_MS = 200_000;
 /** About what the events of a small body take once they are parsed. */
-const PARSED_BYTES = 1024 * 1024;
+const PARSED_BYTES = MIB;
 
 export type BodyRoomOptions = Pick<ClientAddresses, "addressOf"> & { turns: Turns };
 
