@@ -7,6 +7,7 @@ import {
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+import type { RawBody } from "../../../src/domain/ingest/raw-body.ts";
 import { BodyRoom } from "../../../src/http/body/body-room.ts";
 
 let r: TestInstance;
@@ -39,7 +40,7 @@ it("a problem in a large batch is named by its path", async () => {
 
 it("a large batch has no effect where its key ends while it is parsed", async () => {
   const other = await r.workspace();
-  const { rawBody } = BodyRoom.prototype;
+  const rawBody = Reflect.get(BodyRoom.prototype, "rawBody") as (...given: unknown[]) => RawBody;
   const reading = vi.spyOn(BodyRoom.prototype, "rawBody").mockImplementation(function (this: BodyRoom, bytes, cuts) {
     const { pieces = expect.fail() } = Reflect.apply(rawBody, this, [bytes, cuts]);
     const { inTurn } = pieces;
