@@ -92,9 +92,12 @@ export class Ledger {
     const group = this.#groups.get(owner.group);
     if (!victim) return undefined;
     if (!this.withinShare(owner, amount)) return this.#sharesAreOfAccounts ? firstToGive(group, owner) : undefined;
-    if (group !== largest) return (group?.used ?? 0) + amount <= largest.used ? victim.owner : undefined;
-    if (victim.displacedFirst !== owner.displacedFirst) return victim.displacedFirst ? victim.owner : undefined;
-    return this.usedBy(owner) + amount <= victim.used ? victim.owner : undefined;
+    if (group !== largest && (group?.used ?? 0) + amount <= largest.used) return victim.owner;
+    const own = group?.holders.top;
+    if (!own) return undefined;
+    // An account's test cells give way to its live ones, whichever account is the largest.
+    if (own.displacedFirst !== owner.displacedFirst) return own.displacedFirst ? own.owner : undefined;
+    return group === largest && this.usedBy(owner) + amount <= own.used ? own.owner : undefined;
   }
 
   /** Takes without a check: for what exists already, and after one. */

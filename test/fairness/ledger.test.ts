@@ -107,6 +107,14 @@ describe("at the bound", () => {
     made.take(a);
     expect([made.victimFor(b), made.victimFor(a), made.victimFor(aTest)]).toEqual([a, undefined, undefined]);
   });
+
+  it("a test cell gives way to the live cell of its workspace where another account holds as much", () => {
+    const made = ledger([
+      [b, 5],
+      [aTest, 5],
+    ]);
+    expect([made.victimFor(a), made.victimFor(aTest), made.victimFor(b)]).toEqual([aTest, undefined, undefined]);
+  });
 });
 
 describe("the books", () => {
