@@ -9,7 +9,7 @@ import { usedFields } from "../usage/ingest-events.ts";
 
 /** A batch of usual size is parsed in one turn. bench: ingest/batch */
 const HOLD_LOOP_MS = 4;
-/** Parsed at once where its long array is not that of the events: at most 40 ms. */
+/** Parsed at once where its long array is not that of the events. */
 const SMALL_BYTES = 64 * 1024;
 
 /** `value` is undefined for invalid JSON; `requireClean` fails where a text of it could not be stored. */

@@ -2,7 +2,7 @@
 // parsed in pieces.
 import type { ArrayCuts } from "../../domain/ingest/raw-body.ts";
 
-/** Structural characters after which a piece ends with its item: below a millisecond of ordinary events, 4 ms of hostile ones. */
+/** Structural characters after which a piece ends with its item: few enough that hostile items do not hold the event loop. */
 export const PIECE_MIN = 2_000;
 /** Structural characters that are parsed at once: of a piece, and of all that is outside of the array. */
 export const PIECE_MAX = 10_000;

@@ -13,7 +13,7 @@ function unrevoked(db: Builder, p: { readonly workspace_id: string; readonly env
     .where("api_keys.revoked_at", "is", null);
 }
 
-/** Ordered, so that SQLite takes the index with these columns, and reads nothing else: ten thousand take a millisecond. */
+/** Ordered, so that SQLite takes the index with these columns and reads nothing else. */
 export const countUnrevoked = statement<Cell>()((db, p) =>
   db
     .selectFrom(
