@@ -71,7 +71,7 @@ export const SCOPE_MAX = 200;
 export const SCOPES_MAX = 64;
 export const Scopes = z.array(text(1, SCOPE_MAX)).max(SCOPES_MAX, { error: `must have at most ${SCOPES_MAX} entries` });
 
-export const RateLimit = z.strictObject({
+const RateLimit = z.strictObject({
   id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit"),
   limit: z.int().min(1).max(LIMIT_MAX),
   window_ms: z.int().min(WINDOW_MS_MIN).max(WINDOW_MS_MAX),
@@ -87,7 +87,7 @@ export const RateLimits = z
   });
 
 /** Returned in canonical form. */
-export const AllowedCidrs = z
+const AllowedCidrs = z
   .array(z.string())
   .max(CIDRS_MAX, { error: `must have at most ${CIDRS_MAX} entries` })
   .superRefine((list, check) => {

@@ -17,7 +17,7 @@ import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
 import { BackupRefused } from "./files.ts";
 
-export type CopyOptions = {
+type CopyOptions = {
   /** The caller holds its lock. */
   from: DatabaseTarget;
   to: DatabaseTarget;

@@ -48,7 +48,7 @@ export type Manifest = Contents & {
 };
 
 /** The result of a restore test: a file of its own, because the manifest is never rewritten. */
-export type TestResult = { at: string; pass: boolean; findings: string[] };
+type TestResult = { at: string; pass: boolean; findings: string[] };
 
 export type Backup = { id: string; folder: string; manifest: Manifest; test: TestResult | null };
 export type BrokenBackup = { id: string; folder: string; manifest: null; problem: string };

@@ -29,7 +29,7 @@ import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
 import { finishRestore, type FinishedRestore, type PendingRestore } from "./after-restore.ts";
 import { assertChecksum, BackupRefused, extract, findBackup, type Backup } from "./files.ts";
 
-export type RestoreOptions = {
+type RestoreOptions = {
   backupDir: string;
   /** An id, the path of a backup's folder, or undefined for the newest. */
   backup: string | undefined;

@@ -9,7 +9,7 @@ import { testBackup } from "./restore-test.ts";
 import { pruneBackups } from "./retention.ts";
 import { HOUR_MS } from "../kernel/durations.ts";
 
-export type BackupLog = {
+type BackupLog = {
   lastBackupAt: string | null;
   lastBackupId: string | null;
   /** The last failure, when no backup has succeeded since. */

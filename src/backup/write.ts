@@ -16,7 +16,7 @@ import { BackupRefused, createPartialDir, sha256File, writeManifest, type Manife
 /** A copy of the database in the folder of an unfinished backup. */
 export type Copy = { file: string; tool: string | null; contents: Contents };
 
-export type BackupJob = {
+type BackupJob = {
   /** The folder of all backups. */
   dir: string;
   id: string;
@@ -26,7 +26,7 @@ export type BackupJob = {
   onProgress: OnProgress;
 };
 
-export type WrittenBackup = { manifest: Manifest; folder: string };
+type WrittenBackup = { manifest: Manifest; folder: string };
 
 export async function writeBackup({ dir, id, now, dialect, copy, onProgress }: BackupJob): Promise<WrittenBackup> {
   const partial = createPartialDir(dir, id);

@@ -2,7 +2,7 @@
 import { Command } from "commander";
 
 type AddCommand = (program: Command) => void;
-export type CommandEntry = { description: string; load: () => Promise<AddCommand> };
+type CommandEntry = { description: string; load: () => Promise<AddCommand> };
 
 /** Entry for a noun whose commands are all generated from the API. */
 const generated = (noun: string, description: string): CommandEntry => ({

@@ -8,7 +8,7 @@ import { parsers } from "./parsers.ts";
 import { BadSetting, fileKey, settingsTable, type SettingName, type Settings } from "./settings.ts";
 import { fileDistrust, requireTrustedDataDir } from "./trusted-path.ts";
 
-export type Source = "default" | "file" | "environment" | "flag";
+type Source = "default" | "file" | "environment" | "flag";
 export type Loaded = {
   settings: Settings;
   raw: Record<SettingName, { value: string; source: Source }>;

@@ -8,7 +8,7 @@ export type DatabaseSetting =
   | { kind: "default" }
   | { kind: "sqlite"; file: string }
   | { kind: "postgres"; url: string };
-export type MailSetting = { kind: "file"; dir: string | null } | { kind: "smtp"; url: string } | { kind: "log" };
+type MailSetting = { kind: "file"; dir: string | null } | { kind: "smtp"; url: string } | { kind: "log" };
 
 function integer(min: number, max: number) {
   return (text: string): number => {

@@ -5,7 +5,7 @@ import type { Owner } from "./owners.ts";
 
 const LOOKED_AT_MAX = 100;
 
-export type Rules<T> = {
+type Rules<T> = {
   /** A spared item is displaced last. */
   readonly isSpared?: (item: T) => boolean;
   /** Whether an item must not be displaced now. Where it is true, `end` is called once that has ended. */

@@ -14,7 +14,7 @@ export type Limits = {
 };
 
 /** What an owner holds, and how often it was refused in the last five minutes. */
-export type Holding = { owner: Owner; used: number; refused: number };
+type Holding = { owner: Owner; used: number; refused: number };
 
 type Holder = HeapEntry & { readonly owner: Owner; readonly group: Group };
 type Group = HeapEntry & { readonly id: string; readonly holders: MaxHeap<Holder>; members: number };

@@ -30,7 +30,7 @@ export const COLUMNS = [
   "api_key",
 ] as const;
 export type Column = (typeof COLUMNS)[number];
-export type Cell = "Y" | "T" | "-" | "401";
+type Cell = "Y" | "T" | "-" | "401";
 
 /** One row of the matrix. `A` is the kind of actor that its handlers are given. */
 export type Row<A extends Actor = Actor> = {

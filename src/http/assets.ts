@@ -80,7 +80,7 @@ function chooseCoding(asset: Asset, accepted: string): HttpResponse | null {
   return asset.get(best[0]) ?? null;
 }
 
-export type Pages = {
+type Pages = {
   /** Not cached by browsers, because it names the newest assets. */
   index(): HttpResponse;
   /** `accepted`: the request's `Accept-Encoding`. */

@@ -12,12 +12,12 @@ import type { Cors } from "./cors.ts";
 import type { HttpRequest } from "./request.ts";
 import type { HttpResponse } from "./response.ts";
 
-export type Method = "GET" | "POST" | "PATCH" | "DELETE";
+type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
 export type Schema = z.ZodType;
 type In<S> = S extends Schema ? z.output<S> : undefined;
 
-export type Input<P, Q, B> = {
+type Input<P, Q, B> = {
   params: In<P>;
   query: In<Q>;
   body: In<B>;
@@ -26,7 +26,7 @@ export type Input<P, Q, B> = {
   raw: () => Promise<RawBody>;
 };
 
-export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
+type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   summary: string;
   access: N;
   params?: P;
@@ -120,7 +120,7 @@ export type Endpoint = {
 };
 
 /** An endpoint with its types, for the typed client. The types do not exist at run time. */
-export type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
+type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
   readonly _types?: { route: R; params: P; query: Q; body: B; output: O };
 };
 
@@ -128,7 +128,7 @@ type Sent<S> = S extends Schema ? z.input<S> : undefined;
 
 const showsStored = (): boolean => false;
 
-export const BODY_MAX = 256 * 1024;
+const BODY_MAX = 256 * 1024;
 /** 16 KiB of meta, the largest free-form value, has fewer. */
 const STRUCTURE_MAX = 20_000;
 

@@ -11,7 +11,7 @@ import { tryFastPath } from "./fast/fast-path.ts";
 const DETAILS_MAX = 20;
 const PATH_MAX = 200;
 
-export function validate<S extends Schema>(schema: S, value: unknown, failure: FailureName): z.output<S> {
+function validate<S extends Schema>(schema: S, value: unknown, failure: FailureName): z.output<S> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   throw fail(failure, { details: detailsOf(result.error, value) });

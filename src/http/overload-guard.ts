@@ -16,7 +16,7 @@ export function isProbe({ url = "" }: IncomingMessage): boolean {
 }
 
 /** An entry of the circular list of requests that have no response yet, oldest first. The sentinel has no `res`. */
-export type PendingResponse = {
+type PendingResponse = {
   readonly res: ServerResponse | null;
   readonly respond: Respond;
   readonly since: number;

@@ -3,7 +3,7 @@ import { validateHeaderName, validateHeaderValue, type ServerResponse } from "no
 import { Readable } from "node:stream";
 import { fail, type Failure } from "../kernel/errors.ts";
 
-export type Headers = Readonly<Record<string, string>>;
+type Headers = Readonly<Record<string, string>>;
 
 export class HttpResponse {
   readonly status: number;

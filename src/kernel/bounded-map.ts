@@ -1,7 +1,7 @@
 // A Map that holds at most `max` entries. Adding one more first evicts the oldest: by insertion, which makes it a FIFO
 // cache, or by last use where the caller calls `touch` on each hit, which makes it an LRU cache.
 
-export type BoundedMapOptions<K, V> = {
+type BoundedMapOptions<K, V> = {
   max: number;
   /** Entries evicted at a time: 1 by default. More keeps the cost of a flood of new keys low; `max` empties the map. */
   evictAtOnce?: number;

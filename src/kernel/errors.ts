@@ -2,7 +2,7 @@
 // anywhere else; `throw fail("tenant_not_found")` is the only way to refuse a request.
 
 /** The closed list of public codes: clients branch on them, so a new failure reuses one. */
-export type Code =
+type Code =
   | "invalid_request"
   | "invalid_token"
   | "unauthenticated"
@@ -164,7 +164,7 @@ export type FailureName = keyof typeof failures;
 export type Detail = { path: string; message: string };
 
 /** Details of one failure. Headers never contain caller input. */
-export type FailureExtra = {
+type FailureExtra = {
   details?: Detail[];
   missing_scopes?: string[];
   retryAfterSeconds?: number;

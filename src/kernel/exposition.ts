@@ -1,7 +1,7 @@
 // Metrics exposition: the Prometheus text format 0.0.4, and OpenMetrics 1.0, which names counters differently in their
 // header and ends with a marker line. Histograms count into typed arrays: observing allocates nothing.
 
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 export type Sample = { readonly suffix?: string; readonly labels?: Labels; readonly value: number };
 export type Family = {
   /** Without `_total`, which belongs to a counter's samples. */

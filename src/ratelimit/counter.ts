@@ -20,7 +20,7 @@ export type Subject = {
 export type CheckRequest = Subject & { cost: number; limits: readonly RateLimit[] };
 export type LeaseRequest = Subject & { want: number; limits: readonly RateLimit[] };
 
-export type StoreName = "memory" | "redis";
+type StoreName = "memory" | "redis";
 
 export type PolicyState = { id: string; limit: number; window_ms: number; remaining: number; reset_ms: number };
 

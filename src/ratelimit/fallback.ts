@@ -14,7 +14,7 @@ export type RedisState = { configured: boolean; ready: boolean; error: RedisErro
 /** The state when Redis is not configured. */
 export const NO_REDIS: RedisState = { configured: false, ready: false, error: null };
 
-export type FallbackOptions = {
+type FallbackOptions = {
   redis: RedisCounter;
   memory: MemoryCounter;
   now: () => number;
@@ -22,7 +22,7 @@ export type FallbackOptions = {
   onFailure: "local" | "error";
 };
 
-export type FallbackMetrics = { fallbacks_total: number; circuit_opened_total: number; circuit_open: boolean };
+type FallbackMetrics = { fallbacks_total: number; circuit_opened_total: number; circuit_open: boolean };
 
 export class FallbackCounter implements Counter, SharedLeases {
   readonly #redis: RedisCounter;

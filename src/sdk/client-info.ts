@@ -6,7 +6,7 @@ import { clientNetworkOf, productOf } from "../kernel/network/client-network.ts"
 
 export type RequestClient = { readonly address: string | null; readonly userAgent: string | null | undefined };
 /** The fields of an event. */
-export type ClientFields = { network: string | null; user_agent?: string };
+type ClientFields = { network: string | null; user_agent?: string };
 
 const AGAIN_MS = MINUTE_MS;
 const KEYS_MAX = 10_000;

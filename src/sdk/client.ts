@@ -6,7 +6,7 @@ import { MIB } from "../kernel/sizes.ts";
 import type { Settings } from "./options.ts";
 import type { Ports } from "./runtime.ts";
 
-export type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
+type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
 
 export class CallError extends Error {
   override name = "CallError";

@@ -41,7 +41,7 @@ export type VerifyDenial =
 /** A complete HTTP response, for an adapter to write unchanged. */
 export type TextResponse = { status: number; headers: Record<string, string>; body: string };
 
-export type DenialExtra = {
+type DenialExtra = {
   missing?: readonly string[];
   required?: readonly string[];
   retryAfterSeconds?: number | null;

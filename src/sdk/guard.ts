@@ -48,7 +48,7 @@ export type IncomingRequest = {
   userAgent?: string | null | undefined;
 };
 
-export type Admitted = {
+type Admitted = {
   /** Null on a skipped route. */
   context: Context | null;
   /** To be set on the vendor's response. */
@@ -57,7 +57,7 @@ export type Admitted = {
   /** Reports the request; call once with the final status. */
   done(status: number, route: string | null): void;
 };
-export type Rejected = { context: null; headers: Record<string, string>; denial: TextResponse; done: Admitted["done"] };
+type Rejected = { context: null; headers: Record<string, string>; denial: TextResponse; done: Admitted["done"] };
 
 export type GuardDependencies = {
   verifier: Verifier;

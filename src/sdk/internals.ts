@@ -62,7 +62,7 @@ export type Keyrack<Resources = unknown> = {
 /** A registered symbol, because one process may load this library twice: as ESM and as CommonJS. */
 export const INTERNALS: unique symbol = Symbol.for("keyrack.sdk.parts") as never;
 
-export type Internals = {
+type Internals = {
   guard<Req>(options?: ProtectOptions<Req>, anyOf?: ScopeRequirement["any"]): Guard<Req>;
   idempotent(options?: IdempotentOptions): IdempotentRoute;
   readonly trustedProxies: TrustedProxies;

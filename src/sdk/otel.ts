@@ -29,9 +29,9 @@ export type OtelApi = {
   readonly metrics: { getMeter(name: string, version?: string): Meter };
 };
 
-export type Decision = { subject: Subject | null; denial: string | null; degraded: boolean };
+type Decision = { subject: Subject | null; denial: string | null; degraded: boolean };
 
-export type OtelOptions = {
+type OtelOptions = {
   api: OtelApi;
   projectId: string;
   env: Env | null;

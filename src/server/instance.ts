@@ -43,7 +43,7 @@ export type InstanceOptions = {
   redisTimeoutMs?: number | undefined;
 };
 
-export type Instance = {
+type Instance = {
   services: Services;
   dir: string;
   bootstrap: Bootstrap;

@@ -62,7 +62,7 @@ export async function openVault(
   return { vault, created };
 }
 
-export type NextMasterKey = {
+type NextMasterKey = {
   vault: Vault;
   /** Replaces the current key. Returns the file that keeps the old one. */
   promote(): string;

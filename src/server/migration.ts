@@ -12,7 +12,7 @@ import { StartRefused } from "./start-refused.ts";
 
 type Deployment = { settings: Settings; target: DatabaseTarget; log: Log; now: () => number };
 
-export type DeploymentStore = {
+type DeploymentStore = {
   store: Store;
   /** Made because opening it migrated the database. */
   migrationBackup: Manifest | undefined;

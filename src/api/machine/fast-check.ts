@@ -14,7 +14,7 @@ import {
 export const UNITS_MAX = 1_000;
 export const OWED_MAX = 1_000_000;
 
-export type CheckBody = {
+type CheckBody = {
   project_id: string;
   env: "live" | "test";
   key_id: string | null;

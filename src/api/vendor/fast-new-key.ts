@@ -3,7 +3,7 @@ import { hasOnly, isObject, isPlainText } from "../../http/fast/fast-path.ts";
 import { isUuid } from "../../kernel/ids.ts";
 import { NAME_MAX, SCOPE_MAX, SCOPES_MAX } from "../schemas.ts";
 
-export type NewKeyBody = {
+type NewKeyBody = {
   project_id: string;
   tenant_id: string;
   env: "live" | "test";

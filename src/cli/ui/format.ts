@@ -32,7 +32,7 @@ function isRecord(value: unknown): value is Fields {
 }
 
 /** A field by its path: `a.b` goes deeper. */
-export function pick(body: unknown, path: string): unknown {
+function pick(body: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>((value, name) => (value as Fields | null | undefined)?.[name], body);
 }
 

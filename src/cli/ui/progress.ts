@@ -8,7 +8,7 @@ const BYTE_STEPS = new Set(["copy", "checksum", "dump"]);
 
 /** Receives the steps that an operation reports. */
 export type OnProgress = (step: unknown) => void;
-export type ProgressBar = { update(done: number): void; end(): void };
+type ProgressBar = { update(done: number): void; end(): void };
 
 /** `started`: when the whole operation began, if this bar shows one step of it. */
 export function createProgressBar(total: number, unit: string, started = Date.now()): ProgressBar {

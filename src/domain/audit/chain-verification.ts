@@ -22,7 +22,7 @@ const WAIT_MS = 25_000;
 /** A whole verification that ended this recently is not repeated on demand. */
 const RECENT_MS = HOUR_MS;
 
-export type AuditChain = {
+type AuditChain = {
   object: "audit_chain";
   verified: boolean;
   checked: number;

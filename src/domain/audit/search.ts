@@ -11,7 +11,7 @@ import { cutListOf, PIECE_ROWS } from "../core/list.ts";
 import { auditViewer, viewAudit, viewConfined, type AuditLog } from "./audit.ts";
 import { readPiece, type Paging, type Range, type RowFilters } from "./walk.ts";
 
-export type AuditFilters = RowFilters & {
+type AuditFilters = RowFilters & {
   after_seq?: number | undefined;
   before_seq?: number | undefined;
   /** Inclusive. */
@@ -20,13 +20,13 @@ export type AuditFilters = RowFilters & {
   to?: number | undefined;
 };
 
-export type AuditSearch = AuditFilters & {
+type AuditSearch = AuditFilters & {
   order?: "asc" | "desc" | undefined;
   limit: number;
   cursor?: string | undefined;
 };
 
-export type AuditPage = { object: "list"; data: AuditLog[]; next_cursor: string | null };
+type AuditPage = { object: "list"; data: AuditLog[]; next_cursor: string | null };
 
 export async function searchAudit(ctx: Ctx<Vendor>, { limit, cursor, ...search }: AuditSearch): Promise<AuditPage> {
   const { services } = ctx;
@@ -67,7 +67,7 @@ async function firstSeqAt(services: Services, workspace_id: string, head: number
   return low;
 }
 
-export type AuditExport = Export & { to_seq: number };
+type AuditExport = Export & { to_seq: number };
 
 /** The rows up to the present head, oldest first, one line each. */
 export async function exportAudit(ctx: Ctx<Vendor>, filters: AuditFilters): Promise<AuditExport> {

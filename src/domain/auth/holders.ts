@@ -35,7 +35,7 @@ export function throttleHolder(
  * What an endpoint decides about by itself. `ending`: the key may be in any state, because ending one is never refused.
  * `retryable`: it may have expired, as by a rotation without overlap whose answer was lost.
  */
-export type HolderUse = { ending: boolean; retryable: boolean };
+type HolderUse = { ending: boolean; retryable: boolean };
 
 /** Null unless the text is of an API key, or of a mistyped one. */
 export function resolveHolder(

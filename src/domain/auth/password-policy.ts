@@ -20,7 +20,7 @@ function commonPasswords(): ReadonlySet<string> {
 }
 
 /** What an attacker would guess from the account itself: its address and its workspaces. */
-export type PasswordContext = { email: string; words?: readonly string[] };
+type PasswordContext = { email: string; words?: readonly string[] };
 
 /** Rejects a weak password, with the reason in the details of the field. */
 export function checkNewPassword(services: Services, password: string, context: PasswordContext): void {

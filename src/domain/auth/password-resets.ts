@@ -44,7 +44,7 @@ export async function requestReset({ services, from }: Ctx<AnonymousActor>, emai
   return response;
 }
 
-export type ResetConsume = { token: string; password: string };
+type ResetConsume = { token: string; password: string };
 
 export async function consumeReset(ctx: Ctx<AnonymousActor>, input: ResetConsume) {
   const { services, from } = ctx;

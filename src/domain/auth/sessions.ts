@@ -32,7 +32,7 @@ const SESSIONS_MAX = 50;
 /** Kept of a person, and deleted at one log-in. */
 const ENDED_SESSIONS = { keep: 100, limit: 1_000 };
 
-export type LogIn = { email: string; password: string; workspace_id?: string | undefined };
+type LogIn = { email: string; password: string; workspace_id?: string | undefined };
 
 /** The stored hash changed between the check and the commit: by a reset, or because another log-in rehashed it. */
 class PasswordChanged extends Error {}

@@ -38,7 +38,7 @@ export async function liveUser(on: Reader, id: string): Promise<UserRow> {
   return row;
 }
 
-export type SignUp = {
+type SignUp = {
   email: string;
   password: string;
   name?: string | undefined;
@@ -171,7 +171,7 @@ export function renameMe(ctx: Ctx<SessionActor>, name: string | null) {
   });
 }
 
-export type PasswordChange = { current_password: string; password: string };
+type PasswordChange = { current_password: string; password: string };
 
 /** Requires the current password; ends all other sessions of the person. */
 export async function changePassword(ctx: Ctx<SessionActor>, input: PasswordChange) {

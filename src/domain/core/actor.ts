@@ -44,7 +44,7 @@ export type SessionActor = {
 };
 
 /** A person without a session, authenticated by a password or by a one-time token. */
-export type UserActor = { readonly kind: "user"; readonly user_id: string };
+type UserActor = { readonly kind: "user"; readonly user_id: string };
 
 /** A person acting in a workspace. */
 export type WorkspaceSession = SessionActor & { readonly workspace_id: string; readonly role: Role };

@@ -8,7 +8,7 @@ export type StoredList = { allowed_cidrs: string | null; ip_mode: IpMode };
 /** Of a new or changed record; absent fields stay as they are. */
 export type ListInput = { allowed_cidrs?: readonly string[] | null | undefined; ip_mode?: IpMode | undefined };
 
-export type AddressRule = { readonly cidrs: readonly string[]; readonly mode: IpMode };
+type AddressRule = { readonly cidrs: readonly string[]; readonly mode: IpMode };
 
 /** Networks in any form that the API accepts, in the form that is stored. */
 export function storedCidrs(list: readonly string[]): string {

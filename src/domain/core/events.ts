@@ -38,7 +38,7 @@ const workspaceActions = {
   "secret_key.quarantined": "secret_key",
 } as const;
 
-export const deploymentActions = {
+const deploymentActions = {
   "user.created": "user",
   "user.updated": "user",
   "user.password_changed": "user",
@@ -54,8 +54,8 @@ export const deploymentActions = {
 } as const;
 
 export const actions = { ...workspaceActions, ...deploymentActions };
-export type WorkspaceAction = keyof typeof workspaceActions;
-export type DeploymentAction = keyof typeof deploymentActions;
+type WorkspaceAction = keyof typeof workspaceActions;
+type DeploymentAction = keyof typeof deploymentActions;
 export type Action = WorkspaceAction | DeploymentAction;
 
 /** An audit event, before it becomes an audit row. */

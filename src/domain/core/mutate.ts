@@ -14,16 +14,16 @@ import { actions, isDeploymentAction, type Event } from "./events.ts";
 import { record } from "./record.ts";
 import { findReplay, storeReplay } from "../limits/idempotency-replays.ts";
 
-export type Changed<T> = { value: T; events: readonly [Event, ...Event[]] };
-export type Unchanged<T> = { value: T; events: null };
-export type MutationResult<T> = Changed<T> | Unchanged<T>;
+type Changed<T> = { value: T; events: readonly [Event, ...Event[]] };
+type Unchanged<T> = { value: T; events: null };
+type MutationResult<T> = Changed<T> | Unchanged<T>;
 
 /** The callback changed nothing: no audit row, no policy version, and its writes are rolled back. */
 export function unchanged<T>(value: T): Unchanged<T> {
   return { value, events: null };
 }
 
-export type MutationScope = {
+type MutationScope = {
   /** The workspace whose audit chain records the events; null when only the deployment's chain does. */
   workspace_id: string | null;
   /** True when the events include deployment actions beside those of the workspace. */

@@ -8,7 +8,7 @@ import type { Store } from "../../store/store.ts";
 import type { Services } from "./context.ts";
 
 /** The first release of a minor version. */
-export type Release = `${number}.${number}.0`;
+type Release = `${number}.${number}.0`;
 
 const LOOK_EVERY_MS = 1_000;
 

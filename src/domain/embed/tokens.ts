@@ -26,7 +26,7 @@ const NBF_LEEWAY_S = 5;
 /** Request headers are limited to 16 KiB: a longer token could be minted but never sent. */
 const TOKEN_CHARS_MAX = 12 * 1024;
 
-export type NewEmbedToken = {
+type NewEmbedToken = {
   project_id: string;
   tenant_id: string;
   env: Env;

@@ -43,7 +43,7 @@ export type ChangedKey = {
   key?: string;
 };
 
-export type Page = {
+type Page = {
   action: BulkAction;
   bulk_id: string;
   reason?: string | undefined;

@@ -31,13 +31,13 @@ export { BULK_ACTIONS, BULK_STATES } from "../../store/queries/key-bulk.ts";
 export const EXAMINED_MAX = 5_000;
 const RUN_MS_MAX = 7 * DAY_MS;
 
-export type BulkFilter = KeyFilter & {
+type BulkFilter = KeyFilter & {
   ids?: string[] | undefined;
   tenant_id?: string | string[] | undefined;
   all?: true | undefined;
 };
 
-export type Bulk = {
+type Bulk = {
   action: BulkAction;
   filter: BulkFilter;
   dry_run: boolean;
@@ -50,7 +50,7 @@ export type Bulk = {
   grace_days: number;
 };
 
-export type BulkResult = {
+type BulkResult = {
   object: "bulk_result";
   bulk_id: string;
   action: BulkAction;

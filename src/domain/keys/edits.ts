@@ -26,10 +26,10 @@ import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 import type { KeyFields, Revoked } from "./keys.ts";
 
-export type KeyEdit = KeyFields & { name?: string | null | undefined };
+type KeyEdit = KeyFields & { name?: string | null | undefined };
 
 /** The key with warnings. */
-export type Edited = Revoked & { key: Warned<ApiKey> };
+type Edited = Revoked & { key: Warned<ApiKey> };
 
 export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Edited> {
   if (edit.allowed_cidrs?.length) await versionGate.assertKnownEverywhere(ctx.services, "address lists");

@@ -29,7 +29,7 @@ const DAILY_MIN = 10;
 const DAILY_PART = 0.05;
 
 export const BLOCKS = ["too_recent", "no_telemetry", "sampled_telemetry"] as const;
-export type Block = (typeof BLOCKS)[number];
+type Block = (typeof BLOCKS)[number];
 export type BlockedBy = Record<Env, Block | null>;
 
 type RuledProject = Pick<ProjectRow, "id" | "workspace_id" | "key_policy" | "idle_changed_at">;
@@ -85,7 +85,7 @@ export function isIdle(key: KeyUse, idle_days: number, now: number): boolean {
 }
 
 /** `waiting`: idle keys above what is revoked within a day. */
-export type IdleState = { isBlocked: boolean; waiting: number };
+type IdleState = { isBlocked: boolean; waiting: number };
 
 export async function revokeIdle(services: Services, project: RuledProject, idle_days: number): Promise<IdleState> {
   const { read } = services.store;

@@ -56,7 +56,7 @@ export type KeyFields = {
 } & ListInput;
 
 /** `expires_at` null: none. Absent: what the project's policy says. */
-export type NewKey = KeyFields & {
+type NewKey = KeyFields & {
   project_id: string;
   tenant_id: string;
   env: Env;
@@ -165,7 +165,7 @@ export function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
   return { action: "api_key.created", target_id: row.id, payload };
 }
 
-export type KeyQuery = {
+type KeyQuery = {
   project_id?: string | undefined;
   tenant_id?: string | undefined;
   env?: Env | undefined;

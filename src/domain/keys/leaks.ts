@@ -19,8 +19,8 @@ const TOKENS_MAX = 1_000;
 const CONCURRENCY = 50;
 
 type Scanner = Ctx<ScannerActor>;
-export type LeakReport = { token: string; type: string; location: string };
-export type Label = { token_hash: string; token_type: string; label: "true_positive" | "false_positive" };
+type LeakReport = { token: string; type: string; location: string };
+type Label = { token_hash: string; token_type: string; label: "true_positive" | "false_positive" };
 
 /** Lenient, since the sender is third-party software: unknown fields are ignored, only `token` is required. */
 export function parseReports(bytes: Uint8Array): LeakReport[] {

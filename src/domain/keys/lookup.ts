@@ -59,7 +59,7 @@ const reason = (code: ReasonCode, at: number | null = null): Reason => ({
   since: at === null ? null : formatTimestamp(at),
 });
 
-export type Lookup = {
+type Lookup = {
   key: string;
   scopes?: string[] | undefined;
   project_id?: string | undefined;

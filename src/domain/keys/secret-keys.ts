@@ -30,7 +30,7 @@ const SECRET_KEYS_MAX = 1_000;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
 const ROTATION_RESERVE = 100;
 
-export type NewSecretKey = {
+type NewSecretKey = {
   env: Env;
   name?: string | undefined;
   meta?: Meta | undefined;

@@ -14,7 +14,7 @@ export type Counters = {
   redisState(): RedisState;
 };
 
-export type CountersOptions = MemoryOptions & {
+type CountersOptions = MemoryOptions & {
   redisUrls: readonly string[] | null;
   onRedisFailure: "local" | "error";
   /** Tests only: Redis uses `now` instead of its own clock. */

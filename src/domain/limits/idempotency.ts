@@ -94,7 +94,7 @@ function ownerOfClaim({ workspace_id, env, account_id }: ClaimScope): Owner {
   return cellOwner(workspace_id, env, account_id);
 }
 
-export type NewClaim = RecordName & { fingerprint: string; ttl_ms?: number | undefined };
+type NewClaim = RecordName & { fingerprint: string; ttl_ms?: number | undefined };
 
 export async function claim(ctx: Machine, input: NewClaim) {
   const scope = scopeOf(ctx, input);
@@ -133,9 +133,9 @@ function refuseClaim({ shares, clock }: Services, scope: ClaimScope) {
 }
 
 type Headers = Record<string, string>;
-export type StoredResponse = { status: number; headers: Headers; body: string | null; body_stored: boolean };
+type StoredResponse = { status: number; headers: Headers; body: string | null; body_stored: boolean };
 
-export type NewCompletion = RecordName & {
+type NewCompletion = RecordName & {
   lock_token: string;
   status: number;
   headers: Headers;

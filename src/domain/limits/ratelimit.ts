@@ -27,8 +27,8 @@ type Machine = Ctx<SecretKeyActor>;
 
 /** `owed`: units that a node admitted while it could not ask, charged once for each `owed_id`. */
 type QuotaInput = { quotas?: boolean | undefined; owed?: number | undefined; owed_id?: string | null | undefined };
-export type CheckInput = Omit<CheckRequest, "workspace_id" | "account_id"> & QuotaInput;
-export type LeaseInput = Omit<LeaseRequest, "workspace_id" | "account_id"> & QuotaInput;
+type CheckInput = Omit<CheckRequest, "workspace_id" | "account_id"> & QuotaInput;
+type LeaseInput = Omit<LeaseRequest, "workspace_id" | "account_id"> & QuotaInput;
 
 /** Returns without a promise when the counters are in process. bench: ratelimit/check */
 export function checkLimits(ctx: Machine, input: CheckInput) {

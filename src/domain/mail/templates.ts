@@ -3,7 +3,7 @@
 // that no mail program makes a link of: the person who chose it must not be able to write to strangers in Keyrack's name.
 import type { Services } from "../core/context.ts";
 
-export type MailKind =
+type MailKind =
   | "email_verification"
   | "existing_account"
   | "unfinished_account"

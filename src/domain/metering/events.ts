@@ -6,7 +6,7 @@ import type { Services } from "../core/context.ts";
 import { sumsOfPart } from "./parts.ts";
 
 /** A stored hour of a tenant and project. */
-export type MeteredHour = {
+type MeteredHour = {
   hour: number;
   group_id: number;
   parts: string;
@@ -22,7 +22,7 @@ export type MeteredHour = {
 /** `part` counts from 1. */
 export type Part = { hour: number; group_id: number; part: number; event: MeterEvent };
 
-export type MeterEvent = {
+type MeterEvent = {
   specversion: "1.0";
   id: string;
   source: string;

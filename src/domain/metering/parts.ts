@@ -19,7 +19,7 @@ const GROUPS_AT_ONCE = 100;
 /** Units, requests and errors. */
 const FIELDS = 3;
 
-export type Sums = readonly [units: number, requests: number, errors: number];
+type Sums = readonly [units: number, requests: number, errors: number];
 type Hour = { hour: number; workspace_id: string; changes: number };
 type NewParts = Pick<MeteredHourRow, "hour" | "group_id" | "parts" | "sent">;
 

@@ -37,8 +37,8 @@ type PlanFields = {
   quotas?: readonly QuotaInput[] | undefined;
   meta?: Meta | undefined;
 };
-export type NewPlan = PlanFields & { name: string; slug: string };
-export type PlanEdit = PlanFields & { name?: string | undefined; slug?: string | undefined };
+type NewPlan = PlanFields & { name: string; slug: string };
+type PlanEdit = PlanFields & { name?: string | undefined; slug?: string | undefined };
 
 /** Memoized within a transaction: the jobs that share one only count the tenants of plans. */
 export async function livePlan(on: Reader, workspace_id: string, id: string): Promise<PlanRow> {
@@ -116,7 +116,7 @@ export async function showPlan({ services, actor }: Ctx<Vendor>, id: string): Pr
 }
 
 /** `projects`: those whose nodes learn of it. */
-export type PlanChange = { plan: Plan; projects: string[] };
+type PlanChange = { plan: Plan; projects: string[] };
 
 export async function editPlan(ctx: Ctx<Vendor>, id: string, edit: PlanEdit): Promise<PlanChange> {
   await versionGate.assertKnownEverywhere(ctx.services, "plans");

@@ -5,7 +5,7 @@ import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { PlanRow, ProjectRow } from "../../store/schema/tables.ts";
 import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 
-export type LimitsSource = "key" | "tenant" | "plan" | "project";
+type LimitsSource = "key" | "tenant" | "plan" | "project";
 
 /** The columns that are searched, in the order of their precedence; an empty list ends the search. */
 type Limits = { key: string | null; tenant: string | null; plan: string | null; project: string };

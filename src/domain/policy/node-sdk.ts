@@ -4,7 +4,7 @@
 /** The name may contain slashes, the version may not: the text is split at the last one. */
 const SDK = /^([A-Za-z0-9@._+/-]{1,64})\/([A-Za-z0-9@._+-]{1,64})$/;
 
-export type NodeSdk = { name: string; version: string };
+type NodeSdk = { name: string; version: string };
 
 export function readSdk(header: string | string[] | undefined): string | null {
   return typeof header === "string" && SDK.test(header) ? header : null;

@@ -33,9 +33,9 @@ const FLEET_MAX = 10_000;
 const PROJECT_NODES_MAX = 1_000;
 
 export const NODE_STATES = ["live", "late", "degraded", "silent"] as const;
-export type NodeState = (typeof NODE_STATES)[number];
+type NodeState = (typeof NODE_STATES)[number];
 
-export type FleetQuery = {
+type FleetQuery = {
   project_id?: string | undefined;
   env?: Env | undefined;
   state?: NodeState | undefined;

@@ -15,9 +15,9 @@ import type { OnDisconnect } from "../core/subscription.ts";
 
 export const DELTA_VERSIONS_MAX = 10_000;
 
-export type FeedQuery = FilterQuery & { node?: string | undefined; max_keys?: number | undefined };
-export type SnapshotQuery = FeedQuery & { cursor?: string | undefined };
-export type DeltaQuery = FeedQuery & { since: number; wait_ms: number; leaving: "true" | "false" };
+type FeedQuery = FilterQuery & { node?: string | undefined; max_keys?: number | undefined };
+type SnapshotQuery = FeedQuery & { cursor?: string | undefined };
+type DeltaQuery = FeedQuery & { since: number; wait_ms: number; leaving: "true" | "false" };
 
 /** `page` is null when the caller already has the content with this tag. */
 export type FeedResponse = { tag: string; page: Page | null };

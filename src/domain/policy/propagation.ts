@@ -26,7 +26,7 @@ const WAIT_MAX_MS = 25_000;
 /** How long a receipt waits until the reports of its nodes that this process has are written. */
 const SETTLE_MS = 2_000;
 
-export type Propagation = {
+type Propagation = {
   version: number;
   complete: boolean;
   /** At least this many nodes poll without being registered; absent when there is none. */
@@ -50,8 +50,8 @@ export type Propagation = {
 };
 
 /** A version, the environment whose nodes must have it (every node where it is null), and what nodes need to enforce it. */
-export type AwaitedVersion = { project_id: string; version: number; env: Env | null; needs: number };
-export type WaitOptions = {
+type AwaitedVersion = { project_id: string; version: number; env: Env | null; needs: number };
+type WaitOptions = {
   waitMs: number;
   onDisconnect: OnDisconnect;
   /** Runs what reads all nodes of the project; at once where it is absent. */
@@ -134,7 +134,7 @@ export async function awaitProjects(ctx: Ctx, ids: readonly string[], needed: nu
   };
 }
 
-export type PropagationQuery = { project_id: string; version: number; env?: Env | undefined; wait_ms: number };
+type PropagationQuery = { project_id: string; version: number; env?: Env | undefined; wait_ms: number };
 
 /** Which nodes have acknowledged any version of a project. */
 export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery, onDisconnect: OnDisconnect) {

@@ -13,8 +13,6 @@ import { readBalance } from "./takes.ts";
 /** A read that a transaction of this process overtakes is repeated. */
 const ATTEMPTS_MAX = 5;
 
-export type QuotaBalance = Awaited<ReturnType<typeof balanceOf>>;
-
 /** What applies to a key: its own quotas and those of its tenant. */
 export async function keyBalances(ctx: Ctx<Vendor>, key_id: string) {
   const { services, actor } = ctx;

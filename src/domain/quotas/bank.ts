@@ -36,7 +36,7 @@ const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200;
 const STOP_MS = 3_000;
 
-export type BankOptions = {
+type BankOptions = {
   store: Store;
   clock: Clock;
   log: Log;
@@ -48,7 +48,7 @@ export type BankOptions = {
   shared?: SharedLeases | null;
 };
 
-export type BankMetrics = { denied: number; taken: number; empty: number; returned: number; failed: number };
+type BankMetrics = { denied: number; taken: number; empty: number; returned: number; failed: number };
 
 export class QuotaBank {
   readonly process_id = randomUUID();

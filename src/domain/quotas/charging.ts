@@ -25,7 +25,7 @@ const ATTEMPTS_MAX = 1_000;
 /** While another process holds the last units, it gives unused ones back within this time. */
 const OTHERS_WAIT_MS = 10_000;
 
-export type QuotaState = {
+type QuotaState = {
   id: string;
   scope: "key" | "tenant";
   amount: number;

@@ -11,7 +11,7 @@ import { keyDefinition, tenantDefinition } from "../../store/queries/quotas.ts";
 import type { Clock } from "../core/clock.ts";
 import { parseQuotas } from "./stored.ts";
 
-export const DEFINITIONS_MS = 5_000;
+const DEFINITIONS_MS = 5_000;
 
 /** A quota and the balance that it is charged to: of a tenant, or of a key and all keys that rotation made of it. */
 export type Metered = {
@@ -38,7 +38,7 @@ type Entry = {
   readonly until: number;
 };
 
-export type MeteredSubject = { workspace_id: string; key_id: string | null; tenant_id: string | null; env: Env };
+type MeteredSubject = { workspace_id: string; key_id: string | null; tenant_id: string | null; env: Env };
 
 type TenantQuotas = { tenant_quotas: string | null; plan_quotas: string | null };
 

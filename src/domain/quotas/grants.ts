@@ -32,7 +32,7 @@ export type GrantTarget =
   | { scope: "key"; key_id: string; quota_id: string }
   | { scope: "tenant"; tenant_id: string; quota_id: string; env?: Env | undefined };
 
-export type NewGrant = {
+type NewGrant = {
   units: number;
   expires_at?: number | undefined;
   reason?: string | undefined;
@@ -174,7 +174,7 @@ async function holdingsOf({ services, actor }: Ctx<Vendor>, grant: Grant): Promi
   return own.map((one) => services.quotas.find(one)).filter((holding) => holding !== undefined);
 }
 
-export type GrantQuery = { limit: number; cursor?: string | undefined };
+type GrantQuery = { limit: number; cursor?: string | undefined };
 
 export async function listGrants(ctx: Ctx<Vendor>, target: GrantTarget, { limit, cursor }: GrantQuery) {
   const { services } = ctx;

@@ -26,9 +26,9 @@ type Block = {
 /** Units that were spent, and where they came from. */
 export type Spent = { readonly block: Block; readonly part: Part }[];
 
-export type Answer = "ready" | "denied" | "unknown";
+type Answer = "ready" | "denied" | "unknown";
 
-export type HoldingOptions = Pick<Holding, "metered" | "order" | "workspace_id" | "owner" | "isTransient"> & {
+type HoldingOptions = Pick<Holding, "metered" | "order" | "workspace_id" | "owner" | "isTransient"> & {
   now: number;
 };
 

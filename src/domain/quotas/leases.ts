@@ -11,7 +11,7 @@ import type { Holding, Spent } from "./holding.ts";
 export const RETURNABLE_MS = MINUTE_MS;
 const NOTHING = { units: 0, holdings: [] };
 
-export type Charge = { readonly holding: Holding; readonly spent: Spent };
+type Charge = { readonly holding: Holding; readonly spent: Spent };
 /** `granted`: units of the lease that came from grants. */
 type Held = Charge & { readonly granted: number };
 type Entry = {

@@ -15,7 +15,7 @@ export function parseQuotas(stored: string | null | undefined): Quota[] {
 }
 
 /** `deny`: nodes that do not charge quotas do not get the key. */
-export type Meter = "none" | "report" | "deny";
+type Meter = "none" | "report" | "deny";
 
 export function meterOf(stored: string | null | undefined): Meter {
   const quotas = parseQuotas(stored);

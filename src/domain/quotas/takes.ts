@@ -235,7 +235,7 @@ export async function publishHolding(tx: Tx, row: QuotaHoldingRow): Promise<void
   if (tx.dialect === "postgres") await putHolding.run(tx, row);
 }
 
-export type ReadBalance = Stored & { readonly held: { unspent: number; held: number; granted: number } };
+type ReadBalance = Stored & { readonly held: { unspent: number; held: number; granted: number } };
 
 /** Without changing anything; `held` is what other processes hold. */
 export async function readBalance(

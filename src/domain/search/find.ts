@@ -22,7 +22,7 @@ export type Driver<R> = {
   read: (after: Position | null, rows: number) => Promise<Piece<R>>;
 };
 
-export type Found<R> = { found: Candidate<R>[]; end: Position | null };
+type Found<R> = { found: Candidate<R>[]; end: Position | null };
 
 /** Up to `limit` records, and where to continue; `end` is null when there is nothing more. */
 export async function findPage<R>({ read }: Driver<R>, limit: number, after: Position | null): Promise<Found<R>> {

@@ -12,7 +12,7 @@ import { kindsOf, ownWords, TENANT_WORD, tenantWords } from "./terms.ts";
 export type Walk = Omit<KeyWalk, "limit" | "after">;
 export type Keys = Driver<WalkedTexts>;
 type Accepts = (key: WalkedTexts, term: string) => boolean;
-export type Terms = { kinds: readonly string[]; from: string; below: string; direction: "asc" | "desc" };
+type Terms = { kinds: readonly string[]; from: string; below: string; direction: "asc" | "desc" };
 
 const TENANTS_AT_ONCE = 8;
 /** The position behind all keys of a tenant. */

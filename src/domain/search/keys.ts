@@ -30,7 +30,7 @@ import { byScope, byState, byTerm, byWords, type Keys, type Walk } from "./key-d
 import { parseKeySearch, termsFrom, type SearchText } from "./query.ts";
 import { dayTerm, kindsOf, nameTerm, prefixWords, usedTerm } from "./terms.ts";
 
-export const EXPIRING_DAYS = 7;
+const EXPIRING_DAYS = 7;
 const IDLE_DAYS = 30;
 const LAST_DAY = "99999";
 /** A thread costs more than to examine this many keys. */
@@ -55,7 +55,7 @@ export type KeySearch = {
   cursor?: string | undefined;
 };
 
-export type KeyPage = { object: "list"; data: ApiKey[]; next_cursor: string | null };
+type KeyPage = { object: "list"; data: ApiKey[]; next_cursor: string | null };
 
 export async function searchKeys(ctx: Ctx<Vendor>, search: KeySearch): Promise<KeyPage> {
   requireCombinable(search);

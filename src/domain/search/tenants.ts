@@ -15,7 +15,7 @@ import { TENANT_WORD, tenantWords } from "./terms.ts";
 
 export const TENANT_STATES = ["suspended"] as const;
 
-export type TenantSearch = {
+type TenantSearch = {
   q?: string | undefined;
   plan_id?: string | undefined;
   state?: (typeof TENANT_STATES)[number] | undefined;

@@ -8,7 +8,7 @@ import { cutToTerm, wordsOf } from "../core/words.ts";
 const PREFIX_CHARS = 6;
 
 export const TENANT_WORD = "tenant.word";
-export type KeyTermKind = "word" | "name" | "scope" | "used";
+type KeyTermKind = "word" | "name" | "scope" | "used";
 
 export function kindOf(env: Env, kind: KeyTermKind): string {
   return `${env}.${kind}`;

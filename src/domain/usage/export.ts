@@ -15,7 +15,7 @@ import { reachOf, requireSeries } from "./series.ts";
 /** With its line feed; a text in CSV quotes may contain line feeds, which does not matter here. */
 const LINE = /[^\n]*\n/g;
 
-export type ExportRequest = {
+type ExportRequest = {
   from: number;
   to: number;
   bucket: "day" | "hour";
@@ -27,7 +27,7 @@ export type ExportRequest = {
   time_zone?: string | undefined;
 };
 
-export type UsageExport = Export & { as_of: string };
+type UsageExport = Export & { as_of: string };
 
 export async function exportUsage(ctx: Ctx<Vendor>, request: ExportRequest): Promise<UsageExport> {
   const { services, actor } = ctx;

@@ -44,7 +44,7 @@ export type IngestTotals = {
   ignored: Readonly<Record<string, number>>;
 };
 
-export type DegradedRequests = { project_id: string; env: Env };
+type DegradedRequests = { project_id: string; env: Env };
 
 type SumOptions = { now: number; series: boolean; lastUsedDetail: boolean };
 

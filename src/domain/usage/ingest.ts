@@ -38,8 +38,8 @@ const ASYNC_HASH_MIN_BYTES = 64 * 1024;
 type Machine = Ctx<SecretKeyActor>;
 
 /** `events_dropped_reported` echoes the number of events that the sender itself has dropped. */
-export type Receipt = { object: "ingest_receipt"; accepted: number; events_dropped_reported: number };
-export type Ingested = { receipt: Receipt; headers: Record<string, string> };
+type Receipt = { object: "ingest_receipt"; accepted: number; events_dropped_reported: number };
+type Ingested = { receipt: Receipt; headers: Record<string, string> };
 
 export async function ingest(ctx: Machine, read: () => Promise<RawBody>): Promise<Ingested> {
   await rejectExhausted(ctx.services, ctx.actor);

@@ -31,7 +31,7 @@ const UNKNOWN = "unknown";
 const REFUSED = "ip_not_allowed";
 
 /** The fields of an event. A malformed one is ignored: it never refuses a batch. */
-export type NetworkEvent = { denial_reason?: string | null; would_deny?: unknown; network?: unknown };
+type NetworkEvent = { denial_reason?: string | null; would_deny?: unknown; network?: unknown };
 
 export function isFromOutside({ denial_reason, would_deny }: NetworkEvent): boolean {
   return denial_reason === REFUSED || would_deny === REFUSED;

@@ -22,7 +22,7 @@ const PIECE_ROWS = 500;
 const LAST_ID = "~";
 
 /** The fields of an event. A malformed one is ignored: it never refuses a batch. */
-export type ClientEvent = { network?: unknown; user_agent?: unknown };
+type ClientEvent = { network?: unknown; user_agent?: unknown };
 
 /** The newest use of each key in one batch. */
 export class LastUses {
@@ -53,7 +53,7 @@ export class LastUses {
   }
 }
 
-export type LastUse = { at: string; network: string | null; user_agent: string | null; node_id: string };
+type LastUse = { at: string; network: string | null; user_agent: string | null; node_id: string };
 
 /** The keys must be readable by the actor. */
 export async function withLastUse<K extends { id: string }>(

@@ -28,7 +28,7 @@ export type SeriesEvent = {
   tags?: unknown;
 };
 
-export type IgnoredField = "cost" | "tags";
+type IgnoredField = "cost" | "tags";
 
 type Cell = { requests: number; errors: number; units: number };
 /** `bins`: a bin and its count, one after the other. Most cells have few. */

@@ -21,7 +21,7 @@ export type JournalData = {
    */
   shard?: number;
 };
-export type JournalSlice = { minute: number; outcome: number; places: JournalPlace[] };
+type JournalSlice = { minute: number; outcome: number; places: JournalPlace[] };
 export type JournalPlace = {
   project: number;
   env: number;

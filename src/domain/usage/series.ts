@@ -15,7 +15,7 @@ const BUCKETS_MAX = 3_000;
 const DEFAULT_SPAN_MS = { minute: BUCKET_MS.hour, hour: BUCKET_MS.day, day: 30 * BUCKET_MS.day } as const;
 const GRAINS = { minute: 1, hour: 2, day: 3 } as const satisfies Record<Bucket, Grain>;
 
-export type SeriesRequest = {
+type SeriesRequest = {
   bucket: Bucket;
   from?: number | undefined;
   to?: number | undefined;

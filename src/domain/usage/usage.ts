@@ -49,7 +49,7 @@ export async function usageOf({ services, actor }: Ctx<Vendor | EmbedActor>, key
   return { object: "usage" as const, key_id, days, data };
 }
 
-export type BillableTenantMonth = { object: "billable_tenant_month"; month: string; active_tenants: number };
+type BillableTenantMonth = { object: "billable_tenant_month"; month: string; active_tenants: number };
 
 /** Live tenants with an admitted event, newest month first. */
 export async function billing({ services, actor }: Ctx<Vendor>, months: number): Promise<List<BillableTenantMonth>> {

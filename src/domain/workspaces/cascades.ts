@@ -41,7 +41,7 @@ const REASONS = { project_deleted: "project deleted", tenant_deleted: "tenant de
 type Deleted = Pick<CascadeRow, "id" | "workspace_id" | "cause">;
 
 /** `mayDefer`: whether every process on the database knows of deferred revocations. `counted`: the keys, where they are many. */
-export type DeletionPlan = { readonly mayDefer: boolean; readonly counted: number | null };
+type DeletionPlan = { readonly mayDefer: boolean; readonly counted: number | null };
 
 /**
  * Before the transaction of a deletion. While keys of another deletion are being marked, a statement may have to pass over all
@@ -87,7 +87,7 @@ export async function countFew(tx: Tx, scopes: readonly KeyScope[], now: number)
   return sum;
 }
 
-export type Deletion = Deleted & DeletionPlan & { now: number };
+type Deletion = Deleted & DeletionPlan & { now: number };
 
 /**
  * Revokes all keys of the project or tenant and raises the version of each project they are in. Returns their number, for many

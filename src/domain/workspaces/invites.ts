@@ -39,7 +39,7 @@ import { viewInvite } from "../core/views.ts";
 const INVITE_MS = 7 * DAY_MS;
 const PENDING_INVITES_MAX = 500;
 
-export type NewInvite = { email: string; role: Role };
+type NewInvite = { email: string; role: Role };
 
 export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
   const { services, actor } = ctx;

@@ -45,7 +45,7 @@ type ProjectFields = {
   scope_catalogue?: CatalogueScope[] | undefined;
   key_prefix?: string | undefined;
 };
-export type NewProject = ProjectFields & { name: string; slug: string };
+type NewProject = ProjectFields & { name: string; slug: string };
 
 export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProject): ProjectRow {
   const now = services.clock.now();
@@ -113,7 +113,7 @@ export async function showProject(ctx: Ctx<Vendor>, id: string) {
   return viewProject(await liveProject(ctx.services.store.read, ctx.actor.workspace_id, id));
 }
 
-export type ProjectEdit = ProjectFields & { name?: string | undefined };
+type ProjectEdit = ProjectFields & { name?: string | undefined };
 
 export async function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
   const { workspace_id } = ctx.actor;

@@ -41,7 +41,7 @@ export async function showSetup(services: Services) {
   return { object: "setup" as const, open: await isSetupOpen(services), password_min };
 }
 
-export type Setup = {
+type Setup = {
   token: string;
   email: string;
   password: string;

@@ -60,7 +60,7 @@ type TenantRules = {
   ip_mode?: ListInput["ip_mode"];
   quotas?: GivenQuotas;
 };
-export type NewTenant = TenantRules & { external_id: string; name?: string | undefined; meta?: Meta | undefined };
+type NewTenant = TenantRules & { external_id: string; name?: string | undefined; meta?: Meta | undefined };
 
 export function newTenantRow({ services, actor }: Ctx<Vendor>, input: NewTenant): TenantRow {
   const now = services.clock.now();
@@ -146,10 +146,10 @@ export async function showTenant(ctx: Ctx<Vendor>, id: string) {
   return viewTenant(await liveTenant(ctx.services.store.read, ctx.actor.workspace_id, id));
 }
 
-export type TenantEdit = TenantRules & { name?: string | null | undefined; meta?: Meta | undefined };
+type TenantEdit = TenantRules & { name?: string | null | undefined; meta?: Meta | undefined };
 
 /** `projects`: those whose nodes learn of it. `needs`: without which nodes do not get the tenant's keys. */
-export type TenantChange = { tenant: Tenant; projects: string[]; needs: number };
+type TenantChange = { tenant: Tenant; projects: string[]; needs: number };
 
 const REACHING_KEYS = ["plan_id", "rate_limits", "allowed_cidrs", "ip_mode", "quotas"] as const;
 

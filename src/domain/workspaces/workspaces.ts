@@ -19,7 +19,7 @@ import { liveUser } from "../auth/users.ts";
 import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
 import { requireMayCreate } from "./ownership.ts";
 
-export type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
+type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
 
 export function newWorkspaceRow(
   services: Services,
@@ -97,7 +97,7 @@ export async function showWorkspace(ctx: Ctx<Vendor>) {
   return viewWorkspace(row);
 }
 
-export type WorkspaceEdit = {
+type WorkspaceEdit = {
   name?: string | undefined;
   billing_email?: string | null | undefined;
   embed_origins?: string[] | undefined;

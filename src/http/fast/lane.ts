@@ -12,7 +12,7 @@ import { sendFast, type FastResponse } from "./response.ts";
 import { Routes } from "./routes.ts";
 
 /** False where the request is left to h3. */
-export type FastLane = (req: FastRequest, res: FastResponse) => boolean;
+type FastLane = (req: FastRequest, res: FastResponse) => boolean;
 
 export function fastLane(
   services: Services,

@@ -6,7 +6,7 @@
 
 export type HashFunction = (bytes: Uint8Array) => Uint8Array;
 /** The state that restores a tree: its size and its `frontier()`. */
-export type SavedTree = { size: number; frontier: readonly Uint8Array[] };
+type SavedTree = { size: number; frontier: readonly Uint8Array[] };
 
 export class MerkleTree {
   readonly #hash: HashFunction;

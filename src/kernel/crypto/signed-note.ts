@@ -9,7 +9,7 @@
 import { concatBytes, fromBase64, toBase64, toHex, utf8 } from "./bytes.ts";
 import type { HashFunction } from "./merkle.ts";
 
-export type Signature = { name: string; keyId: Uint8Array; signature: Uint8Array };
+type Signature = { name: string; keyId: Uint8Array; signature: Uint8Array };
 export type VerifierKey = { name: string; keyId: Uint8Array; publicKey: Uint8Array };
 export type Checkpoint = { origin: string; size: number; root: Uint8Array };
 

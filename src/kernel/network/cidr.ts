@@ -4,7 +4,7 @@
 import { ADDRESS, type Family, IPV4, IPV6, isMapped, NOT_AN_ADDRESS, readAddress, readBareAddress } from "./address.ts";
 
 export const CIDRS_MAX = 50;
-export const CIDR_CHARS_MAX = 64;
+const CIDR_CHARS_MAX = 64;
 
 /** Of a list of networks: `report` admits from everywhere, and reports requests from elsewhere. */
 export const IP_MODES = ["enforce", "report"] as const;
@@ -40,7 +40,7 @@ export function maskOfWord(bits: number, index: number): number {
   return within >= 32 ? -1 : within <= 0 ? 0 : -1 << (32 - within);
 }
 
-export function formatCidr({ family, words, bits }: Cidr): string {
+function formatCidr({ family, words, bits }: Cidr): string {
   return `${family === IPV4 ? formatIpv4(words[0] as number) : formatIpv6(words)}/${bits}`;
 }
 
@@ -53,7 +53,7 @@ export function canonicalCidrs(list: readonly string[]): string[] {
   });
 }
 
-export type CidrProblem = { index: number; message: string };
+type CidrProblem = { index: number; message: string };
 
 /** What is wrong with the entries of a list, repetitions included. */
 export function cidrProblems(list: readonly string[]): CidrProblem[] {

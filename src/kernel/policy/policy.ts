@@ -31,7 +31,7 @@ export type KeyEntry = {
   metered?: true;
 };
 
-export type PolicyHead = {
+type PolicyHead = {
   workspace_id: string;
   project_id: string;
   env: Env | null;
@@ -124,7 +124,7 @@ export class Policy {
 }
 
 /** The attributes that many keys have in common. Frozen and shared between them. */
-export type Profile = {
+type Profile = {
   readonly test: boolean;
   readonly scopes: ScopeSet;
   readonly rules: readonly RateLimit[];
@@ -136,7 +136,7 @@ export type Profile = {
   /** Whether a quota applies, so that requests must be charged to it. */
   readonly metered: boolean;
 };
-export type Disabled = "key" | "tenant" | null;
+type Disabled = "key" | "tenant" | null;
 
 /** What a key is refused for. Each is absent where it does not apply. `cidrs` are joined by commas. */
 export type Restrictions = { disabled?: "key" | "tenant"; metered?: true; cidrs?: string; report?: true };
@@ -197,7 +197,7 @@ function grants(scopes: readonly string[], rows: readonly RuleRow[]): Grants {
 }
 
 /** Of a key that the policy has, but does not admit. */
-export type Refusal = "expired" | "tenant_suspended" | "key_disabled" | "ip_not_allowed" | "insufficient_scope";
+type Refusal = "expired" | "tenant_suspended" | "key_disabled" | "ip_not_allowed" | "insufficient_scope";
 export type Outcome = "valid" | "malformed" | "other_env" | "no_policy" | "unknown" | Refusal;
 
 /** Output of `decide` beside the outcome. */

@@ -5,7 +5,7 @@
 export type Source = { readonly grant: string | null; readonly left: number; readonly end: number };
 export type Part = { grant: string | null; units: number };
 
-export const BLOCK_MAX = 1_000;
+const BLOCK_MAX = 1_000;
 const BLOCK_SHARE = 64;
 
 /** How many units a process takes at a time, of this many. */

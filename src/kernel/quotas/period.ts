@@ -9,7 +9,7 @@ export type Calendar = Pick<Quota, "refill" | "day" | "time_zone">;
 /** From `start` up to, not including, `end`; a quota that is never refilled has one without an end. */
 export type Period = { readonly start: number; readonly end: number };
 
-export const ENDLESS: Period = Object.freeze({ start: 0, end: Number.POSITIVE_INFINITY });
+const ENDLESS: Period = Object.freeze({ start: 0, end: Number.POSITIVE_INFINITY });
 
 /** 1970-01-01 was a Thursday. */
 const FIRST_WEEKDAY = 4;

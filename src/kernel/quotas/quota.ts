@@ -1,6 +1,6 @@
 // A quota: a number of units for a calendar period, or forever. The same shape on the wire, on keys, tenants and plans.
 export const REFILLS = ["none", "daily", "weekly", "monthly"] as const;
-export type Refill = (typeof REFILLS)[number];
+type Refill = (typeof REFILLS)[number];
 export const OVERAGES = ["deny", "report"] as const;
 export type Overage = (typeof OVERAGES)[number];
 
@@ -17,7 +17,7 @@ export type Quota = {
 
 export const QUOTAS_MAX = 4;
 export const AMOUNT_MAX = 1_000_000_000_000;
-export const DAY_MAX = { none: 0, daily: 0, weekly: 7, monthly: 31 } as const satisfies Record<Refill, number>;
+const DAY_MAX = { none: 0, daily: 0, weekly: 7, monthly: 31 } as const satisfies Record<Refill, number>;
 
 /** A definition as a caller sends it. */
 export type QuotaInput = Omit<Quota, "day"> & { day?: number | null | undefined };

@@ -41,7 +41,7 @@ export type MemoryOptions = {
 
 const OVERFLOW_PER_CELL = 1_000;
 
-export type MemoryMetrics = {
+type MemoryMetrics = {
   /** Rows of one subject each, and overflow rows that new subjects of a rule share once a bound is reached. */
   counters: number;
   overflow_counters: number;

@@ -19,7 +19,7 @@ export type NodeRequest = IncomingMessage & {
   rawBody?: unknown;
 };
 
-export function splitUrl(req: NodeRequest): { path: string; query: string } {
+function splitUrl(req: NodeRequest): { path: string; query: string } {
   const url = req.originalUrl ?? req.url ?? "/";
   const mark = url.indexOf("?");
   return mark < 0 ? { path: url, query: "" } : { path: url.slice(0, mark), query: url.slice(mark + 1) };

@@ -15,7 +15,7 @@ import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
 import type { Log, Ports } from "../runtime.ts";
 
-export type FeedEvents = {
+type FeedEvents = {
   /** The policy changed or was confirmed. */
   confirmed(changed: boolean): void;
   failed(error: Error): void;

@@ -7,7 +7,7 @@ import { encodeBase64, replayHeaders } from "./replay.ts";
 import type { Log, Ports } from "../runtime.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
 
-export type ClaimGrant = {
+type ClaimGrant = {
   scope_hash: string;
   env: string;
   ttl_ms?: number;

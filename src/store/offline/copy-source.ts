@@ -5,7 +5,7 @@ import type { DatabaseTarget } from "../target.ts";
 import { openSource, type Source } from "./source.ts";
 
 export type Row = (string | number | null | Uint8Array)[];
-export type Page = { columns: string[]; rows: Row[] };
+type Page = { columns: string[]; rows: Row[] };
 
 export type CopySource = {
   readonly source: Source;

@@ -16,7 +16,7 @@ const LANES = 4;
  */
 const NOT_COPIED = ["schema_migrations", "setup_tokens", "audit_marks", "written_bytes"];
 
-export type TableChecksum = { rows: number; digest: string };
+type TableChecksum = { rows: number; digest: string };
 export type TableChecksums = Record<string, TableChecksum>;
 
 /** Foreign keys, as (child, parent). */

@@ -233,7 +233,7 @@ function viewOf(matrix: Matrix, latency: boolean) {
 }
 
 /** Everything that was counted before this time is in the series. */
-export async function asOf(source: Source, workspace_id: string, now: number): Promise<number> {
+async function asOf(source: Source, workspace_id: string, now: number): Promise<number> {
   const text = "select min(created_at) as oldest_at from usage_journal where workspace_id = $1";
   const [row] = await source.all<{ oldest_at: number | null }>(text, [workspace_id]);
   return Math.min(now, row?.oldest_at ?? now);

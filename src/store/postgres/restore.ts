@@ -41,7 +41,7 @@ export async function assertNotInUse(target: PostgresTarget): Promise<void> {
 }
 
 type DumpIn = { folder: string; manifest: { file: string } };
-export type RestoreOptions = {
+type RestoreOptions = {
   /** The schema that the old tables move to; null if there are none. */
   replaced: string | null;
   /** SQL to run at the end of the same transaction. The search path is empty then. */

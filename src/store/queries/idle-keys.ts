@@ -35,7 +35,7 @@ export type KeyUse = Pick<
 export type KeysOf = { workspace_id: string; project_id: string; env?: Env | undefined; now: number };
 
 /** Ids between two others, the second included, or named ones. */
-export type KeyIds = { after: string; upTo: string } | readonly string[];
+type KeyIds = { after: string; upTo: string } | readonly string[];
 
 /** The unrevoked key of a project behind `skipped` others, in the order of ids. */
 export const keyBehind = statement<{ project_id: string; after: string; skipped: number }>()((db, p) =>

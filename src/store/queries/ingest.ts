@@ -16,7 +16,7 @@ export const lockBudget = statement<{ workspace_id: string }>()((db, p, dialect)
 });
 
 /** Exactly one of `cost` and `test_cost` is not 0. */
-export type Charge = {
+type Charge = {
   workspace_id: string;
   minute: number;
   cost: number;

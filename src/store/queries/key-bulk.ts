@@ -11,10 +11,10 @@ export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate", "cap_expir
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 
 export const BULK_STATES = ["active", "disabled", "expired", "quarantined"] as const;
-export type BulkState = (typeof BULK_STATES)[number];
+type BulkState = (typeof BULK_STATES)[number];
 
 /** The longest life of a project's keys. */
-export type LifeMax = { id: string; ms: number };
+type LifeMax = { id: string; ms: number };
 
 /** What every key of the selection has. */
 export type KeyFilter = {
@@ -45,7 +45,7 @@ export type BulkSelection = KeyFilter & {
 };
 
 /** Keys after one position, up to another; to the end where that is null. */
-export type Range = { after: PageKey | null; upTo: PageKey | null };
+type Range = { after: PageKey | null; upTo: PageKey | null };
 
 export type BulkKey = Pick<
   ApiKeyRow,
@@ -96,13 +96,13 @@ function outlives({ max, earliest }: NonNullable<BulkSelection["lives"]>, dialec
 }
 
 /** The keys that a walk passes. */
-export type Walked = Pick<
+type Walked = Pick<
   BulkSelection,
   "workspace_id" | "ids" | "tenant_ids" | "created_before" | "created_after" | "confinedTo"
 >;
 
 /** What an index narrows: the order of creation, within the workspace, its unrevoked keys of one environment, or one tenant. */
-export function inRange(db: Builder, walked: Walked, { after, upTo }: Range) {
+function inRange(db: Builder, walked: Walked, { after, upTo }: Range) {
   const { workspace_id, ids, tenant_ids = [], created_before, created_after, confinedTo } = walked;
   const [tenant_id, ...others] = tenant_ids;
   const column = (name: Column): Expression<string> => (ids ? notLookedUp(name) : sql.ref<string>(name));
@@ -192,7 +192,7 @@ export async function countEligible(on: Reader, selection: BulkSelection, range:
   return (await on.first<{ n: number }>(query))?.n ?? 0;
 }
 
-export type KeysOfProject = { workspace_id: string; project_id: string; ids: readonly string[] };
+type KeysOfProject = { workspace_id: string; project_id: string; ids: readonly string[] };
 export type BulkChange = Partial<
   Pick<ApiKeyRow, "revoked_at" | "revoked_reason" | "revoked_cause" | "disabled_at" | "disabled_reason" | "enabled_at">
 > & { policy_version: number };
@@ -214,7 +214,7 @@ export function changeKeys(
   );
 }
 
-export type Life = { ms: number; earliest: number; policy_version: number };
+type Life = { ms: number; earliest: number; policy_version: number };
 
 /** Each key expires at the end of the longest life, counted from its creation, but not before `earliest`. */
 export function capExpiries(tx: Tx, { workspace_id, project_id, ids }: KeysOfProject, life: Life): Promise<number> {

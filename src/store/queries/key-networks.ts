@@ -20,7 +20,7 @@ export const addKeyNetworks = bulkInsert<KeyNetworkRow>(
       ),
 );
 
-export type SeenNetwork = Pick<KeyNetworkRow, "key_id" | "day" | "network">;
+type SeenNetwork = Pick<KeyNetworkRow, "key_id" | "day" | "network">;
 
 /** The networks of some keys on some days. */
 export function seenNetworks(

@@ -14,7 +14,7 @@ export type KeyState = (typeof KEY_STATES)[number];
 /** `unrevoked` and `all` are the keys of a search without a state, `dated` and `allDated` those with an expiry. */
 export type KeySet = KeyState | "unrevoked" | "dated" | "allDated" | "all";
 
-export type KeyScope = {
+type KeyScope = {
   workspace_id: string;
   /** The only projects to list; null: all. */
   projects?: readonly string[] | null | undefined;

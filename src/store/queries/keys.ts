@@ -215,7 +215,7 @@ export const switchKey = statement<KeySwitch>()((db, p) =>
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export type KeyFilter = {
+type KeyFilter = {
   workspace_id: string;
   /** The only projects to list; null: all. */
   projects?: readonly string[] | null | undefined;

@@ -110,7 +110,7 @@ export const newestNodes = statement<{ project_id: string; isTest: number; limit
     .limit(p.limit),
 );
 
-export type Lagging = NodeScopes & { from: string; version: number; seenAfter: number };
+type Lagging = NodeScopes & { from: string; version: number; seenAfter: number };
 
 /** The first live node at or after `from` that lacks the version: a wait that continues there reads each row once. */
 export const firstLagging = statement<Lagging>()((db, p) =>

@@ -5,7 +5,7 @@ import { pageAfter, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
 
-export type GrantedTo = Omit<BalanceKey, "calendar">;
+type GrantedTo = Omit<BalanceKey, "calendar">;
 
 export const insertGrant = statement<QuotaGrantRow>()((db, p) =>
   db

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 
 /** `id` is the row's id, to which the seal is bound. */
-export type SealedValue = { id: string; sealed: Uint8Array };
+type SealedValue = { id: string; sealed: Uint8Array };
 
 export type SealedTable = {
   table: "signing_keys" | "outbox" | "idempotency_records";

@@ -93,7 +93,7 @@ export const tenantsFrom = statement<{ workspace_id: string; created_at: number;
 
 export type TermPosition = Pick<SearchTermRow, "term" | "newest" | "id">;
 
-export type TermWalk = {
+type TermWalk = {
   workspace_id: string;
   kinds: readonly string[];
   /** The first term, and the first one behind the last. */

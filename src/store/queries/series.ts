@@ -38,9 +38,7 @@ export const journalRows = statement<{ workspace_id: string; limit: number }>()(
   db.selectFrom("usage_journal").selectAll().where("workspace_id", "=", p.workspace_id).orderBy("id").limit(p.limit),
 );
 
-export const deleteJournalRow = statement<{ id: string }>()((db, p) =>
-  db.deleteFrom("usage_journal").where("id", "=", p.id),
-);
+const deleteJournalRow = statement<{ id: string }>()((db, p) => db.deleteFrom("usage_journal").where("id", "=", p.id));
 
 export const journalState = statement<Record<string, never>>()((db) =>
   db

@@ -7,7 +7,7 @@ import type { PageKey } from "./page.ts";
 /** Newest first. Those that are suspended in the order of their ids, which is almost the same. */
 export type TenantOrder = { by: "created" } | { by: "suspended" } | { by: "plan"; plan_id: string };
 
-export type TenantWalk = { workspace_id: string; order: TenantOrder; after: PageKey | null; limit: number };
+type TenantWalk = { workspace_id: string; order: TenantOrder; after: PageKey | null; limit: number };
 
 export function walkTenants(on: Reader, { workspace_id, order, after, limit }: TenantWalk): Promise<TenantRow[]> {
   return on.all<TenantRow>(

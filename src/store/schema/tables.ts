@@ -41,7 +41,7 @@ export type * from "./tables-people.ts";
 export type * from "./tables-quotas.ts";
 export type * from "./tables-tenants.ts";
 
-export type DeploymentTable = { name: string; value: string };
+type DeploymentTable = { name: string; value: string };
 
 export type WorkspaceRow = {
   id: string;
@@ -84,7 +84,7 @@ export type ProjectRow = {
 
 export type KeyPrefixRow = { prefix: string; workspace_id: string; claimed_at: number };
 
-export type RevokedCause = "revoked" | "tenant_deleted" | "project_deleted";
+type RevokedCause = "revoked" | "tenant_deleted" | "project_deleted";
 
 export type ApiKeyRow = {
   id: string;
@@ -156,7 +156,7 @@ export type SecretKeyRow = {
   project_ids: string | null;
 };
 
-export type PolicyVersionRow = { project_id: string; version: number; changed_at: number };
+type PolicyVersionRow = { project_id: string; version: number; changed_at: number };
 
 export type ActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system" | "api_key";
 
@@ -232,9 +232,9 @@ export type LeakNoticeRow = { credential_id: string; workspace_id: string; notic
 export type SearchTermRow = { workspace_id: string; kind: string; term: string; newest: number; id: string };
 
 /** Of a project or workspace: the last record that is indexed. */
-export type SearchProgressRow = { id: string; version: number; last_id: string };
+type SearchProgressRow = { id: string; version: number; last_id: string };
 
-export type OtherTables = {
+type OtherTables = {
   deployment: DeploymentTable;
   workspaces: WorkspaceRow;
   projects: ProjectRow;

@@ -20,7 +20,7 @@ function withQuery(path: string, query: Query): string {
   return search.size > 0 ? `${path}?${search}` : path;
 }
 
-export type LinkOptions = { id?: string; query?: Query; env?: Env; slug?: string };
+type LinkOptions = { id?: string; query?: Query; env?: Env; slug?: string };
 
 /** The address of a page of this workspace. */
 export function hrefTo(page: string, options: LinkOptions = {}): string {

@@ -21,7 +21,7 @@ import { Tenants } from "./tenants/tenants.tsx";
 import { Settings } from "./settings/settings.tsx";
 import { UsagePage } from "./usage/usage.tsx";
 
-export type WorkspacePage = {
+type WorkspacePage = {
   /** Its name in the address. */
   page: string;
   title: string;

@@ -23,7 +23,7 @@ export type Transport = (call: { method: "GET" | "POST"; path: string; body: unk
   body: unknown;
 }>;
 
-export type TokenSource = {
+type TokenSource = {
   baseUrl(): string;
   /** Asks the page for a token; null if the page has set no way to get one. */
   fetchToken(): Promise<Token | null>;

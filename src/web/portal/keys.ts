@@ -6,7 +6,7 @@ import { grantedScopes, stateOf, type Key, type Session, type State } from "./ty
 
 export type Action = "usage" | "rotate" | "revoke";
 
-export type RowContext = {
+type RowContext = {
   messages: Messages;
   session: Session;
   keys: readonly Key[];

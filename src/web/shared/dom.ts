@@ -1,7 +1,7 @@
 // Builds DOM elements from code. Parses no markup and sets no inline style, so it works under Trusted Types and a strict
 // content security policy.
 export type Child = Node | string | null | undefined | false;
-export type Props = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
+type Props = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
 
 function apply(node: Element, props: Props, children: readonly Child[]): void {
   for (const [name, value] of Object.entries(props)) {

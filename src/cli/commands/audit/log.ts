@@ -2,7 +2,7 @@
 import { fetchJson, isFailure, request, toExitError, type Target } from "../../api/request.ts";
 import { ExitError } from "../../ui/output.ts";
 
-export type LogRow = Record<string, unknown> & { seq: number; workspace_id: string };
+type LogRow = Record<string, unknown> & { seq: number; workspace_id: string };
 
 export async function fetchCheckpoint(target: Target): Promise<{ note: string; vkey: string }> {
   const response = await request(target, { method: "GET", path: "/v1/audit_logs/checkpoint" });

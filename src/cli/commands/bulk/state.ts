@@ -4,7 +4,7 @@ import { closeSync, existsSync, fchmodSync, fstatSync, ftruncateSync, openSync, 
 import { appendDurably } from "../../../platform/fsync.ts";
 import { ExitError, fileError } from "../../ui/output.ts";
 
-export type AppendFile = { lines: string[]; append(line: string): void; close(): void };
+type AppendFile = { lines: string[]; append(line: string): void; close(): void };
 
 /** Opens a file for appending, readable by the owner only. Drops an incomplete last line. */
 export function openAppend(file: string): AppendFile {

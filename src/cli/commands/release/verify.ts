@@ -100,7 +100,7 @@ function versionOf(names: Iterable<string>): string | null {
   return null;
 }
 
-export type VerifyOptions = { keys: readonly AllowedSigner[]; unsigned: boolean };
+type VerifyOptions = { keys: readonly AllowedSigner[]; unsigned: boolean };
 
 /** Checks a folder completely, or only the files named, which must be in one folder. */
 export async function verifyRelease(paths: readonly string[], options: VerifyOptions): Promise<ReleaseReport> {

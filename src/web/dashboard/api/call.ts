@@ -14,7 +14,7 @@ export const moved = signal(false);
 /** Counts refusals for lack of rights: the person's role may have changed. */
 export const forbidden = signal(0);
 
-export type CallOptions = {
+type CallOptions = {
   signal?: AbortSignal | undefined;
   /** A token other than the signed-in person's; null sends none. */
   token?: string | null;

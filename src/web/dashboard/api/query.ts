@@ -11,7 +11,7 @@ const KEPT_MAX = 40;
 const JITTER = 0.1;
 const BACKOFF_MAX_MS = 60_000;
 
-export type Answer<T> = {
+type Answer<T> = {
   data: T | null;
   problem: Problem | null;
   /** When `data` arrived. */
@@ -148,7 +148,7 @@ export function refreshReads(about = ""): void {
 
 export type Read<T> = { answer: ReadonlySignal<Answer<T>>; refresh: () => void };
 
-export type ReadOptions = { everyMs?: number };
+type ReadOptions = { everyMs?: number };
 
 /** Reads with a function of one's own. The key names the question. */
 export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOptions = {}): Read<T> {

@@ -53,7 +53,7 @@ export function toSession({ token, id, user, memberships, active_workspace_id }:
 }
 
 /** Why the page waits for a log-in: the server ended the session, or the page was idle for too long. */
-export type Lock = "expired" | "idle";
+type Lock = "expired" | "idle";
 export const lock = signal<Lock | null>(null);
 
 let waiting: PromiseWithResolvers<void> | null = null;

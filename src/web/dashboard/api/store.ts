@@ -3,7 +3,7 @@
 const prefix = `keyrack:${location.pathname}:`;
 
 /** What is kept for this browser. Nothing here is a credential. */
-export type Setting = "theme" | "idle_minutes" | "shortcuts" | "active_at" | `checklist:${string}` | `audit:${string}`;
+type Setting = "theme" | "idle_minutes" | "shortcuts" | "active_at" | `checklist:${string}` | `audit:${string}`;
 
 /** Name of the channel on which the tabs of this browser talk to each other. */
 export const TABS_CHANNEL = `${prefix}tabs`;

@@ -9,7 +9,7 @@ import type { Checkpoint } from "../../../kernel/crypto/signed-note.ts";
 /** A row that this browser verified before. */
 export type SeenRow = { seq: number; hash: string; at: string };
 
-export type Expected = {
+type Expected = {
   workspaceId: string;
   /** What the server says is the newest row, at a time before the rows were read. */
   head: ChainHead;

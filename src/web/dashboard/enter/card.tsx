@@ -5,7 +5,7 @@ import { useHeading } from "../parts/page.tsx";
 import { Banners } from "../shell/banners.tsx";
 import { Toasts } from "../shell/toasts.tsx";
 
-export type CardProps = { title: string; tone?: "good" | "bad"; wide?: boolean; children: ComponentChildren };
+type CardProps = { title: string; tone?: "good" | "bad"; wide?: boolean; children: ComponentChildren };
 
 export function Card({ title, tone, wide = false, children }: CardProps) {
   const heading = useHeading(title);

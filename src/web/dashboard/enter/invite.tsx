@@ -42,7 +42,7 @@ async function signUp({ email = "", password = "", name = "" }: Values, invite_t
 }
 
 /** Joins the workspace with the session and opens it. */
-export async function join(token: string): Promise<void> {
+async function join(token: string): Promise<void> {
   const { workspace_id, role } = await call("POST /v1/auth/invites/accept", { body: { token } });
   await refreshMe();
   const joined = session.value?.memberships.find((membership) => membership.workspace_id === workspace_id);

@@ -7,7 +7,7 @@ import { Button } from "../parts/button.tsx";
 import { Form } from "../forms/form.tsx";
 import { Card } from "./card.tsx";
 
-export type VerifyFirstProps = { onContinue: () => Promise<void>; onRefused: (problem: Problem) => void };
+type VerifyFirstProps = { onContinue: () => Promise<void>; onRefused: (problem: Problem) => void };
 
 export function VerifyFirst({ onContinue, onRefused }: VerifyFirstProps) {
   const [status, setStatus] = useState("");

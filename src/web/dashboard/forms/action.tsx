@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { problemMessage, toProblem } from "../api/problems.ts";
 import { Button, type ButtonProps } from "../parts/button.tsx";
 
-export type ActionButtonProps = Pick<ButtonProps, "children" | "kind" | "label" | "needs" | "disabled"> & {
+type ActionButtonProps = Pick<ButtonProps, "children" | "kind" | "label" | "needs" | "disabled"> & {
   send: () => Promise<void>;
 };
 

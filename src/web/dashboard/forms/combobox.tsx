@@ -9,7 +9,7 @@ import { FormContext } from "./form.tsx";
 
 export type Suggestion = { id: string; label: string; hint?: string };
 
-export type ComboboxProps = {
+type ComboboxProps = {
   name: string;
   label: string;
   hint?: ComponentChildren;

@@ -7,7 +7,7 @@ import { Dialog } from "../parts/dialog.tsx";
 import { TextField } from "./field.tsx";
 import { Form, type Values } from "./form.tsx";
 
-export type ConfirmProps = {
+type ConfirmProps = {
   title: ComponentChildren;
   submit: string;
   children?: ComponentChildren;

@@ -4,7 +4,7 @@ import { useContext, useId, useState } from "preact/hooks";
 import { fieldMessage } from "../api/problems.ts";
 import { FormContext } from "./form.tsx";
 
-export type FieldProps = {
+type FieldProps = {
   /** Name of the API's field: error details refer to it. */
   name: string;
   label: string;
@@ -71,7 +71,7 @@ function FieldShell({ name, label, hint, optional = false, control, after }: She
   );
 }
 
-export type TextFieldProps = FieldProps & {
+type TextFieldProps = FieldProps & {
   type?: "email" | "text" | "date" | "number" | "search";
   autocomplete?: string;
   value?: string;
@@ -192,7 +192,7 @@ export function CheckField({ name = "", label, checked = false, onChange }: Chec
   );
 }
 
-export type ChoiceProps<T extends string> = {
+type ChoiceProps<T extends string> = {
   legend: string;
   name?: string;
   options: readonly (readonly [value: T, label: string])[];

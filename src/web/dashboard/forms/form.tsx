@@ -11,7 +11,7 @@ export type Values = Readonly<Record<string, string>>;
 type FormState = { errors: ReadonlyMap<string, string>; busy: boolean };
 export const FormContext = createContext<FormState>({ errors: new Map(), busy: false });
 
-export type FormProps = {
+type FormProps = {
   /** Its accessible name, where a page has several forms. */
   label?: string;
   submit: string;

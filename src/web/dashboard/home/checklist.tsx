@@ -11,7 +11,7 @@ import { Time } from "../parts/time.tsx";
 const EVERY_MS = 2_000;
 
 /** `href`: where to do it. */
-export type Step = { name: string; done: boolean; detail: ComponentChildren; href?: string };
+type Step = { name: string; done: boolean; detail: ComponentChildren; href?: string };
 
 /** Null until everything is known. Polls until every step is done. `env`: where a request is to be verified. */
 export function useSteps(env: Env): Step[] | null {

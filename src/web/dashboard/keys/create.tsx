@@ -87,7 +87,7 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
   );
 }
 
-export type CreateKeyProps = { onClose: () => void; tenant?: Suggestion };
+type CreateKeyProps = { onClose: () => void; tenant?: Suggestion };
 
 export function CreateKey(props: CreateKeyProps) {
   const [made, setMade] = useState<Made | null>(null);

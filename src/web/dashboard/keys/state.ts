@@ -28,7 +28,7 @@ export type Beside = {
 };
 
 /** `reason`: in the words of the person who gave it. */
-export type KeyState = { name: string; tone: Tone; sentence: string; reason?: string | null };
+type KeyState = { name: string; tone: Tone; sentence: string; reason?: string | null };
 
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 7;

@@ -17,7 +17,7 @@ import { toast } from "../shell/toasts.tsx";
 import { LeftBehindList, leavesNothing, type LeftBehind } from "./left-behind.tsx";
 
 export type Member = RouteOutput<"GET /v1/members">["data"][number];
-export type Role = Member["role"];
+type Role = Member["role"];
 
 export const ROLES: readonly Option[] = [
   ["member", "Member: can view everything, change nothing"],

@@ -70,7 +70,7 @@ export function Button(props: ButtonProps) {
   );
 }
 
-export type LinkButtonProps = { href: string; children: ComponentChildren; kind?: ButtonKind; icon?: IconName };
+type LinkButtonProps = { href: string; children: ComponentChildren; kind?: ButtonKind; icon?: IconName };
 
 export function LinkButton({ href, children, kind = "plain", icon }: LinkButtonProps) {
   return (

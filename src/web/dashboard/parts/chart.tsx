@@ -16,7 +16,7 @@ export type Series = {
   colour: number;
 };
 
-export type ChartProps = {
+type ChartProps = {
   /** The finding: "1 204 requests, 3 % denied, last 24 hours". */
   name: string;
   buckets: readonly string[];

@@ -4,7 +4,7 @@ import { Button, type ButtonKind } from "./button.tsx";
 
 const SHOWN_MS = 2_000;
 
-export type CopyProps = {
+type CopyProps = {
   text: string;
   label?: string;
   /** What screen readers announce in place of the label. */

@@ -8,7 +8,7 @@ import { Icon } from "./icon.tsx";
 import { focusRow, rowsFrom } from "./table.tsx";
 import { confirmLeaving } from "../forms/unsaved.ts";
 
-export type DialogProps = {
+type DialogProps = {
   title: ComponentChildren;
   onClose: () => void;
   children: ComponentChildren;

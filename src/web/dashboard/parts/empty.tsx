@@ -7,7 +7,7 @@ import { Button } from "./button.tsx";
 import { Icon, type IconName } from "./icon.tsx";
 import { Snippet } from "./snippet.tsx";
 
-export type EmptyProps = {
+type EmptyProps = {
   icon: IconName;
   title: string;
   /** What belongs here. */

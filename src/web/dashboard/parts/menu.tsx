@@ -17,7 +17,7 @@ export type MenuItem = {
 };
 
 /** Groups are separated by a line. */
-export type MenuProps = {
+type MenuProps = {
   label: string;
   groups: readonly (readonly MenuItem[])[];
   children?: ComponentChildren;

@@ -7,7 +7,7 @@ import { env } from "../here.ts";
 import { place } from "../routes.ts";
 import { Icon } from "./icon.tsx";
 
-export type PageProps = {
+type PageProps = {
   /** The page's name, or the record's. */
   title: string;
   /** A line below the heading. */

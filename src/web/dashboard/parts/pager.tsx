@@ -27,7 +27,7 @@ export function nextCursor({
   return has_more ? (data.at(-1)?.id ?? null) : null;
 }
 
-export type PagerProps = {
+type PagerProps = {
   /** The cursor of the next page; null at the end. */
   next: string | null;
   /** How many rows are shown. */

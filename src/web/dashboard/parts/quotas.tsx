@@ -6,7 +6,7 @@ import { Panel } from "./page.tsx";
 import { Loaded } from "./skeleton.tsx";
 import { Time } from "./time.tsx";
 
-export type Balance = RouteOutput<"GET /v1/keys/{id}/quotas">["data"][number];
+type Balance = RouteOutput<"GET /v1/keys/{id}/quotas">["data"][number];
 
 const SOURCES: Partial<Record<string, string>> = { key: "this key's", tenant: "the tenant's", plan: "the plan's" };
 

@@ -12,7 +12,7 @@ import { useUnsaved } from "../forms/unsaved.ts";
 
 const MASK = "•".repeat(24);
 
-export type SecretProps = {
+type SecretProps = {
   secret: string;
   /** Its name in an .env file. */
   variable: string;
@@ -52,7 +52,7 @@ export function Secret({ secret, variable, onStored }: SecretProps) {
   );
 }
 
-export type SecretDialogProps = {
+type SecretDialogProps = {
   secret: string;
   variable: string;
   env: Env;

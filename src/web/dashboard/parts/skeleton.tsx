@@ -29,7 +29,7 @@ function Stale({ problem, at, onRetry }: { problem: Problem; at: number; onRetry
   );
 }
 
-export type LoadedProps<T> = { read: Read<T>; rows?: number; children: (data: T) => ComponentChildren };
+type LoadedProps<T> = { read: Read<T>; rows?: number; children: (data: T) => ComponentChildren };
 
 /** Shows the answer of a read: a skeleton first, the problem if there is nothing to show, else the newest data. */
 export function Loaded<T>({ read, rows = 5, children }: LoadedProps<T>) {

@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { CopyButton } from "./copy.tsx";
 import { Tabs } from "./tabs.tsx";
 
-export type SnippetProps = {
+type SnippetProps = {
   code: string;
   name: string;
   /** What is shown instead of the code, where that has a secret in it. */
@@ -29,7 +29,7 @@ export function Snippet({ code, name, shown = code, onSelect, onCopied }: Snippe
   );
 }
 
-export type SnippetTabsProps = {
+type SnippetTabsProps = {
   label: string;
   snippets: readonly (readonly [name: string, code: string])[];
   /** Hides secrets in what is shown. */

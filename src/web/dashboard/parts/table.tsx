@@ -15,14 +15,14 @@ export type Column<T> = {
   room?: "some" | "more" | "most";
 };
 
-export type Selection = {
+type Selection = {
   chosen: ReadonlySet<string>;
   onChange: (chosen: ReadonlySet<string>) => void;
   /** The name of a row. */
   label: (id: string) => string;
 };
 
-export type TableProps<T> = {
+type TableProps<T> = {
   caption: string;
   columns: readonly Column<T>[];
   rows: readonly T[];

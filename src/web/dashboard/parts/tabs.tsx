@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useRef } from "preact/hooks";
 
-export type TabsProps<T extends string> = {
+type TabsProps<T extends string> = {
   label: string;
   tabs: readonly (readonly [value: T, label: string])[];
   chosen: T;

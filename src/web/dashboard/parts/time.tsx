@@ -3,7 +3,7 @@
 import { formatAbsolute, formatRelative } from "../../shared/format.ts";
 import { serverNow, tick } from "../api/clock.ts";
 
-export type TimeProps = {
+type TimeProps = {
   at: string | null;
   /** Shown when there is no time. */
   none?: string;

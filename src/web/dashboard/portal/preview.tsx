@@ -10,7 +10,7 @@ import { colourProperties, type Colours } from "./colours.ts";
 import { sampleKeys, sampleTenant, sampleUsage } from "./sample.ts";
 
 export type Look = { theme: string; locale: string; colours: Colours; mayChange: boolean };
-export type Subject = { project: Project; tenant: Tenant | null; env: Env };
+type Subject = { project: Project; tenant: Tenant | null; env: Env };
 
 type EmbedSession = RouteOutput<"GET /v1/embed/session">;
 type Call = { method: "GET" | "POST"; path: string; body: unknown };

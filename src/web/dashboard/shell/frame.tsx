@@ -15,7 +15,7 @@ import { ServerStatus } from "./status.tsx";
 import { Toasts } from "./toasts.tsx";
 import { WorkspaceMenu } from "./workspace-menu.tsx";
 
-export type FrameProps = {
+type FrameProps = {
   items: readonly NavItem[];
   /** Whether the page shows data of an environment. */
   hasEnv: boolean;
