@@ -77,12 +77,12 @@ describe("a column", () => {
   function declaredColumns(): Record<string, string[]> {
     const text = filesIn("src/store/schema", ".ts").map(readText).join("\n");
     const types = new Map(
-      [...text.matchAll(/^export type (\w+) = \{([^}]*)\};/gm)].map(([, name = "", body = ""]) => [
+      [...text.matchAll(/^(?:export )?type (\w+) = \{([^}]*)\};/gm)].map(([, name = "", body = ""]) => [
         name,
         [...body.replace(/\/\*[\s\S]*?\*\//g, "").matchAll(/(?:^|[;{\n])\s*(\w+)\??:/g)].map(([, field = ""]) => field),
       ]),
     );
-    const lists = text.matchAll(/export type \w*Tables = (?:\w+ & )?\{([^}]*)\}/g);
+    const lists = text.matchAll(/(?:export )?type \w*Tables = (?:\w+ & )?\{([^}]*)\}/g);
     const tables = [...lists].map(([, list]) => list).join("\n");
     return Object.fromEntries(
       [...tables.matchAll(/(\w+): (\w+);/g)].map(([, table = "", type = ""]) => [table, types.get(type) ?? []]),
