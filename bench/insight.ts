@@ -1,4 +1,4 @@
-// Seeing and metering: searches and audit filters by size, rankings of usage, quotas beside none, and a plan of many tenants.
+// Metering: rankings of usage, quotas beside none, and a plan of many tenants.
 import { ingest } from "../src/domain/usage/ingest.ts";
 import { foldJournal } from "../src/domain/usage/series-fold.ts";
 import { createPlan, editPlan } from "../src/domain/plans/plans.ts";
@@ -7,14 +7,11 @@ import { startServer } from "../harness/processes/server.ts";
 import { telemetryBatch, telemetryEvent } from "../harness/telemetry.ts";
 import { measured } from "./ingest.ts";
 import { withLarge, type Large } from "./large.ts";
-import { timeLarge, type Times } from "./large-requests.ts";
-import { timeMillion } from "./million.ts";
 import { bodyOf } from "./ratelimit.ts";
 import { median, type Row } from "./report.ts";
 import type { RowName } from "./rows.ts";
 import { inTurns, perSecond, type Pair, type Side } from "./turns.ts";
 
-const FEW = { keys: 1_000, tenants: 1_000 };
 const HOUR_MS = 3_600_000;
 const HOURS = 30 * 24;
 const EVENTS = 1_000;
@@ -26,42 +23,6 @@ const PLAN_TENANTS = 100_000;
 const row = (name: RowName, ours: number, peer: number, target: string, unit = "ms"): Row => {
   return { name, ours, peer, ratio: ours / peer, target, unit };
 };
-
-/** The request that is slowest beside its peer. */
-function worst(times: readonly Times[], peerOf: (one: Times) => number): { ours: number; peer: number } {
-  const pairs = times.map((one) => ({ ours: one.ms, peer: peerOf(one) }));
-  return pairs.toSorted((a, b) => b.ours / b.peer - a.ours / a.peer)[0]!;
-}
-
-const PLAIN = "audit_logs?order=desc";
-
-async function searches(backend: "sqlite" | "postgres"): Promise<Row[]> {
-  const few = await timeLarge(backend, FEW);
-  const many = await timeMillion(backend);
-  const find = (times: readonly Times[], name: string): Times => times.find((one) => one.name === name)!;
-  const timeOf = (times: readonly Times[], name: string): number => find(times, name).ms;
-  // A list that is almost empty at a thousand keys is no peer of a full page.
-  const isPeer = ({ name, rows }: Times): boolean => 2 * find(few, name).rows >= rows;
-  const keys = worst(
-    many.filter((one) => one.name.startsWith("keys?") && isPeer(one)),
-    ({ name }) => timeOf(few, name),
-  );
-  const plain = timeOf(many, PLAIN);
-  const audit = worst(
-    many.filter(({ name }) => name.startsWith("audit_logs") && name !== PLAIN),
-    () => plain,
-  );
-  const names = {
-    sqlite: ["insight/search", "insight/audit", "insight/overview"],
-    postgres: ["insight/search-postgres", "insight/audit-postgres", "insight/overview-postgres"],
-  } as const;
-  const [search, filter, overview] = names[backend];
-  return [
-    row(search, keys.ours, keys.peer, "<= 2.0"),
-    row(filter, audit.ours, audit.peer, "<= 2.0"),
-    row(overview, timeOf(many, "overview"), timeOf(few, "overview"), "<= 3.0"),
-  ];
-}
 
 /** A month of traffic, reported hour by hour: each event stands for fourteen, which makes ten million. */
 async function report({ ctx, project_id, app, target }: Large, clock: { ms: number }): Promise<void> {
@@ -152,8 +113,6 @@ function planPatch(): Promise<Row> {
 
 export async function insight(): Promise<Row[]> {
   return [
-    ...(await searches("sqlite")),
-    ...(await searches("postgres")),
     ...(await rankings()),
     { name: "insight/check-quota", ...(await besideNone("check")), target: ">= 0.85", unit: "/s" },
     { name: "insight/lease-quota", ...(await besideNone("lease")), target: ">= 0.9", unit: "/s" },

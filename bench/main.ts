@@ -35,6 +35,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   limiter: async () => (await import("./limiter.ts")).limiter(),
   insight: async () => (await import("./insight.ts")).insight(),
   million: async () => (await import("./million.ts")).million(),
+  searches: async () => (await import("./searches.ts")).searches(),
   dashboard: async () => (await import("./dashboard.ts")).dashboard(),
   install: async () => (await import("./install.ts")).install(),
 };
@@ -59,6 +60,7 @@ const ALONE = [
   "paper",
   "dashboard",
   "insight",
+  "searches",
   "million",
 ];
 
