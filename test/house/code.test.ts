@@ -56,6 +56,18 @@ describe("source files of src", () => {
     expect(found.map(({ path }) => path)).toEqual([]);
   });
 
+  it("yield to the event loop in one way; the others only schedule a callback", () => {
+    const scheduling = [
+      "src/domain/policy/page-cache.ts",
+      "src/fairness/turns.ts",
+      "src/ratelimit/redis/batch.ts",
+      "src/ratelimit/redis/counter.ts",
+      "src/store/sqlite/reader.ts",
+    ];
+    const found = sources.filter(({ text }) => text.includes("setImmediate")).map(({ path }) => path);
+    expect(found.toSorted()).toEqual([...scheduling, "src/platform/event-loop.ts"].toSorted());
+  });
+
   it("have at most 300 lines", () => {
     const long = sources.filter(({ text }) => text.split("\n").length > LINES_MAX).map(({ path }) => path);
     expect(long).toEqual([]);

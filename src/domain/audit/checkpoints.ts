@@ -12,6 +12,7 @@ import {
   formatVkey,
   type Checkpoint,
 } from "../../kernel/crypto/signed-note.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { hashesBetween, headOf } from "../../store/queries/audit.ts";
 import { chainsDueForCheckpoint, newestCheckpoint, storeCheckpoint } from "../../store/queries/checkpoints.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
@@ -107,7 +108,7 @@ async function growTree(
         throw new BrokenChain(`the first ${tree.size} rows are not those that were signed`);
     }
     if (rows.at(-1)?.seq !== tree.size) throw new BrokenChain(`row ${tree.size + 1} is missing`);
-    await new Promise((resolve) => setImmediate(resolve)); // yield: the first checkpoint of a long chain must not block requests
+    await yieldToEventLoop(); // yield: the first checkpoint of a long chain must not block requests
   }
   if (hash !== head.hash) throw new BrokenChain(`row ${head.seq} is not the head`);
   return tree;

@@ -1,6 +1,6 @@
 // The audit log in either order, filtered, and as a stream.
-import { setImmediate as endOfTurn } from "node:timers/promises";
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { headOf, occurredAt } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
@@ -96,7 +96,7 @@ async function* exportLines(ctx: Ctx<Vendor>, filters: AuditFilters, whole: Rang
     await ctx.services.store.durable();
     yield* piecesOf(rows.slice(0, PIECE_ROWS), lineOf);
     await ctx.requireStillValid?.();
-    if (rows.length === 0) await endOfTurn();
+    if (rows.length === 0) await yieldToEventLoop();
     after = rows.length > PIECE_ROWS ? rows[PIECE_ROWS - 1]?.seq : end;
   }
 }

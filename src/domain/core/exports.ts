@@ -1,6 +1,6 @@
 // Exports: streams of lines that are read in pieces as their client takes them. Only a few of an owner run, and each piece is
 // charged to its owner until the client wants the next one.
-import { setImmediate as endOfTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { ownerOf, type Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
@@ -62,7 +62,7 @@ async function* charged({ services, actor }: Ctx<Vendor>, read: Pieces, cut: () 
     } finally {
       release();
     }
-    await endOfTurn();
+    await yieldToEventLoop();
   }
 }
 

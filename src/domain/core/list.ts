@@ -1,5 +1,6 @@
 // Lists: a page ends at its number of rows or at the maximum size of an answer, whichever comes first, with at least one row.
 // Long lists are read in pieces, so that neither memory nor a turn of the event loop holds all rows at once.
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Services } from "./context.ts";
 
 export type List<T> = { object: "list"; data: T[]; has_more?: true };
@@ -60,6 +61,6 @@ export async function readList<R, T>(
     for (const row of rows.slice(0, limit)) if (!page.add(view(row))) return page.list(true);
     if (rows.length <= limit || page.data.length >= max) return page.list(rows.length > limit);
     last = rows[limit - 1] as R;
-    await new Promise((resolve) => setImmediate(resolve));
+    await yieldToEventLoop();
   }
 }

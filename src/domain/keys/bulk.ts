@@ -5,6 +5,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { timeOfUuid } from "../../kernel/ids.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   countEligible,
   eligibleKeys,
@@ -153,7 +154,7 @@ async function countMatches(on: Reader, selection: BulkSelection, expect: number
       throw fail("bulk_unexpected", { details: [{ path: "expect", message: "is below the number of matches" }] });
     if (!upTo) return matched;
     after = upTo;
-    await new Promise((resolve) => setImmediate(resolve));
+    await yieldToEventLoop();
   }
 }
 

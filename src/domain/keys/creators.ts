@@ -1,6 +1,7 @@
 // Fills in secret_keys.created_by for keys that were minted before the column existed, from the audit log. Runs until it has
 // read the log once without a process of another version beside it, which might still mint keys without a creator.
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { VERSION } from "../../platform/version.ts";
 import { rowsAfter } from "../../store/queries/audit.ts";
 import { readFact, writeFact } from "../../store/queries/deployment.ts";
@@ -25,7 +26,7 @@ export async function fillKeyCreators(services: Services): Promise<void> {
     last = rows.at(-1) ?? last;
     size = rows.length;
     await fillFrom(services, rows);
-    await new Promise((resolve) => setImmediate(resolve));
+    await yieldToEventLoop();
   }
   const value = String(services.clock.now());
   if (alone) await record(services, (tx) => writeFact.run(tx, { name: "secret_key_creators", value }));

@@ -1,6 +1,6 @@
 // Walks the working keys of a project with what is known of their use, in pieces, so that a large project blocks no other
 // request.
-import { setImmediate as endOfTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyBehind, keyUses, type KeysOf, type KeyUse } from "../../store/queries/idle-keys.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 
@@ -14,7 +14,7 @@ export async function* walkKeyUses(on: Reader, of: KeysOf): AsyncGenerator<KeyUs
     yield await keyUses(on, of, { after, upTo: end?.id ?? LAST_ID });
     if (!end) return;
     after = end.id;
-    await endOfTurn();
+    await yieldToEventLoop();
   }
 }
 

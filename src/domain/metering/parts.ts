@@ -1,5 +1,5 @@
 // Makes the parts of the push: what a tenant's hour has gained since its last part. A part is stored before it is sent.
-import { setImmediate as endOfTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   changedHourAfter,
   findMeteredHours,
@@ -53,7 +53,7 @@ export class PartMaker {
         hour.hour,
         groups.map(({ id }) => id),
       );
-      await endOfTurn(); // a workspace may have a million tenants, few of them with requests in this hour
+      await yieldToEventLoop(); // a workspace may have a million tenants, few of them with requests in this hour
       const last = groups.at(-1);
       if (last && groups.length === GROUPS_AT_ONCE) {
         this.#after = { tenant: last.tenant, project_id: last.project_id };

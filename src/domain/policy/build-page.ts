@@ -1,4 +1,5 @@
 // Builds the pages of the policy feed as serialised JSON. Every read yields to the event loop: a page may hold 100,000 keys.
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Ctx } from "../core/context.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
@@ -107,7 +108,7 @@ async function changesWithin(
       return { version: Math.min(last.policy_version, head.version), changes, isCut: true };
     version = last.policy_version;
     bytesLeft -= bytesOf(whole);
-    await new Promise((resolve) => setImmediate(resolve));
+    await yieldToEventLoop();
   }
 }
 
@@ -186,7 +187,7 @@ async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, lim
     if (chunk.n < size) return keys;
     left -= chunk.n;
     bytesLeft -= chunk.entries.length + 1;
-    await new Promise((resolve) => setImmediate(resolve));
+    await yieldToEventLoop();
   }
   const following = await snapshotChunk(store.read, { ...selection, after: keys.last, limit: 1 });
   return { ...keys, more: following.n > 0 };

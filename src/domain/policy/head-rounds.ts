@@ -1,7 +1,7 @@
 // Reads project heads in rounds: one statement at a time, for every project asked for. A poll must see each revocation that
 // was acknowledged before it arrived, whichever process wrote it; so it joins the first round that begins after it. No head
 // is kept between rounds, so nothing depends on a clock or on a notice of another process. bench: fleet/unchanged-poll
-import { setImmediate as endOfTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { HeadRow } from "../../store/queries/policy.ts";
 
 type Round = { readonly ids: Set<string>; readonly heads: Promise<ReadonlyMap<string, HeadRow>> };
@@ -31,7 +31,7 @@ export class HeadRounds {
   }
 
   async #run(ids: Set<string>): Promise<ReadonlyMap<string, HeadRow>> {
-    await (this.#inFlight ?? endOfTurn()); // what arrives until then shares the statement
+    await (this.#inFlight ?? yieldToEventLoop()); // what arrives until then shares the statement
     this.#next = undefined;
     this.count++;
     const reading = this.#read([...ids]);

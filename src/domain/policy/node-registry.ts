@@ -1,11 +1,12 @@
 // Records which nodes poll the feed and which policy version each has acknowledged. Polls never wait for the database:
 // reports are collected and written in batches, and only when they change something.
-import { setImmediate as endOfTurn, setTimeout as sleep } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
@@ -227,7 +228,7 @@ export class NodeRegistry {
     for (const project_id of new Set(changed.map((report) => report.project_id)))
       for (const listener of Array.from(this.#listeners.get(project_id) ?? [])) {
         listener();
-        if (++notified % SLICE === 0) await endOfTurn();
+        if (++notified % SLICE === 0) await yieldToEventLoop();
       }
   }
 

@@ -1,5 +1,5 @@
 // Walks the nodes of a project. It may have 20,000 of them, so they are read in pieces, and other requests run in between.
-import { setImmediate as endOfTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { NodePosition } from "../../store/queries/nodes.ts";
 
 const PIECE_NODES = 500;
@@ -14,6 +14,6 @@ export async function* walkNodes<R extends NodePosition>(
     const piece: R[] = await read({ node_id, env_scope, limit: PIECE_NODES });
     yield piece;
     last = piece[PIECE_NODES - 1];
-    await endOfTurn();
+    await yieldToEventLoop();
   }
 }

@@ -1,9 +1,9 @@
 // The fleet: the nodes that poll the policy feed, how far each of them is behind, and which are late or silent.
-import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Env } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { CAP, listCaps, maskOf, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   countNeedingKeys,
   newestNodes,
@@ -51,7 +51,7 @@ export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
   const read = (isTest: boolean): Promise<PolicyNodeRow[]> =>
     newestNodes.all(services.store.read, { project_id, isTest: Number(isTest), limit: PROJECT_NODES_MAX });
   const rows = confinedTo(actor) === "test" ? [] : await read(false);
-  await endOfTurn();
+  await yieldToEventLoop();
   if (rows.length < PROJECT_NODES_MAX) rows.push(...(await read(true)));
   const newest = rows
     .slice(0, PROJECT_NODES_MAX)

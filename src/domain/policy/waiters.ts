@@ -5,7 +5,7 @@
 // not delay the changes of a small fleet. A wake reads the head once, for all, and yields to other requests between slices.
 // bench: fleet/checks-beside-wakes
 import { performance } from "node:perf_hooks";
-import { setImmediate as endOfTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Subscription } from "../core/subscription.ts";
 import type { Head } from "./head.ts";
 
@@ -124,7 +124,7 @@ export class Waiters {
     const waiting = [...this.#subscriptions]; // without those that come back during the wake
     for (const subscription of waiting) {
       subscription.notify(head);
-      if (++woken % SLICE === 0) await endOfTurn();
+      if (++woken % SLICE === 0) await yieldToEventLoop();
     }
   }
 }

@@ -1,5 +1,5 @@
 // Finds a page: reads candidates in the order of an index until the page is full, there are no more, or enough were examined.
-import { setImmediate as endOfTurn } from "node:timers/promises";
+import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Position } from "../core/cursor.ts";
 
 /** Records that one page examines at most, and those of one read. */
@@ -30,7 +30,7 @@ export async function findPage<R>({ read }: Driver<R>, limit: number, after: Pos
   let last = after;
   let rows = Math.min(Math.ceil(limit * FIRST_READ) + 1, PIECE_ROWS);
   for (let examined = 0; examined < EXAMINED_MAX; ) {
-    let turn = performance.now(); // SQLite holds the event loop while it reads
+    const loop = new LoopShare(TURN_MS); // SQLite holds the event loop while it reads
     const piece = await read(last, rows);
     examined += Math.max(piece.candidates.length, rows);
     rows = Math.min(rows * 2, PIECE_ROWS);
@@ -38,13 +38,11 @@ export async function findPage<R>({ read }: Driver<R>, limit: number, after: Pos
       const isFound = candidate.isFound();
       if (isFound && found.length === limit) return { found, end: found.at(-1)?.position ?? null };
       if (isFound) found.push(candidate);
-      if (performance.now() - turn < TURN_MS) continue;
-      await endOfTurn();
-      turn = performance.now();
+      await loop.yieldIfDue();
     }
     if (piece.last === null) return { found, end: null };
     last = piece.last;
-    await endOfTurn();
+    await yieldToEventLoop();
   }
   return { found, end: last };
 }

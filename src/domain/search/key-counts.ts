@@ -1,6 +1,6 @@
 // The numbers of keys by state, as `GET /v1/keys?state=…` lists them, up to a bound.
-import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Env } from "../../kernel/credentials.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { countDisabled, countExpired, countSuspended, countUnrevoked } from "../../store/queries/key-counts.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
@@ -26,7 +26,7 @@ export async function countActiveKeys(ctx: Ctx<Vendor>, env: Env, max: number): 
     const n = (await count.first(read, { workspace_id, env, now, max: STOPPED_MAX }))?.n ?? 0;
     if (n === STOPPED_MAX) return walked();
     stopped += n;
-    await endOfTurn();
+    await yieldToEventLoop();
   }
   const unrevoked = await countUnrevoked.first(read, { workspace_id, env, max: max + stopped });
   return Math.max(0, (unrevoked?.n ?? 0) - stopped);

@@ -1,6 +1,6 @@
 // The orders in which keys are searched: an index of keys by state, terms of the search index, and the keys of tenants whose
 // words match. What the index leads to is compared again, because terms may be out of date.
-import { setImmediate as endOfTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyTexts, walkTexts, type KeyWalk, type WalkedTexts } from "../../store/queries/key-search.ts";
 import { countTermMatches, walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
 import type { Reader } from "../../store/engine/statement.ts";
@@ -88,7 +88,7 @@ async function rarest(read: Reader, { workspace_id, env }: Walk, words: readonly
     const counts: number[] = [];
     for (const word of words) {
       counts.push(await countTermMatches(read, { workspace_id, ...kinds, ...termsFrom(word) }, max));
-      await endOfTurn();
+      await yieldToEventLoop();
     }
     const least = Math.min(...counts);
     if (least < max) return counts.indexOf(least);
@@ -159,7 +159,7 @@ async function readYielding<T, R>(all: readonly T[], read: (one: T) => Promise<R
     const result = read(one);
     result.catch(() => {}); // the caller gets the error below
     reading.push(result);
-    await endOfTurn();
+    await yieldToEventLoop();
   }
   return Promise.all(reading);
 }

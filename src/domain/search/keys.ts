@@ -1,9 +1,9 @@
 // Finding keys: by state, by the words of a search, by scope and by last use. A page examines a bounded number of keys in the
 // order of an index: it may be short, or empty, although there is more.
-import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { failField } from "../../kernel/errors.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   countInSet,
   KEY_STATES,
@@ -172,7 +172,7 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max
     count += piece.filter(({ belongs }) => belongs === 1).length;
     if (piece.length < PIECE_ROWS || count >= max) return Math.min(count, max);
     after = piece.at(-1) ?? null;
-    await endOfTurn();
+    await yieldToEventLoop();
   }
   const query = countInSet(store.read, walk, max);
   const [counted] = await inThreadSlot(ctx, () => store.readOnThread<{ n: number }>(query));

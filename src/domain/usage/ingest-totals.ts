@@ -3,6 +3,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import type { Detail } from "../../kernel/errors.ts";
+import { LoopShare } from "../../platform/event-loop.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type {
   KeyLastUseRow,
@@ -16,7 +17,6 @@ import { isFromOutside, NetworkSums } from "./key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
 import { LastUses } from "./last-use.ts";
 import { SeriesBatch, type SeriesEvent } from "./series-batch.ts";
-import { Yields } from "./yields.ts";
 
 const AHEAD_MS = 5 * MINUTE_MS;
 const AGE_MAX_MS = 7 * DAY_MS;
@@ -148,11 +148,11 @@ function degradedOf(found: ReadonlyMap<string, DegradedRequests>): DegradedReque
 
 /** At once, because the sums take more memory than their text; but in turns, because a batch may have tens of thousands. */
 async function journalOf(series: SeriesBatch): Promise<string[]> {
-  const yields = new Yields();
+  const loop = new LoopShare();
   const rows: string[] = [];
   for (const row of series.encode()) {
     rows.push(row);
-    await yields.ifDue();
+    await loop.yieldIfDue();
   }
   return rows;
 }

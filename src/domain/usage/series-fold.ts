@@ -4,6 +4,7 @@ import { cleanText } from "../../kernel/clean-text.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
+import { LoopShare } from "../../platform/event-loop.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import {
   deleteJournal,
@@ -20,7 +21,6 @@ import { Caps } from "./series-caps.ts";
 import { JournalSums, type Part } from "./series-groups.ts";
 import type { JournalData } from "./series-journal.ts";
 import { Rollups } from "./series-rollups.ts";
-import { Yields } from "./yields.ts";
 
 /** Workspaces and rows of one turn. */
 const WORKSPACES_MAX = 32;
@@ -38,19 +38,19 @@ class JournalMoved extends Error {}
  * of every other workspace were added.
  */
 export async function foldJournal(services: Services): Promise<void> {
-  const yields = new Yields();
+  const loop = new LoopShare();
   const failed = new Map<string, unknown>();
   let isolated = false;
   for (let after = ""; ; ) {
     const turn = await nextTurn(services, after, failed);
     if (turn.rows.length === 0 && after === "") break;
     after = turn.last;
-    const rows = await decodeRows(turn.rows, yields);
+    const rows = await decodeRows(turn.rows, loop);
     for (let done = 0; done < rows.length; ) {
       if (services.shutdown.signal.aborted) return;
-      const piece = await takePiece(rows.slice(done), isolated, yields);
+      const piece = await takePiece(rows.slice(done), isolated, loop);
       try {
-        await record(services, (tx) => fold(services, tx, { ...piece, yields }));
+        await record(services, (tx) => fold(services, tx, { ...piece, loop }));
         done += piece.ids.length;
       } catch (error) {
         if (error instanceof JournalMoved) return;
@@ -71,7 +71,7 @@ export async function foldJournal(services: Services): Promise<void> {
 type Piece = { ids: string[]; sums: JournalSums };
 
 /** The first rows, as many as one transaction adds. */
-async function takePiece(rows: readonly DecodedRow[], isolated: boolean, yields: Yields): Promise<Piece> {
+async function takePiece(rows: readonly DecodedRow[], isolated: boolean, loop: LoopShare): Promise<Piece> {
   const piece: Piece = { ids: [], sums: new JournalSums() };
   const { ids, sums } = piece;
   for (const [i, row] of rows.entries()) {
@@ -80,7 +80,7 @@ async function takePiece(rows: readonly DecodedRow[], isolated: boolean, yields:
     if (sums.rollups > ROLLUPS_MAX / 2 && compareShards(rows[i - 1], row) !== 0) break;
     sums.add(row.workspace_id, row.data);
     ids.push(row.id);
-    await yields.ifDue();
+    await loop.yieldIfDue();
   }
   return piece;
 }
@@ -120,14 +120,14 @@ async function nextTurn(
 type DecodedRow = Omit<UsageJournalRow, "data"> & { data: JournalData };
 
 /** By workspace and shard: neighbours change the same rollups. bench: ingest/series */
-async function decodeRows(rows: readonly UsageJournalRow[], yields: Yields): Promise<DecodedRow[]> {
+async function decodeRows(rows: readonly UsageJournalRow[], loop: LoopShare): Promise<DecodedRow[]> {
   const decoded: DecodedRow[] = [];
   for (const row of rows) {
     const data = JSON.parse(row.data) as JournalData;
     // Earlier releases accepted texts that cannot be stored as they are.
     if (row.data.includes("\\u")) data.texts = data.texts.map(cleanText);
     decoded.push({ ...row, data });
-    await yields.ifDue();
+    await loop.yieldIfDue();
   }
   return decoded.toSorted(compareShards);
 }
@@ -138,23 +138,23 @@ function compareShards(a: DecodedRow | undefined, b: DecodedRow | undefined): nu
   return (a.data.shard ?? 0) - (b.data.shard ?? 0);
 }
 
-type Fold = Piece & { yields: Yields };
+type Fold = Piece & { loop: LoopShare };
 
-async function fold(services: Services, tx: Tx, { ids, sums, yields }: Fold): Promise<void> {
+async function fold(services: Services, tx: Tx, { ids, sums, loop }: Fold): Promise<void> {
   await lockRollups.run(tx, { at: String(services.clock.now()) });
   if ((await deleteJournal(tx, ids)) !== ids.length) throw new JournalMoved();
   const caps = new Caps(services, tx);
   const parts: Part[] = [];
   for (const part of sums.parts()) {
     parts.push(await caps.apply(part));
-    await yields.ifDue();
+    await loop.yieldIfDue();
   }
-  const rollups = new Rollups(tx, yields);
+  const rollups = new Rollups(tx, loop);
   await rollups.resolve(parts.map(({ group }) => group));
   const minutesFrom = Math.floor((services.clock.now() - services.settings.series_minutes) / MINUTE_MS);
   for (const part of parts) {
     rollups.addPart(part, minutesFrom);
-    await yields.ifDue();
+    await loop.yieldIfDue();
   }
   await rollups.load();
   await rollups.moveKeys(caps);

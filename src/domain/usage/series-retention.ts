@@ -1,4 +1,5 @@
 // Deletes usage series that have expired: minutes, hours and days each after their own time.
+import { LoopShare } from "../../platform/event-loop.ts";
 import { reapMeteredHours, reapUsageHours } from "../../store/queries/metering.ts";
 import { dropEmptyGroup, groupIdsAfter, lockRollups, reapRollups, reapSeenNames } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
@@ -6,7 +7,6 @@ import { deleteInPieces, record } from "../core/record.ts";
 import { BUCKET_MS } from "./series-buckets.ts";
 import { GRAIN } from "./series-rollups.ts";
 import { DAYS_KEPT } from "./usage.ts";
-import { Yields } from "./yields.ts";
 
 const GROUPS_AT_ONCE = 200;
 /** Events are accepted up to seven days late. */
@@ -21,7 +21,7 @@ export async function reapSeries(services: Services): Promise<void> {
     [GRAIN.hour]: Math.floor((now - settings.series_hours) / BUCKET_MS.hour),
     [GRAIN.day]: Math.floor(now / BUCKET_MS.day) - DAYS_KEPT,
   };
-  const yields = new Yields();
+  const loop = new LoopShare();
   for (let after = 0; !services.shutdown.signal.aborted; ) {
     const groups = await groupIdsAfter.all(store.read, { after, limit: GROUPS_AT_ONCE });
     if (groups.length === 0) break;
@@ -30,7 +30,7 @@ export async function reapSeries(services: Services): Promise<void> {
       for (const { id: group_id } of groups) {
         for (const grain of Object.values(GRAIN)) await reapRollups.run(tx, { group_id, grain, before: before[grain] });
         await dropEmptyGroup.run(tx, { group_id });
-        await yields.ifDue();
+        await loop.yieldIfDue();
       }
     });
     after = groups.at(-1)?.id ?? after;

@@ -1,5 +1,6 @@
 // Changes the rollups of the usage series: what a fold adds to each row is summed first, so that each is read and written once.
 import { addToSlot, decodeSlots, encodeSlots, type Slots, type Sums } from "../../kernel/usage/sums.ts";
+import type { LoopShare } from "../../platform/event-loop.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import {
   findGroups,
@@ -12,7 +13,6 @@ import {
 import type { UsageGroup, UsageRollupRow } from "../../store/schema/tables.ts";
 import type { Caps } from "./series-caps.ts";
 import { groupKey, HOUR_MINUTES, OTHER, type Part } from "./series-groups.ts";
-import type { Yields } from "./yields.ts";
 
 const QUARTER_MINUTES = 15;
 
@@ -23,7 +23,7 @@ type Pending = RollupKey & { outcome: string; slots: Slots };
 /** The rows that one fold changes. */
 export class Rollups {
   readonly #tx: Tx;
-  readonly #yields: Yields;
+  readonly #loop: LoopShare;
   readonly #ids = new Map<string, number>();
   readonly #groups = new Map<number, UsageGroup>();
   readonly #pending = new Map<string, Pending>();
@@ -31,9 +31,9 @@ export class Rollups {
   /** group, grain and start of the stored rows. */
   readonly #known = new Set<string>();
 
-  constructor(tx: Tx, yields: Yields) {
+  constructor(tx: Tx, loop: LoopShare) {
     this.#tx = tx;
-    this.#yields = yields;
+    this.#loop = loop;
   }
 
   /** Finds or creates the ids of the groups. */
@@ -84,7 +84,7 @@ export class Rollups {
         this.#stored.set(rowKey(row), row);
         this.#known.add(startKey(row));
       }
-      await this.#yields.ifDue();
+      await this.#loop.yieldIfDue();
     }
   }
 
@@ -119,7 +119,7 @@ export class Rollups {
         this.#tx,
         pending.slice(from, from + 64).map((each) => this.#row(each)),
       );
-      await this.#yields.ifDue();
+      await this.#loop.yieldIfDue();
     }
   }
 

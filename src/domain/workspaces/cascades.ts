@@ -3,6 +3,7 @@
 // every reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new snapshot.
 import { setTimeout as sleep } from "node:timers/promises";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   countWorkingKeys,
   dropCascade,
@@ -114,7 +115,7 @@ async function revokeAll(tx: Tx, scope: KeyScope, revocation: Revocation): Promi
     const some = await revokeWorkingKeys(tx, scope, revocation, STATEMENT_KEYS);
     all += some;
     if (some < STATEMENT_KEYS) return all;
-    await new Promise((resolve) => setImmediate(resolve)); // let reads run in between
+    await yieldToEventLoop(); // let reads run in between
   }
 }
 

@@ -2,6 +2,7 @@
 // durable. A failing job rolls back alone. Owners take turns: a group has jobs of each that waits. Sequence and reasons: docs/design/0001-durable-group-commit.md.
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
+import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
 import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import { segmentsOf, settle, settleGroup, toFailure, type Job, type Pending } from "./job.ts";
@@ -11,7 +12,6 @@ import { Batch, JobTransaction } from "./transaction.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 const GROUP_MAX = 200;
-const HOLD_LOOP_MS = 2;
 const ATTEMPTS_MAX = 3;
 
 export type GroupCommitEvents = {
@@ -37,7 +37,8 @@ export class GroupCommit {
   readonly #events: GroupCommitEvents;
   readonly queue = new WriteQueue();
   #draining: Promise<void> | undefined;
-  #yieldedAt = 0;
+  /** Jobs let reads run in between: a large group must not block them. */
+  #loop = new LoopShare();
   #closed = false;
   #broken = false;
 
@@ -72,7 +73,7 @@ export class GroupCommit {
 
   async #drain(): Promise<void> {
     try {
-      await new Promise((resolve) => setImmediate(resolve)); // collect the jobs that this event loop turn still submits
+      await yieldToEventLoop(); // collect the jobs that this event loop turn still submits
       while (this.queue.length > 0) {
         const group = this.queue.takeGroup(GROUP_MAX);
         await this.#commit(group);
@@ -131,7 +132,7 @@ export class GroupCommit {
       driver.exclusive,
     );
     const changes: PolicyChange[] = [];
-    this.#yieldedAt = performance.now();
+    this.#loop = new LoopShare();
     for (const segment of segmentsOf(group)) {
       await this.#runSegment(segment, { heads, versions });
       changes.push(...(await this.#recordSegment(tx, segment, { heads, versions })));
@@ -149,15 +150,8 @@ export class GroupCommit {
     if (segment.length > 1 && (await this.#runBatch(segment, state))) return;
     for (const pending of segment) {
       await this.#runInSavepoint(pending, state);
-      await this.#yieldToEventLoop();
+      await this.#loop.yieldIfDue();
     }
-  }
-
-  /** Yields between jobs so that reads are not blocked by a large group. */
-  async #yieldToEventLoop(): Promise<void> {
-    if (performance.now() - this.#yieldedAt <= HOLD_LOOP_MS) return;
-    await new Promise((resolve) => setImmediate(resolve));
-    this.#yieldedAt = performance.now();
   }
 
   /** Runs the job and prepares its audit rows: every failure that one job alone can cause happens in here. */
@@ -245,7 +239,7 @@ export class GroupCommit {
       if (result.status === "rejected" && this.#endsTransaction(result.reason)) throw result.reason;
       results.push(result);
       if (requiresRollback(result, i)) break;
-      await this.#yieldToEventLoop();
+      await this.#loop.yieldIfDue();
     }
     return results;
   }

@@ -2,6 +2,7 @@
 // pending migrations in one transaction. Refuses a database with a changed history or a newer schema. `create index
 // concurrently` is the exception: PostgreSQL builds such an index after the transaction, while other processes write.
 import { createHash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { listFiles, readText } from "../../platform/packaged-files.ts";
 import type { Driver } from "../engine/driver.ts";
 import type { Dialect } from "../engine/statement.ts";
@@ -143,7 +144,7 @@ export async function migrate(
     } catch (error) {
       await driver.writer.exec("rollback").catch(() => {});
       if (driver.classifyError(error) !== "busy" || attempt === ATTEMPTS_MAX) throw error;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      await sleep(RETRY_MS);
     }
   }
 }

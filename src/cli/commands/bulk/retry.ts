@@ -1,9 +1,8 @@
 // Sends a request again with back-off while the server is busy. Only for requests that may be repeated.
+import { setTimeout as sleep } from "node:timers/promises";
 import { isFailure, parseJson, request, toExitError, type ApiRequest, type Target } from "../../api/request.ts";
 
 const ATTEMPTS = 6;
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export async function sendUntilDone<T>(target: Target, message: ApiRequest): Promise<T> {
   for (let attempt = 1; ; attempt++) {
@@ -12,6 +11,6 @@ export async function sendUntilDone<T>(target: Target, message: ApiRequest): Pro
     const retryAfter = Number(response.headers["retry-after"]);
     const busy = response.status === 429 || response.status >= 500 || (response.status === 409 && retryAfter > 0);
     if (!busy || attempt === ATTEMPTS) throw toExitError(response);
-    await pause(Math.min(retryAfter > 0 ? retryAfter * 1_000 : 200 * 2 ** attempt, 10_000));
+    await sleep(Math.min(retryAfter > 0 ? retryAfter * 1_000 : 200 * 2 ** attempt, 10_000));
   }
 }

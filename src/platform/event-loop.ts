@@ -1,0 +1,22 @@
+// Yields to the event loop, so that long work lets other requests run in between.
+
+/** Resolves after the events that are already due: requests that arrived, reads that ended. */
+export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+const HOLD_LOOP_MS = 2;
+
+/** Long work that holds the event loop for a moment at a time. */
+export class LoopShare {
+  readonly #holdMs: number;
+  #since = performance.now();
+
+  constructor(holdMs = HOLD_LOOP_MS) {
+    this.#holdMs = holdMs;
+  }
+
+  async yieldIfDue(): Promise<void> {
+    if (performance.now() - this.#since < this.#holdMs) return;
+    await yieldToEventLoop();
+    this.#since = performance.now();
+  }
+}
