@@ -42,7 +42,7 @@ export class LargeResponses {
       const resume = end(() => resolve(this.#start(owner)));
       const refuse = end(() => {
         this.#ledger.countRefusal(owner);
-        reject(fail("share_full", { retryAfterSeconds: 1 }));
+        reject(fail("share_full"));
       });
       const timer = setTimeout(refuse, this.#waitMs);
       waiting.add(resume);

@@ -83,7 +83,7 @@ export class ReadSlots {
       };
       const refuse = (): void => {
         this.#ledger.countRefusal(owner);
-        reject(fail(this.#limits.refusal, { retryAfterSeconds: 1 }));
+        reject(fail(this.#limits.refusal));
       };
       const waiting: Waiting = { owner, start, refuse };
       if (!this.#waiting.add(owner, waiting)) return refuse();

@@ -42,7 +42,7 @@ export async function runOnce<T>(
   { key_hash }: IdempotencyReplay,
   handle: () => Promise<T> | T,
 ): Promise<T> {
-  if (services.inFlight.has(key_hash)) throw fail("idempotency_in_flight", { retryAfterSeconds: 1 });
+  if (services.inFlight.has(key_hash)) throw fail("idempotency_in_flight");
   services.inFlight.add(key_hash);
   try {
     return await handle();

@@ -271,7 +271,7 @@ class Run implements Admission {
       () => this.#respondNow(response),
       () => {
         discardResponse(response);
-        this.#respondNow(failureResponse(fail("unavailable", { retryAfterSeconds: 1 }), this.#bearer.presented));
+        this.#respondNow(failureResponse(fail("unavailable"), this.#bearer.presented));
       },
     );
   }

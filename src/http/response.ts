@@ -48,15 +48,15 @@ const CHALLENGES = [NO_CREDENTIAL, INVALID_CREDENTIAL].map((challenge) =>
 
 /** `presented`: whether the request carried a credential at all (RFC 6750, 3.1). */
 export function failureResponse(failure: Failure, presented: boolean): HttpResponse {
-  const { headers, retryAfterSeconds } = failure.extra;
+  const { retryAfterSeconds } = failure;
+  const { headers } = failure.extra;
   if (failure.status === 401 && !headers && retryAfterSeconds === undefined)
     return new HttpResponse(401, JSON.stringify(failure.body()), CHALLENGES[Number(presented)]);
   const extra: Record<string, string> = { ...headers };
   if (failure.status === 401) extra["www-authenticate"] = presented ? INVALID_CREDENTIAL : NO_CREDENTIAL;
   if (failure.code === "insufficient_scope")
     extra["www-authenticate"] = scopeChallenge(failure.extra.missing_scopes ?? []);
-  const retry = retryAfterSeconds ?? (failure.status === 503 ? 1 : undefined);
-  if (retry !== undefined) extra["retry-after"] = String(Math.max(1, Math.ceil(retry)));
+  if (retryAfterSeconds !== undefined) extra["retry-after"] = String(Math.max(1, Math.ceil(retryAfterSeconds)));
   return jsonResponse(failure.status, failure.body(), extra);
 }
 

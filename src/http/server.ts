@@ -99,7 +99,7 @@ function pipeliningOptions(
       return actor && ownerOf(actor);
     },
     discard: (req) => bodyOf(req).discard(),
-    refuse: (res) => refuse(res, fail("share_full", { retryAfterSeconds: 1 })),
+    refuse: (res) => refuse(res, fail("share_full")),
   };
 }
 

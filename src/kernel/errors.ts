@@ -31,6 +31,11 @@ type Code =
   | "internal_error"
   | "unavailable";
 
+/** `retryAfter`: seconds; a 503 without it says RETRY_AFTER_503. */
+type Row = readonly [status: number, code: Code, message: string, retryAfter?: number];
+
+const RETRY_AFTER_503 = 1;
+
 export const failures = {
   // 400
   invalid_body: [400, "invalid_request", "The request body is not valid."],
@@ -124,7 +129,7 @@ export const failures = {
   setup_done: [409, "conflict", "This server already has an owner. Log in instead."],
   setup_off: [409, "conflict", "Setup is off. Start the server with KEYRACK_BOOTSTRAP=on first."],
   workspace_moved: [409, "conflict", "This session is in another workspace now."],
-  idempotency_in_flight: [409, "conflict", "A request with this Idempotency-Key is still in progress."],
+  idempotency_in_flight: [409, "conflict", "A request with this Idempotency-Key is still in progress.", 1],
   // 413, 415, 422
   payload_too_large: [413, "payload_too_large", "The request body is too large."],
   snapshot_too_large: [
@@ -147,18 +152,18 @@ export const failures = {
     "internal_error",
     "Something went wrong. The server log has the details under this request id.",
   ],
-  search_indexing: [503, "unavailable", "The search index is being built."],
+  search_indexing: [503, "unavailable", "The search index is being built.", 5],
   unavailable: [503, "unavailable", "The service is temporarily unavailable. Try again shortly."],
   overloaded: [503, "unavailable", "The service is overloaded. Try again shortly."],
   read_only: [503, "unavailable", "The service is read-only until its storage is repaired. Nothing was written."],
-  storage_full: [503, "unavailable", "The storage is full. Nothing was written."],
-  portal_not_built: [503, "unavailable", "The portal's script was not built. Run npm run build:web on the server."],
+  storage_full: [503, "unavailable", "The storage is full. Nothing was written.", 60],
+  portal_not_built: [503, "unavailable", "The portal's script was not built. Run npm run build:web on the server.", 60],
   pages_not_built: [503, "unavailable", "The pages were not built. Run npm run prepare on the server."],
   credential_changed: [503, "unavailable", "The credential changed during the request. Try again shortly."],
   share_spent: [429, "rate_limited", "This workspace has used up its share for now."],
   share_full: [503, "unavailable", "This workspace has too much in flight. Try again shortly."],
   stopping: [503, "unavailable", "The service is stopping. Try again shortly."],
-} as const satisfies Record<string, readonly [status: number, code: Code, message: string]>;
+} as const satisfies Record<string, Row>;
 
 export type FailureName = keyof typeof failures;
 export type Detail = { path: string; message: string };
@@ -180,9 +185,10 @@ export class Failure extends Error {
   readonly status: number;
   readonly code: Code;
   readonly extra: FailureExtra;
+  readonly retryAfterSeconds: number | undefined;
 
   constructor(name: FailureName, extra: FailureExtra = {}) {
-    const [status, code, message] = failures[name];
+    const [status, code, message, retryAfter]: Row = failures[name];
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(message);
@@ -192,6 +198,7 @@ export class Failure extends Error {
     this.status = status;
     this.code = code;
     this.extra = extra;
+    this.retryAfterSeconds = extra.retryAfterSeconds ?? retryAfter ?? (status === 503 ? RETRY_AFTER_503 : undefined);
   }
 
   /** The wire body: `{error: {code, message, details?, missing_scopes?}}`. */

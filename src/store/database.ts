@@ -157,7 +157,7 @@ class OpenStore implements Store {
 
   async #close(): Promise<void> {
     await this.#group.close();
-    this.#closing.abort(fail("stopping", { retryAfterSeconds: 1 }));
+    this.#closing.abort(fail("stopping"));
     await this.#verifier.settled();
     await this.#driver.close();
   }

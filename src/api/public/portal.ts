@@ -32,7 +32,7 @@ export const portalScript = endpoint("GET /embed/portal.js", {
     try {
       script = load();
     } catch {
-      throw fail("portal_not_built", { retryAfterSeconds: 60 });
+      throw fail("portal_not_built");
     }
     const headers = { "cache-control": "public, max-age=300", etag: script.etag };
     if (matchesEtag(request.headers, script.etag)) return new HttpResponse(304, null, headers);

@@ -102,7 +102,7 @@ export class CredentialCache {
     const unsynced = this.#store.durable();
     if (!unsynced) return actor;
     await unsynced.catch(() => {
-      throw fail("unavailable", { retryAfterSeconds: 1 });
+      throw fail("unavailable");
     });
     return actor;
   }

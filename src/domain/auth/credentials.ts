@@ -51,7 +51,7 @@ export function resolveBearer(services: Services, bearer: string, mayHaveExpired
 export function recheckOf(services: Services, bearer: string, actor: Actor): Recheck {
   return async (tx) => {
     const unchanged = isDeepStrictEqual(await rereadActor(services, bearer, actor, tx), actor);
-    if (!unchanged) throw fail("credential_changed", { retryAfterSeconds: 1 });
+    if (!unchanged) throw fail("credential_changed");
   };
 }
 

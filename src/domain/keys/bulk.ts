@@ -84,7 +84,7 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   const result = { object: "bulk_result" as const, bulk_id, action, dry_run, matched };
   if (dry_run) return { ...result, changed: 0, data: keys.map(viewBulkKey), next_cursor: cursorAt(next), versions: [] };
   // The clocks of processes differ: successors must not get ids that the run still matches.
-  if (action === "rotate" && services.newId() < run.before) throw fail("unavailable", { retryAfterSeconds: 1 });
+  if (action === "rotate" && services.newId() < run.before) throw fail("unavailable");
   const answer = ({ data, versions, next: last }: PageChange): BulkResult => {
     return { ...result, changed: data.length, data, next_cursor: cursorAt(last), versions };
   };

@@ -90,7 +90,7 @@ export class WrittenBytes {
   #refusal(owner: Owner): Failure | null {
     const { ledger, settings, clock } = this.#options;
     const { free } = this.#disk;
-    if (free < LAST_BYTES && settings.disk_reserve_mb > 0) return storageFull();
+    if (free < LAST_BYTES && settings.disk_reserve_mb > 0) return fail("storage_full");
     if (owner.kind !== "cell") return null;
     this.#turnDay();
     const used = ledger.usedBy(owner);
@@ -100,7 +100,7 @@ export class WrittenBytes {
       return budgetRefusal(throttle, { start: this.#day * DAY_MS, used: throttle.limit }, clock.now(), "share_spent");
     }
     const wroteMuch = used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES;
-    return free < settings.disk_reserve_mb * MIB && wroteMuch ? storageFull() : null;
+    return free < settings.disk_reserve_mb * MIB && wroteMuch ? fail("storage_full") : null;
   }
 
   /** Adds what this process has written, and learns what all have. What could not be added is added next time. */
@@ -180,7 +180,6 @@ export class WrittenBytes {
 }
 
 const pendingKey = ({ id }: Owner, day: number): string => `${id} ${day}`;
-const storageFull = (): Failure => fail("storage_full", { retryAfterSeconds: 60 });
 
 function dayOf(clock: Clock): number {
   return Math.floor(clock.now() / DAY_MS);

@@ -182,7 +182,7 @@ async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, m
     const spent = trySpend(holdings, units, most, clock.now());
     if (spent !== undefined) return spent;
   }
-  throw fail("unavailable", { retryAfterSeconds: 1 });
+  throw fail("unavailable");
 }
 
 /** Nothing is charged: whether 1 unit would be admitted. */

@@ -72,7 +72,7 @@ export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: 
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   const { reference } = input;
-  const onConflict = () => fail("unavailable", { retryAfterSeconds: 1 }); // the same reference at the same moment
+  const onConflict = () => fail("unavailable"); // the same reference at the same moment
   const done = await mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const found = await findQuota(tx, ctx, target, true);
     const { subject_id, env, quota } = found.metered;

@@ -39,7 +39,7 @@ export async function requireIndexed(services: Services, workspace_id: string): 
   while (steps-- > 0 && !(await indexTenants(services, workspace_id)));
   const behind = (await indexedProjects.all(read, { workspace_id })).filter(isBehind);
   while (steps-- > 0 && !(await indexKeys(services, behind)));
-  if (steps < 0) throw fail("search_indexing", { retryAfterSeconds: 5 });
+  if (steps < 0) throw fail("search_indexing");
 }
 
 /** Scheduled job. Leaves the writer to others while they wait for it, a few times in a row. bench: vendor/mint */

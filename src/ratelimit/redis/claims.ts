@@ -98,7 +98,7 @@ export class RedisClaims implements ClaimStore {
     if (state === "execute") return { state, stolen: rest[0] === "1" };
     if (state === "in_progress") return { state, lease_left_ms: Number(rest[0]) };
     if (state === "mismatch" || state === "full") return { state };
-    if (state !== "replay") throw fail("unavailable", { retryAfterSeconds: 1 });
+    if (state !== "replay") throw fail("unavailable");
     const [status, stored, sealed = ""] = rest;
     return {
       state,
@@ -132,7 +132,7 @@ export class RedisClaims implements ClaimStore {
   }
 
   async #run(script: Script, scope: ClaimScope, args: (string | number)[]): Promise<string[]> {
-    if (this.#unsafe !== null) throw fail("unavailable", { retryAfterSeconds: 1 });
+    if (this.#unsafe !== null) throw fail("unavailable");
     const keys = this.#keys(scope);
     const { now } = this.#options;
     const all = [now ? Math.floor(now()) : "", ...args];
@@ -143,7 +143,7 @@ export class RedisClaims implements ClaimStore {
       });
       return (reply as (string | number)[]).map(String);
     } catch {
-      throw fail("unavailable", { retryAfterSeconds: 1 });
+      throw fail("unavailable");
     }
   }
 

@@ -48,8 +48,8 @@ export class GroupCommit {
   }
 
   submit<T>(job: Job<T>): Promise<T> {
-    if (this.#broken) return Promise.reject(fail("unavailable", { retryAfterSeconds: 1 }));
-    if (this.#closed) return Promise.reject(fail("stopping", { retryAfterSeconds: 1 }));
+    if (this.#broken) return Promise.reject(fail("unavailable"));
+    if (this.#closed) return Promise.reject(fail("stopping"));
     return new Promise<T>((resolve, reject) => {
       this.queue.push({ job, resolve: resolve as (value: unknown) => void, reject });
       this.#draining ??= this.#drain();
@@ -88,7 +88,7 @@ export class GroupCommit {
   #failStorage(error: unknown): void {
     this.#broken = true;
     this.#events.fatal(error);
-    for (const pending of this.queue.takeAll()) pending.reject(fail("unavailable", { retryAfterSeconds: 1 }));
+    for (const pending of this.queue.takeAll()) pending.reject(fail("unavailable"));
   }
 
   async #commit(group: Pending[]): Promise<void> {
@@ -115,7 +115,7 @@ export class GroupCommit {
       await this.#driver.sync();
     } catch (error) {
       this.#failStorage(error);
-      throw fail("unavailable", { retryAfterSeconds: 1 });
+      throw fail("unavailable");
     }
   }
 

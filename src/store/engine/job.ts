@@ -34,8 +34,8 @@ export type Pending = {
 /** The error that a job's caller receives for a database error. */
 export function toFailure(errorClass: ErrorClass, error: unknown): unknown {
   if (error instanceof Failure) return error;
-  if (errorClass === "full") return fail("storage_full", { retryAfterSeconds: 5 });
-  if (["lost", "busy", "slow", "fatal"].includes(errorClass)) return fail("unavailable", { retryAfterSeconds: 1 });
+  if (errorClass === "full") return fail("storage_full");
+  if (["lost", "busy", "slow", "fatal"].includes(errorClass)) return fail("unavailable");
   return error;
 }
 

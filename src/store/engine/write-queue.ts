@@ -71,6 +71,6 @@ export class WriteQueue {
 
   #refuse(owner: Owner, { reject }: Pending): void {
     this.ledger.countRefusal(owner);
-    reject(fail("share_full", { retryAfterSeconds: 1 }));
+    reject(fail("share_full"));
   }
 }

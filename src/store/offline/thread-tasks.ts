@@ -13,6 +13,6 @@ export async function runThreadTask<T>(pool: ThreadPool, task: Task, signal: Abo
       withSignal(() => {}, signal),
     )) as T;
   } catch (error) {
-    throw isConnectionLost(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
+    throw isConnectionLost(error) ? fail("unavailable") : error;
   }
 }

@@ -32,7 +32,7 @@ export class ThreadPool {
     const worker = this.#take();
     return new Promise((resolve, reject) => {
       const abort = (): void => void worker.terminate();
-      const onExit = (): void => done(() => reject(signal?.reason ?? fail("unavailable", { retryAfterSeconds: 1 })));
+      const onExit = (): void => done(() => reject(signal?.reason ?? fail("unavailable")));
       const onError = (error: unknown): void => done(() => reject(error));
       const onMessage = ({ progress, value, error }: TaskReply): void => {
         if (signal?.aborted) return; // the thread is ending

@@ -38,7 +38,7 @@ export class PostgresReader implements Reader {
         } else if (connection.wasOpen && isConnectionLost(error) && !isTimeout(error) && broken++ < this.#max) {
           this.#retire(connection); // a failover breaks all of them, and a read can be repeated
         } else {
-          throw isConnectionLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
+          throw isConnectionLost(error) || isOverloaded(error) ? fail("unavailable") : error;
         }
       }
     }
@@ -90,7 +90,7 @@ export class PostgresReader implements Reader {
 
   /** A connection that breaks is removed at once, so that the next query uses another. */
   #open(): Connection {
-    if (this.#ended) throw fail("stopping", { retryAfterSeconds: 1 });
+    if (this.#ended) throw fail("stopping");
     const retire = (): void => this.#retire(connection);
     const client = connectPostgres(this.#url, { ...this.#options, onLost: retire });
     const connection: Connection = { client, inFlight: 0, wasOpen: false, retired: false };

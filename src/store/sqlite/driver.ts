@@ -164,7 +164,7 @@ export class SqliteDriver implements Driver {
         return;
       } catch (error) {
         if (this.classifyError(error) !== "busy") throw error;
-        if (Date.now() > deadline) throw fail("unavailable", { retryAfterSeconds: 1 });
+        if (Date.now() > deadline) throw fail("unavailable");
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
     }

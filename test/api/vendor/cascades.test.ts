@@ -118,7 +118,7 @@ for (const back of backends) {
       const w = await r.workspace();
       await addKeys((await w.mint()).id);
       const { threadReads } = r.app.services;
-      const read = vi.spyOn(threadReads, "run").mockRejectedValue(fail("unavailable", { retryAfterSeconds: 1 }));
+      const read = vi.spyOn(threadReads, "run").mockRejectedValue(fail("unavailable"));
       onTestFinished(() => read.mockRestore());
       const suspended = await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/suspend`, {});
       const deleted = await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
