@@ -3,13 +3,13 @@ import { z } from "zod";
 import { disableKey, enableKey } from "../../domain/keys/disabling.ts";
 import { editKey } from "../../domain/keys/edits.ts";
 import { rotateKey } from "../../domain/keys/key-rotation.ts";
-import { createKey, listKeys, revokeKey, showKey, type Revoked } from "../../domain/keys/keys.ts";
+import { createKey, listKeys, revokeKey, showKey } from "../../domain/keys/keys.ts";
 import type { Vendor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
 import { lookUpKey } from "../../domain/keys/lookup.ts";
 import { KEY_SORTS, SEARCH_STATES } from "../../domain/search/keys.ts";
 import { searchKeysWith, showKeyWith } from "../../domain/keys/included.ts";
-import { awaitRevocation } from "../../domain/policy/propagation.ts";
+import { awaitKeyChange, type KeyChange } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { failField } from "../../kernel/errors.ts";
 import { NOT_AN_ADDRESS, readAddress } from "../../kernel/network/address.ts";
@@ -41,10 +41,10 @@ import { fastParseNewKey } from "./fast-new-key.ts";
 import {
   ApiKey,
   ChangedApiKey,
+  ChangedApiKeyState,
   CreatedApiKey,
   EffectiveRules,
   LastUse,
-  RevokedApiKey,
   RotatedApiKey,
   SecretKey,
   verdict,
@@ -68,9 +68,9 @@ const NewKey = withFastPath(
 );
 
 /** With `wait=true`, who has acknowledged the change. */
-async function withPropagation(ctx: Ctx<Vendor>, wait: string, change: Revoked) {
+async function withPropagation(ctx: Ctx<Vendor>, wait: string, change: KeyChange) {
   if (wait !== "true") return change.key;
-  return { ...change.key, propagation: await awaitRevocation(ctx, change) };
+  return { ...change.key, propagation: await awaitKeyChange(ctx, change) };
 }
 
 export const keysCreate = endpoint("POST /v1/keys", {
@@ -236,7 +236,7 @@ export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
   params: ById,
   query: Wait,
   body: z.strictObject({ reason: Reason.optional() }),
-  output: RevokedApiKey,
+  output: ChangedApiKeyState,
   idempotent: true,
   failures: ["key_not_found", "test_cannot_live"],
   emits: ["api_key.revoked"],
@@ -250,7 +250,7 @@ export const keysDisable = endpoint("POST /v1/keys/{id}/disable", {
   params: ById,
   query: Wait,
   body: z.strictObject({ reason: Reason.optional() }),
-  output: RevokedApiKey,
+  output: ChangedApiKeyState,
   idempotent: true,
   failures: ["key_not_found", "test_cannot_live", "revoked_not_editable", "older_process"],
   emits: ["api_key.disabled"],
@@ -264,7 +264,7 @@ export const keysEnable = endpoint("POST /v1/keys/{id}/enable", {
   params: ById,
   query: Wait,
   body: z.strictObject({}),
-  output: RevokedApiKey,
+  output: ChangedApiKeyState,
   idempotent: true,
   failures: ["key_not_found", "test_cannot_live", "revoked_not_editable"],
   emits: ["api_key.enabled"],

@@ -207,8 +207,8 @@ export const SwitchedTenant = Tenant.extend({
 export const ChangedTenant = Tenant.extend({ propagation: ProjectsPropagation.optional(), warnings: Warnings });
 export const ChangedPlan = Plan.extend({ propagation: ProjectsPropagation.optional() });
 
-export const RevokedApiKey = ApiKey.extend({ propagation: Propagation.optional() });
-export const ChangedApiKey = RevokedApiKey.extend({ warnings: Warnings });
+export const ChangedApiKeyState = ApiKey.extend({ propagation: Propagation.optional() });
+export const ChangedApiKey = ChangedApiKeyState.extend({ warnings: Warnings });
 
 export const SecretKey = z.strictObject({
   object: z.literal("secret_key"),

@@ -12,11 +12,11 @@ import { versionGate } from "../core/version-gate.ts";
 import { viewKey } from "../core/views.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { needsToServe } from "../policy/needs.ts";
+import type { KeyChange } from "../policy/propagation.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
-import type { Revoked } from "./keys.ts";
 
 /** Disabling a disabled key changes nothing: the first reason stays. */
-export async function disableKey(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<Revoked> {
+export async function disableKey(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<KeyChange> {
   await versionGate.assertKnownEverywhere(ctx.services, "disabled keys");
   const state = { disabled_at: ctx.services.clock.now(), disabled_reason: reason ?? null, enabled_at: null };
   return setState(ctx, id, state, (env) => ({
@@ -27,14 +27,14 @@ export async function disableKey(ctx: Ctx<Vendor>, id: string, reason: string | 
 }
 
 /** Touches neither expiry nor quarantine. */
-export function enableKey(ctx: Ctx<Vendor>, id: string): Promise<Revoked> {
+export function enableKey(ctx: Ctx<Vendor>, id: string): Promise<KeyChange> {
   const state = { disabled_at: null, disabled_reason: null, enabled_at: ctx.services.clock.now() };
   return setState(ctx, id, state, (env) => ({ action: "api_key.enabled", target_id: id, payload: { env } }));
 }
 
 type State = Pick<ApiKeyRow, "disabled_at" | "disabled_reason" | "enabled_at">;
 
-function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (env: string) => Event): Promise<Revoked> {
+function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (env: string) => Event): Promise<KeyChange> {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = requireManageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");

@@ -19,17 +19,18 @@ import { takeKeyPlace } from "../plans/key-cap.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { keyPolicyOf, requireWithinCeiling } from "../plans/resolution.ts";
 import { needsToServe, withNodeWarnings } from "../policy/needs.ts";
+import type { KeyChange } from "../policy/propagation.ts";
 import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, reachesNodes, storedQuotas } from "../quotas/stored.ts";
 import { dropOldTerms } from "../search/changes.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
-import type { KeyFields, Revoked } from "./keys.ts";
+import type { KeyFields } from "./keys.ts";
 
 type KeyEdit = KeyFields & { name?: string | null | undefined };
 
 /** The key with warnings. */
-type Edited = Revoked & { key: Warned<ApiKey> };
+type Edited = KeyChange & { key: Warned<ApiKey> };
 
 export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Edited> {
   if (edit.allowed_cidrs?.length) await versionGate.assertKnownEverywhere(ctx.services, "address lists");

@@ -33,6 +33,7 @@ import { onHashConflict, mint, mintKey, retryOnHashCollision, type NewCredential
 import { mutate, unchanged } from "../core/mutate.ts";
 import { initialExpiry } from "../core/key-policy.ts";
 import { needsToServe, withNodeWarnings } from "../policy/needs.ts";
+import type { KeyChange } from "../policy/propagation.ts";
 import { unknownScopes } from "../core/scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { withWarnings, type Warned } from "../core/warnings.ts";
@@ -197,9 +198,6 @@ export function requireManagedKey({ actor }: KeyHolder, row: ApiKeyRow | undefin
   return requireManageable(actor, row && ownsKey(actor, row) ? row : undefined, "key_not_found");
 }
 
-/** A change of a key, the policy version that brings it to the nodes, and what they need to get the key. */
-export type Revoked = { key: ApiKey; project_id: string; version: number; needs: number };
-
 /** The version from which on nodes refuse the key. Those that learn of a large deletion do so by a new snapshot. */
 async function revokedSince(tx: Tx, { project_id, revoked_cause, policy_version }: ApiKeyRow): Promise<number> {
   if (revoked_cause === "revoked") return policy_version;
@@ -208,7 +206,7 @@ async function revokedSince(tx: Tx, { project_id, revoked_cause, policy_version 
 }
 
 /** Idempotent: revoking a revoked key changes nothing and writes no audit row. */
-export function revokeKey(ctx: KeyHolder, id: string, reason: string | undefined): Promise<Revoked> {
+export function revokeKey(ctx: KeyHolder, id: string, reason: string | undefined): Promise<KeyChange> {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = requireManagedKey(ctx, await keyById.first(tx, { workspace_id, id }));

@@ -5,7 +5,7 @@ import type { ApiKeyActor } from "../core/actor.ts";
 import { addressRuleOf, tenantList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { forCustomer, viewKey } from "../core/views.ts";
-import { awaitRevocation } from "../policy/propagation.ts";
+import { awaitKeyChange } from "../policy/propagation.ts";
 import { rotateKey } from "./key-rotation.ts";
 import { revokeKey } from "./keys.ts";
 import { parseKeyPolicy } from "../core/key-policy.ts";
@@ -49,7 +49,7 @@ export async function revokeSelf(ctx: Ctx<ApiKeyActor>, reason: string | undefin
   const { id: key_id, revoked_at, revoked_reason } = change.key;
   const self = { object: "self" as const, key_id, revoked_at, revoked_reason };
   if (!wait) return self;
-  const { complete, waited_ms } = await awaitRevocation(ctx, change);
+  const { complete, waited_ms } = await awaitKeyChange(ctx, change);
   return { ...self, propagation: { complete, waited_ms } };
 }
 

@@ -12,7 +12,7 @@ import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { inFleetSlot } from "../limits/read-slots.ts";
 import { orCredentialEnds, validMs } from "./credential-end.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
-import type { Revoked } from "../keys/keys.ts";
+import type { ApiKey } from "../core/views.ts";
 import { countLacking, nodesHolding } from "./needs.ts";
 import { envsOfHolders } from "./node-traits.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -92,8 +92,11 @@ export async function awaitPropagation(ctx: Ctx, awaited: AwaitedVersion, waitin
   }
 }
 
-/** Waits for a revocation that has been committed; the caller's disconnect does not matter. */
-export function awaitRevocation(ctx: Ctx, { project_id, version, key, needs }: Revoked): Promise<Propagation> {
+/** A change of a key, the policy version that brings it to the nodes, and what they need to get the key. */
+export type KeyChange = { key: ApiKey; project_id: string; version: number; needs: number };
+
+/** Waits for a change that has been committed, such as a revocation; the caller's disconnect does not matter. */
+export function awaitKeyChange(ctx: Ctx, { project_id, version, key, needs }: KeyChange): Promise<Propagation> {
   const { revoke_wait_ms: waitMs } = ctx.services.settings;
   return awaitPropagation(
     ctx,
