@@ -75,7 +75,8 @@ describe("a full or busy SQLite database", () => {
       const inserts = [insert("a", "1"), insert("b", "x".repeat(500_000), how), insert("c", "1", how)];
       const results = await Promise.allSettled(inserts);
       const second = results.slice(1);
-      for (const result of second) expect(result).toMatchObject({ reason: { failure: "storage_full", status: 503, retryAfterSeconds: 60 } });
+      for (const result of second)
+        expect(result).toMatchObject({ reason: { failure: "storage_full", status: 503, retryAfterSeconds: 60 } });
       expect(await names()).not.toContain("b");
       expect(await names()).not.toContain("c");
       await driver.execScript("pragma max_page_count = 1000000");
