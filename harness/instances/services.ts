@@ -8,7 +8,7 @@ import type { Ctx, Services } from "../../src/domain/core/context.ts";
 import { createRecordIdGenerator } from "../../src/domain/core/record-ids.ts";
 import { Passwords } from "../../src/domain/auth/password.ts";
 import { newCounts } from "../../src/domain/health/counts.ts";
-import { Throttles } from "../../src/domain/auth/throttle.ts";
+import { Throttles } from "../../src/domain/limits/throttles.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
 import { Shares } from "../../src/fairness/shares.ts";

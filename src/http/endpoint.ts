@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { ENDING_ACTIONS, type Action } from "../domain/core/events.ts";
 import type { Ctx } from "../domain/core/context.ts";
 import type { RawBody } from "../domain/ingest/raw-body.ts";
-import type { Throttle } from "../domain/auth/throttle.ts";
+import type { Throttle } from "../domain/limits/throttles.ts";
 import type { FailureName } from "../kernel/errors.ts";
 import type { AccessName, ActorOf } from "./access.ts";
 import type { EmbedScope } from "../domain/embed/rules.ts";

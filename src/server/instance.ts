@@ -17,7 +17,7 @@ import { Shares } from "../fairness/shares.ts";
 import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
 import { newCounts } from "../domain/health/counts.ts";
-import { Throttles } from "../domain/auth/throttle.ts";
+import { Throttles } from "../domain/limits/throttles.ts";
 import type { Log } from "../platform/log.ts";
 import { openSharedServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";

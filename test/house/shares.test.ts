@@ -26,7 +26,7 @@ const FILES: Record<Resource, readonly string[]> = {
   passwords: ["src/domain/auth/password-queue.ts"],
   disk: ["src/domain/limits/written-bytes.ts"],
   idempotency: [],
-  throttles: ["src/domain/auth/throttle.ts"],
+  throttles: ["src/domain/limits/throttles.ts"],
   unsent: ["src/fairness/large-responses.ts"],
   caches: ["src/domain/policy/page-cache.ts"],
   not_modified: ["src/server/services.ts"],

@@ -1,7 +1,7 @@
 // Throttle windows of credentials are charged to their cell: the subjects that a workspace can make up cost no other owner one.
 import { describe, expect, it } from "vitest";
 import { testClock } from "../../harness/instances/test-services.ts";
-import { Throttles } from "../../src/domain/auth/throttle.ts";
+import { Throttles } from "../../src/domain/limits/throttles.ts";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { networkOwner } from "../../src/fairness/owners.ts";
 import { throttleActor } from "../../src/http/request-throttles.ts";

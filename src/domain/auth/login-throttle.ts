@@ -13,7 +13,7 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { RequestSource, Services } from "../core/context.ts";
 import type { PasswordCaller } from "./password-queue.ts";
-import { networkThrottles, sourceOwner, throttleKey, type Throttle } from "./throttle.ts";
+import { networkThrottles, sourceOwner, throttleKey, type Throttle } from "../limits/throttles.ts";
 import { record } from "../core/record.ts";
 
 const QUARTER_MS = 15 * MINUTE_MS;

@@ -10,7 +10,7 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { AnonymousActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { unknownCaller } from "./password-queue.ts";
-import { sourceOwner, throttleKey } from "./throttle.ts";
+import { sourceOwner, throttleKey } from "../limits/throttles.ts";
 import { verifyAddress } from "./email-verifications.ts";
 import { emailVerified } from "./user-events.ts";
 import type { Event } from "../core/events.ts";

@@ -12,7 +12,7 @@ import { insertUser, renameUser, setPassword, userByEmailKey, userById } from ".
 import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { unknownCaller } from "./password-queue.ts";
-import { sourceOwner, throttleKey } from "./throttle.ts";
+import { sourceOwner, throttleKey } from "../limits/throttles.ts";
 import {
   existingAccountMail,
   passwordChangedMail,

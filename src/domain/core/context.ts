@@ -29,7 +29,7 @@ import type { ScannerKeys } from "../keys/scanner-keys.ts";
 import type { BackupState, SetupState, StatusCache, WorkerState } from "../health/state.ts";
 import type { OverviewCache } from "../workspaces/overview-cache.ts";
 import type { LookupCounts, MutationCounts } from "../health/counts.ts";
-import type { Throttles } from "../auth/throttle.ts";
+import type { Throttles } from "../limits/throttles.ts";
 import type { Vault } from "../vault/vault.ts";
 
 /** Everything an instance offers to its operations, composed in src/server/instance.ts. */

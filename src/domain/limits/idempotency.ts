@@ -24,7 +24,7 @@ import {
 } from "../../store/queries/idempotency.ts";
 import { addMissingCells, cellUpsert, nextExcess } from "../../store/queries/idempotency-cells.ts";
 import type { IdempotencyCellRow } from "../../store/schema/tables.ts";
-import { budgetRefusal } from "../auth/throttle.ts";
+import { budgetRefusal } from "./throttles.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";

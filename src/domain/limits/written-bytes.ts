@@ -13,7 +13,7 @@ import { fail, type Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/queries/written-bytes.ts";
 import type { Store } from "../../store/store.ts";
-import { budgetRefusal } from "../auth/throttle.ts";
+import { budgetRefusal } from "./throttles.ts";
 import type { Clock } from "../core/clock.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 

@@ -7,7 +7,7 @@ import { soleOwner } from "../../fairness/owners.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { insertMailCount, latestSends, mailOfAccount, mailOfAccountTo } from "../../store/queries/mail-counts.ts";
 import { countQueuedOf } from "../../store/queries/outbox.ts";
-import { throttleKey } from "../auth/throttle.ts";
+import { throttleKey } from "../limits/throttles.ts";
 import type { Services } from "../core/context.ts";
 
 const INVITES_TO_ONE_ADDRESS = 3;

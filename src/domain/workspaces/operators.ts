@@ -9,7 +9,7 @@ import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, listUsers as listUserRows, userByEmailKey } from "../../store/queries/users.ts";
 import { SYSTEM, type SystemActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { throttleKey } from "../auth/throttle.ts";
+import { throttleKey } from "../limits/throttles.ts";
 import { pageLink } from "../mail/templates.ts";
 import { CONSECUTIVE_FAILURES_MAX } from "../auth/login-throttle.ts";
 import { mutate } from "../core/mutate.ts";

@@ -21,7 +21,7 @@ import { mint, onHashConflict, retryOnHashCollision } from "../auth/new-credenti
 import { checkNewPassword } from "../auth/password-policy.ts";
 import { unknownCaller } from "../auth/password-queue.ts";
 import { newSession, sessionCreated, viewLogin } from "../auth/sessions.ts";
-import { throttleKey } from "../auth/throttle.ts";
+import { throttleKey } from "../limits/throttles.ts";
 import { emailVerified, userCreated } from "../auth/user-events.ts";
 import { newUser } from "../auth/users.ts";
 import type { AnonymousActor, WorkspaceSession } from "../core/actor.ts";

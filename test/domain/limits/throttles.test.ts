@@ -1,7 +1,7 @@
 // Throttle windows: nothing is forgotten before it lapses, whatever subjects a sender makes up.
 import { describe, expect, it } from "vitest";
 import { testClock } from "../../../harness/instances/test-services.ts";
-import { Throttles, type Throttle } from "../../../src/domain/auth/throttle.ts";
+import { Throttles, type Throttle } from "../../../src/domain/limits/throttles.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { networkOwner } from "../../../src/fairness/owners.ts";
 
