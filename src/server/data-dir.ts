@@ -1,8 +1,24 @@
 // The data dir: created on first start, accessible only to its owner, locked by one process at a time on SQLite.
-import { accessSync, chmodSync, constants, mkdirSync, readFileSync, statSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+} from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
-import { lockDatabaseFile, lockDataDir, networkFileSystem, type DataDirLock } from "../store/sqlite/lock.ts";
+import {
+  DEFAULT_FILE,
+  lockDatabaseFile,
+  lockDataDir,
+  networkFileSystem,
+  type DataDirLock,
+} from "../store/sqlite/lock.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 
 /** Creates the data dir where it is missing and returns its absolute path. */
@@ -42,13 +58,28 @@ export function readPrivateFile(file: string): string {
   }
 }
 
+/** A symlink to the SQLite file is followed: SQLite names the -wal after the real file, and so must the lock be. */
 export function databaseTarget(settings: Settings, dir: string): DatabaseTarget {
   const { database_url: setting } = settings;
   if (setting.kind === "postgres") return { kind: "postgres", url: setting.url, pool: settings.database_pool };
-  return { kind: "sqlite", file: setting.kind === "sqlite" ? resolve(setting.file) : join(dir, "keyrack.db") };
+  const file = setting.kind === "sqlite" ? resolve(setting.file) : join(dir, DEFAULT_FILE);
+  return { kind: "sqlite", file: followLink(file) };
 }
 
-/** Locks the data dir and, where it is elsewhere, the SQLite file: two settings files may name the same database. */
+/** Unlike realpath, also where the file that the link names does not exist yet: SQLite creates it there. */
+function followLink(file: string): string {
+  let at = file;
+  for (let links = 0; links < 40; links++) {
+    try {
+      at = resolve(realpathSync(dirname(at)), readlinkSync(at));
+    } catch {
+      break; // not a link, or nothing is there
+    }
+  }
+  return at;
+}
+
+/** Locks the data dir and the SQLite file: two data dirs may name the same database. */
 export function lockSqlite(dir: string, file: string, allowNetworkFs: boolean): DataDirLock {
   const network = networkFileSystem(dir);
   if (network && !allowNetworkFs) {
@@ -57,7 +88,7 @@ export function lockSqlite(dir: string, file: string, allowNetworkFs: boolean): 
     );
   }
   const dirLock = lockDataDir(dir);
-  if (dirname(file) === dir) return dirLock;
+  if (isDefaultFile(dir, file)) return dirLock;
   try {
     const fileLock = lockDatabaseFile(file);
     return {
@@ -70,4 +101,10 @@ export function lockSqlite(dir: string, file: string, allowNetworkFs: boolean): 
     dirLock.release();
     throw error;
   }
+}
+
+/** The data dir's lock is also that of the database at its default place. */
+function isDefaultFile(dir: string, file: string): boolean {
+  const folder = dirname(file);
+  return basename(file) === DEFAULT_FILE && existsSync(folder) && realpathSync(folder) === realpathSync(dir);
 }

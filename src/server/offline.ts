@@ -1,7 +1,7 @@
 // Operator work on a deployment that no server is running on: any operator command, restore, database copy and rotation of
 // the master key. Each takes the locks, opens what it needs and closes it again.
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { copyDatabase, type CopiedDatabase } from "../backup/database-copy.ts";
 import { backupDir } from "../backup/files.ts";
 import { restoreBackup, type Restored } from "../backup/restore.ts";
@@ -97,7 +97,9 @@ export function copyOffline({ settings, to, dryRun, onProgress }: CopyRequest): 
     const dir = resolve(settings.data_dir);
     preferNativeFolders([settings.cache_dir, dir]);
     const from = databaseTarget(settings, dir);
-    const lock = from.kind === "sqlite" && existsSync(from.file) ? lockSqlite(dir, from.file, false) : undefined;
+    const locks = from.kind === "sqlite" && existsSync(from.file);
+    // A copy only reads: it does not create a data dir.
+    const lock = locks ? lockSqlite(existsSync(dir) ? dir : dirname(from.file), from.file, false) : undefined;
     const target: DatabaseTarget =
       to.kind === "sqlite" ? { kind: "sqlite", file: resolve(to.file) } : { ...to, pool: 1 };
     try {

@@ -17,6 +17,9 @@ beforeAll(async () => {
 
 afterAll(() => cli?.[Symbol.asyncDispose]());
 
+/** The database of the running server, named with another data dir. */
+const otherDir = (): string[] => ["--data-dir", "other", "--database-url", `sqlite:${cli.seed.data_dir}/keyrack.db`];
+
 describe("a command", () => {
   for (const [why, args, code, message] of [
     ["an unknown id", () => ["key", "show", UNKNOWN_ID], 1, "No such key."],
@@ -31,6 +34,14 @@ describe("a command", () => {
     ["a missing data dir", () => ["user", "list", "--data-dir", "nowhere"], 2, "There is no database"],
     ["a migration while a server is running", () => ["db", "migrate", ...cli.dataDir], 2, "is using the data dir"],
     ["a restore while a server is running", () => ["restore", ...cli.dataDir], 1, "Stop it first"],
+    ["a restore from another data dir", () => ["restore", "--force", ...otherDir()], 2, "is using the data dir"],
+    ["a rotation from another data dir", () => ["master-key", "rotate", ...otherDir()], 2, "is using the data dir"],
+    [
+      "a copy from another data dir",
+      () => ["db", "copy", "--to", "postgres://x@127.0.0.1:1/x", ...otherDir()],
+      2,
+      "is using the data dir",
+    ],
     ["an unknown backup", () => ["backup", "verify", "20200101T000000Z-000000", ...cli.dataDir], 1, "no backup"],
     [
       "an unreachable database",

@@ -1,10 +1,13 @@
-// Files that hold a secret are read only if no other user can read them.
-import { chmodSync, chownSync, writeFileSync } from "node:fs";
+// The data dir: files that hold a secret are read only if no other user can read them, and one process at a time uses a
+// SQLite file, whatever the path and the data dir that it is named with.
+import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { isRoot } from "../../harness/processes/tools.ts";
-import { readPrivateFile } from "../../src/server/data-dir.ts";
+import { loadSettings } from "../../src/config/load.ts";
+import { databaseTarget, lockSqlite, readPrivateFile } from "../../src/server/data-dir.ts";
+import { DataDirInUse, type DataDirLock } from "../../src/store/sqlite/lock.ts";
 
 const USER = 4747;
 
@@ -47,5 +50,64 @@ describe.runIf(isRoot("secrets of other users"))("a secret file", () => {
     writeFileSync(file, "secret", { mode: 0o640 });
     chmodSync(file, 0o640);
     expect(() => readPrivateFile(file)).toThrow("is readable by others");
+  });
+});
+
+describe("two processes", () => {
+  /** Takes the locks of a process with this data dir and setting. */
+  function lock(dir: string, databaseUrl?: string): DataDirLock {
+    const flags = { data_dir: dir, ...(databaseUrl && { database_url: databaseUrl }) };
+    const { settings } = loadSettings({ env: {}, configFile: undefined, flags });
+    const target = databaseTarget(settings, dir);
+    if (target.kind !== "sqlite") throw new Error("not SQLite");
+    return lockSqlite(dir, target.file, false);
+  }
+
+  /** [name of the file, as the first names it (undefined: the default place), as the second names it] */
+  const cases: [string, string | undefined, string][] = [
+    ["the default place and its path", undefined, "a/keyrack.db"],
+    ["the default place and a symlink to it", undefined, "link.db"],
+    ["the default place and a path through a linked folder", undefined, "linked/keyrack.db"],
+    ["another file in the first one's data dir", "a/other.db", "a/other.db"],
+    ["a file outside both", "c/other.db", "c/other.db"],
+    ["a file outside both and a symlink to it", "c/other.db", "b/other.db"],
+    ["a file of the default name outside both", "c/keyrack.db", "linked/../c/keyrack.db"],
+    ["a file that does not exist yet and a symlink to it", "c/new.db", "b/new.db"],
+  ];
+  it.each(cases)("cannot share a SQLite file: %s", (_what, first, second) => {
+    using temp = tempDir();
+    const at = (path: string) => join(temp.dir, path);
+    for (const dir of ["a", "b", "c"]) mkdirSync(at(dir), { mode: 0o700 });
+    symlinkSync(at("a"), at("linked"));
+    symlinkSync("a/keyrack.db", at("link.db"));
+    symlinkSync("../c/other.db", at("b/other.db"));
+    symlinkSync("../c/new.db", at("b/new.db"));
+    for (const file of ["a/keyrack.db", "a/other.db", "c/other.db", "c/keyrack.db"]) writeFileSync(at(file), "");
+    const lockFirst = () => lock(at("a"), first && `sqlite:${at(first)}`);
+    const lockSecond = () => lock(at("b"), `sqlite:${at(second)}`);
+    const held = lockFirst();
+    expect(lockSecond).toThrow(DataDirInUse);
+    held.release();
+    const next = lockSecond();
+    expect(lockFirst).toThrow(DataDirInUse);
+    next.release();
+  });
+
+  it("use two databases of one folder at once", () => {
+    using temp = tempDir();
+    const at = (path: string) => join(temp.dir, path);
+    for (const dir of ["a", "b", "c"]) mkdirSync(at(dir), { mode: 0o700 });
+    const first = lock(at("a"), `sqlite:${at("c/1.db")}`);
+    expect(() => lock(at("b"), `sqlite:${at("c/2.db")}`).release()).not.toThrow();
+    first.release();
+  });
+
+  it("can name the default place through a linked data dir", () => {
+    using temp = tempDir();
+    mkdirSync(join(temp.dir, "a"), { mode: 0o700 });
+    symlinkSync("a", join(temp.dir, "linked"));
+    const [dir, linked] = [join(temp.dir, "a"), join(temp.dir, "linked")];
+    expect(() => lock(linked, `sqlite:${dir}/keyrack.db`).release()).not.toThrow();
+    expect(() => lock(dir, `sqlite:${linked}/keyrack.db`).release()).not.toThrow();
   });
 });

@@ -1,8 +1,11 @@
 // Data dir lock: one process at a time. `keyrack.lock` is a SQLite file held in an exclusive transaction.
 // Node has no flock; SQLite's lock is the kernel's, so it is released however the process dies.
 import { statfsSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { connectSqlite } from "./open.ts";
+
+/** The database's name in a data dir. */
+export const DEFAULT_FILE = "keyrack.db";
 
 export class DataDirInUse extends Error {}
 
@@ -12,8 +15,12 @@ export function lockDataDir(dir: string): DataDirLock {
   return holdLock(join(dir, "keyrack.lock"), `Another Keyrack process is using the data dir ${dir}.`);
 }
 
-/** For a database file outside the data dir: two data dirs must not share it. */
+/**
+ * For a database file outside the data dir: two data dirs must not share it. A file of the default name may be the
+ * database of another data dir, whose lock it then has.
+ */
 export function lockDatabaseFile(file: string): DataDirLock {
+  if (basename(file) === DEFAULT_FILE) return lockDataDir(dirname(file));
   return holdLock(`${file}.lock`, `Another Keyrack process is using the database ${file}.`);
 }
 
