@@ -134,7 +134,9 @@ export async function runBulk(bulk: Bulk): Promise<void> {
   const run = createHash("sha256")
     .update(JSON.stringify([bulk.spec.route, target.url, bulk.defaults, text]))
     .digest("hex");
-  const state = openState(`${file}.keyrack-state`, run, options.restart === true);
+  const workspace = await sendUntilDone<{ id: string }>(target, { method: "GET", path: "/v1/workspace" });
+  const head = { run, workspace_id: workspace.id };
+  const state = openState(`${file}.keyrack-state`, head, options.restart === true);
   const before = state.done.size;
   let refused: Refusal[];
   try {

@@ -33,7 +33,14 @@ export type BulkState = {
   close(): void;
 };
 
-export function openState(file: string, run: string, restart: boolean): BulkState {
+/** The first line of a state file: what a run that continues must have in common with it. */
+type RunHead = {
+  /** Hash of the input and the flags. */
+  run: string;
+  workspace_id: string;
+};
+
+export function openState(file: string, head: RunHead, restart: boolean): BulkState {
   if (restart) rmSync(file, { force: true });
   let log = openAppend(file);
   if (log.lines.length === 1) {
@@ -42,16 +49,15 @@ export function openState(file: string, run: string, restart: boolean): BulkStat
     rmSync(file);
     log = openAppend(file);
   }
-  const [head, ...rows] = log.lines.map((line) => JSON.parse(line) as { run?: string; row?: number; id?: string });
-  if (!head) log.append(`${JSON.stringify({ run })}\n`);
-  else if (head.run !== run) {
+  const [first, ...lines] = log.lines;
+  const problem = first && differenceFrom(JSON.parse(first) as Partial<RunHead>, head, file);
+  if (problem) {
     log.close();
-    throw new ExitError(
-      `The input or the flags differ from the earlier run in ${file}. Use the same ones, or start over with --restart.`,
-      2,
-    );
+    throw new ExitError(`${problem}, or start over with --restart.`, 2);
   }
-  const done = new Map(rows.map(({ row = 0, id = "" }) => [row, id]));
+  if (!first) log.append(`${JSON.stringify(head)}\n`);
+  const rows = lines.map((line) => JSON.parse(line) as { row: number; id: string });
+  const done = new Map(rows.map(({ row, id }) => [row, id]));
   return {
     done,
     markDone: (row, id) => {
@@ -60,4 +66,12 @@ export function openState(file: string, run: string, restart: boolean): BulkStat
     },
     close: () => log.close(),
   };
+}
+
+/** Version 0.1 wrote only `run`. */
+function differenceFrom({ run, workspace_id }: Partial<RunHead>, now: RunHead, file: string): string | undefined {
+  if (run !== now.run) return `The input or the flags differ from the earlier run in ${file}. Use the same ones`;
+  if (workspace_id !== undefined && workspace_id !== now.workspace_id)
+    return `The earlier run in ${file} was in another workspace. Use its credential`;
+  return undefined;
 }
