@@ -33,6 +33,10 @@ export function formatTimestamp(ms: number): string {
   return lastText;
 }
 
+export function formatTimestampOrNull(ms: number | null): string | null {
+  return ms === null ? null : formatTimestamp(ms);
+}
+
 function daysIn(year: number, month: number): number {
   if (month !== 2) return [4, 6, 9, 11].includes(month) ? 30 : 31;
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;

@@ -5,7 +5,7 @@ import type { Permission } from "./actor.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull as time } from "../../kernel/timestamps.ts";
 import type {
   ApiKeyRow,
   PlanRow,
@@ -20,8 +20,6 @@ import type {
 } from "../../store/schema/tables.ts";
 
 export type Meta = { [key: string]: Json };
-
-const time = (ms: number | null): string | null => (ms === null ? null : formatTimestamp(ms));
 
 export function viewWorkspace(row: WorkspaceRow) {
   return {
