@@ -39,13 +39,15 @@ const randomSecret = createRandomPool((bytes) => randomFillSync(bytes));
 export type NewCredential = { text: string; stored: { lookup_hash: string; display_prefix: string } };
 
 export function mint(kind: CredentialKind, env: Env | null = null): NewCredential {
-  const text = formatCredential(kind, env, randomSecret());
-  return { text, stored: { lookup_hash: sha256Hex(text), display_prefix: displayPrefix(text) } };
+  return toStore(formatCredential(kind, env, randomSecret()));
 }
 
 /** An API key with the prefix of its project. */
 export function mintKey(prefix: string, env: Env): NewCredential {
-  const text = formatApiKey(prefix, env, randomSecret());
+  return toStore(formatApiKey(prefix, env, randomSecret()));
+}
+
+function toStore(text: string): NewCredential {
   return { text, stored: { lookup_hash: sha256Hex(text), display_prefix: displayPrefix(text) } };
 }
 

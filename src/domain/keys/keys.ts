@@ -3,7 +3,6 @@ import { fail } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import {
   insertKey,
@@ -29,7 +28,7 @@ import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import { ownsKey, requireKeyQuota } from "../embed/rules.ts";
 import type { Event } from "../core/events.ts";
-import { onHashConflict, mint, mintKey, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
+import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { initialExpiry } from "../core/key-policy.ts";
 import { needsToServe, withNodeWarnings } from "../policy/needs.ts";
@@ -76,9 +75,8 @@ export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<
   const embed = actor.kind === "embed_token" ? actor : null;
   if (input.allowed_cidrs?.length) await versionGate.assertKnownEverywhere(ctx.services, "address lists");
   if (input.quotas) await requireQuotasKnown(ctx.services, input.quotas);
-  const { created, needs } = await retryOnHashCollision(() => {
-    const early = mint("api_key", input.env); // before the transaction, which occupies the only writer
-    return mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
+  const { created, needs } = await retryOnHashCollision(() =>
+    mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
       requireFuture(ctx.services.clock, input.expires_at);
       const [project, tenant] = await Promise.all([
         liveProject(tx, workspace_id, input.project_id),
@@ -89,15 +87,15 @@ export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<
       const plan = tenant.plan_id === null ? null : await requireAllowedByPlan(ctx, tx, tenant.plan_id, input);
       const uses = featuresOf(input, tenant) | meterCaps(tenant.quotas ?? plan?.quotas);
       const policy_version = await tx.bump(project.id, { uses });
-      const minted = project.key_prefix === OWN_PREFIX ? early : mintKey(project.key_prefix, input.env);
+      const minted = mintKey(project.key_prefix, input.env);
       const row = newKeyRow(ctx, input, minted.stored, { project, tenant, plan, policy_version });
       await (row.quotas === null ? insertKey : insertMeteredKey).insertDeferred(tx, row); // bench: vendor/mint
       const scopes = input.scopes ?? [];
       const warnings = embed ? [] : unknownScopes(project.scope_catalogue, scopes);
       const created = withWarnings(withKey(viewKey(row), minted.text), warnings);
       return { value: { created, needs: needsToServe(row, tenant, plan) }, events: [keyCreated(row, scopes)] };
-    });
-  });
+    }),
+  );
   return embed ? created : withNodeWarnings(ctx, created, needs);
 }
 

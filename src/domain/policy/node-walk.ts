@@ -14,6 +14,6 @@ export async function* walkNodes<R extends NodePosition>(
     const piece: R[] = await read({ node_id, env_scope, limit: PIECE_NODES });
     yield piece;
     last = piece[PIECE_NODES - 1];
-    await yieldToEventLoop();
+    if (last) await yieldToEventLoop();
   }
 }
