@@ -142,7 +142,11 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     }),
   ],
   listMail: (on) => [listMail(on, null), listMail(on, "queued")],
-  listLive: (on) => [listLive(on, "projects", workspace_id, null, 1), listLive(on, "tenants", workspace_id, after, 1)],
+  listLive: (on) => [
+    listLive(on, "projects", workspace_id, null, 1),
+    listLive(on, "tenants", workspace_id, after, 1),
+    listLive(on, "tenants", workspace_id, after, 1, ["t"]),
+  ],
   snapshotChunk: (on) => selections.map((each) => snapshotChunk(on, { ...each, after: "k", expiredBefore: 1 })),
   headsByIds: (on) => [headsByIds(on, ["p"])],
   changesSince: (on) => selections.map((each) => changesSince(on, { ...each, since: 1, upTo: 2 })),
@@ -207,7 +211,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 const COMPOSED = new Set(
   `tallyCell claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
    listProjects listTenants pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor BULK_ACTIONS BULK_STATES
-   inRange isIn notLookedUp KEY_STATES selectKeys notRevoked keysWith rateLimits scopesWithin`.split(/\s+/),
+   inRange isIn isNamed notLookedUp KEY_STATES selectKeys notRevoked keysWith rateLimits scopesWithin`.split(/\s+/),
 );
 
 /** Exported functions and tables of src/store/queries that this file does not know. */

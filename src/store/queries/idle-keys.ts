@@ -7,7 +7,7 @@ import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { ApiKeyRow, TelemetryDayRow } from "../schema/tables.ts";
-import { isIn, notLookedUp } from "./key-bulk.ts";
+import { isIn, notLookedUp } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
 
 export type KeyUse = Pick<

@@ -4,6 +4,7 @@ import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kyse
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, type Builder, type Dialect, type Reader, type Tx } from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
+import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
 import type { PageKey } from "./page.ts";
 
@@ -55,29 +56,6 @@ export type BulkKey = Pick<
 
 type Keys = ExpressionBuilder<Tables, "api_keys">;
 
-type Column = `${"api_keys" | "key_notices" | "key_last_uses"}.${string}`;
-
-/**
- * A column that is compared but not looked up: the database must not walk all keys of a workspace or project where named keys,
- * or a range of another index, are fewer. It often would, for want of statistics.
- */
-export function notLookedUp(column: Column): Expression<string> {
-  return sql<string>`coalesce(${sql.ref(column)}, '')`;
-}
-
-/** A list as one parameter: the text of the statement must not depend on its length. */
-export function isIn(
-  column: Column | Expression<string>,
-  list: readonly string[],
-  dialect: Dialect,
-): Expression<SqlBool> {
-  const json = JSON.stringify(list);
-  const compared = typeof column === "string" ? sql.ref(column) : column;
-  return dialect === "sqlite"
-    ? sql<SqlBool>`${compared} in (select value from json_each(${json}))`
-    : sql<SqlBool>`${compared} = any(array(select jsonb_array_elements_text(${json}::jsonb)))`;
-}
-
 const holdsScope = (scope: string, dialect: Dialect): Expression<SqlBool> =>
   dialect === "sqlite"
     ? sql<SqlBool>`exists (select 1 from json_each(api_keys.scopes) where value = ${scope})`
@@ -105,7 +83,7 @@ type Walked = Pick<
 function inRange(db: Builder, walked: Walked, { after, upTo }: Range) {
   const { workspace_id, ids, tenant_ids = [], created_before, created_after, confinedTo } = walked;
   const [tenant_id, ...others] = tenant_ids;
-  const column = (name: Column): Expression<string> => (ids ? notLookedUp(name) : sql.ref<string>(name));
+  const column = (name: ListedColumn): Expression<string> => (ids ? notLookedUp(name) : sql.ref<string>(name));
   let query = db.selectFrom("api_keys").where(column("api_keys.workspace_id"), "=", workspace_id);
   if (confinedTo) query = query.where("env", "=", confinedTo).where("revoked_at", "is", null);
   else if (tenant_id !== undefined && others.length === 0)

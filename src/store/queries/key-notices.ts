@@ -4,7 +4,7 @@ import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { KeyNoticeRow } from "../schema/tables.ts";
-import { isIn } from "./key-bulk.ts";
+import { isIn } from "./id-lists.ts";
 
 /** Says that the workspace got its digest; changes nothing where it did. */
 export const claimDigest = statement<{ workspace_id: string; day: number }>()((db, p) =>

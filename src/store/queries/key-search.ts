@@ -5,6 +5,7 @@ import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kyse
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, statement, type Builder, type Query, type Reader } from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
+import { isNamed } from "./id-lists.ts";
 import { notRevoked, selectKeys } from "./keys.ts";
 import type { WalkPosition } from "./page.ts";
 
@@ -234,6 +235,6 @@ export const runningCascade = statement<{ workspace_id: string }>()((db, p) =>
 export function keysByIds(on: Reader, workspace_id: string, ids: readonly string[]): Promise<ApiKeyRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
   return on.all<ApiKeyRow>(
-    compileQuery(on, (db) => selectKeys(db).where("workspace_id", "=", workspace_id).where("id", "in", ids)),
+    compileQuery(on, (db, dialect) => selectKeys(db).where(isNamed("api_keys", workspace_id, ids, dialect))),
   );
 }

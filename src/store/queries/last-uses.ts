@@ -3,7 +3,7 @@ import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { KeyLastUseRow } from "../schema/tables.ts";
-import { isIn } from "./key-bulk.ts";
+import { isIn } from "./id-lists.ts";
 
 /** An older use changes nothing: nodes report late and in any order. */
 const writeLastUses = bulkInsert<KeyLastUseRow>(

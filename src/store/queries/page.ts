@@ -2,6 +2,7 @@
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import { compileQuery, type Reader } from "../engine/statement.ts";
 import type { Tables } from "../schema/tables.ts";
+import { isNamed } from "./id-lists.ts";
 
 export type PageKey = { created_at: number; id: string };
 
@@ -37,16 +38,15 @@ export function listLive<R>(
   ids: readonly string[] | null = null,
 ): Promise<R[]> {
   return on.all<R>(
-    compileQuery(on, (db) => {
-      let query = db
+    compileQuery(on, (db, dialect) => {
+      const query = db
         .selectFrom(table as "projects")
         .selectAll()
-        .where("workspace_id", "=", workspace_id)
+        .where(ids ? isNamed(table, workspace_id, ids, dialect) : (eb) => eb("workspace_id", "=", workspace_id))
         .where("deleted_at", "is", null)
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")
         .limit(limit + 1);
-      if (ids) query = query.where("id", "in", ids);
       return after ? query.where(pageAfter<"projects">(after)) : query;
     }),
   );

@@ -2,6 +2,7 @@
 import { sql, type SqlBool } from "kysely";
 import { compileQuery, type Reader } from "../engine/statement.ts";
 import type { TenantRow } from "../schema/tables.ts";
+import { isNamed } from "./id-lists.ts";
 import type { PageKey } from "./page.ts";
 
 /** Newest first. Those that are suspended in the order of their ids, which is almost the same. */
@@ -28,8 +29,11 @@ export function walkTenants(on: Reader, { workspace_id, order, after, limit }: T
 export function tenantsByIds(on: Reader, workspace_id: string, ids: readonly string[]): Promise<TenantRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
   return on.all<TenantRow>(
-    compileQuery(on, (db) =>
-      db.selectFrom("tenants").selectAll().where("workspace_id", "=", workspace_id).where("id", "in", ids),
+    compileQuery(on, (db, dialect) =>
+      db
+        .selectFrom("tenants")
+        .selectAll()
+        .where(isNamed("tenants", workspace_id, ids, dialect)),
     ),
   );
 }

@@ -17,7 +17,8 @@ const none = () => ({ keys: new Set<string>(), projects: new Set<string>(), tena
 /** A reader that finds every requested tenant. */
 const everything: Reader = {
   dialect: "sqlite",
-  all: async ({ sql, values }) => (sql.includes('"tenants"') ? values.slice(1).map((id) => ({ id })) : []) as never[],
+  all: async ({ sql, values }) =>
+    (sql.includes('"tenants"') ? (JSON.parse(String(values[1])) as string[]).map((id) => ({ id })) : []) as never[],
   first: async () => undefined,
   firstMemoized: async () => undefined,
 };
@@ -62,6 +63,22 @@ describe("known ids", () => {
     expect(accounts.map((owner) => ids.of(owner).tenants.size)).toEqual([256, 512, 512]);
     await fill(ids, accounts[0] as Owner, 256, "b");
     expect(accounts.map((owner) => ids.of(owner).tenants.size)).toContain(0);
+  });
+
+  it("are looked up in pieces, with a turn of the event loop between them", async () => {
+    let [inTurn, most] = [0, 0];
+    const counting: Reader = {
+      ...everything,
+      all: async (query) => {
+        if (inTurn++ === 0) setImmediate(() => (inTurn = 0));
+        most = Math.max(most, inTurn);
+        return everything.all(query);
+      },
+    };
+    const ids = new KnownIds(new Ledger(limits));
+    const tenants = new Set(Array.from({ length: 5_000 }, (_, i) => `t${i}`));
+    await ids.resolve(counting, W, live, ids.of(live), { ...none(), keys: new Set(tenants), tenants });
+    expect(most).toBe(2); // one of keys, one of tenants
   });
 
   it("stay available to the batch that resolved them when the cache forgets them meanwhile", async () => {
