@@ -6,6 +6,8 @@ import { spawnSync } from "node:child_process";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type BuildOptions, type Metafile } from "esbuild";
+import { VERSION } from "../src/platform/version.ts";
+import { withVersion } from "./sea/bundle.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const ADAPTERS = ["express", "fastify", "hono", "h3", "node", "fetch"] as const;
@@ -16,27 +18,27 @@ const ENTRIES: Record<string, string> = {
 };
 
 /** The scripts without types and manifest. */
-export function bundleSdk(out: string): Promise<Metafile[]> {
+export function bundleSdk(out: string, version = VERSION): Promise<Metafile[]> {
   return Promise.all([
-    script(join(out, "esm"), { format: "esm", splitting: true, chunkNames: "chunks/[name]-[hash]" }),
-    script(join(out, "cjs"), { format: "cjs" }),
+    script(join(out, "esm"), { format: "esm", splitting: true, chunkNames: "chunks/[name]-[hash]" }, version),
+    script(join(out, "cjs"), { format: "cjs" }, version),
   ]);
 }
 
-export async function buildSdk(out: string): Promise<Metafile[]> {
+export async function buildSdk(out: string, version = VERSION): Promise<Metafile[]> {
   rmSync(out, { recursive: true, force: true });
-  const metafiles = await bundleSdk(out);
+  const metafiles = await bundleSdk(out, version);
   writeFileSync(join(out, "esm/package.json"), '{ "type": "module" }\n');
   writeFileSync(join(out, "cjs/package.json"), '{ "type": "commonjs" }\n');
   types(join(out, "esm/types"));
   cpSync(join(out, "esm/types"), join(out, "cjs/types"), { recursive: true });
-  writeFileSync(join(out, "package.json"), `${JSON.stringify(manifest(), null, 2)}\n`);
+  writeFileSync(join(out, "package.json"), `${JSON.stringify(manifest(version), null, 2)}\n`);
   cpSync(join(root, "docs/sdk.md"), join(out, "README.md"));
   cpSync(join(root, "LICENSE"), join(out, "LICENSE"));
   return metafiles;
 }
 
-async function script(outdir: string, form: BuildOptions): Promise<Metafile> {
+async function script(outdir: string, form: BuildOptions, version: string): Promise<Metafile> {
   const { metafile } = await build({
     ...form,
     absWorkingDir: root,
@@ -46,6 +48,7 @@ async function script(outdir: string, form: BuildOptions): Promise<Metafile> {
     platform: "neutral",
     target: "es2022",
     metafile: true,
+    plugins: [withVersion(version)],
     logLevel: "warning",
   });
   // Anything not bundled would be a dependency, and there are none.
@@ -103,9 +106,9 @@ function tscPath(): string {
   return resolve(pkg, "..", bin.tsc);
 }
 
-function manifest(): object {
+function manifest(version: string): object {
   const own = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<string, unknown>;
-  const { version, license, homepage, repository, bugs } = own;
+  const { license, homepage, repository, bugs } = own;
   const entry = (name: string) => {
     const typed = (form: string) => `./${form}/types/sdk/${name === "index" ? name : `adapters/${name}`}.d.ts`;
     return {

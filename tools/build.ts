@@ -1,12 +1,11 @@
-// npm run build [-- --target linux-x64|linux-arm64] [--out FILE]: the single binary, dist/keyrack. The files of a
-// release are made by npm run release.
+// npm run build [-- --target linux-x64|linux-arm64] [--out FILE]: the single binary, dist/keyrack. Its version names the
+// commit. The files of a release are made by npm run release.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { ExitError } from "../src/cli/ui/output.ts";
-import { VERSION } from "../src/platform/version.ts";
-import { commitOf } from "./release/source.ts";
+import { commitOf, snapshotOf } from "./release/source.ts";
 import { makeBinary } from "./sea/binary.ts";
 import { prepareProgram } from "./sea/program.ts";
 import { parseFlags, runScript } from "./script.ts";
@@ -20,11 +19,13 @@ await runScript(async () => {
   const standard = target === here ? "dist/keyrack" : `dist/${target}/keyrack`;
   const out = values.out ? resolve(values.out) : join(root, standard);
   mkdirSync(dirname(out), { recursive: true });
+  const snapshot = snapshotOf(commitOf(root));
   await withTemporaryFolder(join(tmpdir(), "keyrack-build-"), async (work) => {
-    const facts = { commit: commitOf(root), release: false };
-    const program = await prepareProgram(work, facts, join(root, "release-keys"));
+    const program = await prepareProgram(work, snapshot, join(root, "release-keys"));
     await makeBinary(program, target, out);
   });
-  console.log(`${relative(root, out)}  ${(statSync(out).size / 2 ** 20).toFixed(1)} MiB  ${target}  ${VERSION}`);
+  console.log(
+    `${relative(root, out)}  ${(statSync(out).size / 2 ** 20).toFixed(1)} MiB  ${target}  ${snapshot.version}`,
+  );
   if (target === here) console.log(`runs: keyrack ${execFileSync(out, ["version"]).toString().trim()}`);
 });

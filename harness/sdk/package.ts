@@ -10,7 +10,7 @@ const RELEASE = fileURLToPath(new URL("../../tools/release/main.ts", import.meta
 /** Returns the path of the tarball. Its contents are unpacked into `built` beside it. */
 export function packSdk(folder: string): string {
   const release = join(folder, "release");
-  const args = [RELEASE, "--only", "npm", "--out", release];
+  const args = [RELEASE, "--only", "npm", "--snapshot", "--out", release];
   execFileSync(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
   const tarball = join(release, readdirSync(release).find((name) => name.endsWith(".tgz")) ?? "");
   const built = join(folder, "built");

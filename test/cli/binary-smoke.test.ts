@@ -4,7 +4,7 @@ import { rmSync } from "node:fs";
 import { describe, expect, it, vi } from "vitest";
 import { keyrack } from "../../harness/processes/cli.ts";
 import { startServer } from "../../harness/processes/server.ts";
-import { VERSION } from "../../src/platform/version.ts";
+import { TESTED_VERSION } from "../../harness/release/tested-version.ts";
 
 /** Under qemu the server alone takes a minute of CPU time. */
 const TIMEOUT_MS = 1_800_000;
@@ -29,7 +29,7 @@ async function startSeeded() {
 
 describe.runIf(process.env.KEYRACK_TEST_BIN)("a binary", { timeout: TIMEOUT_MS }, () => {
   it("prints its version and the licences of what is inside", async () => {
-    expect(await keyrack(["version"])).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: "" });
+    expect(await keyrack(["version"])).toEqual({ code: 0, stdout: `${TESTED_VERSION}\n`, stderr: "" });
     const notices = (await keyrack(["version", "--notices"])).stdout;
     const sections = notices.match(/^Licence: .+$/gm) ?? [];
     expect(sections.length).toBeGreaterThan(20);

@@ -1,19 +1,19 @@
 // `npm run release` as a command: its refusals, and a whole release of the part that is built in seconds. Releases with a
 // binary are made by the tests that install one.
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
-import { root } from "../../harness/repository.ts";
-import { VERSION } from "../../src/platform/version.ts";
+import { readText, root } from "../../harness/repository.ts";
 import { firstDifference } from "../../tools/release/compare.ts";
+import { commitOf, snapshotOf } from "../../tools/release/source.ts";
 import { targets, type Target } from "../../tools/sea/targets.ts";
 
 const MAIN = join(root, "tools/release/main.ts");
 
-function release(args: string[], env: Record<string, string> = {}) {
-  const ran = spawnSync(process.execPath, [MAIN, ...args], { encoding: "utf8", env: { ...process.env, ...env } });
+function release(args: string[], env: Record<string, string> = {}, main = MAIN) {
+  const ran = spawnSync(process.execPath, [main, ...args], { encoding: "utf8", env: { ...process.env, ...env } });
   return { code: ran.status, stdout: ran.stdout, stderr: ran.stderr };
 }
 
@@ -22,21 +22,56 @@ describe("npm run release", () => {
     using temp = tempDir();
     const [a, b] = [join(temp.dir, "a"), join(temp.dir, "b")];
     const epoch = { SOURCE_DATE_EPOCH: "1700000000" };
-    const first = release(["--only", "npm", "--out", a], { ...epoch, TZ: "Asia/Kathmandu" });
+    const { version } = snapshotOf(commitOf(root));
+    const first = release(["--only", "npm", "--snapshot", "--out", a], { ...epoch, TZ: "Asia/Kathmandu" });
     expect([first.code, first.stdout.trimEnd().split("\n").at(-1)]).toEqual([
       0,
       expect.stringMatching(/^unsigned/) as string,
     ]);
-    expect(release(["--only", "npm", "--out", b], epoch).code).toBe(0);
+    expect(release(["--only", "npm", "--snapshot", "--out", b], epoch).code).toBe(0);
     expect(firstDifference(a, b)).toBeNull();
-    const packages = [`keyrack-sdk-${VERSION}.tgz`, `keyrack-${VERSION}.cdx.json`];
+    const packages = [`keyrack-sdk-${version}.tgz`, `keyrack-${version}.cdx.json`];
     const documents = ["NOTES.md", "install.sh", "release-keys"];
     const lists = ["RELEASE.json", "SHA256SUMS"];
     expect(readdirSync(a).toSorted()).toEqual([...packages, ...documents, ...lists].toSorted());
     execFileSync("sha256sum", ["--check", "--strict", "--status", "SHA256SUMS"], { cwd: a });
     const manifest = JSON.parse(readFileSync(join(a, "RELEASE.json"), "utf8")) as { files: { name: string }[] };
-    expect(manifest).toMatchObject({ version: VERSION, source_date_epoch: 1_700_000_000, targets: {} });
+    expect(manifest).toMatchObject({ version, source_date_epoch: 1_700_000_000, targets: {} });
     expect(manifest.files.map(({ name }) => name).toSorted()).toEqual([...packages, ...documents].toSorted());
+  });
+
+  it("names a snapshot, and the library in it, after the commit", () => {
+    using temp = tempDir();
+    const { version } = snapshotOf(commitOf(root));
+    expect(version).toMatch(/^\d+\.\d+\.\d+-dev\.(?:[0-9a-f]{12}|modified)$/);
+    expect(release(["--only", "npm", "--snapshot", "--out", join(temp.dir, "out")]).code).toBe(0);
+    const tarball = join(temp.dir, "out", `keyrack-sdk-${version}.tgz`);
+    const inside = (file: string): string => execFileSync("tar", ["-xzOf", tarball, file], { encoding: "utf8" });
+    expect(JSON.parse(inside("package/package.json"))).toMatchObject({ version });
+    expect(inside("package/cjs/index.js").includes(`"${version}"`)).toBe(true);
+    const [, notes] = readText("CHANGELOG.md").split(/^## .*\n/m);
+    const made = readFileSync(join(temp.dir, "out/NOTES.md"), "utf8");
+    expect(made.split("\n")).toHaveLength(`## Unreleased\n\n${notes?.trim()}\n`.split("\n").length);
+  });
+
+  it("refuses unreleased changes under the number of the last release with exit 2", () => {
+    using temp = tempDir();
+    for (const folder of ["tools", "src", "harness/release"])
+      cpSync(join(root, folder), join(temp.dir, folder), { recursive: true });
+    symlinkSync(join(root, "node_modules"), join(temp.dir, "node_modules"));
+    const refuse = (changelog: string, ...args: string[]) => {
+      writeFileSync(join(temp.dir, "CHANGELOG.md"), changelog);
+      const { code, stderr } = release(["--only", "npm", ...args], {}, join(temp.dir, "tools/release/main.ts"));
+      return [code, stderr];
+    };
+    const changelog = "# Changelog\n\n## Unreleased\n\n### Fixed\n- A bug.\n";
+    const reason =
+      "CHANGELOG.md has unreleased changes: run npm run version:set first, or add --snapshot to build them unreleased\n";
+    expect(refuse(changelog)).toEqual([2, reason]);
+    expect(refuse(changelog, "--check")).toEqual([2, reason]);
+    // Without changes it fails at the next check: a copy has no commit.
+    const [code, next] = refuse("# Changelog\n\n## Unreleased\n\n## 0.1.0 - 2026-11-16\n\n- News.\n");
+    expect([code, next]).toEqual([2, expect.stringContaining("this is not a git repository") as string]);
   });
 
   for (const [args, reason] of [
@@ -74,6 +109,6 @@ describe("npm run release", () => {
   });
 
   it("refuses a SOURCE_DATE_EPOCH that is no number", () => {
-    expect(release(["--only", "npm"], { SOURCE_DATE_EPOCH: "yesterday" }).code).toBe(2);
+    expect(release(["--only", "npm", "--snapshot"], { SOURCE_DATE_EPOCH: "yesterday" }).code).toBe(2);
   });
 });

@@ -6,7 +6,7 @@ import { readImage, type Platform } from "../../harness/oci-image.ts";
 import { canChroot } from "../../harness/processes/chroot.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { Container, mintKey, NEW_VOLUME } from "../../harness/processes/container.ts";
-import { VERSION } from "../../src/platform/version.ts";
+import { TESTED_VERSION } from "../../harness/release/tested-version.ts";
 import { architectures } from "../../tools/release/architectures.ts";
 import { buildOci } from "../../tools/release/oci.ts";
 import type { Target } from "../../tools/sea/targets.ts";
@@ -22,7 +22,7 @@ describe.runIf(binary && canChroot("the image in a chroot"))("a container", { ti
   let platform: Platform;
   beforeAll(async () => {
     const out = join(temp.dir, "image.tar");
-    await buildOci({ binaries: { [here]: binary }, version: VERSION, commit: null, out, epoch: 1_700_000_000 });
+    await buildOci({ binaries: { [here]: binary }, version: TESTED_VERSION, commit: null, out, epoch: 1_700_000_000 });
     platform = readImage(out, temp.dir).platforms.get(architectures[here]) as Platform;
   }, TIMEOUT_MS);
 

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { canChroot, runInDebian } from "../../harness/processes/chroot.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { hasTool } from "../../harness/processes/tools.ts";
-import { VERSION } from "../../src/platform/version.ts";
+import { TESTED_VERSION } from "../../harness/release/tested-version.ts";
 import { buildDeb, GLIBC_MIN } from "../../tools/release/deb.ts";
 
 const EPOCH = 1_700_000_000;
@@ -29,7 +29,7 @@ async function build(version: string, out: string): Promise<void> {
 
 describe.runIf(hasTool("dpkg-deb", "the Debian package"))("the Debian package", { timeout: TIMEOUT_MS }, () => {
   beforeAll(async () => {
-    await build(VERSION, at("one.deb"));
+    await build(TESTED_VERSION, at("one.deb"));
     await build("99.0.0-rc.1", at("two.deb"));
   }, TIMEOUT_MS);
 
@@ -57,7 +57,10 @@ describe.runIf(hasTool("dpkg-deb", "the Debian package"))("the Debian package", 
       execFileSync("dpkg-deb", ["--field", at(file), name], { encoding: "utf8" }).trim();
     expect(field("one.deb", "Depends")).toBe(`libc6 (>= ${GLIBC_MIN}), libstdc++6, libgcc-s1, adduser`);
     expect(field("one.deb", "Suggests")).toBe("postgresql-client");
-    expect([field("one.deb", "Version"), field("two.deb", "Version")]).toEqual([VERSION, "99.0.0~rc.1"]);
+    expect([field("one.deb", "Version"), field("two.deb", "Version")]).toEqual([
+      TESTED_VERSION.replace("-", "~"),
+      "99.0.0~rc.1",
+    ]);
   });
 
   it("has the same bytes when it is built elsewhere, with another umask", async () => {
@@ -70,7 +73,7 @@ describe.runIf(hasTool("dpkg-deb", "the Debian package"))("the Debian package", 
     const umask = process.umask(0o077);
     process.env.TMPDIR = at("elsewhere");
     try {
-      await build(VERSION, at("again.deb"));
+      await build(TESTED_VERSION, at("again.deb"));
     } finally {
       process.umask(umask);
       if (TMPDIR === undefined) delete process.env.TMPDIR;
@@ -118,7 +121,7 @@ describe.runIf(hasTool("dpkg-deb", "the Debian package"))("the Debian package", 
         "settings: 0",
         "0",
         "0",
-        VERSION,
+        TESTED_VERSION,
       ]);
     });
 
@@ -178,7 +181,7 @@ describe.runIf(hasTool("dpkg-deb", "the Debian package"))("the Debian package", 
         dpkg -i /mnt/one.deb >/dev/null
         uid=$(id -u keyrack)
         chmod 750 /var/lib/keyrack
-        for n in 1 2; do /var/lib/dpkg/info/keyrack.postinst configure ${VERSION}; done
+        for n in 1 2; do /var/lib/dpkg/info/keyrack.postinst configure ${TESTED_VERSION}; done
         [ "$(id -u keyrack)" = "$uid" ] && stat -c '%a' /var/lib/keyrack
         /var/lib/dpkg/info/keyrack.prerm remove && /var/lib/dpkg/info/keyrack.prerm remove && echo stopped twice
         cp /var/lib/dpkg/info/keyrack.postrm /postrm

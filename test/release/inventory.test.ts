@@ -9,6 +9,7 @@ import { tempDir } from "../../harness/processes/cli.ts";
 import { readText } from "../../harness/repository.ts";
 import { bundledPackages, type Component } from "../../tools/inventory/components.ts";
 import { sbomText } from "../../tools/inventory/sbom.ts";
+import { snapshotOf } from "../../tools/release/source.ts";
 import { prepareProgram } from "../../tools/sea/program.ts";
 
 type SbomComponent = {
@@ -29,7 +30,7 @@ let text = "";
 let sbom: Sbom;
 
 beforeAll(async () => {
-  const program = await prepareProgram(temp.dir, { commit: null, release: false }, "");
+  const program = await prepareProgram(temp.dir, snapshotOf(null), "");
   ({ components } = program);
   notices = readFileSync(program.notices, "utf8");
   text = sbomText({ ...input, components });

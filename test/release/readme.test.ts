@@ -16,6 +16,7 @@ import { serveFiles, type FileServer } from "../../harness/release/file-server.t
 import { writeSmallRelease, writeSums } from "../../harness/release/small-release.ts";
 import { SshKey } from "../../harness/release/ssh-key.ts";
 import { flipBit } from "../../harness/release/tampering.ts";
+import { TESTED_VERSION } from "../../harness/release/tested-version.ts";
 import { readText, root } from "../../harness/repository.ts";
 import { VERSION } from "../../src/platform/version.ts";
 import { architectures } from "../../tools/release/architectures.ts";
@@ -31,8 +32,8 @@ const TIMEOUT_MS = 600_000;
 const EPOCH = 1_700_000_000;
 const PUBLISHED = "https://github.com/keyrack/keyrack/releases/download";
 const builtBinary = process.env.KEYRACK_TEST_BIN;
-const IMAGE = `keyrack-${VERSION}-oci.tar`;
-const DEB = `keyrack_${VERSION}_${architectures[here]}.deb`;
+const IMAGE = `keyrack-${TESTED_VERSION}-oci.tar`;
+const DEB = `keyrack_${TESTED_VERSION}_${architectures[here]}.deb`;
 
 const section = /^## Install\n([\s\S]*?)^## /m.exec(readText("README.md"))?.[1] ?? "";
 const blocks = [...section.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = ""]) => block);
@@ -52,7 +53,7 @@ async function makeRelease(): Promise<void> {
   mkdirSync(at("work"));
   writeFileSync(at("keyrack"), `#!/bin/sh\nexec ${BIN} "$@"\n`);
   writeFileSync(at("notices"), "Notices.\n");
-  const common = { binary: builtBinary ?? at("keyrack"), target: here, version: VERSION, epoch: EPOCH };
+  const common = { binary: builtBinary ?? at("keyrack"), target: here, version: TESTED_VERSION, epoch: EPOCH };
   const script = releasedInstallScript(readText("install.sh"), key.line);
   const installation = { "install.sh": script, "keyrack.service": systemdUnit("/usr/local/bin/keyrack") };
   await buildTarball({ ...common, out: at("release"), work: at("work"), notices: at("notices"), installation });
@@ -60,7 +61,7 @@ async function makeRelease(): Promise<void> {
   writeFileSync(at("release/install.sh"), script);
   if (builtBinary) {
     const binaries = { [here]: builtBinary };
-    await buildOci({ binaries, version: VERSION, commit: null, out: at("release", IMAGE), epoch: EPOCH });
+    await buildOci({ binaries, version: TESTED_VERSION, commit: null, out: at("release", IMAGE), epoch: EPOCH });
   }
   writeSums(at("release"), key);
 }
@@ -78,7 +79,7 @@ mkdir -p /root/downloads && cd /root/downloads
 
 /** Runs a block on a Debian that is thrown away, then `after`, and returns the output of that. */
 function run(block: string, after: string, from = server): { before: string; after: string } {
-  const script = block.replaceAll(PUBLISHED, from?.url ?? "");
+  const script = block.replaceAll(PUBLISHED, from?.url ?? "").replace(/^VERSION=.*$/m, `VERSION=${TESTED_VERSION}`);
   const { status, output } = runInDebian(temp.dir, `${SERVER}${script}\necho ---\n${after}`);
   expect(status, output).toBe(0);
   const [before = "", rest = ""] = output.split("---\n");
@@ -86,7 +87,7 @@ function run(block: string, after: string, from = server): { before: string; aft
 }
 
 const SERVES = "keyrack version; keyrack ephemeral --seed -- keyrack project list --quiet 2>/dev/null";
-const SERVED = new RegExp(`^${VERSION.replaceAll(".", "\\.")}\\n[0-9a-f-]{36}$`);
+const SERVED = new RegExp(`^${TESTED_VERSION.replaceAll(".", "\\.")}\\n[0-9a-f-]{36}$`);
 
 describe("README.md", { timeout: TIMEOUT_MS }, () => {
   it("shows a release, the Debian package, the image, and then the source, of this version", () => {
@@ -108,7 +109,7 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
       const { before, after } = run(release, SERVES);
       expect(before).toContain("# Installs Keyrack from a release");
       expect(before).toContain("The signature is good.\n");
-      expect(before).toContain(`Installed keyrack ${VERSION} as /usr/local/bin/keyrack\n`);
+      expect(before).toContain(`Installed keyrack ${TESTED_VERSION} as /usr/local/bin/keyrack\n`);
       expect(after).toMatch(SERVED);
     });
 
@@ -141,7 +142,7 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
         execFileSync("sha256sum", { input: readFileSync(at("release", IMAGE)), encoding: "utf8" }).trim(),
       );
       const index = execFileSync("tar", ["-xOf", at("release", IMAGE), "index.json"], { encoding: "utf8" });
-      expect(index).toContain(`"io.containerd.image.name":"docker.io/library/keyrack:${VERSION}"`);
+      expect(index).toContain(`"io.containerd.image.name":"docker.io/library/keyrack:${TESTED_VERSION}"`);
       const { platforms } = readImage(at("release", IMAGE), temp.dir);
       const platform = platforms.get(architectures[here]) as Platform;
       expect(platform.config.config).toMatchObject({ ExposedPorts: { "4747/tcp": {} }, Volumes: { "/data": {} } });
@@ -160,10 +161,11 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
       expect(started).toContain(serve);
       const stop = `until grep -os 'listening on http:.*:' /served; do kill -0 $!; sleep 0.1; done; kill $!; wait $!`;
       const { before, after } = run(`cd ${root}\n${started}`, `${stop}\n${SERVES}`);
-      expect(before).toContain(`Installed keyrack ${VERSION} as /usr/local/bin/keyrack\n`);
+      const [, built = ""] = /^Installed keyrack (\S+) as \/usr\/local\/bin\/keyrack$/m.exec(before) ?? [];
+      expect(built).toMatch(new RegExp(`^${VERSION}-dev\\.`));
       const [listening, ...rest] = after.split("\n");
       expect(listening).toBe("listening on http://127.0.0.1:");
-      expect(rest.join("\n")).toMatch(SERVED);
+      expect(rest).toEqual([built, expect.stringMatching(/^[0-9a-f-]{36}$/)]);
     });
   });
 });

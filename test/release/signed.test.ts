@@ -9,10 +9,13 @@ import { SshKey } from "../../harness/release/ssh-key.ts";
 import { flipBit } from "../../harness/release/tampering.ts";
 import { root } from "../../harness/repository.ts";
 import { IDENTITY, NAMESPACE } from "../../src/cli/commands/release/verify.ts";
-import { VERSION } from "../../src/platform/version.ts";
+import { commitOf, snapshotOf } from "../../tools/release/source.ts";
 
+const { version } = snapshotOf(commitOf(root));
 const release = (...args: string[]) =>
-  spawnSync(process.execPath, [join(root, "tools/release/main.ts"), "--only", "npm", ...args], { encoding: "utf8" });
+  spawnSync(process.execPath, [join(root, "tools/release/main.ts"), "--only", "npm", "--snapshot", ...args], {
+    encoding: "utf8",
+  });
 
 /** A key of ssh-keygen, and the list of a fork that has this key alone. */
 function fork() {
@@ -38,10 +41,10 @@ describe.runIf(hasTool("ssh-keygen", "signed releases"))("npm run release", () =
     const report = JSON.parse(verified.stdout) as { files: { name: string }[] };
     expect([verified.code, report]).toMatchObject([
       0,
-      { ok: true, version: VERSION, signer: `${IDENTITY} ${last.slice("signed by ".length)}` },
+      { ok: true, version, signer: `${IDENTITY} ${last.slice("signed by ".length)}` },
     ]);
     const names = report.files.map(({ name }) => name);
-    expect(names).toEqual(expect.arrayContaining([`keyrack-sdk-${VERSION}.tgz`, "install.sh", "RELEASE.json"]));
+    expect(names).toEqual(expect.arrayContaining([`keyrack-sdk-${version}.tgz`, "install.sh", "RELEASE.json"]));
     expect((await keyrack(["release", "verify", out])).code).toBe(4); // not by a key of this repository
     flipBit(join(out, "install.sh"));
     const changed = await keyrack(["release", "verify", out, "--keys", f.at("keys")]);

@@ -8,9 +8,10 @@ import { promisify } from "node:util";
 import { ExitError } from "../../src/cli/ui/output.ts";
 import { root } from "../sea/targets.ts";
 import { withTemporaryFolder } from "../temporary-folder.ts";
+import { assertNothingUnreleased } from "../version/changelog.ts";
 import { firstDifference } from "./compare.ts";
 import type { Options } from "./options.ts";
-import { finishRelease } from "./release.ts";
+import { finishRelease, readChangelog } from "./release.ts";
 import { assertTools } from "./required-tools.ts";
 import { checkSignKey } from "./sign.ts";
 import { commitOf } from "./source.ts";
@@ -26,6 +27,7 @@ const SURROUNDINGS: Surroundings[] = [
 
 export async function makeCheckedRelease(options: Options): Promise<void> {
   assertTools(options);
+  if (!options.snapshot) assertNothingUnreleased(readChangelog());
   const commit = commitOf(root);
   if (options.signKey) checkSignKey(options.signKey, options.keysFile);
   if (commit === null) throw new ExitError("--check builds a commit: commit your changes first", 2);
@@ -42,7 +44,7 @@ export async function makeCheckedRelease(options: Options): Promise<void> {
 
 /** Returns the folder of the release. The clone is removed at once, because its packages take much space. */
 async function buildClone(
-  { targets, kinds, keysFile }: Options,
+  { targets, kinds, keysFile, snapshot }: Options,
   commit: string,
   work: string,
   { folder, umask, timeZone }: Surroundings,
@@ -58,8 +60,9 @@ async function buildClone(
   await within(clone, "git", "checkout", "-q", "--detach", commit);
   await within(clone, "npm", "ci", "--prefer-offline", "--no-audit", "--no-fund");
   const ownKeys = keysFile === join(root, "release-keys") ? [] : ["--own-keys", keysFile];
+  const named = snapshot ? ["--snapshot"] : [];
   const chosen = [...targets.flatMap((name) => ["--target", name]), ...kinds.flatMap((name) => ["--only", name])];
-  await within(clone, "npm", "run", "-s", "release", "--", "--out", out, ...chosen, ...ownKeys);
+  await within(clone, "npm", "run", "-s", "release", "--", "--out", out, ...chosen, ...ownKeys, ...named);
   rmSync(clone, { recursive: true, force: true });
   return out;
 }

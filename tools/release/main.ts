@@ -1,5 +1,5 @@
 // npm run release -- [--target linux-x64|linux-arm64]… [--only tar|deb|oci|npm]… [--out DIR] [--sign-key FILE]
-// [--own-keys FILE] [--check]: the files of a release, in dist/release. docs/releases.md describes them.
+// [--own-keys FILE] [--check] [--snapshot]: the files of a release, in dist/release. docs/releases.md describes them.
 import { runScript } from "../script.ts";
 import { makeCheckedRelease } from "./check.ts";
 import { parseOptions } from "./options.ts";

@@ -15,6 +15,8 @@ export type Options = {
   /** The allowed_signers file: the repository's release-keys, or a fork's own. */
   keysFile: string;
   check: boolean;
+  /** Unreleased changes, under a version that names the commit. */
+  snapshot: boolean;
 };
 
 const isKind = (name: string): name is PackageKind => PACKAGE_KINDS.some((kind) => kind === name);
@@ -41,6 +43,7 @@ export function parseOptions(args: string[]): Options {
       "sign-key": { type: "string" },
       "own-keys": { type: "string" },
       check: { type: "boolean", default: false },
+      snapshot: { type: "boolean", default: false },
     },
   });
   return {
@@ -50,5 +53,6 @@ export function parseOptions(args: string[]): Options {
     signKey: values["sign-key"] === undefined ? null : resolve(values["sign-key"]),
     keysFile: resolve(values["own-keys"] ?? resolve(root, "release-keys")),
     check: values.check,
+    snapshot: values.snapshot,
   };
 }

@@ -3,7 +3,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Metafile } from "esbuild";
-import { VERSION } from "../../src/platform/version.ts";
 import { buildSdk } from "../build-sdk.ts";
 import { bundledPackages, type Component } from "../inventory/components.ts";
 import { makeBinary } from "../sea/binary.ts";
@@ -44,22 +43,22 @@ export async function buildPackages(job: Job): Promise<Built> {
 
 /** Its own archive and not npm's, which depends on the npm that is installed. */
 async function packSdk({ work, folder, source }: Job): Promise<Metafile[]> {
-  const metafiles = await buildSdk(join(work, "sdk/package"));
-  await packFolder(join(work, "sdk"), "package", join(folder, `keyrack-sdk-${VERSION}.tgz`), source.epoch);
+  const metafiles = await buildSdk(join(work, "sdk/package"), source.version);
+  await packFolder(join(work, "sdk"), "package", join(folder, `keyrack-sdk-${source.version}.tgz`), source.epoch);
   return metafiles;
 }
 
 async function buildBinaries(job: Job): Promise<Built> {
   const { options, source, folder, work } = job;
-  const facts = { commit: source.commit, release: true };
-  const program = await prepareProgram(join(work, "program"), facts, options.keysFile);
+  const { version, commit, epoch } = source;
+  const program = await prepareProgram(join(work, "program"), source, options.keysFile);
   const wants = (kind: PackageKind): boolean => options.kinds.includes(kind);
   const notices = readFileSync(program.notices, "utf8");
   const buildTarget = async (target: Target) => {
     const binary = await makeBinary(program, target, join(work, `keyrack-${target}`));
-    const common = { binary: binary.path, target, version: VERSION, epoch: source.epoch };
+    const common = { binary: binary.path, target, version, epoch };
     const tar = { ...common, out: folder, work, notices: program.notices, installation: job.installation };
-    const deb = { ...common, out: join(folder, `keyrack_${VERSION}_${architectures[target]}.deb`), notices };
+    const deb = { ...common, out: join(folder, `keyrack_${version}_${architectures[target]}.deb`), notices };
     const packages = [...(wants("tar") ? [buildTarball(tar)] : []), ...(wants("deb") ? [buildDeb(deb)] : [])];
     return { target, binary, packages };
   };
@@ -67,7 +66,7 @@ async function buildBinaries(job: Job): Promise<Built> {
   const of = <T>(value: (each: (typeof built)[number]) => T): Partial<Record<Target, T>> =>
     Object.fromEntries(built.map((each) => [each.target, value(each)]));
   const binaries = of(({ binary }) => binary.path);
-  const oci = { binaries, version: VERSION, ...source, out: join(folder, `keyrack-${VERSION}-oci.tar`) };
+  const oci = { binaries, version, commit, epoch, out: join(folder, `keyrack-${version}-oci.tar`) };
   await Promise.all([...built.flatMap(({ packages }) => packages), ...(wants("oci") ? [buildOci(oci)] : [])]);
   return { codeCaches: of(({ binary }) => binary.codeCache), components: program.components };
 }

@@ -3,13 +3,12 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ExitError } from "../../src/cli/ui/output.ts";
-import { VERSION } from "../../src/platform/version.ts";
 import { schemaVersion } from "../../src/store/schema/migrate.ts";
 import { lockedSha512 } from "../inventory/lock.ts";
 import { sbomText } from "../inventory/sbom.ts";
 import { root, targets, type Target } from "../sea/targets.ts";
 import { securityTxt } from "../security-txt.ts";
-import { releaseNotes } from "../version/changelog.ts";
+import { assertNothingUnreleased, releaseNotes, unreleasedNotes } from "../version/changelog.ts";
 import { releasedInstallScript } from "./install-script.ts";
 import { writeManifest, writeSums } from "./manifest.ts";
 import type { Options } from "./options.ts";
@@ -17,15 +16,19 @@ import { replaceFolder, type Fill } from "./output.ts";
 import { buildPackages, type Built } from "./packages.ts";
 import { assertTools } from "./required-tools.ts";
 import { checkSignKey, readKeys, signSums } from "./sign.ts";
-import { commitOf, epochOf, type Source } from "./source.ts";
+import { commitOf, epochOf, releaseOf, snapshotOf, type Source } from "./source.ts";
 import { systemdUnit } from "./unit.ts";
+
+export const readChangelog = (): string => readFileSync(join(root, "CHANGELOG.md"), "utf8");
 
 /** Where install.sh puts the binary for root. */
 const INSTALLED_BINARY = "/usr/local/bin/keyrack";
 
 export async function makeRelease(options: Options): Promise<void> {
   assertTools(options);
-  const source = { commit: commitOf(root), epoch: epochOf(root) };
+  if (!options.snapshot) assertNothingUnreleased(readChangelog());
+  const identity = options.snapshot ? snapshotOf : releaseOf;
+  const source = { ...identity(commitOf(root)), epoch: epochOf(root) };
   if (source.commit === null) console.error("the files differ from the last commit: this release names no commit");
   const installation = installationFiles(readKeys(options.keysFile));
   await finishRelease(options, async (folder, work) => {
@@ -60,7 +63,7 @@ function installationFiles(keys: string): Record<string, string> {
 }
 
 function documents(options: Options, source: Source, built: Built, installation: Record<string, string>) {
-  const { epoch } = source;
+  const { version, epoch, release } = source;
   const contact = process.env.KEYRACK_SECURITY_CONTACT;
   const archives = (Object.keys(built.codeCaches) as Target[]).map((target): [string, string] => [
     target,
@@ -68,24 +71,24 @@ function documents(options: Options, source: Source, built: Built, installation:
   ]);
   const { components } = built;
   return {
-    [`keyrack-${VERSION}.cdx.json`]: sbomText({
-      version: VERSION,
+    [`keyrack-${version}.cdx.json`]: sbomText({
+      version,
       epoch,
       components,
       nodeArchives: Object.fromEntries(archives),
     }),
     "install.sh": installation["install.sh"] ?? "",
     "release-keys": readKeys(options.keysFile),
-    "NOTES.md": releaseNotes(readFileSync(join(root, "CHANGELOG.md"), "utf8"), VERSION),
+    "NOTES.md": release ? releaseNotes(readChangelog(), version) : unreleasedNotes(readChangelog()),
     ...(contact ? { "security.txt": securityTxt(contact, epoch * 1000) } : {}),
   };
 }
 
-function manifest({ commit, epoch }: Source, { codeCaches }: Built) {
+function manifest({ version, commit, epoch }: Source, { codeCaches }: Built) {
   const built = Object.entries(codeCaches) as [Target, boolean][];
   const versions = new Set(built.map(([target]) => binutilsVersion(targets[target].strip.name)));
   return {
-    version: VERSION,
+    version,
     commit,
     source_date_epoch: epoch,
     node: process.versions.node,

@@ -1,9 +1,25 @@
-// What is built: the commit, and the time that stands for it in every file.
+// What is built: the commit, what it is called, and the time that stands for it in every file.
 import { execFileSync } from "node:child_process";
 import { realpathSync } from "node:fs";
 import { ExitError } from "../../src/cli/ui/output.ts";
+import { VERSION } from "../../src/platform/version.ts";
 
-export type Source = { commit: string | null; epoch: number };
+export type Identity = {
+  commit: string | null;
+  /** The released version, or X.Y.Z-dev.<commit>: two builds of one version are made of the same files. */
+  version: string;
+  release: boolean;
+};
+export type Source = Identity & { epoch: number };
+
+const COMMIT_DIGITS = 12;
+
+/** What a build calls itself that is no release. It has the number of the last release, but not its code. */
+export function snapshotOf(commit: string | null): Identity {
+  return { commit, version: `${VERSION}-dev.${commit?.slice(0, COMMIT_DIGITS) ?? "modified"}`, release: false };
+}
+
+export const releaseOf = (commit: string | null): Identity => ({ commit, version: VERSION, release: true });
 
 /** git's output, or null where it fails or the folder is not a repository of its own. */
 function git(root: string, ...args: string[]): string | null {

@@ -17,6 +17,17 @@ const shakeableZod: Plugin = {
   },
 };
 
+/** Gives the module of the version another one than the last release's. */
+export const withVersion = (version: string): Plugin => ({
+  name: "version",
+  setup(plugin) {
+    plugin.onLoad({ filter: /\/src\/(?:platform|sdk)\/version\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, "utf8").replace(/(?<=VERSION = )"[^"]+"/, JSON.stringify(version)),
+      loader: "ts",
+    }));
+  },
+});
+
 const common = {
   absWorkingDir: root,
   bundle: true,
@@ -47,9 +58,10 @@ export function filesUnder(folder: string): string[] {
 }
 
 /** Writes `main.js` and the workers into a folder. The workers' keys are the names they are loaded by. */
-export async function bundleProgram(folder: string): Promise<Bundle> {
+export async function bundleProgram(folder: string, version: string): Promise<Bundle> {
+  const plugins = [...common.plugins, withVersion(version)];
   const bundle = async (entry: string, outfile: string): Promise<Metafile> =>
-    (await build({ ...common, entryPoints: [entry], outfile })).metafile;
+    (await build({ ...common, plugins, entryPoints: [entry], outfile })).metafile;
   const sources = filesUnder("src").filter((path) => path.endsWith(".worker.ts"));
   const assetOf = (source: string): string => `workers/${relative("src", source).replace(/\.ts$/, ".js")}`;
   const metafiles = await Promise.all([

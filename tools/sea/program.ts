@@ -5,13 +5,11 @@ import { join, relative } from "node:path";
 import type { Metafile } from "esbuild";
 import { bundleSdk } from "../build-sdk.ts";
 import { buildWeb } from "../build-web.ts";
+import type { Identity } from "../release/source.ts";
 import { binaryComponents, type Component } from "../inventory/components.ts";
 import { noticesText } from "../inventory/notices.ts";
 import { bundleProgram, filesUnder } from "./bundle.ts";
 import { root } from "./targets.ts";
-
-/** What a binary knows about its build. `release` is true only for the binaries of `npm run release`. */
-export type BuildFacts = { commit: string | null; release: boolean };
 
 export type Program = {
   /** Holds `main.js`. */
@@ -24,12 +22,12 @@ export type Program = {
 };
 
 /** `keysFile` lists the keys whose release signatures the binary accepts. */
-export async function prepareProgram(folder: string, facts: BuildFacts, keysFile: string): Promise<Program> {
+export async function prepareProgram(folder: string, build: Identity, keysFile: string): Promise<Program> {
   mkdirSync(folder, { recursive: true });
   // Built here and not read from dist, which may be older than the sources.
   const web = join(folder, "web");
   const [bundle, builtWeb, sdk] = await Promise.all([
-    bundleProgram(folder),
+    bundleProgram(folder, build.version),
     buildWeb(web),
     bundleSdk(join(folder, "sdk")),
   ]);
@@ -53,7 +51,7 @@ export async function prepareProgram(folder: string, facts: BuildFacts, keysFile
     ...bundle.workers,
     "release-keys": keysFile,
     "index.json": made("index.json", JSON.stringify(Object.keys(files))),
-    "build.json": made("build.json", JSON.stringify(facts)),
+    "build.json": made("build.json", JSON.stringify({ commit: build.commit, release: build.release })),
     "THIRD_PARTY_NOTICES.txt": notices,
   };
   return { folder, assets, components, notices };

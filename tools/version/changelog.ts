@@ -31,12 +31,31 @@ export function releaseNotes(changelog: string, version: string): string {
   return `${found.heading}\n\n${found.body}\n`;
 }
 
-/** Gives the unreleased changes a version and a date, under a new empty section. */
-export function closeUnreleased(changelog: string, version: string, date: string): string {
+function unreleased(changelog: string): Section {
   const first = sections(changelog)[0];
   if (first?.heading !== UNRELEASED)
     throw new ExitError(`the first section of CHANGELOG.md must be "${UNRELEASED}"`, 2);
-  if (first.body === "")
+  return first;
+}
+
+/** A release of more than its notes describe would have the number of another one. */
+export function assertNothingUnreleased(changelog: string): void {
+  if (unreleased(changelog).body === "") return;
+  throw new ExitError(
+    "CHANGELOG.md has unreleased changes: run npm run version:set first, or add --snapshot to build them unreleased",
+    2,
+  );
+}
+
+/** The notes of a snapshot. */
+export function unreleasedNotes(changelog: string): string {
+  const { heading, body } = unreleased(changelog);
+  return `${heading}\n\n${body}\n`;
+}
+
+/** Gives the unreleased changes a version and a date, under a new empty section. */
+export function closeUnreleased(changelog: string, version: string, date: string): string {
+  if (unreleased(changelog).body === "")
     throw new ExitError(`"${UNRELEASED}" of CHANGELOG.md is empty: there is nothing to release`, 2);
   return changelog.replace(`${UNRELEASED}\n`, `${UNRELEASED}\n\n## ${version} - ${date}\n`);
 }
