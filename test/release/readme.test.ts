@@ -107,9 +107,13 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
 
     it.runIf(hasTool("ssh-keygen", "the README's signed release"))("a release, after looking at install.sh", () => {
       const { before, after } = run(release, SERVES);
-      expect(before).toContain("# Installs Keyrack from a release");
-      expect(before).toContain("The signature is good.\n");
-      expect(before).toContain(`Installed keyrack ${TESTED_VERSION} as /usr/local/bin/keyrack\n`);
+      // What was looked at is all of install.sh: too long for a matcher.
+      const shown = [
+        "# Installs Keyrack from a release",
+        "The signature is good.\n",
+        `Installed keyrack ${TESTED_VERSION} as /usr/local/bin/keyrack\n`,
+      ];
+      expect(shown.filter((text) => !before.includes(text))).toEqual([]);
       expect(after).toMatch(SERVED);
     });
 
