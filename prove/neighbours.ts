@@ -33,6 +33,8 @@ export type NeighboursOptions = {
   atOnce: number;
   quietMs: number;
   strength: number;
+  /** Between the requests of a victim: more of them find nothing that fewer would not, and take as much CPU time. */
+  pauseMs: number;
   /** Whether times and memory count as failures: not on a busy machine. */
   measured: boolean;
 };
@@ -151,13 +153,14 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           const person = await makeVictimPerson(call, scratch.dir, seed);
           const broken = (what: string): void => tally.failed(seed, what);
           const { url } = server.ready;
+          const { pauseMs } = options;
           const heldBefore = await countHolds(metricsUrl);
-          const stopQuiet = victims.start({ url, world: victim, person, seed });
+          const stopQuiet = victims.start({ url, world: victim, person, seed, pauseMs });
           await sleep(options.quietMs);
           const quiet = await stopQuiet();
           const heldQuiet = await countHolds(metricsUrl);
           const end = new AbortController();
-          const stopBeside = victims.start({ url, world: victim, person, seed: seed + 1 });
+          const stopBeside = victims.start({ url, world: victim, person, seed: seed + 1, pauseMs });
           const stage: Stage = {
             url,
             attacker,
@@ -199,5 +202,6 @@ export const neighbours = neighboursCampaign({
   atOnce: 3,
   quietMs: QUIET_MS,
   strength: 1,
+  pauseMs: 0,
   measured: true,
 });

@@ -4,7 +4,7 @@ import type { Attack, Stage } from "./attack.ts";
 
 const CONNECTIONS = 32;
 /** Also of a weak flood. */
-const CONNECTIONS_MIN = 4;
+const CONNECTIONS_MIN = 2;
 const PIPELINED = 50;
 const BURSTS = 10;
 const ANSWER = "HTTP/1.1 ";

@@ -32,6 +32,6 @@ export async function loginTraffic(call: Call, { email, from }: VictimPerson, tr
     report(`log-out: ${out.status}`, out.status >= 300);
     const after = await call(session, "GET /v1/auth/sessions", undefined, { from });
     report(`a session that has ended gets ${after.status}`, after.status !== 401);
-    await sleep(PAUSE_MS, undefined, { signal: end }).catch(() => {});
+    await sleep(PAUSE_MS + 10 * traffic.pauseMs, undefined, { signal: end }).catch(() => {});
   }
 }

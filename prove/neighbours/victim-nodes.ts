@@ -41,7 +41,7 @@ export async function nodeTraffic(url: string, world: World, traffic: Traffic): 
     await Promise.all(nodes.map(({ keyrack }) => keyrack.ready()));
     while (!traffic.end.aborted) {
       await mintAndRevoke(world, nodes, stays.key, traffic);
-      await sleep(PAUSE_MS);
+      await sleep(PAUSE_MS + traffic.pauseMs);
     }
   } finally {
     await Promise.all(nodes.map(({ keyrack }) => keyrack.close()));

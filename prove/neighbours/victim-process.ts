@@ -10,15 +10,15 @@ import { nodeTraffic } from "./victim-nodes.ts";
 
 const ROLE = "victim";
 
-type Start = { url: string; world: Omit<World, "call">; person: VictimPerson; seed: number };
+type Start = { url: string; world: Omit<World, "call">; person: VictimPerson; seed: number; pauseMs: number };
 
 export class VictimProcess {
   readonly #child: ChildProcess = fork(import.meta.filename, [ROLE], { stdio: ["ignore", "ignore", "inherit", "ipc"] });
 
   /** Returns how to stop the traffic and get its answers. */
-  start({ url, world, person, seed }: Start & { world: World }): () => Promise<Answers> {
+  start({ world, ...start }: Start & { world: World }): () => Promise<Answers> {
     const { key, workspace_id, project_id, tenant_id } = world; // its calls cannot be sent
-    this.#child.send({ url, world: { key, workspace_id, project_id, tenant_id }, person, seed } satisfies Start);
+    this.#child.send({ ...start, world: { key, workspace_id, project_id, tenant_id } } satisfies Start);
     return async () => {
       const answered = once(this.#child, "message");
       this.#child.send("stop");
@@ -32,14 +32,15 @@ export class VictimProcess {
   }
 }
 
-async function traffic({ url, world, person, seed }: Start, fresh: () => string, end: AbortSignal): Promise<Answers> {
+async function traffic(start: Start, fresh: () => string, end: AbortSignal): Promise<Answers> {
+  const { url, world, person, seed, pauseMs } = start;
   const answers = newAnswers();
   const report: Report = (what, wrong) => {
     if (wrong) answers.wrong.push(what);
   };
   const call: Call = (...args) => send(url, ...args);
   const victim = { ...world, call };
-  const shared: Traffic = { answers, report, fresh, end };
+  const shared: Traffic = { answers, report, fresh, end, pauseMs };
   const parts = [
     requestTraffic(victim, seeded(seed), shared),
     nodeTraffic(url, victim, shared),

@@ -1,5 +1,6 @@
 // The traffic of a victim, and the exact model of what it must be answered: every answer is known before the request.
 import { hash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { must, type World } from "../../harness/instances/world.ts";
 import type { Random } from "../../harness/random.ts";
 
@@ -86,7 +87,7 @@ const invite: Step = async ({ call, key }, fresh, report, invited) => {
 const steps = [checkLimits, leaseLimits, mintAndRevoke, claimOnce, makeTenant, invite];
 
 /** The parts of a victim's traffic share this. `end` is aborted when the phase ends. */
-export type Traffic = { answers: Answers; report: Report; fresh: () => string; end: AbortSignal };
+export type Traffic = { answers: Answers; report: Report; fresh: () => string; end: AbortSignal; pauseMs: number };
 
 export const newAnswers = (): Answers => ({
   wrong: [],
@@ -108,7 +109,7 @@ export function timedCalls(call: World["call"], { times }: Answers, kind: Timed)
 export async function requestTraffic(
   world: World,
   random: Random,
-  { answers, report, fresh, end }: Traffic,
+  { answers, report, fresh, end, pauseMs }: Traffic,
 ): Promise<void> {
   const timed = timedCalls(world.call, answers, "requests");
   while (!end.aborted) {
@@ -116,5 +117,6 @@ export async function requestTraffic(
     await step({ ...world, call: timed }, fresh, report, answers.invited).catch((error: Error) =>
       report(error.message, true),
     );
+    if (pauseMs > 0) await sleep(pauseMs);
   }
 }

@@ -11,8 +11,9 @@ describe.concurrent("attackers beside victims", () => {
       const campaign = neighboursCampaign({
         perRound: attacks.length,
         atOnce: 3,
-        quietMs: 200,
-        strength: 0.02,
+        quietMs: 100,
+        strength: 0.005,
+        pauseMs: 50,
         measured: false,
       });
       const { figures } = await shortRun(campaign, back, 1, 4);
