@@ -46,7 +46,7 @@ export const campaigns: readonly Campaign[] = [
   neighbours,
   clock,
   seriesCampaign,
-  quotasCampaign,
+  quotasCampaign(1_000),
   wal,
   soak,
   upgrade,

@@ -16,7 +16,8 @@ const CLIENTS = 8;
 const CALLS = 25;
 /** Of a rush: callers that use up one quota, one unit at a time. */
 const RUSH_CLIENTS = 40;
-const RUSH_AMOUNTS = { shared: 1_000, own: 5_000 };
+/** More than they can use up. */
+const RUSH_OWN = 5_000;
 /** More than is spent before the backup. */
 const RESTORE_AMOUNTS = { shared: 5_000, own: 6_000 };
 /** Of one check. */
@@ -53,15 +54,17 @@ class Round {
   readonly #seed: number;
   readonly #tally: Tally;
   readonly #plan: Plan;
+  readonly #rushUnits: number;
   readonly #random: Random;
   readonly #log = new QuotaLog();
 
-  constructor(deployment: QuotaDeployment, world: World, seed: number, tally: Tally) {
+  constructor(deployment: QuotaDeployment, world: World, seed: number, tally: Tally, rushUnits: number) {
     this.#deployment = deployment;
     this.#world = world;
     this.#seed = seed;
     this.#tally = tally;
     this.#plan = planOf(seed, deployment.hasRedis);
+    this.#rushUnits = rushUnits;
     this.#random = seeded(seed);
   }
 
@@ -69,7 +72,8 @@ class Round {
     const { fault, isRush } = this.#plan;
     await this.#deployment.use(fault === "redis");
     const some = { shared: this.#random.int(200, 600), own: this.#random.int(300, 900) };
-    const amounts = isRush ? RUSH_AMOUNTS : fault === "restore" ? RESTORE_AMOUNTS : some;
+    const rush = { shared: this.#rushUnits, own: RUSH_OWN };
+    const amounts = isRush ? rush : fault === "restore" ? RESTORE_AMOUNTS : some;
     const { target, key } = await makeTarget(this.#world, this.#seed, amounts);
     const month = new Date().getUTCMonth();
     const backup = await this.#spend(target, key);
@@ -192,7 +196,8 @@ class Round {
   }
 }
 
-export const quotasCampaign: Campaign = {
+/** `rushUnits`: how much the callers of a rush use up. */
+export const quotasCampaign = (rushUnits: number): Campaign => ({
   name: "quotas",
   promise: "P10",
   claim:
@@ -206,9 +211,9 @@ export const quotasCampaign: Campaign = {
       await deployment.use(planOf(options.seed, deployment.hasRedis).fault === "redis");
       const first = await worldOn(deployment.servers[0]!, "quotas");
       const world = { ...first, call: callOf(() => deployment.servers[0]!) };
-      for (const seed of rounds(options, tally)) await new Round(deployment, world, seed, tally).run();
+      for (const seed of rounds(options, tally)) await new Round(deployment, world, seed, tally, rushUnits).run();
     } finally {
       await deployment.close();
     }
   },
-};
+});

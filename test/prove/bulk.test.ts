@@ -4,7 +4,7 @@ import { backends } from "../../harness/databases/backends.ts";
 import { bulkCampaign } from "../../prove/bulk.ts";
 import { shortRun } from "./short.ts";
 
-const KEYS = 24;
+const KEYS = 12;
 const short = bulkCampaign({ keys: KEYS, limit: 1, killsPerAction: 1, actions: ["rotate", "revoke"] });
 
 describe.concurrent("a bulk change under kill -9", () => {

@@ -20,7 +20,7 @@ it("a power cut loses nothing acknowledged, and the control run without syncs do
 });
 
 it("a failing disk fails the request, never a promise", async () => {
-  const report = await shortRun(iofault, "sqlite", 4);
+  const report = await shortRun(iofault, "sqlite", 2);
   if (!wasRun(report)) return;
   expect(report.figures.restarts).toBeGreaterThan(0);
 });

@@ -5,19 +5,20 @@ import { quotasCampaign } from "../../prove/quotas.ts";
 import { shortRun } from "./short.ts";
 
 const SEEDS = { kill: 1, rush: 4 };
+const UNITS = 400;
 
 describe.concurrent("quotas", () => {
   it("are never overspent under kill -9, lose no grant, and at most two blocks", async () => {
-    const { figures } = await shortRun(quotasCampaign, backends.at(-1) ?? "sqlite", 1, SEEDS.kill);
+    const { figures } = await shortRun(quotasCampaign(UNITS), backends.at(-1) ?? "sqlite", 1, SEEDS.kill);
     expect(figures.kills).toBe(1);
     expect(figures.grants).toBeGreaterThan(10);
     expect(figures.admitted).toBeGreaterThan(100);
   });
 
-  it("of 1,000 units admit exactly 1,000 to 40 callers and 3 nodes, and never more beside a kill", async () => {
-    const { figures } = await shortRun(quotasCampaign, "sqlite", 2, SEEDS.rush);
+  it("of 400 units admit exactly 400 to 40 callers and 3 nodes, and never more beside a kill", async () => {
+    const { figures } = await shortRun(quotasCampaign(UNITS), "sqlite", 2, SEEDS.rush);
     expect([figures.stops, figures.kills]).toEqual([1, 1]);
-    expect(figures.admitted).toBeGreaterThan(1_900);
-    expect(figures.admitted).toBeLessThanOrEqual(2_000);
+    expect(figures.admitted).toBeGreaterThan(UNITS);
+    expect(figures.admitted).toBeLessThanOrEqual(2 * UNITS);
   });
 });
