@@ -1,7 +1,7 @@
 // Bundles the program and its worker threads with esbuild: one CommonJS script each, for a binary the same bytes in any
 // folder.
 import { readdirSync, readFileSync, renameSync } from "node:fs";
-import { isAbsolute, join, relative, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
 import { root } from "./targets.ts";
@@ -57,12 +57,17 @@ export function filesUnder(folder: string): string[] {
   return files.map((path) => (isAbsolute(folder) ? path : relative(root, path))).toSorted();
 }
 
+const workerSources = (checkout: string): string[] =>
+  filesUnder(join(checkout, "src"))
+    .filter((path) => path.endsWith(".worker.ts"))
+    .map((path) => relative(checkout, path));
+
 /** Writes `main.js` and the workers into a folder. The workers' keys are the names they are loaded by. */
 export async function bundleProgram(folder: string, version: string): Promise<Bundle> {
   const plugins = [...common.plugins, withVersion(version)];
   const bundle = async (entry: string, outfile: string): Promise<Metafile> =>
     (await build({ ...common, plugins, entryPoints: [entry], outfile })).metafile;
-  const sources = filesUnder("src").filter((path) => path.endsWith(".worker.ts"));
+  const sources = workerSources(root);
   const assetOf = (source: string): string => `workers/${relative("src", source).replace(/\.ts$/, ".js")}`;
   const metafiles = await Promise.all([
     bundle("src/cli/main.ts", join(folder, "main.js")),
@@ -72,20 +77,45 @@ export async function bundleProgram(folder: string, version: string): Promise<Bu
   return { workers, metafiles };
 }
 
+/** How a checkout finds the source of a worker thread (src/platform/packaged-files.ts). */
+const WORKER_FILE = "new URL(`../${path}`, import.meta.url)";
+
+/** Lets the program start the worker threads bundled beside it. */
+const bundledWorkers = (folder: string): Plugin => ({
+  name: "bundled-workers",
+  setup(plugin) {
+    plugin.onLoad({ filter: /\/src\/platform\/packaged-files\.ts$/ }, ({ path }) => {
+      const source = readFileSync(path, "utf8");
+      const base = JSON.stringify(pathToFileURL(`${folder}/`).href);
+      const contents = source.replace(WORKER_FILE, () => `new URL(\`\${path}\`.replace(/ts$/, "cjs"), ${base})`);
+      if (contents === source) throw new Error(`${path} finds worker threads in another way`);
+      return { contents, loader: "ts" };
+    });
+  },
+});
+
 /**
- * Writes the program of a checkout: it finds the checkout's files and worker threads from src/platform, and native addons
- * in its node_modules. The file appears at once, because another process may be looking for it.
+ * Writes the program of a checkout, with its worker threads beside it: it finds the checkout's files from src/platform, and
+ * native addons in its node_modules. The file appears at once, because another process may be looking for it.
  */
 export async function bundleCheckout(checkout: string, file: string): Promise<void> {
   const url = pathToFileURL(join(checkout, "src/platform/program.js")).href;
+  const folder = dirname(file);
   const fresh = `${file}.${process.pid}`;
-  await build({
-    ...common,
-    absWorkingDir: checkout,
-    external: [...common.external, "better-sqlite3", "argon2"],
-    banner: { js: `const keyrackUrl = ${JSON.stringify(url)};` },
-    entryPoints: ["src/cli/main.ts"],
-    outfile: fresh,
-  });
+  const bundle = (entry: string, outfile: string) =>
+    build({
+      ...common,
+      absWorkingDir: checkout,
+      external: [...common.external, "better-sqlite3", "argon2"],
+      banner: { js: `const keyrackUrl = ${JSON.stringify(url)};` },
+      plugins: [...common.plugins, bundledWorkers(folder)],
+      entryPoints: [entry],
+      outfile,
+    });
+  const workerOf = (source: string): string => join(folder, relative("src", source).replace(/ts$/, "cjs"));
+  await Promise.all([
+    bundle("src/cli/main.ts", fresh),
+    ...workerSources(checkout).map((source) => bundle(source, workerOf(source))),
+  ]);
   renameSync(fresh, file);
 }
