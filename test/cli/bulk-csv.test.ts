@@ -30,6 +30,21 @@ const createKeys = (file: string, ...more: string[]) =>
   cli.run(["key", "create", "--from-csv", file, "--project-id", cli.seed.project_id, "--env", "live", ...more]);
 
 describe("a file", () => {
+  it.each([
+    [
+      "a row with too few cells",
+      (id: string) => `tenant_id,name,expires_at\n${id},a,\n${id},short\n`,
+      "Row 2: 2 cells",
+    ],
+    ["a row with too many cells", (id: string) => `tenant_id,name\n${id},Acme, Inc\n`, "Row 1: 3 cells for 2 columns"],
+    ["a column twice", (id: string) => `tenant_id,name,name\n${id},a,b\n`, 'the column "name" is there twice'],
+  ])("is refused before anything is created for %s", async (what, text, message) => {
+    const { id } = await cli.api("POST", "/v1/tenants", { external_id: what });
+    const refused = await createKeys(write("refused.csv", text(id)));
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(message)]);
+    expect((await cli.run(["key", "list", "--tenant-id", id, "--quiet"])).stdout).toBe("");
+  });
+
   it("is refused in another workspace, and created there with --restart", async () => {
     const args = ["tenant", "import", write("tenants.csv", "external_id\nc-1\nc-2\n"), "--json"];
     expect(JSON.parse((await cli.run(args)).stdout)).toMatchObject({ made: 2 });

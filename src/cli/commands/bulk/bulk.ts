@@ -60,7 +60,12 @@ function parseRows({ spec, defaults, file }: Bulk, text: string): Record<string,
       );
     return flag;
   });
+  const repeated = columns.find((flag, i) => columns.indexOf(flag) !== i);
+  if (repeated) throw new ExitError(`${file}: the column "${repeated.name}" is there twice.`, 2);
   return rows.map((cells, at) => {
+    // A shifted or dropped cell would mint a key with another expiry than the file says.
+    if (cells.length !== columns.length)
+      throw new ExitError(`Row ${at + 1}: ${plural(cells.length, "cell")} for ${plural(columns.length, "column")}.`, 2);
     const body = { ...defaults };
     for (const [i, flag] of columns.entries()) {
       const cell = cells[i] ?? "";
