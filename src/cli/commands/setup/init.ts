@@ -85,7 +85,7 @@ async function init(options: InitOptions): Promise<void> {
   const { settings } = readSettings({}, { env: {}, flags: answers, cwd: "/nonexistent" });
   await requireConnections(settings, wizard?.showConnection);
   const workspace = wizard ? await wizard.askWorkspace(options) : workspaceFromFlags(options);
-  writeConfig(file, toToml(answers), options.force === true);
+  writeConfig(file, toToml({ ...answers, ...absolutePaths(settings) }), options.force === true);
   const key = workspace ? await createWorkspace(settings, workspace, options) : undefined;
   printSummary(file, settings, key, options);
 }
@@ -104,6 +104,15 @@ async function requireConnections(
     report?.(name, problem);
     if (problem) throw new ExitError(`Cannot connect to ${name}: ${problem}. Nothing was written.`, 3);
   }
+}
+
+/** A server that is started with --config may run in another folder. */
+function absolutePaths({ data_dir, database_url, mail_url }: Settings): Answers {
+  return {
+    data_dir: resolve(data_dir),
+    ...(database_url.kind === "sqlite" && { database_url: `sqlite:${resolve(database_url.file)}` }),
+    ...(mail_url.kind === "file" && mail_url.dir && { mail_url: `file:${resolve(mail_url.dir)}` }),
+  };
 }
 
 function toToml(answers: Answers): string {
