@@ -1,5 +1,5 @@
 // `keyrack serve`, as a process.
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -89,6 +89,14 @@ describe("keyrack serve", () => {
     expect(Buffer.concat((await answer) as Buffer[]).toString()).toMatch(/^HTTP\/1.1 201 /);
     expect(await ended).toBe(0);
     expect(readdirSync(temp.dir)).toEqual([]);
+  });
+
+  it("exits with 1 when the stop fails", async () => {
+    using temp = tempDir();
+    const server = await startServer(["--data-dir", temp.dir]);
+    renameSync(join(temp.dir, "keyrack.db-wal"), join(temp.dir, "moved"));
+    expect(await server.end("SIGTERM")).toBe(1);
+    expect(server.stderr()).toContain("keyrack.db-wal");
   });
 
   for (const [why, args, env, code, message] of [
