@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type BuildOptions, type Metafile } from "esbuild";
 import { VERSION } from "../src/platform/version.ts";
+import { readDocument } from "./release/links.ts";
 import { withVersion } from "./sea/bundle.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -33,7 +34,7 @@ export async function buildSdk(out: string, version = VERSION): Promise<Metafile
   types(join(out, "esm/types"));
   cpSync(join(out, "esm/types"), join(out, "cjs/types"), { recursive: true });
   writeFileSync(join(out, "package.json"), `${JSON.stringify(manifest(version), null, 2)}\n`);
-  cpSync(join(root, "docs/sdk.md"), join(out, "README.md"));
+  writeFileSync(join(out, "README.md"), readDocument("docs/sdk.md", version));
   cpSync(join(root, "LICENSE"), join(out, "LICENSE"));
   return metafiles;
 }

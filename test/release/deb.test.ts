@@ -33,22 +33,22 @@ describe.runIf(hasTool("dpkg-deb", "the Debian package"))("the Debian package", 
     await build("99.0.0-rc.1", at("two.deb"));
   }, TIMEOUT_MS);
 
-  it("contains exactly these files, all owned by root", () => {
+  it("contains exactly these files, all owned by root by number", () => {
     const lines = execFileSync("dpkg-deb", ["--contents", at("one.deb")], { encoding: "utf8" })
       .trim()
       .split("\n");
     const files = lines.map((line) => line.split(/\s+/)).filter(([mode]) => !mode?.startsWith("d"));
     expect(files.map(([mode, owner, , , , path]) => `${mode} ${owner} ${path}`)).toEqual([
-      "-rw-r----- root/root ./etc/keyrack/keyrack.env",
-      "-rw-r--r-- root/root ./lib/systemd/system/keyrack.service",
-      "-rwxr-xr-x root/root ./usr/bin/keyrack",
-      "-rw-r--r-- root/root ./usr/share/bash-completion/completions/keyrack",
-      "-rw-r--r-- root/root ./usr/share/doc/keyrack/README.md",
-      "-rw-r--r-- root/root ./usr/share/doc/keyrack/THIRD_PARTY_NOTICES.txt.gz",
-      "-rw-r--r-- root/root ./usr/share/doc/keyrack/changelog.gz",
-      "-rw-r--r-- root/root ./usr/share/doc/keyrack/copyright",
-      "-rw-r--r-- root/root ./usr/share/fish/vendor_completions.d/keyrack.fish",
-      "-rw-r--r-- root/root ./usr/share/zsh/vendor-completions/_keyrack",
+      "-rw-r----- 0/0 ./etc/keyrack/keyrack.env",
+      "-rw-r--r-- 0/0 ./lib/systemd/system/keyrack.service",
+      "-rwxr-xr-x 0/0 ./usr/bin/keyrack",
+      "-rw-r--r-- 0/0 ./usr/share/bash-completion/completions/keyrack",
+      "-rw-r--r-- 0/0 ./usr/share/doc/keyrack/README.md",
+      "-rw-r--r-- 0/0 ./usr/share/doc/keyrack/THIRD_PARTY_NOTICES.txt.gz",
+      "-rw-r--r-- 0/0 ./usr/share/doc/keyrack/changelog.gz",
+      "-rw-r--r-- 0/0 ./usr/share/doc/keyrack/copyright",
+      "-rw-r--r-- 0/0 ./usr/share/fish/vendor_completions.d/keyrack.fish",
+      "-rw-r--r-- 0/0 ./usr/share/zsh/vendor-completions/_keyrack",
     ]);
   });
 

@@ -1,37 +1,26 @@
-// The Debian package. dpkg-deb packs a folder; owner, modes and times are fixed here, so that the same input gives the same
-// bytes wherever it is built.
-import { execFile } from "node:child_process";
+// The Debian package, written here and not by dpkg-deb: order, owner, modes and times are fixed, and the compression
+// depends only on Node, so that the same input gives the same bytes wherever it is built.
 import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { gzipSync } from "node:zlib";
+import { gzip, gzipSync } from "node:zlib";
 import { buildFullProgram } from "../../src/cli/command-table.ts";
 import { completionScript } from "../../src/cli/commands/completion.ts";
 import { settingsTable } from "../../src/config/settings.ts";
-import type { Target } from "../sea/targets.ts";
+import { root, type Target } from "../sea/targets.ts";
 import { architectures } from "./architectures.ts";
+import { readDocument } from "./links.ts";
+import { withFolders, writeTar, type Entry } from "./tar.ts";
 import { systemdUnit } from "./unit.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
 /** Of the addons inside the binary; Node alone runs with 2.28. */
 export const GLIBC_MIN = "2.34";
 const SCRIPTS = ["postinst", "prerm", "postrm"];
 const SETTINGS_FILE = "etc/keyrack/keyrack.env";
 const DOCS = "usr/share/doc/keyrack";
+
+type File = Entry & { content: Uint8Array };
 
 export type DebInput = {
   /** Path of the binary. */
@@ -47,38 +36,72 @@ export type DebInput = {
 };
 
 export async function buildDeb({ binary, target, version, out, epoch, notices }: DebInput): Promise<void> {
-  const work = mkdtempSync(join(tmpdir(), "keyrack-deb-"));
-  try {
-    const tree = new Tree(join(work, "keyrack"));
-    tree.copy("usr/bin/keyrack", binary, 0o755);
-    tree.write("lib/systemd/system/keyrack.service", systemdUnit("/usr/bin/keyrack"));
-    tree.write(SETTINGS_FILE, settingsFile(), 0o640);
-    const program = await buildFullProgram();
-    tree.write("usr/share/bash-completion/completions/keyrack", `${completionScript("bash", program)}\n`);
-    tree.write("usr/share/zsh/vendor-completions/_keyrack", `${completionScript("zsh", program)}\n`);
-    tree.write("usr/share/fish/vendor_completions.d/keyrack.fish", `${completionScript("fish", program)}\n`);
-    tree.copy(`${DOCS}/copyright`, join(root, "deploy/debian/copyright"));
-    tree.copy(`${DOCS}/README.md`, join(root, "README.md"));
-    tree.write(`${DOCS}/changelog.gz`, gzipSync(readFileSync(join(root, "CHANGELOG.md")), { level: 9 }));
-    tree.write(`${DOCS}/THIRD_PARTY_NOTICES.txt.gz`, gzipSync(notices, { level: 9 }));
-    const sums = tree.md5sums();
-    const kilobytes = tree.kilobytes();
-    tree.write("DEBIAN/control", control(version, architectures[target], kilobytes));
-    tree.write("DEBIAN/conffiles", `/${SETTINGS_FILE}\n`);
-    tree.write("DEBIAN/md5sums", sums);
-    for (const name of SCRIPTS) tree.copy(`DEBIAN/${name}`, join(root, "deploy/debian", name), 0o755);
-    tree.setTimes(epoch);
-    mkdirSync(dirname(out), { recursive: true });
-    await pack(tree.root, out, epoch);
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
+  const program = await buildFullProgram();
+  const files = [
+    file("usr/bin/keyrack", readFileSync(binary), 0o755),
+    file("lib/systemd/system/keyrack.service", systemdUnit("/usr/bin/keyrack")),
+    file(SETTINGS_FILE, settingsFile(), 0o640),
+    file("usr/share/bash-completion/completions/keyrack", `${completionScript("bash", program)}\n`),
+    file("usr/share/zsh/vendor-completions/_keyrack", `${completionScript("zsh", program)}\n`),
+    file("usr/share/fish/vendor_completions.d/keyrack.fish", `${completionScript("fish", program)}\n`),
+    file(`${DOCS}/copyright`, template("copyright")),
+    file(`${DOCS}/README.md`, readDocument("README.md", version)),
+    file(`${DOCS}/changelog.gz`, gzipSync(readDocument("CHANGELOG.md", version), { level: 9 })),
+    file(`${DOCS}/THIRD_PARTY_NOTICES.txt.gz`, gzipSync(notices, { level: 9 })),
+  ];
+  const tree = withFolders(files);
+  const about = [
+    file("control", control(version, architectures[target], kilobytes(tree))),
+    file("conffiles", `/${SETTINGS_FILE}\n`),
+    file("md5sums", md5sums(files)),
+    ...SCRIPTS.map((name) => file(name, template(name), 0o755)),
+  ];
+  const members = {
+    "debian-binary": Buffer.from("2.0\n"),
+    "control.tar.gz": await pack(about, epoch),
+    "data.tar.gz": await pack(tree, epoch),
+  };
+  mkdirSync(dirname(out), { recursive: true });
+  writeFileSync(out, writeAr(members, epoch));
 }
 
-async function pack(folder: string, out: string, epoch: number): Promise<void> {
-  const args = ["--root-owner-group", "-Zgzip", "-z6", "--build", folder, out];
-  const env = { ...process.env, SOURCE_DATE_EPOCH: String(epoch) };
-  await promisify(execFile)("dpkg-deb", args, { env });
+const template = (name: string): Buffer => readFileSync(join(root, "deploy/debian", name));
+
+const file = (path: string, content: string | Uint8Array, mode = 0o644): File => ({
+  path,
+  kind: "file",
+  mode,
+  content: typeof content === "string" ? Buffer.from(content) : content,
+});
+
+/** With the paths that dpkg-deb writes: `./`, `./usr/`, `./usr/bin/`, … */
+function pack(entries: readonly Entry[], epoch: number): Promise<Buffer> {
+  const top: Entry = { path: ".", kind: "folder", mode: 0o755 };
+  const all = [top, ...entries.map((entry) => ({ ...entry, path: `./${entry.path}` }))];
+  return promisify(gzip)(writeTar(all, epoch), { level: 6 });
+}
+
+/** An archive of `ar`: before each member a header of 60 bytes, at an even offset. The members keep their order. */
+function writeAr(members: Record<string, Buffer>, epoch: number): Buffer {
+  const parts = Object.entries(members).flatMap(([name, content]) => {
+    const owner = "0".padEnd(6).repeat(2);
+    const fields = [name.padEnd(16), String(epoch).padEnd(12), owner, "100644".padEnd(8)];
+    const header = `${fields.join("")}${String(content.length).padEnd(10)}\u0060\n`;
+    return [Buffer.from(header), content, Buffer.from(content.length % 2 === 0 ? "" : "\n")];
+  });
+  return Buffer.concat([Buffer.from("!<arch>\n"), ...parts]);
+}
+
+/** What `dpkg --verify` compares. Settings are left out, because they are there to be changed. */
+function md5sums(files: readonly File[]): string {
+  const compared = files.filter(({ path }) => path !== SETTINGS_FILE).toSorted((a, b) => (a.path < b.path ? -1 : 1));
+  return compared.map(({ path, content }) => `${createHash("md5").update(content).digest("hex")}  ${path}\n`).join("");
+}
+
+/** As dpkg-deb counts: files rounded up, and one for each folder. */
+function kilobytes(tree: readonly Entry[]): number {
+  const sizes = tree.map(({ content }) => (content ? Math.ceil(content.length / 1024) : 1));
+  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 function control(version: string, architecture: string, kilobytes: number): string {
@@ -103,62 +126,4 @@ function settingsFile(): string {
   const settings = Object.values(settingsTable).filter(({ env }) => env !== "KEYRACK_DATA_DIR");
   const blocks = settings.map(({ env, defaultText, description }) => `# ${description}\n#${env}=${defaultText}\n`);
   return `# Settings of keyrack.service. Remove the # in front of a name to set it, then: systemctl restart keyrack\n\n${blocks.join("\n")}`;
-}
-
-/** A folder to pack. Modes are set explicitly, because the umask would show in the package. */
-class Tree {
-  readonly root: string;
-  constructor(root: string) {
-    this.root = root;
-    this.#folder(".");
-  }
-
-  write(path: string, content: string | Uint8Array, mode = 0o644): void {
-    this.#folder(dirname(path));
-    writeFileSync(join(this.root, path), content);
-    chmodSync(join(this.root, path), mode);
-  }
-
-  copy(path: string, from: string, mode = 0o644): void {
-    this.#folder(dirname(path));
-    copyFileSync(from, join(this.root, path));
-    chmodSync(join(this.root, path), mode);
-  }
-
-  #folder(path: string): void {
-    if (path !== ".") this.#folder(dirname(path));
-    mkdirSync(join(this.root, path), { recursive: true });
-    chmodSync(join(this.root, path), 0o755);
-  }
-
-  /** Paths below the root, folders included, in a stable order. */
-  #paths(): string[] {
-    return readdirSync(this.root, { recursive: true, encoding: "utf8" }).toSorted();
-  }
-
-  #files(): string[] {
-    return this.#paths().filter((path) => statSync(join(this.root, path)).isFile());
-  }
-
-  /** What `dpkg --verify` compares. Settings are left out, because they are there to be changed. */
-  md5sums(): string {
-    const sum = (path: string): string =>
-      createHash("md5")
-        .update(readFileSync(join(this.root, path)))
-        .digest("hex");
-    const files = this.#files().filter((path) => path !== SETTINGS_FILE);
-    return files.map((path) => `${sum(path)}  ${path}\n`).join("");
-  }
-
-  kilobytes(): number {
-    const sizes = this.#paths().map((path) => {
-      const found = statSync(join(this.root, path));
-      return found.isFile() ? Math.ceil(found.size / 1024) : 1;
-    });
-    return sizes.reduce((sum, size) => sum + size, 0);
-  }
-
-  setTimes(epoch: number): void {
-    for (const path of [...this.#paths(), "."]) utimesSync(join(this.root, path), epoch, epoch);
-  }
 }

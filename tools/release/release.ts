@@ -10,6 +10,7 @@ import { root, targets, type Target } from "../sea/targets.ts";
 import { securityTxt } from "../security-txt.ts";
 import { assertNothingUnreleased, releaseNotes, unreleasedNotes } from "../version/changelog.ts";
 import { releasedInstallScript } from "./install-script.ts";
+import { absoluteLinks } from "./links.ts";
 import { writeManifest, writeSums } from "./manifest.ts";
 import type { Options } from "./options.ts";
 import { replaceFolder, type Fill } from "./output.ts";
@@ -19,8 +20,9 @@ import { checkSignKey, readKeys, signSums } from "./sign.ts";
 import { commitOf, epochOf, releaseOf, snapshotOf, type Source } from "./source.ts";
 import { systemdUnit } from "./unit.ts";
 
-export const readChangelog = (): string => readFileSync(join(root, "CHANGELOG.md"), "utf8");
+export const readChangelog = (): string => readFileSync(join(root, CHANGELOG), "utf8");
 
+const CHANGELOG = "CHANGELOG.md";
 /** Where install.sh puts the binary for root. */
 const INSTALLED_BINARY = "/usr/local/bin/keyrack";
 
@@ -69,6 +71,7 @@ function documents(options: Options, source: Source, built: Built, installation:
     target,
     lockedSha512(root, `node_modules/node-${target}`),
   ]);
+  const notes = release ? releaseNotes(readChangelog(), version) : unreleasedNotes(readChangelog());
   const { components } = built;
   return {
     [`keyrack-${version}.cdx.json`]: sbomText({
@@ -79,7 +82,7 @@ function documents(options: Options, source: Source, built: Built, installation:
     }),
     "install.sh": installation["install.sh"] ?? "",
     "release-keys": readKeys(options.keysFile),
-    "NOTES.md": release ? releaseNotes(readChangelog(), version) : unreleasedNotes(readChangelog()),
+    "NOTES.md": absoluteLinks(notes, CHANGELOG, version),
     ...(contact ? { "security.txt": securityTxt(contact, epoch * 1000) } : {}),
   };
 }

@@ -18,8 +18,13 @@ function toolsFor({ targets: chosen, kinds, signKey, check }: Options): Tool[] {
     ...(check || (needsBinary && chosen.some((target) => target !== here))
       ? [{ name: "npm", debianPackage: "npm" }]
       : []),
-    ...(kinds.includes("deb") || kinds.includes("oci") ? [{ name: "dpkg-deb", debianPackage: "dpkg" }] : []),
-    ...(kinds.includes("oci") ? [{ name: "apt-get", debianPackage: "apt" }] : []),
+    // Opens the packages that the image is made of, and fetches them.
+    ...(kinds.includes("oci")
+      ? [
+          { name: "dpkg-deb", debianPackage: "dpkg" },
+          { name: "apt-get", debianPackage: "apt" },
+        ]
+      : []),
     ...(signKey ? [{ name: "ssh-keygen", debianPackage: "openssh-client" }] : []),
   ];
 }

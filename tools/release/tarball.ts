@@ -3,8 +3,9 @@ import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root, type Target } from "../sea/targets.ts";
 import { packFolder } from "./archive.ts";
+import { readDocument } from "./links.ts";
 
-const DOCUMENTS = ["README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md"];
+const DOCUMENTS = ["README.md", "CHANGELOG.md", "SECURITY.md"];
 
 export type TarballInput = {
   binary: string;
@@ -25,7 +26,8 @@ export async function buildTarball(input: TarballInput): Promise<void> {
   const folder = join(input.work, name);
   mkdirSync(folder);
   copyFileSync(input.binary, join(folder, "keyrack"));
-  for (const file of DOCUMENTS) copyFileSync(join(root, file), join(folder, file));
+  for (const file of DOCUMENTS) writeFileSync(join(folder, file), readDocument(file, input.version));
+  copyFileSync(join(root, "LICENSE"), join(folder, "LICENSE"));
   copyFileSync(input.notices, join(folder, "THIRD_PARTY_NOTICES.txt"));
   for (const [file, text] of Object.entries(input.installation)) writeFileSync(join(folder, file), text);
   chmodSync(join(folder, "install.sh"), 0o755);
