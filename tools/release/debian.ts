@@ -43,6 +43,7 @@ export async function fetchPackage(locked: LockedPackage): Promise<string> {
   const file = join(folder, `${locked.sha256}.deb`);
   if (sha256Of(file) === locked.sha256) return file;
   mkdirSync(folder, { recursive: true });
+  console.error(`fetching ${locked.package} ${locked.version} (${locked.architecture}) …`);
   // Of its own: both platforms may be fetching the same package.
   const partial = `${file}.${randomUUID()}`;
   try {
@@ -59,7 +60,7 @@ export async function fetchPackage(locked: LockedPackage): Promise<string> {
     for (const left of [partial, `${partial}.FAILED`]) rmSync(left, { force: true }); // apt keeps what it refuses
   }
   throw new Error(
-    `${locked.package} ${locked.version} (${locked.architecture}) is on none of apt's mirrors. If Debian has replaced it: npm run oci:lock`,
+    `${locked.package} ${locked.version} (${locked.architecture}) is on none of apt's mirrors. If Debian has replaced it: add snapshot.debian.org to apt's sources, or for a new release npm run oci:lock`,
   );
 }
 

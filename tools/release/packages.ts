@@ -43,6 +43,7 @@ export async function buildPackages(job: Job): Promise<Built> {
 
 /** Its own archive and not npm's, which depends on the npm that is installed. */
 async function packSdk({ work, folder, source }: Job): Promise<Metafile[]> {
+  console.error("building the library …");
   const metafiles = await buildSdk(join(work, "sdk/package"), source.version);
   await packFolder(join(work, "sdk"), "package", join(folder, `keyrack-sdk-${source.version}.tgz`), source.epoch);
   return metafiles;
@@ -51,11 +52,14 @@ async function packSdk({ work, folder, source }: Job): Promise<Metafile[]> {
 async function buildBinaries(job: Job): Promise<Built> {
   const { options, source, folder, work } = job;
   const { version, commit, epoch } = source;
+  console.error("bundling the program …");
   const program = await prepareProgram(join(work, "program"), source, options.keysFile);
   const wants = (kind: PackageKind): boolean => options.kinds.includes(kind);
   const notices = readFileSync(program.notices, "utf8");
   const buildTarget = async (target: Target) => {
+    console.error(`building the binary for ${target} …`);
     const binary = await makeBinary(program, target, join(work, `keyrack-${target}`));
+    console.error(`packing ${target} …`);
     const common = { binary: binary.path, target, version, epoch };
     const tar = { ...common, out: folder, work, notices: program.notices, installation: job.installation };
     const deb = { ...common, out: join(folder, `keyrack_${version}_${architectures[target]}.deb`), notices };
@@ -66,6 +70,7 @@ async function buildBinaries(job: Job): Promise<Built> {
   const of = <T>(value: (each: (typeof built)[number]) => T): Partial<Record<Target, T>> =>
     Object.fromEntries(built.map((each) => [each.target, value(each)]));
   const binaries = of(({ binary }) => binary.path);
+  if (wants("oci")) console.error("packing the image …");
   const oci = { binaries, version, commit, epoch, out: join(folder, `keyrack-${version}-oci.tar`) };
   await Promise.all([...built.flatMap(({ packages }) => packages), ...(wants("oci") ? [buildOci(oci)] : [])]);
   return { codeCaches: of(({ binary }) => binary.codeCache), components: program.components };
