@@ -23,7 +23,7 @@ usage: ./install.sh [--from SOURCE [--version X.Y.Z] [--require-signature | --un
   --uninstall          remove the binaries and the unit; keep all data
 
 Environment: KEYRACK_UNIT_DIR sets the folder of the unit, KEYRACK_STATE_DIR the data dir (/var/lib/keyrack).
-Exit codes: 1 failed, 2 wrong usage, 4 the release is not what was signed.
+Exit codes: 1 failed, 2 wrong usage, 4 the release lacks a file or is not what was signed.
 USAGE
 }
 
@@ -117,6 +117,8 @@ fi
 work=
 new_unit=
 made_user=no
+upgraded=no
+installed_before=no
 made_state=no
 placed_unit=no
 placed_binary=no
@@ -159,6 +161,7 @@ replace() {
       mv -f "$work/old" "$binary"
       fail "cannot write $binary.previous."
     fi
+    upgraded=yes
   fi
   placed_binary=yes
   end_by_signal
@@ -244,35 +247,38 @@ build() {
   cp dist/keyrack "$work/keyrack" || fail "cannot write $binary. Choose another folder with --prefix."
 }
 
-# download URL FILE. curl itself refuses to leave https. wget cannot, so its redirects are followed here.
+# download NAME. Fails if the server has no such file; any other failure ends this script, because it says nothing about
+# the release. curl itself refuses to leave https. wget cannot, so its redirects are followed here.
 download() {
   if command -v curl >/dev/null 2>&1; then
-    curl -fsSL --proto '=https' --proto-redir '=https' -o "$2" "$1" 2>"$work/log"
-    return
+    if status=$(curl -fsSL --proto '=https' --proto-redir '=https' --connect-timeout 20 --speed-limit 1000 --speed-time 60 \
+      -w '%{http_code}' -o "$work/$1" "$from/$1" 2>"$work/log"); then return; fi
+  else
+    command -v wget >/dev/null 2>&1 || fail "neither curl nor wget is installed. Install one, then run this again."
+    url=$from/$1
+    for _ in 1 2 3 4 5; do
+      if wget -S --max-redirect=0 --tries=2 --timeout=60 -O "$work/$1" "$url" >"$work/log" 2>&1; then return; fi
+      url=$(sed -n 's/^ *[Ll]ocation: \(https:[^ ]*\).*/\1/p' "$work/log" | tail -n 1)
+      [ -n "$url" ] || break
+    done
+    status=$(sed -n 's/^ *HTTP\/[0-9.]* \([0-9]*\).*/\1/p' "$work/log" | tail -n 1)
   fi
-  command -v wget >/dev/null 2>&1 || fail "neither curl nor wget is installed. Install one, then run this again."
-  url=$1
-  for _ in 1 2 3 4 5; do
-    if wget -S --max-redirect=0 -O "$2" "$url" >"$work/log" 2>&1; then return; fi
-    url=$(sed -n 's/^ *[Ll]ocation: \(https:[^ ]*\).*/\1/p' "$work/log" | tail -n 1)
-    [ -n "$url" ] || return 1
-  done
-  return 1
+  case $status in 404 | 410) return 1 ;; esac
+  sed -n '/^curl:/p; /ERROR/p; /failed:/p; /closed at/p; /timed out/p; /exceeded/p' "$work/log" | tail -n 1 >&2
+  fail "cannot download $1 from $from. Nothing was changed."
 }
 
 # get NAME: copies a file of the release into the work folder; what is checked there cannot change before it is used.
 get() {
   case $from in
-    https://*) download "$from/$1" "$work/$1" ;;
+    https://*) download "$1" ;;
     *) [ -f "$from/$1" ] && cp "$from/$1" "$work/$1" ;;
   esac
 }
 
 # need NAME: the same for a file that must be there.
 need() {
-  get "$1" && return
-  [ ! -f "$work/log" ] || sed -n '/^curl:/p; /ERROR/p' "$work/log" >&2
-  fail "$1: missing from $from. Nothing was changed." 4
+  get "$1" || fail "$1: missing from $from. Nothing was changed." 4
 }
 
 check_signature() {
@@ -367,6 +373,7 @@ chmod 755 "$work/keyrack"
 reported=$("$work/keyrack" version) || fail "the new binary does not run on this machine; the installed one is untouched."
 [ -z "$from" ] || [ "$reported" = "$version" ] || fail "the binary in $name is version $reported; the installed one is untouched." 4
 if [ "$systemd" = yes ]; then place_unit; fi
+if [ -e "$binary" ]; then installed_before=yes; fi
 replace "$work/keyrack"
 echo "Installed keyrack $reported as $binary"
 
@@ -385,4 +392,10 @@ case ":$PATH:" in
   *":$prefix/bin:"*) ;;
   *) echo "Note: $prefix/bin is not on your PATH." ;;
 esac
-echo "Next: keyrack serve"
+if [ "$upgraded" = yes ]; then
+  how=
+  if [ -f "$unit" ] && grep -qxF "ExecStart=$binary serve" "$unit"; then how=" (systemctl restart keyrack)"; fi
+  echo "Restart the server to use it$how."
+elif [ "$systemd$installed_before" = nono ]; then
+  echo "Next: keyrack serve"
+fi

@@ -27,7 +27,10 @@ let url: string;
 /** Paths that were asked for without TLS. */
 const plain: string[] = [];
 
-/** Serves /good and /bad; /moved redirects to /good, /plain to the server without TLS, /loop to itself. */
+/**
+ * Serves /good and /bad; /cut ends early, /broken fails, /lost fails for the signature. /moved redirects to /good, /plain
+ * to the server without TLS, /loop to itself.
+ */
 beforeAll(async () => {
   temp = tempDir();
   writeSmallRelease(join(temp.dir, "good"), { key });
@@ -45,9 +48,15 @@ beforeAll(async () => {
     if (folder === "moved") return redirect(`${url}/good/${name}`);
     if (folder === "loop") return redirect(`${url}/loop/${name}`);
     if (folder === "plain") return redirect(`http://127.0.0.1:${(http.address() as AddressInfo).port}/${name}`);
-    const file = join(temp.dir, folder, name);
+    if (folder === "broken" || (folder === "lost" && name.endsWith(".sig"))) return void response.writeHead(503).end();
+    const file = join(temp.dir, ["cut", "lost"].includes(folder) ? "good" : folder, name);
     if (!existsSync(file)) return void response.writeHead(404).end();
-    response.end(readFileSync(file));
+    const content = readFileSync(file);
+    if (folder === "cut" && name === tarball) {
+      response.writeHead(200, { "content-length": content.length + 1 });
+      return void response.write(content, () => response.destroy());
+    }
+    response.end(content);
   });
   servers = [http, https];
   for (const server of servers) await once(server.listen(0, "127.0.0.1"), "listening");
@@ -81,18 +90,21 @@ describe
         expect(m.installed()).toEqual(["1.2.3", null]);
       });
 
-    for (const [source, why] of [
-      ["bad", "a changed tarball"],
-      ["plain", "a redirect to http"],
-      ["loop", "an endless redirect"],
-      ["nowhere", "no release"],
+    for (const [source, why, code, reason] of [
+      ["bad", "a changed tarball", 4, `${tarball}: its hash differs`],
+      ["nowhere", "no release", 4, "SHA256SUMS: missing from"],
+      ["plain", "a redirect to http", 1, "cannot download SHA256SUMS from"],
+      ["loop", "an endless redirect", 1, "cannot download SHA256SUMS from"],
+      ["cut", "a transfer that ends early", 1, `cannot download ${tarball} from`],
+      ["broken", "a server that fails", 1, "cannot download SHA256SUMS from"],
+      ["lost", "a signature that cannot be downloaded", 1, "cannot download SHA256SUMS.sig from"],
     ] as const)
-      it(`refuses ${why}, and changes nothing`, async () => {
+      it(`refuses ${why} with exit ${code}, and changes nothing`, async () => {
         using m = newMachine();
         const before = snapshot(m.dir);
         const ran = await m.run(["--from", `${url}/${source}`], trusted());
-        expect(ran.code, ran.output).toBe(4);
-        expect(ran.output).toContain(source === "bad" ? tarball : "SHA256SUMS");
+        expect(ran.code, ran.output).toBe(code);
+        expect(ran.output).toContain(reason);
         expect(snapshot(m.dir)).toEqual(before);
         expect(plain).toEqual([]);
       });
@@ -100,8 +112,20 @@ describe
     it("refuses a server whose certificate is not trusted", async () => {
       using m = newMachine();
       const ran = await m.run(["--from", `${url}/good`]);
-      expect([ran.code, ...m.installed()]).toEqual([4, null, null]);
+      expect([ran.code, ...m.installed()]).toEqual([1, null, null]);
       expect(ran.output).toMatch(/certificate/i);
+    });
+
+    it("names the reason where no server answers", async () => {
+      using m = newMachine();
+      const closed = createHttpServer();
+      await once(closed.listen(0, "127.0.0.1"), "listening");
+      const { port } = closed.address() as AddressInfo;
+      await once(closed.close(), "close");
+      const ran = await m.run(["--from", `https://127.0.0.1:${port}`], trusted());
+      expect([ran.code, ...m.installed()]).toEqual([1, null, null]);
+      expect(ran.output).toMatch(/refused|could not connect|failed to connect/i);
+      expect(ran.output).toContain("cannot download SHA256SUMS from");
     });
 
     it("refuses a release whose signature was removed", async () => {

@@ -48,10 +48,15 @@ describe.runIf(sshKeygen).each(SHELLS.map((shell) => ({ shell })))("install.sh -
       output: expect.stringContaining("The signature is good.\nInstalled keyrack 1.2.3"),
     });
     expect(m.installed()).toEqual(["1.2.3", null]);
-    expect((await m.run(["--from", join(shared.dir, "1.3.0", tarball("1.3.0"))])).code).toBe(0);
+    expect(first.output).toMatch(/\nNext: keyrack serve\n$/);
+    const second = await m.run(["--from", join(shared.dir, "1.3.0", tarball("1.3.0"))]);
+    expect(second.code, second.output).toBe(0);
+    expect(second.output).toMatch(/\nRestart the server to use it\.\n$/);
     expect(m.installed()).toEqual(["1.3.0", "1.2.3"]);
-    // The same one again: what can be rolled back to stays.
-    expect((await m.run([`--from=${join(shared.dir, "1.3.0")}`, "--version=1.3.0"])).code).toBe(0);
+    // The same one again: what can be rolled back to stays, and nothing is to be done.
+    const again = await m.run([`--from=${join(shared.dir, "1.3.0")}`, "--version=1.3.0"]);
+    expect(again.code, again.output).toBe(0);
+    expect(again.output).not.toMatch(/Next|Restart/);
     expect(m.installed()).toEqual(["1.3.0", "1.2.3"]);
     expect(readdirSync(m.at("prefix/bin")).toSorted()).toEqual(["keyrack", "keyrack.previous"]);
     expect(readdirSync(m.at("tmp"))).toEqual([]);
