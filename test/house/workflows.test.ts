@@ -80,12 +80,27 @@ describe("workflows", () => {
     expect(scripts("release").slice(2, 6)).toEqual(release);
   });
 
+  it("publish the library only from a published release whose signature was verified, and hold no secret", () => {
+    const text = readText(".github/workflows/release.yml");
+    const { on, jobs } = parse(text) as Workflow & { jobs: Record<string, { if?: string }> };
+    expect(on).toEqual({ push: { tags: ["v*"] }, release: { types: ["published"] } });
+    expect(/\bsecrets\./.test(text)).toBe(false);
+    const publishing = Object.entries(jobs).filter(([, job]) => JSON.stringify(job).includes("npm publish"));
+    expect(publishing.map(([name]) => name)).toEqual(["npm"]);
+    expect(jobs.npm?.if).toBe("github.event_name == 'release'");
+    const scripts = jobs.npm?.steps.flatMap(({ run }) => run ?? []) ?? [];
+    expect(scripts.map((script) => /ssh-keygen -Y verify|npm publish/.exec(script)?.[0])).toEqual([
+      "ssh-keygen -Y verify",
+      "npm publish",
+    ]);
+  });
+
   const release = readText(".github/workflows/release.yml");
   it.each<[string, (text: string) => string, string]>([
     ["an action by its tag", (text) => text.replace(/@[0-9a-f]{40} # (v\S+)/, "@$1"), "uses actions/checkout@v"],
     ["a commit without its tag", (text) => text.replace(/ # v7\.0\.1/, ""), "lacks a commit and its tag"],
     ["a container action", (text) => text.replace(/actions\/checkout@\w{40}/, "docker://alpine"), "uses docker://"],
-    ["no timeout", (text) => text.replace(/ +timeout-minutes: 30\n/, ""), "publish has no timeout-minutes"],
+    ["no timeout", (text) => text.replace(/ +timeout-minutes: 30\n/, ""), "draft has no timeout-minutes"],
     ["write access for all", (text) => text.replace("contents: read", "contents: write"), "other permissions"],
     [
       "write access for a job",
@@ -93,7 +108,16 @@ describe("workflows", () => {
       "build may write outside",
     ],
     ["no permissions", (text) => text.replace(/^permissions:\n.*\n/m, ""), "other permissions"],
-    ["no protected environment", (text) => text.replace(/ +environment: release\n/, ""), "reads secrets outside"],
+    [
+      "no protected environment",
+      (text) => text.replace(/ +environment: release\n/, ""),
+      "draft may write outside a protected environment",
+    ],
+    [
+      "a secret for the tests",
+      (text) => text.replace("    env:\n", "    env:\n      A: ${{ secrets.A }}\n"),
+      "build reads secrets outside a protected environment",
+    ],
     [
       "an expression in a script",
       (text) => text.replace("npm ci", "echo ${{ github.event.head_commit.message }}"),
