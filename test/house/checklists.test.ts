@@ -195,10 +195,10 @@ describe("a CLI command", () => {
 });
 
 describe("a job", () => {
-  it("is in the table of docs/operate.md", () => {
-    const page = readText("docs/operate.md");
+  it("is in the table of docs/jobs.md", () => {
+    const page = readText("docs/jobs.md");
     const lost = jobs.map(({ name }) => name).filter((name) => !page.includes(`| ${name} |`));
-    expect(missing(lost, "docs/operate.md")).toEqual([]);
+    expect(missing(lost, "docs/jobs.md")).toEqual([]);
   });
 
   it("is declared in src/server/jobs.ts: every function that reaps, maintains or is due has a line there", () => {

@@ -162,6 +162,14 @@ describe.runIf(hasTool("dpkg-deb", "the Debian package"))("the Debian package", 
       expect(output).toEqual(["1", "640 root:keyrack", "data", "99.0.0~rc.1 install ok installed"]);
     });
 
+    it.runIf(hasTool("apt-get", "the older Debian package"))("goes back to the older package", () => {
+      const output = lines(`
+        dpkg -i /mnt/two.deb >/dev/null
+        apt-get install -y --allow-downgrades /mnt/one.deb >/dev/null 2>&1
+        dpkg-query -W -f '\${Version} \${Status}' keyrack`);
+      expect(output).toEqual([`${TESTED_VERSION.replace("-", "~")} install ok installed`]);
+    });
+
     it("asks systemd to restart on an upgrade only what was running, and to stop on removal", () => {
       const output = lines(`${SYSTEMD}
         dpkg -i /mnt/one.deb >/dev/null; asked install

@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
-import { readText, root } from "../../harness/repository.ts";
+import { filesIn, readText, root } from "../../harness/repository.ts";
 import { newestVersion } from "../../tools/version/changelog.ts";
 import { versionsIn } from "../../tools/version/places.ts";
 import { setVersion } from "../../tools/version/set.ts";
@@ -67,6 +67,13 @@ describe("the version", () => {
     c.write("deploy/kubernetes/app.yaml", "image: keyrack:latest\n");
     expect(distinct(c.dir)).toEqual(["0.1.0", "latest"]);
   });
+});
+
+it("is a placeholder in the documents, which version:set does not write", () => {
+  const pages = filesIn("docs").filter((file) => file.endsWith(".md"));
+  const found = pages.flatMap((file) => readText(file).match(/\bkeyrack[-_:]v?\d+\.\d+\.\d+/g) ?? []);
+  expect(pages.length).toBeGreaterThan(20);
+  expect(found).toEqual([]);
 });
 
 describe("version:set", () => {
