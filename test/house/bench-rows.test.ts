@@ -30,6 +30,20 @@ describe("benchmark rows", () => {
     expect(without).toEqual([]);
   });
 
+  it("that miss their target are explained in docs/performance.md", () => {
+    const page = readText("docs/performance.md");
+    const [, why = ""] = /^## Missed targets and why\n([\s\S]*?)^## /m.exec(page) ?? [];
+    const explained = [...why.matchAll(/`([\w-]+\/[\w-]*)(\*?)`/g)].map(([, name = "", more = ""]) => ({ name, more }));
+    const isExplained = (row: string): boolean =>
+      explained.some(({ name, more }) => (more ? row.startsWith(name) : row === name));
+    const missed = [...page.matchAll(/^\| `([^`]+)` .*\| missed \|$/gm)].map(([, row = ""]) => row);
+    expect(missed.filter((row) => !isExplained(row))).toEqual([]);
+    const rows = Object.keys(ROWS);
+    expect(
+      explained.filter(({ name, more }) => !rows.some((row) => (more ? row.startsWith(name) : row === name))),
+    ).toEqual([]);
+  });
+
   it("belong to a benchmark that npm run bench knows", () => {
     const main = readText("bench/main.ts");
     const benches = new Set(Object.keys(ROWS).map((name) => name.split("/")[0]));
