@@ -1,4 +1,4 @@
-// Writes the shares table into docs/security.md, between its two marks.
+// Writes the shares table into docs/isolation.md, between its two marks.
 import { tmpdir } from "node:os";
 import { loadSettings } from "../src/config/load.ts";
 import { sharesTable, type Share } from "../src/fairness/shares.ts";

@@ -144,8 +144,8 @@ describe("the shares table", () => {
     );
   });
 
-  it("is in docs/security.md, row by row", () => {
-    const text = readText("docs/security.md");
+  it("is in docs/isolation.md, row by row", () => {
+    const text = readText("docs/isolation.md");
     expect(firstDifference(withSharesTable(text), text)).toBeNull(); // `npm run docs` writes it
     const missing = rows.filter(([name, { atBound }]) => !text.includes(`| \`${name}\` |`) || !text.includes(atBound));
     expect(missing.map(([name]) => name)).toEqual([]);
