@@ -48,7 +48,7 @@ export const SWITCHES: readonly Switch[] = [
   {
     name: "headers of a challenge made once (`http/response.ts`)",
     rows: ["parts/refused"],
-    edits: [edit("src/http/response.ts", "failure.status === 401 && !headers &&", "failure.status === 0 &&")],
+    edits: [edit("src/http/response.ts", "CHALLENGES[Number(presented)]", "{ ...CHALLENGES[Number(presented)] }")],
   },
   {
     name: "request body without a stream (`http/fast/request.ts`)",

@@ -104,5 +104,5 @@ export class Reservations {
 
 /** Closes the connection instead of reading what there is no room for. */
 export function noRoom(): Failure {
-  return fail("share_full", { headers: { connection: "close" } });
+  return fail("share_full", { closes: true });
 }

@@ -2,6 +2,7 @@
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { fail, type Failure } from "../kernel/errors.ts";
+import { rateLimitHeaders } from "../kernel/ratelimit/headers.ts";
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -48,12 +49,12 @@ const CHALLENGES = [NO_CREDENTIAL, INVALID_CREDENTIAL].map((challenge) =>
 
 /** `presented`: whether the request carried a credential at all (RFC 6750, 3.1). */
 export function failureResponse(failure: Failure, presented: boolean): HttpResponse {
-  const { retryAfterSeconds } = failure;
-  const { headers } = failure.extra;
-  if (failure.status === 401 && !headers && retryAfterSeconds === undefined)
+  if (failure.status === 401)
     return new HttpResponse(401, JSON.stringify(failure.body()), CHALLENGES[Number(presented)]);
-  const extra: Record<string, string> = { ...headers };
-  if (failure.status === 401) extra["www-authenticate"] = presented ? INVALID_CREDENTIAL : NO_CREDENTIAL;
+  const { retryAfterSeconds } = failure;
+  const { headers, rateLimit, closes } = failure.extra;
+  const extra: Record<string, string> = { ...headers, ...(rateLimit && rateLimitHeaders([rateLimit])) };
+  if (closes) extra.connection = "close";
   if (failure.code === "insufficient_scope")
     extra["www-authenticate"] = scopeChallenge(failure.extra.missing_scopes ?? []);
   if (retryAfterSeconds !== undefined) extra["retry-after"] = String(Math.max(1, Math.ceil(retryAfterSeconds)));

@@ -165,7 +165,7 @@ function serveByH3(
   const failed = (error: NodeJS.ErrnoException): void => {
     if (error.code === "ERR_INVALID_URL") return refuse(res, malformed());
     log.error("unexpected error", { error: error.stack ?? String(error) });
-    refuse(res, fail("internal_error", { headers: { connection: "close" } }));
+    refuse(res, fail("internal_error", { closes: true }));
   };
   try {
     Promise.resolve(h3(req, res)).catch(failed);
@@ -175,7 +175,7 @@ function serveByH3(
 }
 
 function malformed() {
-  return fail("malformed_request", { headers: { connection: "close" } });
+  return fail("malformed_request", { closes: true });
 }
 
 /** `http://host/path` means `/path` (RFC 9112, 3.2.2); any other target that is no path matches no route. */

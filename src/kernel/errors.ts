@@ -1,5 +1,6 @@
 // The failure table: every error response of Keyrack, with its status, public code and message. No message is written
 // anywhere else; `throw fail("tenant_not_found")` is the only way to refuse a request.
+import type { RateLimitState } from "./ratelimit/headers.ts";
 
 /** The closed list of public codes: clients branch on them, so a new failure reuses one. */
 type Code =
@@ -168,11 +169,15 @@ export const failures = {
 export type FailureName = keyof typeof failures;
 export type Detail = { path: string; message: string };
 
-/** Details of one failure. Headers never contain caller input. */
+/** Details of one failure. `headers` are those of HTTP alone, and never contain caller input. */
 type FailureExtra = {
   details?: Detail[];
   missing_scopes?: string[];
   retryAfterSeconds?: number;
+  /** The limit that refuses. */
+  rateLimit?: RateLimitState;
+  /** The connection must not be used again: what the request still sends is not read. */
+  closes?: true;
   headers?: Record<string, string>;
 };
 

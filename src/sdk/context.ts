@@ -2,18 +2,9 @@
 
 import type { Env } from "../kernel/credentials.ts";
 import type { ScopeSet } from "../kernel/policy/policy.ts";
+import type { RateLimitState } from "../kernel/ratelimit/headers.ts";
 import type { DenialName, VerifyDenial } from "./denials.ts";
 import { denials } from "./denials.ts";
-
-/** One counter after the request. */
-export type RateLimitState = {
-  readonly id: string;
-  readonly limit: number;
-  readonly windowMs: number;
-  readonly remaining: number;
-  /** Milliseconds until more quota appears. */
-  readonly resetMs: number;
-};
 
 export type Context<Resources = unknown> = {
   /** Null when the key was admitted without a policy. */

@@ -1,12 +1,13 @@
 // The core of every adapter's `protect`: finds the key, verifies it, charges its rate limits, and returns the context
 // or the denial response. Adapters only translate. A request continues only with an `Admitted`; every path decides.
 
+import { rateLimitHeaders } from "../kernel/ratelimit/headers.ts";
 import type { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import type { TrustedProxies } from "../kernel/network/trusted-proxies.ts";
 import type { RequestClient } from "./client-info.ts";
 import type { Context, Subject, Verdict } from "./context.ts";
 import { type TextResponse, type DenialName, denialResponse } from "./denials.ts";
-import { type ChargeResult, type Limiter, rateLimitHeaders } from "./limits/check.ts";
+import type { ChargeResult, Limiter } from "./limits/check.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
 import type { Outside } from "./outside.ts";
 import type { Reporter } from "./report.ts";

@@ -10,9 +10,10 @@ export function createKeyrack<Resources = undefined>(options: KeyrackOptions<Res
   return createKeyrackWith(options);
 }
 
+export type { RateLimitState } from "../kernel/ratelimit/headers.ts";
 export type { RateLimit } from "../kernel/ratelimit/rule.ts";
 export type { ScopeSet } from "../kernel/policy/policy.ts";
-export type { Context, Denied, RateLimitState, Verdict } from "./context.ts";
+export type { Context, Denied, Verdict } from "./context.ts";
 export type { LimitsMode, ProtectOptions } from "./guard.ts";
 export type { RequiredScopes } from "./scopes.ts";
 export type { IdempotentOptions } from "./idempotency/idempotency.ts";

@@ -4,10 +4,11 @@
 import type { Env } from "../kernel/credentials.ts";
 import type { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import { KEY_ID, TENANT } from "../kernel/policy/key-table.ts";
+import type { RateLimitState } from "../kernel/ratelimit/headers.ts";
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { type AddressSource, Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
 import { wordsToUuid } from "../kernel/crypto/word-codec.ts";
-import { type Context, DENIED, type Denied, type RateLimitState, type Subject, type Verdict } from "./context.ts";
+import { type Context, DENIED, type Denied, type Subject, type Verdict } from "./context.ts";
 import type { PolicyState } from "./feed/policy-state.ts";
 import type { FailMode, Settings } from "./options.ts";
 import { type Outside, outsideOf } from "./outside.ts";

@@ -39,6 +39,16 @@ describe("source files of src", () => {
     expect(found.map(({ path }) => path)).toEqual([]);
   });
 
+  it("leave RateLimit headers to the kernel, and headers of refusals to http", () => {
+    const found = sources.filter(
+      ({ path, text }) =>
+        (/["`]ratelimit-policy["`]:|;[qr]=\$/.test(text) && path !== "src/kernel/ratelimit/headers.ts") ||
+        (["domain", "store", "fairness", "ratelimit"].includes(folderOf(path)) &&
+          /\bfail\([^;]*\bheaders\b/.test(text)),
+    );
+    expect(found.map(({ path }) => path)).toEqual([]);
+  });
+
   it("have no default export and no unsafe randomness", () => {
     const found = sources.filter(({ text }) => /^export default|Math\.random\(/m.test(text));
     expect(found.map(({ path }) => path)).toEqual([]);

@@ -5,6 +5,7 @@ import { TAG_NAME, TAG_VALUE } from "../../domain/usage/series-batch.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { Env, NodeId, text, Timestamp, Uuid } from "../schemas.ts";
+import { rateLimitHeaders } from "../../kernel/ratelimit/headers.ts";
 import { MIB } from "../../kernel/sizes.ts";
 
 const INGEST_BODY_MAX = 5 * MIB;
@@ -62,7 +63,7 @@ export const ingestBatch = endpoint("POST /v1/ingest/batch", {
   status: 202,
   failures: ["rate_limited", "test_cannot_live"],
   handle: async (ctx, { raw }) => {
-    const { receipt, headers } = await ingest(ctx, raw);
-    return jsonResponse(202, receipt, headers);
+    const { receipt, rateLimit } = await ingest(ctx, raw);
+    return jsonResponse(202, receipt, rateLimitHeaders([rateLimit]));
   },
 });

@@ -24,7 +24,7 @@ import {
 } from "../../store/queries/idempotency.ts";
 import { addMissingCells, cellUpsert, nextExcess } from "../../store/queries/idempotency-cells.ts";
 import type { IdempotencyCellRow } from "../../store/schema/tables.ts";
-import { budgetRefusal } from "./throttles.ts";
+import { limitRefusal } from "./throttles.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
@@ -127,9 +127,14 @@ export async function claim(ctx: Machine, input: NewClaim) {
 
 function refuseClaim({ shares, clock }: Services, scope: ClaimScope) {
   shares.of("idempotency").countRefusal(ownerOfClaim(scope));
-  const now = clock.now();
-  const throttle = { name: "idempotency", limit: RECORDS_MAX, windowMs: REAP_MS };
-  return budgetRefusal(throttle, { start: now - (now % REAP_MS), used: RECORDS_MAX }, now, "share_spent");
+  const resetMs = REAP_MS - (clock.now() % REAP_MS);
+  return limitRefusal("share_spent", {
+    id: "idempotency",
+    limit: RECORDS_MAX,
+    windowMs: REAP_MS,
+    remaining: 0,
+    resetMs,
+  });
 }
 
 type Headers = Record<string, string>;

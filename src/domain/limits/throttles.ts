@@ -9,6 +9,7 @@ import type { Ledger } from "../../fairness/ledger.ts";
 import { networkOwner, type Owner } from "../../fairness/owners.ts";
 import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
 import { BoundedMap } from "../../kernel/bounded-map.ts";
+import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Vault } from "../vault/vault.ts";
 
@@ -84,13 +85,21 @@ export class Throttles {
     for (const window of this.#windows.get(key)?.values() ?? []) this.#delete(window);
   }
 
-  /** A 429 with Retry-After, RateLimit and RateLimit-Policy. */
+  /** A 429 that says when the window ends. */
   refusal(
     throttle: Throttle,
     window: Pick<Window, "start" | "used"> = { start: this.#clock.now(), used: throttle.limit },
     name: FailureName = "rate_limited",
   ): Failure {
-    return budgetRefusal(throttle, window, this.#clock.now(), name);
+    const resetMs = Math.max(1, window.start + throttle.windowMs - this.#clock.now());
+    const remaining = Math.max(0, throttle.limit - window.used);
+    return limitRefusal(name, {
+      id: throttle.name,
+      limit: throttle.limit,
+      windowMs: throttle.windowMs,
+      remaining,
+      resetMs,
+    });
   }
 
   #find(throttle: Throttle, subject: string): Window | undefined {
@@ -160,20 +169,8 @@ function headOf(subject: string): string {
 }
 
 /** The refusal of a window or budget that has too little left. */
-export function budgetRefusal(
-  throttle: Throttle,
-  window: Pick<Window, "start" | "used">,
-  now: number,
-  name: FailureName,
-): Failure {
-  const seconds = Math.max(1, Math.ceil((window.start + throttle.windowMs - now) / 1000));
-  return fail(name, {
-    retryAfterSeconds: seconds,
-    headers: {
-      ratelimit: `"${throttle.name}";r=${Math.max(0, throttle.limit - window.used)};t=${seconds}`,
-      "ratelimit-policy": `"${throttle.name}";q=${throttle.limit};w=${Math.ceil(throttle.windowMs / 1000)}`,
-    },
-  });
+export function limitRefusal(name: FailureName, rateLimit: RateLimitState): Failure {
+  return fail(name, { retryAfterSeconds: rateLimit.resetMs / 1000, rateLimit });
 }
 
 /** The throttles that a network (IPv4 /24, IPv6 /64) is subject to, each with its subject. */

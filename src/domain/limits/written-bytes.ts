@@ -13,7 +13,7 @@ import { fail, type Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/queries/written-bytes.ts";
 import type { Store } from "../../store/store.ts";
-import { budgetRefusal } from "./throttles.ts";
+import { limitRefusal } from "./throttles.ts";
 import type { Clock } from "../core/clock.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 
@@ -96,8 +96,8 @@ export class WrittenBytes {
     const used = ledger.usedBy(owner);
     const share = settings.writes_mb_per_day * MIB * (owner.displacedFirst ? TEST_PART : 1);
     if (settings.throttle && share > 0 && used >= share) {
-      const throttle = { name: "writes", limit: share / MIB, windowMs: DAY_MS };
-      return budgetRefusal(throttle, { start: this.#day * DAY_MS, used: throttle.limit }, clock.now(), "share_spent");
+      const resetMs = DAY_MS - (clock.now() % DAY_MS);
+      return limitRefusal("share_spent", { id: "writes", limit: share / MIB, windowMs: DAY_MS, remaining: 0, resetMs });
     }
     const wroteMuch = used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES;
     return free < settings.disk_reserve_mb * MIB && wroteMuch ? fail("storage_full") : null;

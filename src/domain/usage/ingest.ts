@@ -4,6 +4,7 @@ import { hash, subtle } from "node:crypto";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
+import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import {
   batchReceipt,
   budgetRow,
@@ -24,6 +25,7 @@ import type { RawBody } from "../ingest/raw-body.ts";
 import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { parseBatch, parseInPieces } from "../ingest/parse.ts";
+import { limitRefusal } from "../limits/throttles.ts";
 import { sumEvents, checkOwnership, checkProjects, type IngestTotals } from "./ingest-totals.ts";
 import { saveNetworks } from "./key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
@@ -39,7 +41,7 @@ type Machine = Ctx<SecretKeyActor>;
 
 /** `events_dropped_reported` echoes the number of events that the sender itself has dropped. */
 type Receipt = { object: "ingest_receipt"; accepted: number; events_dropped_reported: number };
-type Ingested = { receipt: Receipt; headers: Record<string, string> };
+type Ingested = { receipt: Receipt; rateLimit: RateLimitState };
 
 export async function ingest(ctx: Machine, read: () => Promise<RawBody>): Promise<Ingested> {
   await rejectExhausted(ctx.services, ctx.actor);
@@ -203,20 +205,17 @@ function requireCharged({ services, actor }: Machine, charged: Charged): Budget 
 
 function overBudget(services: Services, actor: SecretKeyActor, budget: Budget): Failure {
   services.shares.of("ingest").countRefusal(ownerOf(actor));
-  const headers = budgetHeaders(services, actor, budget);
-  return fail("rate_limited", { retryAfterSeconds: secondsLeft(services), headers });
+  return limitRefusal("rate_limited", stateOf(services, actor, budget));
 }
 
-function secondsLeft(services: Services): number {
-  return Math.max(1, Math.ceil((MINUTE_MS - (services.clock.now() % MINUTE_MS)) / 1000));
-}
-
-/** draft-ietf-httpapi-ratelimit-headers-11. */
-function budgetHeaders(services: Services, actor: SecretKeyActor, budget: Budget): Record<string, string> {
-  const max = services.settings.ingest_events_per_minute;
+/** The budget as the caller sees it: that of a test credential is its part. */
+function stateOf(services: Services, actor: SecretKeyActor, budget: Budget): RateLimitState {
   return {
-    ratelimit: `"ingest";r=${remaining(services, actor, budget)};t=${secondsLeft(services)}`,
-    "ratelimit-policy": `"ingest";q=${max};w=60`,
+    id: "ingest",
+    limit: maxOf(services, actor),
+    windowMs: MINUTE_MS,
+    remaining: remaining(services, actor, budget),
+    resetMs: MINUTE_MS - (services.clock.now() % MINUTE_MS),
   };
 }
 
@@ -257,11 +256,11 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
     // The bound on networks depends on what the batch before has stored.
     { batch: totals.networks.length === 0, owner: ownerOf(actor) },
   );
-  const headers = budgetHeaders(services, actor, requireCharged(ctx, charged));
-  if (earlier) return { receipt: receiptOf(earlier), headers };
+  const rateLimit = stateOf(services, actor, requireCharged(ctx, charged));
+  if (earlier) return { receipt: receiptOf(earlier), rateLimit };
   for (const [key, at] of touched) key.last_used_at = at;
   services.series.countIgnored(totals.ignored);
-  return { receipt: receiptOf(receipt), headers };
+  return { receipt: receiptOf(receipt), rateLimit };
 }
 
 /** Keys that were not used within the minute before. */

@@ -87,12 +87,12 @@ function isJson(type: string | undefined): boolean {
 
 /** Closes the connection instead of reading an oversized body to its end. */
 function tooLarge() {
-  return fail("payload_too_large", { headers: { connection: "close" } });
+  return fail("payload_too_large", { closes: true });
 }
 
 /** Closes the connection likewise. */
 function tooComplex() {
-  return fail("body_too_complex", { headers: { connection: "close" } });
+  return fail("body_too_complex", { closes: true });
 }
 
 export type BodyLimits = StructureLimits & { readonly bytes: number };

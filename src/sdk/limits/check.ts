@@ -1,10 +1,10 @@
-// Rate limits by the control plane's check endpoint, and the RateLimit header fields
-// (draft-ietf-httpapi-ratelimit-headers-11). When the counters do not respond within 250 ms the request is admitted as
-// degraded, in both fail modes: a limit protects a service and must not be what takes it down.
+// Rate limits by the control plane's check endpoint. When the counters do not respond within 250 ms the request is
+// admitted as degraded, in both fail modes: a limit protects a service and must not be what takes it down.
 
+import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import { RULE_ID, type RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { CallError, type Client } from "../client.ts";
-import type { Context, RateLimitState } from "../context.ts";
+import type { Context } from "../context.ts";
 import type { Settings } from "../options.ts";
 import type { Log } from "../runtime.ts";
 import { OwedUnits, type Report } from "./owed.ts";
@@ -140,17 +140,4 @@ export function parseStates(policies: unknown, rules: readonly RateLimit[]): Rat
 
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
-/** Rule ids contain only a-z, 0-9, dot, hyphen and underscore (validated when loaded), so quoting them is enough. */
-export function rateLimitHeaders(states: readonly RateLimitState[]): Record<string, string> {
-  if (states.length === 0) return {};
-  const seconds = (ms: number) => Math.ceil(ms / 1000);
-  const policies = states.map(({ id, limit, windowMs }) => {
-    return `"${id}";q=${limit}${windowMs > 0 ? `;w=${seconds(windowMs)}` : ""}`;
-  });
-  const left = states.map(({ id, windowMs, remaining, resetMs }) => {
-    return `"${id}";r=${remaining}${windowMs > 0 || resetMs > 0 ? `;t=${seconds(resetMs)}` : ""}`;
-  });
-  return { "ratelimit-policy": policies.join(", "), ratelimit: left.join(", ") };
 }

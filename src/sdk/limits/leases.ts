@@ -4,9 +4,10 @@
 
 import { BoundedMap } from "../../kernel/bounded-map.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
+import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { CallError, type Client } from "../client.ts";
-import type { Context, RateLimitState } from "../context.ts";
+import type { Context } from "../context.ts";
 import { type ChargeResult, isCount, LIMITS_TIMEOUT_MS, type Limiter, parseStates, subjectOf } from "./check.ts";
 import type { Settings } from "../options.ts";
 import type { Log, Ports } from "../runtime.ts";

@@ -74,6 +74,7 @@ for (const back of backends) {
       const over = await send(events(6, "test"), "sk_test");
       expectRefusal(over, 429, "rate_limited");
       expect(over.headers.get("ratelimit")).toContain("r=5;");
+      expect(over.headers.get("ratelimit-policy")).toBe(`"ingest";q=25;w=60`);
       expect((await send(events(99, "live"))).headers.get("ratelimit")).toContain("r=1;");
       expectRefusal(await send(events(1, "test"), "sk_test"), 429, "rate_limited"); // live has left nothing
       expect((await send(events(1, "live"))).status).toBe(202);

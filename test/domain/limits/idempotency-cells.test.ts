@@ -69,7 +69,7 @@ for (const back of backends) {
         failure: "share_spent",
         extra: {
           retryAfterSeconds: 60,
-          headers: { ratelimit: '"idempotency";r=0;t=60', "ratelimit-policy": '"idempotency";q=1000000;w=60' },
+          rateLimit: { id: "idempotency", limit: 1_000_000, windowMs: 60_000, remaining: 0, resetMs: 60_000 },
         },
       });
       expect(services.shares.of("idempotency").refused.get("cell")).toBe(20);

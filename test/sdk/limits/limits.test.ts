@@ -6,7 +6,6 @@ import { describe, expect, it } from "vitest";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 import type { Context } from "../../../src/sdk/index.ts";
 import { internalsOf } from "../../../src/sdk/internals.ts";
-import { rateLimitHeaders } from "../../../src/sdk/limits/check.ts";
 import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../../harness/sdk/ports.ts";
 import { until } from "../../../harness/waiting.ts";
@@ -101,18 +100,6 @@ describe('limits: "check"', () => {
     const { denial } = await requester(r, key, "check")();
     expect([denial?.status, denial?.headers["retry-after"]]).toEqual([429, undefined]);
     await r[Symbol.asyncDispose]();
-  });
-
-  it("formats the header fields of draft 11: names quoted, seconds rounded up", () => {
-    const states = [
-      { id: "burst", limit: 10, windowMs: 1500, remaining: 3, resetMs: 1 },
-      { id: "per-day", limit: 1_000_000_000, windowMs: 86_400_000, remaining: 0, resetMs: 0 },
-    ];
-    expect(rateLimitHeaders(states)).toEqual({
-      "ratelimit-policy": '"burst";q=10;w=2, "per-day";q=1000000000;w=86400',
-      ratelimit: '"burst";r=3;t=1, "per-day";r=0;t=0',
-    });
-    expect(rateLimitHeaders([])).toEqual({});
   });
 });
 
