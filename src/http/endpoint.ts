@@ -49,6 +49,8 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   showsNothingStored?: (body: In<B>) => boolean;
   /** How often one network may call it; checked before the body is read. */
   perNetwork?: Throttle;
+  /** How often one environment of a workspace may call it. */
+  perOwner?: Throttle;
   /** Maximum body size in bytes; 256 KiB by default. */
   bodyMax?: number;
   /** Maximum number of brackets, commas and colons outside strings in the body; 20,000 by default. */
@@ -101,6 +103,7 @@ export type Endpoint = {
   readonly stores: boolean;
   readonly showsNothingStored: (body: unknown) => boolean;
   readonly perNetwork: Throttle | undefined;
+  readonly perOwner: Throttle | undefined;
   readonly bodyLimits: BodyLimits;
   readonly rawBody: boolean;
   readonly idempotent: boolean;
@@ -158,6 +161,7 @@ export function endpoint<
     stores: declared.stores ?? (declared.emits ?? []).some((action) => !ENDING_ACTIONS.has(action)),
     showsNothingStored: (declared.showsNothingStored as Endpoint["showsNothingStored"] | undefined) ?? showsStored,
     perNetwork: declared.perNetwork,
+    perOwner: declared.perOwner,
     bodyLimits: {
       bytes: declared.bodyMax ?? BODY_MAX,
       structure: declared.structureMax ?? STRUCTURE_MAX,

@@ -1,6 +1,8 @@
 // A response as a plain value, the headers that every response carries, and the error envelope.
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from "node:http";
 import { Readable } from "node:stream";
+import { ownerOf } from "../domain/core/actor.ts";
+import type { Ctx } from "../domain/core/context.ts";
 import { fail, type Failure } from "../kernel/errors.ts";
 import { rateLimitHeaders } from "../kernel/ratelimit/headers.ts";
 
@@ -37,6 +39,15 @@ export function jsonResponse(status: number, value: unknown, headers?: Headers):
 /** For text that is JSON already. */
 export function jsonTextResponse(status: number, text: string, headers?: Headers): HttpResponse {
   return new HttpResponse(status, text, headers ? { "content-type": JSON_TYPE, ...headers } : JSON_HEADERS);
+}
+
+/** A 304, memoized by its tag: most polls get the same. A tag is always sent with the same headers. bench: feed/unchanged-poll */
+export function notModified({ services, actor }: Ctx, tag: string, headers: Headers): HttpResponse {
+  const known = services.notModified.get(tag);
+  if (known) return known as HttpResponse; // the domain has no type for it
+  const response = new HttpResponse(304, null, Object.freeze({ etag: `W/"${tag}"`, ...headers }));
+  services.notModified.set(ownerOf(actor), tag, response);
+  return response;
 }
 
 const NO_CREDENTIAL = 'Bearer realm="keyrack"';

@@ -49,6 +49,12 @@ describe("source files of src", () => {
     expect(found.map(({ path }) => path)).toEqual([]);
   });
 
+  it("charge shares and throttles in the pipeline and the domain, not in handlers", () => {
+    const fairness = /\bownerOf\b|\b(throttles|shares|notModified|largeResponses|writtenBytes)\./;
+    const found = sources.filter(({ path, text }) => folderOf(path) === "api" && fairness.test(text));
+    expect(found.map(({ path }) => path)).toEqual([]);
+  });
+
   it("have no default export and no unsafe randomness", () => {
     const found = sources.filter(({ text }) => /^export default|Math\.random\(/m.test(text));
     expect(found.map(({ path }) => path)).toEqual([]);

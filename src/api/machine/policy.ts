@@ -1,14 +1,14 @@
 // The policy feed. The domain returns serialised pages, which are sent as they are.
 import { CAPS_CHARS_MAX } from "../../kernel/policy/capabilities.ts";
 import { z } from "zod";
-import { ownerOf, type SecretKeyActor } from "../../domain/core/actor.ts";
+import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx, Services } from "../../domain/core/context.ts";
 import { readSdk } from "../../domain/policy/node-sdk.ts";
 import { policyDelta, policySnapshot, type FeedCaller, type FeedResponse } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { matchesEtag, onDisconnect, type HttpRequest } from "../../http/request.ts";
-import { HttpResponse, JSON_TYPE } from "../../http/response.ts";
+import { HttpResponse, JSON_TYPE, notModified } from "../../http/response.ts";
 import { Env, Flag, NodeId, text, Uuid } from "../schemas.ts";
 import { PolicyDelta, PolicySnapshot } from "./policy-schemas.ts";
 
@@ -65,21 +65,12 @@ function callerOf({ headers }: HttpRequest): FeedCaller {
 
 type Machine = Ctx<SecretKeyActor>;
 
-/** Memoized, as most polls get the same 304. bench: feed/unchanged-poll */
-function notModified({ services, actor }: Machine, tag: string): HttpResponse {
-  const known = services.notModified.get(tag);
-  if (known) return known as HttpResponse;
-  const response = new HttpResponse(304, null, Object.freeze({ etag: `W/"${tag}"`, ...CACHING }));
-  services.notModified.set(ownerOf(actor), tag, response);
-  return response;
-}
-
 function toResponse(
   ctx: Machine,
   { headers }: HttpRequest,
   { tag, page }: FeedResponse,
 ): HttpResponse | Promise<HttpResponse> {
-  if (!page) return notModified(ctx, tag);
+  if (!page) return notModified(ctx, tag, CACHING);
   return smallResponses.get(page) ?? pageResponse(ctx.services, page, encodingFor(headers["accept-encoding"]));
 }
 

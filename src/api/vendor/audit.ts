@@ -5,7 +5,6 @@ import { listAudit } from "../../domain/audit/audit.ts";
 import { verifyChain } from "../../domain/audit/chain-verification.ts";
 import { exportAudit, searchAudit } from "../../domain/audit/search.ts";
 import { latestCheckpoint } from "../../domain/audit/checkpoints.ts";
-import { ownerOf } from "../../domain/core/actor.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { HttpResponse } from "../../http/response.ts";
 import { Cursor, Flag, listOf, text, Timestamp, toMs, Uuid } from "../schemas.ts";
@@ -91,11 +90,10 @@ export const auditLogsExport = endpoint("GET /v1/audit_logs/export", {
   },
 });
 
-const CHAIN_RUNS = { name: "audit_chain", limit: 6, windowMs: MINUTE_MS };
-
 export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
   summary: "Recompute every hash of the audit log and report the first position that fails.",
   access: "audit.chain",
+  perOwner: { name: "audit_chain", limit: 6, windowMs: MINUTE_MS },
   query: z.strictObject({
     full: Flag.default("false").describe("of a long chain: start verifying all of it, and respond at once"),
   }),
@@ -117,10 +115,8 @@ export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
       ),
   }),
   failures: ["rate_limited", "unavailable"],
-  handle: ({ services, actor }, { query }) => {
-    services.throttles.take(CHAIN_RUNS, ownerOf(actor).id, ownerOf(actor));
-    return verifyChain(services, actor.workspace_id, { full: query.full === "true" });
-  },
+  handle: ({ services, actor }, { query }) =>
+    verifyChain(services, actor.workspace_id, { full: query.full === "true" }),
 });
 
 export const auditLogsCheckpoint = endpoint("GET /v1/audit_logs/checkpoint", {
