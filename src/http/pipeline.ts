@@ -158,7 +158,6 @@ class Run implements Admission {
     const endpoint = this.#endpoint;
     throttleActor(this.#services, actor, endpoint);
     if (endpoint.perNetwork) this.#services.throttles.takeOfNetwork(endpoint.perNetwork, this.origin().network);
-    if (endpoint.perOwner) this.#services.throttles.take(endpoint.perOwner, ownerOf(actor).id, ownerOf(actor));
     if (endpoint.stores) this.#services.writtenBytes.requireRoom(ownerOf(actor));
     if (!endpoint.body) this.#request.body.discard(); // or it would be kept as long as the request waits
     if (endpoint.hasLargeResponse) return this.#buildLargeResponse();

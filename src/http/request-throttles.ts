@@ -22,7 +22,7 @@ export function throttleNetwork(
   services.throttles.takeOfNetwork(BOOTSTRAP_THROTTLE, network());
 }
 
-/** The embed plane is reachable by any browser and always throttled; other credentials only where a cap is set. */
+/** The embed plane is reachable by any browser and always throttled; other credentials only where a cap or the endpoint says so. */
 export function throttleActor(services: Services, actor: Actor, endpoint: Endpoint): void {
   if (actor.kind === "embed_token") {
     const subject = `${actor.tenant_id} ${actor.env}`;
@@ -30,6 +30,7 @@ export function throttleActor(services: Services, actor: Actor, endpoint: Endpoi
     if (endpoint.method !== "GET") services.throttles.take(EMBED_WRITES_THROTTLE, subject, ownerOf(actor));
   }
   const limit = services.settings.vendor_per_minute;
-  if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;
-  services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id, ownerOf(actor));
+  if (limit > 0 && (actor.kind === "secret_key" || actor.kind === "session"))
+    services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id, ownerOf(actor));
+  if (endpoint.perOwner) services.throttles.take(endpoint.perOwner, ownerOf(actor).id, ownerOf(actor));
 }

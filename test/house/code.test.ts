@@ -50,7 +50,7 @@ describe("source files of src", () => {
   });
 
   it("charge shares and throttles in the pipeline and the domain, not in handlers", () => {
-    const fairness = /\bownerOf\b|\b(throttles|shares|notModified|largeResponses|writtenBytes)\./;
+    const fairness = /\bownerOf\b|\bthrottles\.|\bnotModified\.|\bcharge\(/;
     const found = sources.filter(({ path, text }) => folderOf(path) === "api" && fairness.test(text));
     expect(found.map(({ path }) => path)).toEqual([]);
   });
