@@ -21,7 +21,13 @@ import { listInvites } from "../src/store/queries/invites.ts";
 import { capExpiries, changeKeys, countEligible, eligibleKeys, rangeEnd } from "../src/store/queries/key-bulk.ts";
 import { keysByIds } from "../src/store/queries/key-search.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
-import { countNeedingKeys, deleteNodes, nodesByKeys } from "../src/store/queries/nodes.ts";
+import {
+  countNeedingKeys,
+  deleteNodes,
+  firstLagging,
+  nodesByKeys,
+  unregisteredNodes,
+} from "../src/store/queries/nodes.ts";
 import { listGrants } from "../src/store/queries/quota-grants.ts";
 import { findMeteredHours, writeParts } from "../src/store/queries/metering.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
@@ -95,6 +101,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   insertNotices: (on) => [insertNotices(on, [{ key_id: "k", kind: "idle", threshold: 1, due_at: 1 }])],
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
+  firstLagging: (on) => [firstLagging(on, [], 1)],
+  unregisteredNodes: (on) => [unregisteredNodes(on, ["p"], 1)],
   deleteNodes: (on) => [deleteNodes(on, [])],
   touchKeys: (on) => [touchKeys(on, workspace_id, [])],
   listGrants: (on) => [

@@ -36,7 +36,7 @@ export const sharesTable = {
     setting: ["KEYRACK_MAX_WAITING", "KEYRACK_CONNECTIONS_MAX"],
   },
   receipts: {
-    what: "Calls of GET /v1/propagation that wait for nodes",
+    what: "Calls that wait for nodes: of GET /v1/propagation, and changes with wait=true",
     owners: ["cell"],
     limits: fixed(100, UNBOUNDED),
     atBound: "its oldest call is answered at once, with what is known",
@@ -158,7 +158,8 @@ export const sharesTable = {
     what: "Reads of all nodes of a project: 2 of a cell at a time; so only refusals are shown here",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
-    atBound: "waits 2 s for its turn, then 503; with 1,000 waiting at once",
+    atBound:
+      "waits 2 s for its turn, then 503, or where a change is committed its response without nodes; with 1,000 waiting at once",
   },
   exports: {
     what: "Exports of the audit log and of usage that are being streamed",

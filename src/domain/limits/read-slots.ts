@@ -1,10 +1,21 @@
 // What an operation reads at much cost, in a slot of its caller. Where it had to wait, its credential must still be valid.
+import { Failure } from "../../kernel/errors.ts";
 import { ownerOf } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 
 /** Reads all nodes of a project. */
 export function inFleetSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
   return ctx.services.fleetReads.run(ownerOf(ctx.actor), read, async () => ctx.requireStillValid?.());
+}
+
+/** The same for the response to a change that is committed, which is sent in any case: undefined where there is no slot. */
+export async function inFleetSlotIfAny<T>({ services, actor }: Ctx, read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await services.fleetReads.run(ownerOf(actor), read);
+  } catch (error) {
+    if (error instanceof Failure && error.failure === "share_full") return undefined;
+    throw error;
+  }
 }
 
 /** Reads off the main thread. What it returns is durable. */

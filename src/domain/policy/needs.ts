@@ -6,6 +6,7 @@ import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import { liveNodesAfter } from "../../store/queries/nodes.ts";
 import { addressRuleOf, type StoredList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
+import { inFleetSlotIfAny } from "../limits/read-slots.ts";
 import { meterOf } from "../quotas/stored.ts";
 import { holdsKeysOf } from "./node-traits.ts";
 import { walkNodes } from "./node-walk.ts";
@@ -68,6 +69,14 @@ const PATHS = [
 
 type Holder = { project_id: string; env: Env | null };
 
+const UNREAD = "the live nodes could not be read in time: those that cannot enforce this do not get the keys";
+
+async function nodesOfAll(ctx: Ctx, holders: readonly Holder[]): Promise<PolicyNodeRow[]> {
+  const nodes: PolicyNodeRow[] = [];
+  for (const holder of holders) for (const node of await nodesHolding(ctx, holder)) nodes.push(node);
+  return nodes;
+}
+
 /** Adds `warnings` to a response where live nodes do not get what it is about. */
 export function withNodeWarnings<T extends Holder>(ctx: Ctx, shown: Warned<T>, needs: number): Promise<Warned<T>> {
   return warnOfNodes(ctx, shown, [shown], needs);
@@ -81,9 +90,9 @@ export async function warnOfNodes<T extends object>(
   needs: number,
 ): Promise<Warned<T>> {
   if (needs === NO_CAPS) return shown;
-  const nodes: PolicyNodeRow[] = [];
-  for (const holder of holders) for (const node of await nodesHolding(ctx, holder)) nodes.push(node);
+  const nodes = await inFleetSlotIfAny(ctx, () => nodesOfAll(ctx, holders));
   const warnings = PATHS.flatMap(([need, path]) => {
+    if (!nodes) return (needs & need) === NO_CAPS ? [] : [{ path, message: UNREAD }];
     const lacking = countLacking(nodes, needs & need);
     const message = `${lacking} of ${nodes.length} live nodes cannot enforce this and do not get the keys: update their library`;
     return lacking === 0 ? [] : [{ path, message }];

@@ -3,7 +3,8 @@
 import { sql, type Expression, type SqlBool } from "kysely";
 import type { Dialect } from "../engine/statement.ts";
 
-export type ListedColumn = `${"projects" | "tenants" | "api_keys" | "key_notices" | "key_last_uses"}.${string}`;
+export type ListedColumn =
+  `${"projects" | "tenants" | "api_keys" | "key_notices" | "key_last_uses" | "unregistered_nodes"}.${string}`;
 
 /** A column that is compared but not looked up: named rows, or a range of another index, are fewer than it would find. */
 export function notLookedUp(column: ListedColumn): Expression<string> {

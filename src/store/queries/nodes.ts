@@ -1,6 +1,7 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
 import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
+import { isIn } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
 import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -110,21 +111,37 @@ export const newestNodes = statement<{ project_id: string; isTest: number; limit
     .limit(p.limit),
 );
 
-type Lagging = NodeScopes & { from: string; version: number; seenAfter: number };
+/** A version of a project, and from which node on to look for one that lacks it. */
+type AwaitedNodes = NodeScopes & { version: number; from: string };
+export type LaggingNode = { project_id: string; node_id: string };
 
-/** The first live node at or after `from` that lacks the version: a wait that continues there reads each row once. */
-export const firstLagging = statement<Lagging>()((db, p) =>
-  db
-    .selectFrom("policy_nodes")
-    .select("node_id")
-    .where("project_id", "=", p.project_id)
-    .where("node_id", ">=", p.from)
-    .where("version", "<", p.version)
-    .where("last_seen_at", ">", p.seenAfter)
-    .where((eb) => eb.or([eb("env_scope", "=", p.one), eb("env_scope", "=", p.other), eb("env_scope", "=", "all")]))
-    .orderBy("node_id")
-    .limit(1),
-);
+const AWAITED = {
+  sqlite: `select value ->> 0 as id, value ->> 1 as version, value ->> 2 as one, value ->> 3 as other,
+    value ->> 4 as first from json_each(?)`,
+  postgres: `select value ->> 0 as id, (value ->> 1)::bigint as version, value ->> 2 as one, value ->> 3 as other,
+    value ->> 4 as first from json_array_elements($1::json)`,
+};
+
+/**
+ * The first live node of any of the projects that lacks its version: a wait that continues there reads each row once. One
+ * query, whatever the number of projects.
+ */
+export function firstLagging(
+  on: Reader,
+  awaited: readonly AwaitedNodes[],
+  seenAfter: number,
+): Promise<LaggingNode | undefined> {
+  const list = awaited.map(({ project_id, version, one, other, from }) => [project_id, version, one, other, from]);
+  const text = `select project_id, node_id from (
+      select a.id as project_id, (
+        select n.node_id from policy_nodes n
+        where n.project_id = a.id and n.node_id >= a.first and n.version < a.version
+          and n.env_scope in (a.one, a.other, 'all') and n.last_seen_at > ${on.dialect === "sqlite" ? "?" : "$2"}
+        order by n.node_id limit 1
+      ) as node_id from (${AWAITED[on.dialect]}) a
+    ) lagging where node_id is not null limit 1`;
+  return on.first<LaggingNode>({ sql: text, values: [JSON.stringify(list), seenAfter] });
+}
 
 export type FleetProject = { id: string; policy_version: number; features: number };
 
@@ -225,13 +242,21 @@ export const noteUnregistered = statement<UnregisteredNodesRow>()((db, p) =>
     ),
 );
 
-export const unregisteredNodes = statement<{ project_id: string; seenAfter: number }>()((db, p) =>
-  db
-    .selectFrom("unregistered_nodes")
-    .selectAll()
-    .where("project_id", "=", p.project_id)
-    .where("last_seen_at", ">", p.seenAfter),
-);
+export function unregisteredNodes(
+  on: Reader,
+  project_ids: readonly string[],
+  seenAfter: number,
+): Promise<UnregisteredNodesRow[]> {
+  return on.all<UnregisteredNodesRow>(
+    compileQuery(on, (db, dialect) =>
+      db
+        .selectFrom("unregistered_nodes")
+        .selectAll()
+        .where(isIn("unregistered_nodes.project_id", project_ids, dialect))
+        .where("last_seen_at", ">", seenAfter),
+    ),
+  );
+}
 
 /** Of all projects of a workspace. */
 export const unregisteredOf = statement<{ workspace_id: string; seenAfter: number }>()((db, p) =>

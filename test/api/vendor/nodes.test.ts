@@ -11,10 +11,12 @@ import {
 } from "../../../harness/instances/test-instance.ts";
 import {
   countNeedingKeys,
+  firstLagging,
   liveNodesAfter,
   newestNodes,
   nodesAfter,
   projectsWithNodes,
+  unregisteredNodes,
 } from "../../../src/store/queries/nodes.ts";
 
 const MINUTE = 60_000;
@@ -166,6 +168,9 @@ for (const back of backends) {
       );
       await expectNoScan(r.target, (on) => newestNodes.all(on, { project_id, isTest: 1, limit: 50 }));
       await expectNoScan(r.target, (on) => projectsWithNodes.all(on, { workspace_id }));
+      const awaited = { project_id, version: 1, from: "", one: "live", other: "test" } as const;
+      await expectNoScan(r.target, (on) => firstLagging(on, [awaited, awaited], 1));
+      await expectNoScan(r.target, (on) => unregisteredNodes(on, [project_id, workspace_id], 1));
     });
 
     it("names the nodes that have not acknowledged a version, and waits for them", async () => {

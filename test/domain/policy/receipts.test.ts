@@ -8,7 +8,13 @@ import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import type { Ctx } from "../../../src/domain/core/context.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import type { Head } from "../../../src/domain/policy/head.ts";
-import { awaitPropagation, showPropagation } from "../../../src/domain/policy/propagation.ts";
+import type { Revoked } from "../../../src/domain/keys/keys.ts";
+import {
+  awaitProjects,
+  awaitPropagation,
+  awaitRevocation,
+  showPropagation,
+} from "../../../src/domain/policy/propagation.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import type { Env } from "../../../src/kernel/credentials.ts";
@@ -72,6 +78,34 @@ for (const back of backends) {
         complete: false,
         unregistered_nodes: 1,
       });
+    });
+
+    it("of several projects is one wait, woken by a node of any of them, and none where all have it", async () => {
+      const ctx = await vendorOf(fixture.services);
+      const { nodes, feed, store } = fixture.services;
+      const projects = [await newProject(ctx), await newProject(ctx), await newProject(ctx)];
+      const ids = projects.map(({ project_id }) => project_id);
+      const report = async (name: string, version: number): Promise<void> => {
+        for (const { head } of projects) nodes.acknowledge(head, node(name), version);
+        await nodes.flushed();
+      };
+      await report("a", 1);
+      await report("b", 0);
+      const first = vi.spyOn(store.read, "first");
+      const receipt = awaitProjects(ctx, ids, 0);
+      await until(() => feed.waiting > 0);
+      await turns(20);
+      expect(feed.waiting).toBe(1);
+      if (back === "sqlite") expect(first.mock.calls.filter(([{ sql }]) => sql.includes("lagging"))).toHaveLength(1);
+      first.mockRestore();
+      await report("b", 1);
+      const shown = await receipt;
+      expect(shown).toMatchObject({ complete: true, acked_nodes: 6, total_nodes: 6 });
+      expect(shown.projects.map(({ project_id, nodes: listed }) => [project_id, listed.length])).toEqual(
+        ids.toSorted().map((id) => [id, 2]),
+      );
+      expect(await awaitProjects(ctx, ids, 0)).toMatchObject({ complete: true, acked_nodes: 6 });
+      expect(feed.waiting).toBe(0);
     });
 
     it("is not complete while the report of a new node could not be written", async () => {
@@ -146,6 +180,8 @@ describe("calls that wait for nodes", () => {
     expect(await calls[0]).toMatchObject({ complete: false, total_nodes: 1 });
     expect(answered).toEqual([MAX, 0]);
     expect(feed.waiting).toBe(MAX);
+    const revoked = { project_id: busy.project_id, version: 1, key: { env: "live" }, needs: 0 } as Revoked;
+    expect(await awaitRevocation(busy.ctx, revoked)).toMatchObject({ complete: false, total_nodes: 1 });
     nodes.acknowledge(busy.head, node("behind"), 1);
     nodes.acknowledge(neighbour.head, node("behind"), 1);
     const shown = await Promise.all(calls.slice(1));
