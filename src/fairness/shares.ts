@@ -155,7 +155,7 @@ export const sharesTable = {
     atBound: "waits 2 s for its turn, then 503; with 32 waiting at once",
   },
   fleet_reads: {
-    what: "Reads of all nodes of a project: 2 of a cell at a time; so only refusals are shown here",
+    what: "Reads of all nodes, or all keys, of a project: 2 of a cell at a time; so only refusals are shown here",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound:

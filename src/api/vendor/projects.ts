@@ -110,7 +110,7 @@ export const projectsKeyPolicyReport = endpoint("GET /v1/projects/{id}/key_polic
       keys: z.array(ReportKey),
     }),
   }),
-  failures: ["project_not_found"],
+  failures: ["project_not_found", "share_full"],
   handle: (ctx, { params, query }) => {
     const given = Object.entries(query).filter(([, text]) => text !== undefined);
     const overrides = given.map(([name, text]) => [name, text === "off" ? null : Number(text)]);

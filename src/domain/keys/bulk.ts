@@ -24,12 +24,15 @@ import { parseKeyPolicy } from "../core/key-policy.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { findReplay } from "../limits/idempotency-replays.ts";
+import { inThreadSlot, threadReader } from "../limits/read-slots.ts";
 import { changePage, viewBulkKey, type ChangedKey, type PageChange } from "./bulk-changes.ts";
 
 export { BULK_ACTIONS, BULK_STATES } from "../../store/queries/key-bulk.ts";
 
 /** Keys that one read examines at most. */
 export const EXAMINED_MAX = 5_000;
+/** Keys that may be examined on the main thread. */
+const FEW = 500;
 const RUN_MS_MAX = 7 * DAY_MS;
 
 type BulkFilter = KeyFilter & {
@@ -74,10 +77,11 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   if (action === "disable") await versionGate.assertKnownEverywhere(services, "disabled keys");
   const pages = new ListCursor(ctx, "bulk", { action, filter: JSON.stringify(bulk.filter) });
   const run = bulk.cursor === undefined ? startRun(ctx, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
-  const { read } = services.store;
   const selection = { ...selectionOf(ctx, bulk, run.before, env), lives: await livesOf(ctx, bulk) };
-  const matched = bulk.cursor === undefined ? await countMatches(read, selection, expect) : null;
-  const { keys, next } = await findPage(read, selection, run.after, limit);
+  const { matched, keys, next } = await readPage(ctx, selection, run.after, async (on) => {
+    const count = bulk.cursor === undefined ? await countMatches(on, selection, expect) : null;
+    return { matched: count, ...(await findPage(on, selection, run.after, limit)) };
+  });
   const bulk_id = bulk.bulk_id ?? run.bulk_id;
   const cursorAt = (position: PageKey | null): string | null =>
     position && pages.write([bulk_id, run.before, position.created_at, position.id]);
@@ -144,18 +148,22 @@ async function livesOf(
   return { max, earliest: services.clock.now() + grace_days * DAY_MS };
 }
 
-/** Counts in pieces, so that a large workspace blocks no other request. Stops above `expect`. */
+/** Runs `read` on the main thread only where it examines few keys. */
+async function readPage<T>(
+  ctx: Ctx<Vendor>,
+  selection: BulkSelection,
+  after: PageKey | null,
+  read: (on: Reader) => Promise<T>,
+): Promise<T> {
+  const { store } = ctx.services;
+  const isLong = !selection.ids && (await rangeEnd(store.read, selection, after, FEW)) !== undefined;
+  return isLong ? inThreadSlot(ctx, () => read(threadReader(store))) : read(store.read);
+}
+
 async function countMatches(on: Reader, selection: BulkSelection, expect: number | undefined): Promise<number> {
-  let matched = 0;
-  for (let after: PageKey | null = null; ; ) {
-    const upTo: PageKey | null = await endOfRange(on, selection, after);
-    matched += await countEligible(on, selection, { after, upTo });
-    if (expect !== undefined && matched > expect)
-      throw fail("bulk_unexpected", { details: [{ path: "expect", message: "is below the number of matches" }] });
-    if (!upTo) return matched;
-    after = upTo;
-    await yieldToEventLoop();
-  }
+  const matched = await countEligible(on, selection, { after: null, upTo: null });
+  if (expect === undefined || matched <= expect) return matched;
+  throw fail("bulk_unexpected", { details: [{ path: "expect", message: "is below the number of matches" }] });
 }
 
 /** Named keys are few: all of them are examined at once. */

@@ -2,11 +2,13 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import type { KeyUse } from "../../store/queries/idle-keys.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import type { KeysOf, KeyUse } from "../../store/queries/idle-keys.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import { inFleetSlot } from "../limits/read-slots.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { blockedBy, isIdle, type BlockedBy } from "./idle.ts";
 import { lastUseOf, walkKeyUses } from "./key-uses.ts";
@@ -54,20 +56,12 @@ export async function reportKeyPolicy(ctx: Ctx<Vendor>, id: string, overrides: P
   const project = await liveProject(read, workspace_id, id);
   const stored = parseKeyPolicy(project.key_policy);
   const policy = { ...stored, ...overrides };
-  const { max_ttl_days, idle_revoke_days } = policy;
+  const { idle_revoke_days } = policy;
   const now = services.clock.now();
-  const tenants = new Set<string>();
-  let overMax: Soonest = { count: 0, first: [] };
-  let idle = overMax;
-  let active_keys = 0;
-  for await (const piece of walkKeyUses(read, { workspace_id, project_id: id, env, now })) {
-    active_keys += piece.length;
-    const over = max_ttl_days === null ? [] : piece.flatMap((key) => outliving(key, max_ttl_days, now));
-    const unused = idle_revoke_days === null ? [] : piece.flatMap((key) => unusedFor(key, idle_revoke_days, now));
-    overMax = withMore(overMax, over);
-    idle = withMore(idle, unused);
-    for (const { key } of [...over, ...unused]) tenants.add(key.tenant_id);
-  }
+  const keysOf = { workspace_id, project_id: id, env, now };
+  const { active_keys, affected_tenants, overMax, idle } = await inFleetSlot(ctx, () =>
+    findAffected(read, keysOf, policy),
+  );
   // Another period would begin when it is stored.
   const idle_changed_at = idle_revoke_days === stored.idle_revoke_days ? project.idle_changed_at : now;
   const ruled = { ...project, idle_changed_at };
@@ -79,10 +73,27 @@ export async function reportKeyPolicy(ctx: Ctx<Vendor>, id: string, overrides: P
     policy,
     generated_at: formatTimestamp(now),
     active_keys,
-    affected_tenants: tenants.size,
+    affected_tenants,
     over_max_ttl: viewSoonest(overMax),
     idle: { ...viewSoonest(idle), blocked_by },
   };
+}
+
+async function findAffected(on: Reader, keysOf: KeysOf, { max_ttl_days, idle_revoke_days }: KeyPolicy) {
+  const { now } = keysOf;
+  const tenants = new Set<string>();
+  let overMax: Soonest = { count: 0, first: [] };
+  let idle = overMax;
+  let active_keys = 0;
+  for await (const piece of walkKeyUses(on, keysOf)) {
+    active_keys += piece.length;
+    const over = max_ttl_days === null ? [] : piece.flatMap((key) => outliving(key, max_ttl_days, now));
+    const unused = idle_revoke_days === null ? [] : piece.flatMap((key) => unusedFor(key, idle_revoke_days, now));
+    overMax = withMore(overMax, over);
+    idle = withMore(idle, unused);
+    for (const { key } of [...over, ...unused]) tenants.add(key.tenant_id);
+  }
+  return { active_keys, affected_tenants: tenants.size, overMax, idle };
 }
 
 function outliving(key: KeyUse, max_ttl_days: number, now: number): Affected[] {

@@ -2,8 +2,10 @@
 import { Failure } from "../../kernel/errors.ts";
 import { ownerOf } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import type { Query, Reader } from "../../store/engine/statement.ts";
+import type { Store } from "../../store/store.ts";
 
-/** Reads all nodes of a project. */
+/** Reads all nodes, or all keys, of a project. */
 export function inFleetSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
   return ctx.services.fleetReads.run(ownerOf(ctx.actor), read, async () => ctx.requireStillValid?.());
 }
@@ -24,4 +26,11 @@ export async function inThreadSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise
   const found = await threadReads.run(ownerOf(ctx.actor), read, async () => ctx.requireStillValid?.());
   await store.durable();
   return found;
+}
+
+/** For queries of `inThreadSlot`. */
+export function threadReader(store: Store): Reader {
+  const all: Reader["all"] = (query) => store.readOnThread(query);
+  const first: Reader["first"] = async <R>(query: Query) => (await store.readOnThread<R>(query))[0];
+  return { dialect: store.dialect, all, first, firstMemoized: first };
 }

@@ -1,5 +1,5 @@
 // One action on many keys: what matches, what each call changes, and what a repeated or interrupted run does.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import {
@@ -10,6 +10,7 @@ import {
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 import { EXAMINED_MAX } from "../../../src/domain/keys/bulk.ts";
+import { fail } from "../../../src/kernel/errors.ts";
 import { countEligible, eligibleKeys, rangeEnd } from "../../../src/store/queries/key-bulk.ts";
 
 const DAY = 86_400_000;
@@ -241,8 +242,20 @@ for (const back of backends) {
       const request = { action: "disable", filter: { scope: "rare" }, dry_run: true };
       const first = (await bulk(w, request)).body;
       expect([first.matched, first.data, typeof first.next_cursor]).toEqual([1, [], "string"]);
+      expectRefusal(
+        await bulk(w, { ...request, filter: { all: true }, expect: EXAMINED_MAX }),
+        409,
+        "conflict",
+        "expect",
+      );
       const second = (await bulk(w, { ...request, cursor: first.next_cursor })).body;
       expect([idsOf(second.data), second.next_cursor]).toEqual([[rare.id], null]);
+      const read = vi.spyOn(r.app.services.threadReads, "run").mockRejectedValue(fail("unavailable"));
+      onTestFinished(() => read.mockRestore());
+      expectRefusal(await bulk(w, request), 503, "unavailable"); // many are examined in a thread, in a slot
+      const few = { action: "disable", filter: { ids: [rare.id] }, dry_run: true };
+      expect((await bulk(w, few)).body.matched).toBe(1);
+      read.mockRestore();
       const after = { created_at: 1, id: "i" };
       const selections = (["rotate", "enable"] as const).flatMap((action) =>
         [{}, { tenant_ids: ["t"] }, { projects: ["p"], scope: "s" }].map((filter) => {

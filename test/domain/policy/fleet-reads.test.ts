@@ -5,11 +5,17 @@ import { turns } from "../../../harness/waiting.ts";
 import { ownerOf, type SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import type { Ctx } from "../../../src/domain/core/context.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
-import { createKey, type Revoked } from "../../../src/domain/keys/keys.ts";
+import { createKey } from "../../../src/domain/keys/keys.ts";
 import { showVerdict } from "../../../src/domain/keys/lookup.ts";
+import { reportKeyPolicy } from "../../../src/domain/keys/policy-report.ts";
 import { listFleet } from "../../../src/domain/policy/nodes.ts";
 import { withNodeWarnings } from "../../../src/domain/policy/needs.ts";
-import { awaitProjects, awaitRevocation, showPropagation } from "../../../src/domain/policy/propagation.ts";
+import {
+  awaitKeyChange,
+  awaitProjects,
+  showPropagation,
+  type KeyChange,
+} from "../../../src/domain/policy/propagation.ts";
 import { showOverview } from "../../../src/domain/workspaces/overview.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
@@ -44,8 +50,9 @@ describe("a read of a fleet", () => {
       overview: () => showOverview(test, undefined),
       verdict: () => showVerdict(test, id),
       receipt: () => showPropagation(test, { project_id, version: 1, wait_ms: 0 }, NEVER_DISCONNECTS),
-      revocation: () => awaitRevocation(test, { project_id, version: 1, key: { env: "test" }, needs: 0 } as Revoked),
+      revocation: () => awaitKeyChange(test, { project_id, version: 1, key: { env: "test" }, needs: 0 } as KeyChange),
       tenant: () => awaitProjects(test, [project_id], 0),
+      keyPolicy: () => reportKeyPolicy(test, project_id, {}),
       warning: () => withNodeWarnings(test, { project_id, env: "test" as const }, CAP.cidr),
     };
     for (const [name, read] of Object.entries(reads)) {
@@ -67,18 +74,18 @@ describe("a read of a fleet", () => {
     await addNodes(project_id, 1, "test");
     const requireStillValid = () => Promise.reject(fail("credential_changed"));
     const test = { services, actor: keyActor(ctx.actor.workspace_id, { id: "k", env: "test" }), requireStillValid };
-    const revoked = { project_id, version: 1, key: { env: "test" }, needs: 0 } as Revoked;
+    const revoked = { project_id, version: 1, key: { env: "test" }, needs: 0 } as KeyChange;
     const held = Promise.withResolvers<void>();
     const others = Array.from({ length: 2 + FLEET_READS.waitingPerOwner }, () =>
       services.fleetReads.run(ownerOf(test.actor), () => held.promise).catch(() => {}),
     );
-    expect(await awaitRevocation(test, revoked)).toMatchObject({ complete: false, total_nodes: 0, nodes: [] });
+    expect(await awaitKeyChange(test, revoked)).toMatchObject({ complete: false, total_nodes: 0, nodes: [] });
     expect(await awaitProjects(test, [project_id], 0)).toMatchObject({ complete: false, projects: [{ project_id }] });
     const { warnings } = await withNodeWarnings(test, { project_id, env: "test" as const }, CAP.cidr);
     expect(warnings).toMatchObject([{ path: "allowed_cidrs", message: expect.stringContaining("could not be read") }]);
     held.resolve();
     await Promise.all(others);
-    expect(await awaitRevocation(test, revoked)).toMatchObject({ complete: true, total_nodes: 1 });
+    expect(await awaitKeyChange(test, revoked)).toMatchObject({ complete: true, total_nodes: 1 });
   });
 
   it("ends when its client has disconnected", async () => {

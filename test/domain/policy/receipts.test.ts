@@ -8,11 +8,11 @@ import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import type { Ctx } from "../../../src/domain/core/context.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import type { Head } from "../../../src/domain/policy/head.ts";
-import type { Revoked } from "../../../src/domain/keys/keys.ts";
 import {
   awaitProjects,
   awaitPropagation,
-  awaitRevocation,
+  awaitKeyChange,
+  type KeyChange,
   showPropagation,
 } from "../../../src/domain/policy/propagation.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
@@ -180,8 +180,8 @@ describe("calls that wait for nodes", () => {
     expect(await calls[0]).toMatchObject({ complete: false, total_nodes: 1 });
     expect(answered).toEqual([MAX, 0]);
     expect(feed.waiting).toBe(MAX);
-    const revoked = { project_id: busy.project_id, version: 1, key: { env: "live" }, needs: 0 } as Revoked;
-    expect(await awaitRevocation(busy.ctx, revoked)).toMatchObject({ complete: false, total_nodes: 1 });
+    const revoked = { project_id: busy.project_id, version: 1, key: { env: "live" }, needs: 0 } as KeyChange;
+    expect(await awaitKeyChange(busy.ctx, revoked)).toMatchObject({ complete: false, total_nodes: 1 });
     nodes.acknowledge(busy.head, node("behind"), 1);
     nodes.acknowledge(neighbour.head, node("behind"), 1);
     const shown = await Promise.all(calls.slice(1));
