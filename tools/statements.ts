@@ -25,6 +25,7 @@ import {
   countNeedingKeys,
   deleteNodes,
   firstLagging,
+  lockNodes,
   nodesByKeys,
   unregisteredNodes,
 } from "../src/store/queries/nodes.ts";
@@ -103,6 +104,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   firstLagging: (on) => [firstLagging(on, [], 1)],
   unregisteredNodes: (on) => [unregisteredNodes(on, ["p"], 1)],
+  lockNodes: (on) => [lockNodes(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],
   touchKeys: (on) => [touchKeys(on, workspace_id, [])],
   listGrants: (on) => [

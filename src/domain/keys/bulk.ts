@@ -5,7 +5,6 @@ import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { timeOfUuid } from "../../kernel/ids.ts";
-import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   countEligible,
   eligibleKeys,

@@ -28,6 +28,8 @@ const TOPIC = "node";
 const WRITE_MAX = 500;
 /** Waits that are notified of a batch before other requests get their turn: each reads the nodes that it waits for. */
 const SLICE = 32;
+/** How long the first snapshot of a node waits until the node is registered. */
+const REGISTER_MS = 1_000;
 /** Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its poll. */
 const GATHER_MS = 10;
 
@@ -102,8 +104,17 @@ export class NodeRegistry {
     this.#enqueue(key, this.#report(head, node, null));
   }
 
+  /** As `seen`; resolves when a node that this process did not know is in the database: receipts of other processes count it. */
+  async register(head: Head, node: PollingNode): Promise<void> {
+    const isKnown = this.#isKnownLive(keyOf({ project_id: head.project_id, ...node }));
+    this.seen(head, node);
+    if (isKnown || (await this.settled(head.project_id, envOf(node.env_scope), REGISTER_MS))) return;
+    this.#noteLost(this.#report(head, node, null));
+  }
+
   leave(head: Head, node: PollingNode): void {
     const key = keyOf({ project_id: head.project_id, ...node });
+    this.#written.delete(key); // polls that arrive before its row is deleted register it again
     this.#enqueue(key, { ...this.#report(head, node, null), leaving: true });
   }
 
@@ -209,7 +220,7 @@ export class NodeRegistry {
     const lost = [...this.#lost].toSorted(([a], [b]) => (a < b ? -1 : 1)); // as nodes, in one order in every process
     if (changed.length + lost.length > 0) {
       const { without, added } = await record({ store: this.#store }, async (tx) => {
-        const outcome = await writeReports(tx, changed, this.#bounds);
+        const outcome = await writeReports(tx, changed, { ...this.#bounds, now: this.#clock.now() });
         for (const [, nodes] of lost) await noteLost(tx, nodes, this.#bounds);
         return outcome;
       });

@@ -6,7 +6,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import {
   countNodes,
   deleteNodes,
-  nodesByKeys,
+  lockNodes,
   noteUnregistered,
   silentNodes,
   unregisteredNodes,
@@ -40,24 +40,34 @@ export type LostNodes = { project_id: string; scope: Env; last_seen_at: number }
 /** Of a row, apart from its texts. */
 const ROW_BYTES = 200;
 
+/** Reports are written sooner than this, unless the process was paused or is overloaded. */
+const LATE_MS = 250;
+
 /** Noted again after this part of the time that a node counts as live. */
 const NOTED_AGAIN_AFTER = 1 / 4;
 
 type Scope = NodeScopes & { env: Env; owner: Owner; newcomers: NodeReport[] };
 
-/** `without`: nodes that have no row afterwards. `added`: those that have one now. */
+/** `without`: nodes that have no row afterwards, or one that another process wrote later. `added`: those that have one now. */
 type Outcome = { without: NodeKey[]; added: NodeReport[] };
 
 /**
  * Writes all of them or none. A statement reads or writes all of them: row by row, the reports of a
  * large fleet took many times as long on PostgreSQL. bench: fleet/acknowledgements
  */
-export async function writeReports(tx: Tx, reports: NodeReport[], bounds: NodeBounds): Promise<Outcome> {
+export async function writeReports(
+  tx: Tx,
+  all: NodeReport[],
+  { now, ...bounds }: NodeBounds & { now: number },
+): Promise<Outcome> {
+  const rows = new Map((await lockNodes(tx, all)).map((row) => [keyOf(row), row]));
+  const superseded = all.filter((report) => isSuperseded(report, rows.get(keyOf(report)), now));
+  const reports = superseded.length > 0 ? all.filter((report) => !superseded.includes(report)) : all;
   const leaving = reports.filter((report) => report.leaving);
   if (leaving.length > 0) await deleteNodes(tx, leaving);
-  // In one order in every process: two that write the same nodes must not wait for each other.
+  // In one order in every process: two that register the same nodes must not wait for each other.
   const staying = reports.filter((report) => !report.leaving).toSorted(byKey);
-  const registered = new Set((await nodesByKeys(tx, staying)).map(keyOf));
+  const registered = new Set(rows.keys());
   const known = staying.filter((report) => registered.has(keyOf(report)));
   await upsertNode.insertMany(tx, known.map(rowOf));
   const grown = new Map<string, Scope>();
@@ -69,13 +79,21 @@ export async function writeReports(tx: Tx, reports: NodeReport[], bounds: NodeBo
     scope.newcomers.push(report);
     grown.set(key, scope);
   }
-  const outcome: Outcome = { without: [], added: [] };
+  const outcome: Outcome = { without: superseded, added: [] };
   for (const scope of grown.values()) {
     const { without, added } = await register(tx, scope, bounds);
     outcome.without.push(...without);
     outcome.added.push(...added);
   }
   return outcome;
+}
+
+/**
+ * Whether the node has reported to another process since. Only of a report that waited long here, as in a process that was
+ * paused: otherwise the clocks of the two, which may differ, do not decide.
+ */
+function isSuperseded(report: NodeReport, row: PolicyNodeRow | undefined, now: number): boolean {
+  return now - report.last_seen_at > LATE_MS && row !== undefined && row.last_seen_at > report.last_seen_at;
 }
 
 /** A node's identity as one text. */

@@ -24,6 +24,14 @@ export function nodesByKeys(on: Reader, keys: readonly NodeKey[]): Promise<Polic
   return on.all<PolicyNodeRow>({ sql, values: keyList(keys) });
 }
 
+/** In one order, so that two processes that write the same nodes do not wait for each other. */
+export function lockNodes(on: Tx, keys: readonly NodeKey[]): Promise<PolicyNodeRow[]> {
+  if (on.dialect === "sqlite") return nodesByKeys(on, keys);
+  const sql = `select * from policy_nodes where (project_id, node_id, env_scope) in (${KEYS.postgres})
+    order by project_id, node_id, env_scope for update`;
+  return on.all<PolicyNodeRow>({ sql, values: keyList(keys) });
+}
+
 export function deleteNodes(on: Tx, keys: readonly NodeKey[]): Promise<number> {
   const sql = `delete from policy_nodes where (project_id, node_id, env_scope) in (${KEYS[on.dialect]})`;
   return on.run({ sql, values: keyList(keys) });

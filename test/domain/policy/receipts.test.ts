@@ -58,6 +58,18 @@ for (const back of backends) {
       expect(await receipt()).toMatchObject({ complete: true, acked_nodes: 1, total_nodes: 1 });
     });
 
+    it("counts a node that polls again before its leave is written", async () => {
+      const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
+      services.nodes.acknowledge(head, node("restarted"), 0);
+      await services.nodes.flushed();
+      services.nodes.acknowledge(head, node("written first"), 1);
+      services.nodes.leave(head, node("restarted"));
+      services.nodes.acknowledge(head, node("restarted"), 0);
+      expect(await receipt()).toMatchObject({ complete: false, total_nodes: 2 });
+      services.nodes.leave(head, node("restarted"));
+      expect(await receipt()).toMatchObject({ complete: true, total_nodes: 1 });
+    });
+
     it("is not complete while the report of a new node was dropped at the bound", async () => {
       const ctx = await vendorOf(fixture.services);
       const [crowded, quiet] = [await newProject(ctx), await newProject(ctx)];
