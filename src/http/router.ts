@@ -10,6 +10,7 @@ import type { RequestBody } from "./body/body.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { OverloadGuard } from "./overload-guard.ts";
+import { FastResponse, sendFast } from "./fast/response.ts";
 import { run, type RunOptions } from "./pipeline.ts";
 import { toHttpRequest, type HttpRequest } from "./request.ts";
 import { sendSafely } from "./sending/safely.ts";
@@ -75,14 +76,25 @@ function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }:
       body.discard();
       if (response.body instanceof Readable) sendStream(res, response.body);
       const sent = sendSafely(services, { request, res, addressOf }, (charge) =>
-        toNodeResponse(response, request, defaults, charge),
+        canSendFast(res, response, request)
+          ? sendFast(res, response, request.id, defaults, charge)
+          : toNodeResponse(response, request, defaults, charge),
       );
-      ready = sent ?? new NodeResponse(null); // goes nowhere
+      ready = sent ?? new NodeResponse(null); // goes nowhere: sent already, or failed
       resolve?.(ready);
     };
     guard.serve(res, (respond) => handler(request, respond), send);
     return ready ?? new Promise((settle) => (resolve = settle));
   };
+}
+
+/**
+ * Where the fast lane is on, also h3's responses are written in its way; srvx then finds them sent. Not those that are written
+ * piece by piece, because srvx would end them. bench: rules/self
+ */
+function canSendFast(res: ServerResponse, response: HttpResponse, { method }: HttpRequest): res is FastResponse {
+  if (!(res instanceof FastResponse) || method === "HEAD" || response.body instanceof Readable) return false;
+  return (contentLength(response) ?? 0) <= SLICE_BYTES;
 }
 
 function nodeOf(event: H3Event): { req: IncomingMessage; res: ServerResponse } {
