@@ -110,7 +110,7 @@ async function judgeText(ctx: Ctx<Vendor>, input: Lookup) {
     project: null,
     tenant: null,
     admitted: kind === "api_key" ? false : null,
-    code: kind === "api_key" ? "invalid_key" : null,
+    code: "invalid_key", // each of the codes refuses
     reasons: codes.map((code) => reason(code)),
     nodes: null,
   };

@@ -1,4 +1,4 @@
-// A pasted key leaves nothing behind, also where the request has an Idempotency-Key.
+// A pasted key leaves nothing behind, also where the request has an Idempotency-Key, and a text that is no API key has a code.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
@@ -27,6 +27,23 @@ for (const back of backends) {
       const revoked = await w.call("sk_owner", "POST /v1/keys/lookup", { key: first.key }, { headers });
       expect([revoked.body.admitted, revoked.body.reasons[0].code]).toEqual([false, "revoked"]);
       expect(await rows()).toEqual(before);
+    });
+
+    it("has a code whenever a cause refuses, also for what is no API key", async () => {
+      const w = await r.workspace();
+      const { key } = (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" })).body;
+      const secretKey = key as string;
+      for (const [text, reasons, admitted] of [
+        ["foo", ["malformed"], null],
+        [secretKey, ["not_an_api_key"], null],
+        [`${secretKey}x`, ["bad_checksum", "not_an_api_key"], null],
+        ["krboot_x", ["bad_checksum", "not_an_api_key"], null],
+        ["kr_live_x", ["bad_checksum"], false],
+      ] as const) {
+        const { body } = await w.call("sk_owner", "POST /v1/keys/lookup", { key: text });
+        expect(body.reasons.map((each: { code: string }) => each.code)).toEqual(reasons);
+        expect([body.admitted, body.code]).toEqual([admitted, "invalid_key"]);
+      }
     });
   });
 }
