@@ -61,6 +61,18 @@ const PLANES = {
 type Plane = keyof typeof PLANES;
 const OBJECTS = "Objects in requests";
 
+const QUICK_START = [
+  "KEYRACK_URL=http://127.0.0.1:4747",
+  "TOKEN=$(cat keyrack-data/bootstrap.token)",
+  'call() { curl -fsS -H "authorization: Bearer $TOKEN" -H "content-type: application/json" "$@"; }',
+  `TOKEN=$(call $KEYRACK_URL/v1/workspaces -d '{"name":"Acme","slug":"acme"}' | jq -r .secret_key.key)`,
+  `PROJECT=$(call $KEYRACK_URL/v1/projects -d '{"name":"Orders API","slug":"orders"}' | jq -r .id)`,
+  `TENANT=$(call $KEYRACK_URL/v1/tenants -d '{"external_id":"customer-1"}' | jq -r .id)`,
+  'call $KEYRACK_URL/v1/keys -d \'{"project_id":"\'$PROJECT\'","tenant_id":"\'$TENANT\'","env":"live","scopes":["orders:read"]}\' > key.json',
+  "jq -r .key key.json                     # shown this once; give it to the customer",
+  `call "$KEYRACK_URL/v1/keys/$(jq -r .id key.json)/revoke?wait=true" -d '{"reason":"laptop lost"}'`,
+];
+
 const PLANE_OF: Partial<Record<FailureName, Plane>> = {
   needs_session: "person",
   needs_session_or_bootstrap: "person",
@@ -188,6 +200,16 @@ export function apiPage(): string {
     "The endpoints are grouped by plane, which is who calls them:",
     "",
     ...[...titles.map(([, title]) => title), OBJECTS, "Errors"].map((title) => `- [${title}](#${anchor(title)})`),
+    "",
+    "## Quick start",
+    "",
+    "With curl and jq on the machine of a new server; the bootstrap token is in its data dir. A test runs this as written.",
+    "",
+    "```sh",
+    ...QUICK_START,
+    "```",
+    "",
+    "Then verify keys in your own process with [the library](sdk.md), or ask [the gateway](gateway.md).",
     "",
     "## How to read this page",
     "",

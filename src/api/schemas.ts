@@ -137,7 +137,7 @@ export const Quotas = z
     error: "quota ids must be unique",
   });
 
-const META_BYTES = 16 * 1024;
+export const META_BYTES = 16 * 1024;
 const META_DEPTH = 8;
 const META_KEYS = 100;
 

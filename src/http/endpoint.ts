@@ -131,7 +131,7 @@ type Sent<S> = S extends Schema ? z.input<S> : undefined;
 
 const showsStored = (): boolean => false;
 
-const BODY_MAX = 256 * 1024;
+export const BODY_MAX = 256 * 1024;
 /** 16 KiB of meta, the largest free-form value, has fewer. */
 const STRUCTURE_MAX = 20_000;
 

@@ -10,6 +10,7 @@ import { openApiDocument } from "../../src/http/openapi.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { apiPage } from "../../tools/api-page.ts";
 import { configurePage } from "../../tools/docs.ts";
+import { limitsPage } from "../../tools/limits-page.ts";
 
 const read = (path: string): string => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
 
@@ -21,6 +22,10 @@ describe("generated documents are fresh (npm run docs writes them)", () => {
 
   it("docs/api.md", () => {
     expect(firstDifference(apiPage(), read("docs/api.md"))).toBeNull();
+  });
+
+  it("docs/limits.md", () => {
+    expect(firstDifference(limitsPage(), read("docs/limits.md"))).toBeNull();
   });
 
   it("docs/configure.md", () => {

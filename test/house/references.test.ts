@@ -62,6 +62,35 @@ describe("references", () => {
     expect(found).toEqual([]);
   });
 
+  it("in documents link to headings that exist", () => {
+    /** As GitHub names them: the second of one name ends in -1. */
+    const anchorsOf = (file: string): Set<string> => {
+      const seen = new Map<string, number>();
+      const prose = readText(file).replaceAll(/^```[\s\S]*?^```/gm, "");
+      return new Set(
+        [...prose.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) => {
+          const anchor = title
+            .toLowerCase()
+            .replaceAll(/[^\p{L}\p{N}_ -]/gu, "")
+            .replaceAll(" ", "-");
+          const n = seen.get(anchor) ?? 0;
+          seen.set(anchor, n + 1);
+          return n === 0 ? anchor : `${anchor}-${n}`;
+        }),
+      );
+    };
+    const found = documents.flatMap((file) =>
+      [...readText(file).matchAll(/\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)/g)]
+        .map(([, path = "", anchor = ""]) => ({
+          page: path === "" ? file : normalize(join(dirname(file), path)),
+          anchor,
+        }))
+        .filter(({ page, anchor }) => page.endsWith(".md") && exists(page) && !anchorsOf(page).has(anchor))
+        .map(({ page, anchor }) => `${file}: ${page}#${anchor}`),
+    );
+    expect(found).toEqual([]);
+  });
+
   it("in documents name source files that exist", () => {
     const quoted = (text: string): string =>
       [...text.matchAll(/`([^`\n]+)`/g)].map(([, inside = ""]) => (/\s/.test(inside) ? "" : inside)).join("\n");

@@ -28,7 +28,7 @@ import { viewSession, viewUserFields, type Membership } from "../core/views.ts";
 
 export const IDLE_MS = 12 * HOUR_MS;
 const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
-const SESSIONS_MAX = 50;
+export const SESSIONS_MAX = 50;
 /** Kept of a person, and deleted at one log-in. */
 const ENDED_SESSIONS = { keep: 100, limit: 1_000 };
 

@@ -9,7 +9,7 @@ import type { Actor, EmbedActor } from "../core/actor.ts";
 import { parseKeyPolicy } from "../core/key-policy.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
-const EMBED_KEYS_MAX = 100;
+export const EMBED_KEYS_MAX = 100;
 
 export type EmbedScope = "keys:read" | "keys:write";
 

@@ -27,7 +27,7 @@ import { meterCaps, meterOf, storedQuotas } from "../quotas/stored.ts";
 import { viewPlan, type Meta, type Plan } from "../core/views.ts";
 
 /** In a workspace. */
-const PLANS_MAX = 200;
+export const PLANS_MAX = 200;
 
 type PlanFields = {
   rate_limits?: RateLimit[] | null | undefined;

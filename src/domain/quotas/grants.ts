@@ -25,7 +25,7 @@ import { balanceEnv } from "./balances.ts";
 import { readDefinition, type Metered } from "./definitions.ts";
 import type { Holding } from "./holding.ts";
 
-const OPEN_MAX = 1_000;
+export const OPEN_MAX = 1_000;
 
 /** Whose quota: a key's own, or a tenant's in one environment. */
 export type GrantTarget =

@@ -32,7 +32,7 @@ import type { KnownOwners } from "./known-ids.ts";
 import { moveUses } from "../search/changes.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 
-const EVENTS_MAX = 5_000;
+export const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = MINUTE_MS;
 /** Smaller bodies are hashed faster than they are handed to another thread. */
 const ASYNC_HASH_MIN_BYTES = 64 * 1024;

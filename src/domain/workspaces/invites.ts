@@ -37,7 +37,7 @@ import { readList, type ListQuery } from "../core/list.ts";
 import { viewInvite } from "../core/views.ts";
 
 const INVITE_MS = 7 * DAY_MS;
-const PENDING_INVITES_MAX = 500;
+export const PENDING_INVITES_MAX = 500;
 
 type NewInvite = { email: string; role: Role };
 

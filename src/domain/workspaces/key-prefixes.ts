@@ -6,8 +6,8 @@ import { claimPrefix, countPrefixes, prefixOwner } from "../../store/queries/key
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 
-const WORKSPACE_PREFIXES_MAX = 20;
-const PROJECT_PREFIXES_MAX = 8;
+export const WORKSPACE_PREFIXES_MAX = 20;
+export const PROJECT_PREFIXES_MAX = 8;
 
 /** Rejects a prefix that no project may have. */
 export function requireUsable(prefix: string | undefined): void {

@@ -30,7 +30,7 @@ import { planDeletion, revokeKeysOf } from "./cascades.ts";
 import { claim, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
 
 /** By the environment of the credentials that create them: those of test must not use up the places of live. */
-const PROJECTS_MAX = { live: 1_000, test: 250 };
+export const PROJECTS_MAX = { live: 1_000, test: 250 };
 
 /** Memoized within a transaction: the jobs that share one never change projects. bench: vendor/mint */
 export async function liveProject(on: Reader, workspace_id: string, id: string): Promise<ProjectRow> {

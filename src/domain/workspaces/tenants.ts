@@ -40,7 +40,7 @@ import { meterCaps, meterOf, storedQuotas, type GivenQuotas } from "../quotas/st
 import { planDeletion, raiseVersions, revokeKeysOf } from "./cascades.ts";
 
 /** By the environment of the credentials that create tenants: those of test must not use up the places of live. */
-const SLOTS = {
+export const SLOTS = {
   live: { max: 1_000_000, reserve: reserveTenantSlot, release: releaseTenantSlot },
   test: { max: 250_000, reserve: reserveTestTenantSlot, release: releaseTestTenantSlot },
 };

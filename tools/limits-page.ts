@@ -1,0 +1,132 @@
+// docs/limits.md: the limits that callers meet, with the values that the code checks.
+import { tmpdir } from "node:os";
+import { ingestBatch } from "../src/api/machine/ingest.ts";
+import { META_BYTES, NAME_MAX, SCOPE_MAX, SCOPES_MAX } from "../src/api/schemas.ts";
+import { loadSettings } from "../src/config/load.ts";
+import { SESSIONS_MAX } from "../src/domain/auth/sessions.ts";
+import { EMBED_KEYS_MAX } from "../src/domain/embed/rules.ts";
+import { SECRET_KEYS_MAX } from "../src/domain/keys/secret-keys.ts";
+import { PLANS_MAX } from "../src/domain/plans/plans.ts";
+import { OPEN_MAX } from "../src/domain/quotas/grants.ts";
+import { EVENTS_MAX } from "../src/domain/usage/ingest.ts";
+import { TAGS_MAX } from "../src/domain/usage/series-batch.ts";
+import { PENDING_INVITES_MAX } from "../src/domain/workspaces/invites.ts";
+import { PROJECT_PREFIXES_MAX, WORKSPACE_PREFIXES_MAX } from "../src/domain/workspaces/key-prefixes.ts";
+import { MEMBERS_MAX } from "../src/domain/workspaces/members.ts";
+import { PROJECTS_MAX } from "../src/domain/workspaces/projects.ts";
+import { SLOTS } from "../src/domain/workspaces/tenants.ts";
+import { sharesTable } from "../src/fairness/shares.ts";
+import { BODY_MAX } from "../src/http/endpoint.ts";
+import { DAY_MS } from "../src/kernel/durations.ts";
+import { BODY_BYTES_MAX, RECORDS_MAX, STORED_BYTES_MAX, TTL_MS_MAX } from "../src/kernel/idempotency.ts";
+import { CIDRS_MAX } from "../src/kernel/network/cidr.ts";
+import { TRUSTED_MAX } from "../src/kernel/network/trusted-proxies.ts";
+import { AMOUNT_MAX, QUOTAS_MAX } from "../src/kernel/quotas/quota.ts";
+import { LIMIT_MAX, RATE_LIMITS_MAX, WINDOW_MS_MAX } from "../src/kernel/ratelimit/rule.ts";
+import { heading, row } from "./markdown.ts";
+
+const { settings } = loadSettings({ env: {}, cwd: tmpdir() });
+const number = (n: number): string => n.toLocaleString("en");
+const days = (ms: number): string => `${ms / DAY_MS} days`;
+const KIB = 1024;
+const MIB = KIB ** 2;
+const GIB = KIB ** 3;
+const bytes = (n: number): string => (n >= GIB ? `${n / GIB} GiB` : n >= MIB ? `${n / MIB} MiB` : `${n / KIB} KiB`);
+const shareOf = (name: keyof typeof sharesTable): number => sharesTable[name].limits(settings).share;
+const byEnv = ({ live, test }: { live: number; test: number }): string =>
+  `${number(live)}; ${number(test)} by test credentials`;
+
+type Limit = [what: string, limit: string, page: string];
+
+const GROUPS: Record<string, Limit[]> = {
+  "A workspace": [
+    ["projects", byEnv(PROJECTS_MAX), "[keys](keys.md)"],
+    ["tenants", byEnv({ live: SLOTS.live.max, test: SLOTS.test.max }), "[keys](keys.md)"],
+    ["API keys", "none; a plan may set one for each tenant", "[plans](quotas.md#plans)"],
+    ["secret keys, in each environment", number(SECRET_KEYS_MAX), "[secret keys](keys.md#secret-keys)"],
+    ["plans", number(PLANS_MAX), "[plans](quotas.md#plans)"],
+    [
+      "key prefixes, and of one project",
+      `${WORKSPACE_PREFIXES_MAX} · ${PROJECT_PREFIXES_MAX}`,
+      "[prefixes](keys.md#your-own-prefix)",
+    ],
+    ["members, and pending invitations", `${MEMBERS_MAX} · ${PENDING_INVITES_MAX}`, "[people](people.md#invitations)"],
+    ["invitations in 24 hours, of an account", number(shareOf("mail")), "[people](people.md#invitations)"],
+    [
+      "nodes of a project, in each environment",
+      `${number(settings.nodes_max)} (\`KEYRACK_NODES_MAX\`)`,
+      "[isolation](isolation.md#resources)",
+    ],
+    [
+      "bytes written in a day, in each environment",
+      `${bytes(shareOf("disk"))}; a quarter in test (\`KEYRACK_WRITES_MB_PER_DAY\`)`,
+      "[isolation](isolation.md#resources)",
+    ],
+  ],
+  "A key": [
+    ["rate limits", number(RATE_LIMITS_MAX), "[rate limits](quotas.md#rate-limits)"],
+    [
+      "limit and window of a rate limit",
+      `${number(LIMIT_MAX)} · ${days(WINDOW_MS_MAX)}`,
+      "[rate limits](quotas.md#rate-limits)",
+    ],
+    ["quotas, also of a tenant or plan", number(QUOTAS_MAX), "[quotas](quotas.md#quotas)"],
+    ["units of a quota", number(AMOUNT_MAX), "[quotas](quotas.md#quotas)"],
+    ["open grants of a balance", number(OPEN_MAX), "[grants](quotas.md#grants)"],
+    ["scopes, and characters of one", `${SCOPES_MAX} · ${SCOPE_MAX}`, "[scopes](keys.md#scopes)"],
+    ["addresses and networks in a list", number(CIDRS_MAX), "[address lists](keys.md#address-lists)"],
+    ["characters of a name, `meta` as JSON", `${NAME_MAX} · ${bytes(META_BYTES)}`, "[API](api.md)"],
+    ["active keys of a tenant through the portal, per project", number(EMBED_KEYS_MAX), "[portal](embed.md#the-token)"],
+  ],
+  Requests: [
+    ["body", `${bytes(BODY_MAX)}; telemetry ${bytes(ingestBatch.bodyLimits.bytes)}`, "[API](api.md)"],
+    [
+      "page of a list",
+      `${bytes(settings.answer_max_bytes)} (\`KEYRACK_ANSWER_MAX_BYTES\`)`,
+      "[settings](configure.md)",
+    ],
+    ["exports at once, in each environment", number(shareOf("exports")), "[isolation](isolation.md#resources)"],
+    [
+      "telemetry: events in a batch, and in a minute",
+      `${number(EVENTS_MAX)} · ${number(shareOf("ingest"))}`,
+      "[usage](usage.md)",
+    ],
+    ["tags of an event", number(TAGS_MAX), "[usage](usage.md)"],
+    [
+      "idempotency: records and bytes of responses, in each environment",
+      `${number(RECORDS_MAX)} · ${bytes(STORED_BYTES_MAX)}`,
+      "[library](sdk.md#idempotent-handlers)",
+    ],
+    [
+      "idempotency: one response, and how long it is stored",
+      `${bytes(BODY_BYTES_MAX)} · ${days(TTL_MS_MAX)}`,
+      "[library](sdk.md#idempotent-handlers)",
+    ],
+    ["trusted proxies of the library and the gateway", number(TRUSTED_MAX), "[library](sdk.md#the-clients-address)"],
+  ],
+  "A person": [
+    ["sessions", number(SESSIONS_MAX), "[sessions](people.md#sessions)"],
+    [
+      "workspaces",
+      `${settings.workspaces_per_person} (\`KEYRACK_WORKSPACES_PER_PERSON\`)`,
+      "[people](people.md#who-may-sign-up)",
+    ],
+    ["logins, sign-ups, reset mails", "by network and address", "[throttles](people.md#throttles)"],
+  ],
+};
+
+export function limitsPage(): string {
+  return [
+    "# Limits",
+    "",
+    "Generated from the code by `npm run docs`, with the default settings. What customers share beyond these, and what happens at each bound: [isolation.md](isolation.md#resources). Bounds of single fields: [api.md](api.md).",
+    "",
+    ...Object.entries(GROUPS).flatMap(([title, limits]) => [
+      `## ${title}`,
+      "",
+      ...heading(["what", "limit", "more"]),
+      ...limits.map((limit) => row(limit)),
+      "",
+    ]),
+  ].join("\n");
+}
