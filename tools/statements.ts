@@ -41,6 +41,7 @@ import {
   findResumed,
   findWidened,
   readReplacedState,
+  readVersions,
 } from "../src/store/queries/restore.ts";
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
@@ -183,6 +184,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   usersByIds: (on) => [usersByIds(on, ["u"])],
   listUsers: (on) => [listUsers(on, null), listUsers(on, after)],
   readReplacedState: (_on, source) => [readReplacedState(source, 1)],
+  readVersions: (_on, source) => [readVersions(source)],
   findResumed: (_on, source) => [
     findResumed(source, [
       { id: "k", kind: "api_keys" },

@@ -6,7 +6,7 @@ import type { Services } from "../domain/core/context.ts";
 import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
 import { inspect } from "../store/offline/inspect.ts";
-import { openSource } from "../store/offline/source.ts";
+import { openSource, type Source } from "../store/offline/source.ts";
 import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
@@ -16,6 +16,7 @@ import {
   findResumed,
   findWidened,
   readReplacedState,
+  readVersions,
   VERSION_JUMP,
   type ReplacedState,
   type Confined,
@@ -133,9 +134,8 @@ async function restoreSqlite(job: Job, file: string): Promise<Restored> {
     if (replaced) assertForced(job, `at ${file}`, replaced);
     removeSqlite(restored.file);
     await extract(backup, restored.file, options.onProgress);
-    const before = replaced ? await readReplaced(job) : null;
-    const lost = await findLostRevocations(restored, before);
-    await markRestorePending(restored, pendingOf(job, before));
+    const lost = await findLostRevocations(restored, replaced ? await readReplaced(job) : null);
+    await markRestorePending(restored, await pendingOf(job, replaced));
     const finished = await finishIn(job, restored);
     await assertSound(job, restored);
     swapSqlite(restored.file, file, keptAs);
@@ -151,7 +151,7 @@ async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restor
   if (replaced) assertForced(job, "there", `schema ${replaced}`);
   await assertNotInUse(target);
   const before = replaced ? await readReplaced(job) : null;
-  const after = restorePendingSql(JSON.stringify(pendingOf(job, before)), options.newMasterKey);
+  const after = restorePendingSql(JSON.stringify(await pendingOf(job, replaced)), options.newMasterKey);
   await assertChecksum(backup, options.onProgress);
   await restoreDump(target.url, backup, { replaced, after }, options.onProgress);
   try {
@@ -166,11 +166,11 @@ async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restor
 }
 
 /** Null when the replaced database is too damaged to be read: that is a common reason for a restore. */
-async function readReplaced({ options, backup }: Job): Promise<ReplacedState | null> {
+async function fromReplaced<T>({ options }: Job, read: (source: Source) => Promise<T>): Promise<T | null> {
   try {
     const source = await openSource(options.target);
     try {
-      return await readReplacedState(source, Date.parse(backup.manifest.created_at));
+      return await read(source);
     } finally {
       await source.close();
     }
@@ -178,6 +178,11 @@ async function readReplaced({ options, backup }: Job): Promise<ReplacedState | n
     options.log.warn("the replaced database cannot be read", { error: (error as Error).message });
     return null;
   }
+}
+
+function readReplaced(job: Job): Promise<ReplacedState | null> {
+  const since = Date.parse(job.backup.manifest.created_at);
+  return fromReplaced(job, (source) => readReplacedState(source, since));
 }
 
 /** What the replaced database had revoked and quarantined and the restored one has not. */
@@ -217,8 +222,10 @@ async function findLostRevocations(
 }
 
 /** The replaced database may itself be a restore of the same backup: its policy versions must not be used again either. */
-function pendingOf({ options, backup }: Job, before: ReplacedState | null): PendingRestore {
-  const reached = (before?.versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
+async function pendingOf(job: Job, replaced: string | null): Promise<PendingRestore> {
+  const { options, backup } = job;
+  const versions = replaced ? await fromReplaced(job, readVersions) : null;
+  const reached = (versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
   return { backup_id: backup.id, new_master_key: options.newMasterKey, reached };
 }
 

@@ -4,7 +4,7 @@ import { toBase64 } from "../../kernel/crypto/bytes.ts";
 import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
 import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 import { newestCheckpoint, readAppliedMigrations, readCheckpointKey, type StoredCheckpoint } from "./audit-chains.ts";
-import type { Source } from "./source.ts";
+import { allIfKnown, type Source } from "./source.ts";
 import type { ExpectedCheckpoint } from "./verify.ts";
 
 export type ChainHeadAt = { workspace_id: string; seq: number; hash: string };
@@ -99,6 +99,6 @@ export async function hasOwner(source: Source): Promise<boolean> {
 /** Live nodes whose secret key is unrestricted, one more than `max` if there are more; none in an earlier schema. */
 export async function nodesWithFullPower(source: Source, seenAfter: number, max: number): Promise<string[]> {
   const sql = `select distinct node_id from policy_nodes where full_power = 1 and last_seen_at > $1 order by node_id limit ${max + 1}`;
-  const rows = await source.all<{ node_id: string }>(sql, [seenAfter]).catch(() => []);
+  const rows = await allIfKnown<{ node_id: string }>(source, sql, [seenAfter]);
   return rows.map(({ node_id }) => node_id);
 }

@@ -16,6 +16,21 @@ export function openSource(target: DatabaseTarget): Promise<Source> {
   return target.kind === "sqlite" ? openSqlite(target.file) : openPostgres(target.url);
 }
 
+/** No rows where the release that made the database has no such table or column. Any other error is one. */
+export function allIfKnown<R>(source: Source, sql: string, values: readonly (string | number)[]): Promise<R[]> {
+  return source.all<R>(sql, values).catch((error: unknown) => {
+    if (isUnknownName(error)) return [];
+    throw error;
+  });
+}
+
+/** PostgreSQL has codes for it, SQLite only a text. */
+function isUnknownName(error: unknown): boolean {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === "SQLITE_ERROR") return /^no such (table|column):/.test(message);
+  return code === "42P01" || code === "42703";
+}
+
 async function openSqlite(file: string): Promise<Source> {
   const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
   for (const pragma of ["query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"]) db.pragma(pragma);

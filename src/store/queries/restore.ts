@@ -1,6 +1,6 @@
 // Writes that finish a restore, and reads from the database that a restore replaces.
 import { sql } from "kysely";
-import type { Source } from "../offline/source.ts";
+import { allIfKnown, type Source } from "../offline/source.ts";
 import { statement } from "../engine/statement.ts";
 
 /** Raises policy versions past any that were used after the backup, so that no version is used twice. */
@@ -91,8 +91,13 @@ export type ReplacedState = {
   quarantined: StoppedKey[];
   /** Balances of quotas that were used. */
   balances: MovedBalance[];
-  versions: { id: string; policy_version: number }[];
 };
+
+type ProjectVersion = { id: string; policy_version: number };
+
+export function readVersions(source: Source): Promise<ProjectVersion[]> {
+  return source.all<ProjectVersion>("select id, policy_version from projects", []);
+}
 
 export async function readReplacedState(source: Source, since: number): Promise<ReplacedState> {
   const stopped = (condition: string): Promise<StoppedKey[]> =>
@@ -111,23 +116,18 @@ export async function readReplacedState(source: Source, since: number): Promise<
     revoked: await stopped("revoked_at"),
     quarantined: await stopped("revoked_at is null and quarantined_at"),
     balances: await balancesSince(source, since),
-    versions: await source.all<{ id: string; policy_version: number }>("select id, policy_version from projects", []),
   };
 }
 
-/** None in a database of a release that cannot do this. */
 async function pausedSince(source: Source, kind: Paused["kind"], condition: string, since: number): Promise<Paused[]> {
-  const rows = await source
-    .all<{ id: string }>(`select id from ${kind} where ${condition} >= $1`, [since])
-    .catch(() => []);
+  const rows = await allIfKnown<{ id: string }>(source, `select id from ${kind} where ${condition} >= $1`, [since]);
   return rows.map(({ id }) => ({ id, kind }));
 }
 
-/** None in a database of a release that cannot do this. */
 function balancesSince(source: Source, since: number): Promise<MovedBalance[]> {
   const query = `select subject_id, env, quota_id, calendar, period_start, taken as spent from quota_balances
     where used_at >= $1`;
-  return source.all<MovedBalance>(query, [since]).catch(() => []);
+  return allIfKnown<MovedBalance>(source, query, [since]);
 }
 
 /** Those of which the restored database has fewer units spent, or an earlier period. */
@@ -138,20 +138,16 @@ export async function findMovedBalances(source: Source, balances: readonly Moved
     const same = `select subject_id from quota_balances where subject_id = $1 and env = $2 and quota_id = $3
       and calendar = $4 and period_start = $5 and taken >= $6`;
     const values = [subject_id, env, quota_id, calendar, period_start, spent];
-    const kept = await source.all<{ subject_id: string }>(same, values).catch(() => []); // of an earlier release
+    const kept = await allIfKnown<{ subject_id: string }>(source, same, values);
     if (kept.length === 0 && spent > 0) moved.push(one);
   }
   return moved;
 }
 
-/** None in a database of a release that cannot do this. */
 async function confinedOf(source: Source, kind: Paused["kind"], ended: string): Promise<Confined[]> {
-  const rows = await source
-    .all<Omit<Confined, "kind">>(
-      `select id, allowed_cidrs, ip_mode from ${kind} where allowed_cidrs <> '[]' and ip_mode = 'enforce' and ${ended} is null`,
-      [],
-    )
-    .catch(() => []);
+  const query = `select id, allowed_cidrs, ip_mode from ${kind} where allowed_cidrs <> '[]' and ip_mode = 'enforce'
+    and ${ended} is null`;
+  const rows = await allIfKnown<Omit<Confined, "kind">>(source, query, []);
   return rows.map((row) => ({ ...row, kind }));
 }
 
@@ -166,7 +162,7 @@ export async function findWidened(
     const { id, kind, allowed_cidrs, ip_mode } = one;
     const [row] = await source.all<{ id: string }>(`select id from ${kind} where id = $1`, [id]);
     const same = `select id from ${kind} where id = $1 and allowed_cidrs = $2 and ip_mode = $3`;
-    const kept = await source.all<{ id: string }>(same, [id, allowed_cidrs, ip_mode]).catch(() => []); // of an earlier release
+    const kept = await allIfKnown<{ id: string }>(source, same, [id, allowed_cidrs, ip_mode]);
     if (kept.length > 0) continue;
     narrowed++;
     if (row) widened.push(one);
@@ -187,7 +183,7 @@ export async function findResumed(source: Source, paused: readonly Paused[]): Pr
 async function isPaused(source: Source, { id, kind }: Paused): Promise<boolean> {
   const column = kind === "tenants" ? "suspended_at" : "disabled_at";
   const query = `select id from ${kind} where id = $1 and ${column} is not null`;
-  const found = await source.all<{ id: string }>(query, [id]).catch(() => []); // of an earlier release
+  const found = await allIfKnown<{ id: string }>(source, query, [id]);
   return found.length > 0;
 }
 
