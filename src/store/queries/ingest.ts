@@ -1,8 +1,8 @@
 // Ingest: the budget per workspace and minute, receipts by body hash, and which ids belong to a workspace.
-import { setImmediate as endOfTurn } from "node:timers/promises";
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { IngestBatchRow } from "../schema/tables.ts";
 import { isNamed } from "./id-lists.ts";
@@ -109,7 +109,7 @@ const IDS_MAX = 512;
 async function findInChunks<R>(ids: readonly string[], find: (some: readonly string[]) => Promise<R[]>): Promise<R[]> {
   const found: R[] = [];
   for (let at = 0; at < ids.length; at += IDS_MAX) {
-    if (at > 0) await endOfTurn();
+    if (at > 0) await yieldToEventLoop();
     found.push(...(await find(ids.slice(at, at + IDS_MAX))));
   }
   return found;
