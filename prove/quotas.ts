@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { rawSql } from "../harness/databases/raw-sql.ts";
 import { must, type World } from "../harness/instances/world.ts";
 import { seeded, type Random } from "../harness/random.ts";
+import { until } from "../harness/waiting.ts";
 import { blockSize } from "../src/kernel/quotas/allocation.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { callOf, worldOn } from "./crash.ts";
@@ -107,7 +108,7 @@ class Round {
     try {
       const load = this.#load(target, key, nodes, "a");
       load.catch(() => {}); // it may fail before it is awaited
-      if (fault === "kill" || fault === "redis") await sleep(this.#random.int(0, FAULT_AFTER_MAX_MS));
+      if (fault === "kill" || fault === "redis") await Promise.race([load, this.#untilFault()]);
       if (fault === "kill") await this.#deployment.kill(this.#random.int(0, servers.length - 1));
       if (fault === "redis") await this.#deployment.loseRedis(this.#random);
       await load;
@@ -118,6 +119,14 @@ class Round {
     } finally {
       await Promise.all(nodes.map((node) => node.close()));
     }
+  }
+
+  /** A rush is disturbed in its first half, however fast the machine is. */
+  #untilFault(): Promise<void> {
+    const { isRush } = this.#plan;
+    if (!isRush) return sleep(this.#random.int(0, FAULT_AFTER_MAX_MS));
+    const admitted = this.#random.int(1, this.#rushUnits / 2);
+    return until(() => this.#log.admitted >= admitted);
   }
 
   async #load(target: Target, key: string, nodes: readonly QuotaNode[], name: string): Promise<void> {
