@@ -5,7 +5,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { ROUNDS } from "../../../harness/rounds.ts";
 
-const SEQUENCES = 4 * ROUNDS;
+const SEQUENCES = 2 * ROUNDS;
 
 for (const back of backends) {
   describe(`feed convergence on ${back}`, () => {
