@@ -2,8 +2,8 @@
 // created on the first start. The database stores its hash only.
 import { existsSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { BadSetting, type Settings } from "../config/settings.ts";
-import { otherCredentialKind } from "../domain/auth/credentials.ts";
+import { requireUsableToken } from "../config/consistency.ts";
+import type { Settings } from "../config/settings.ts";
 import { mint } from "../domain/auth/new-credentials.ts";
 import { sha256Hex } from "../platform/crypto.ts";
 import { createFileDurably } from "../platform/fsync.ts";
@@ -16,28 +16,19 @@ export type Bootstrap = { hash: string | null; file: string | null; token: strin
 
 export const noBootstrap: Bootstrap = { hash: null, file: null, token: null };
 
-const TOKEN_MIN_CHARS = 22; // 128 bits in base64url
-
 export async function openBootstrap(store: Store, settings: Settings, dir: string): Promise<Bootstrap> {
   if (!settings.bootstrap) return noBootstrap;
   const file = settings.bootstrap_token_file ? resolve(settings.bootstrap_token_file) : join(dir, "bootstrap.token");
   const token =
     settings.bootstrap_token || (existsSync(file) || settings.bootstrap_token_file ? readPrivateFile(file).trim() : "");
   if (token) {
-    assertUsable(token);
+    requireUsableToken(token);
     const hash = sha256Hex(token);
     if ((await getFact(store, "bootstrap_token_hash")) !== hash) await setFact(store, "bootstrap_token_hash", hash);
     return { hash, file: settings.bootstrap_token ? null : file, token };
   }
   const hash = await getFact(store, "bootstrap_token_hash");
   return hash ? { hash, file: null, token: null } : createToken(store, file);
-}
-
-function assertUsable(token: string): void {
-  if (token.length < TOKEN_MIN_CHARS)
-    throw new BadSetting(`The bootstrap token is too short: it needs at least ${TOKEN_MIN_CHARS} random characters.`);
-  const other = otherCredentialKind(token);
-  if (other) throw new BadSetting(`The bootstrap token must not look like another credential (${other}).`);
 }
 
 /** Writes the file before the hash: after a crash in between, the next start reads the file; the other order loses the token. */

@@ -2,6 +2,7 @@
 // (start.ts) and operator commands (offline.ts) both start here.
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { requireConsistent } from "../config/consistency.ts";
 import type { Settings } from "../config/settings.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
@@ -60,6 +61,7 @@ export async function openInstance(
   { bootstrap: withBootstrap }: { bootstrap: boolean },
 ): Promise<Instance> {
   const { settings, log, redisTimeoutMs } = options;
+  requireConsistent(settings);
   process.umask(0o077);
   const clock =
     options.clock ?? createClock({ ...systemSources, jumped: (by_ms) => log.warn("clock jumped", { by_ms }) });

@@ -16,7 +16,6 @@ type ApiOptions = Pick<HttpOptions, "checkOutput" | "metrics" | "overloadClock">
 
 export async function listenForApi(services: Services, settings: Settings, options: ApiOptions): Promise<HttpServer> {
   const { host, port, tls_cert, tls_key } = settings;
-  if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
   const served = endpoints.filter((each) => services.settings.holder_plane || !isHolderPlane(each.access));
   const http = createHttpServer(services, served, {
     ...options,

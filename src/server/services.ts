@@ -104,12 +104,8 @@ function nodeRegistry({ store, clock, settings, shares, log }: Base, writtenByte
   });
 }
 
-/** The source of the pushed events names the public URL: another one would make receivers count them again. */
-async function openMeter({ meter_url, meter_token_file, series, public_url }: Settings): Promise<MeterState> {
-  if (meter_url === null) return new MeterState();
-  if (!series) throw new BadSetting("KEYRACK_METER_URL needs KEYRACK_SERIES=on.");
-  if (public_url === null) throw new BadSetting("KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL: its events name it.");
-  if (meter_token_file)
+async function openMeter({ meter_url, meter_token_file }: Settings): Promise<MeterState> {
+  if (meter_url !== null && meter_token_file)
     await access(meter_token_file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
       throw new BadSetting(`KEYRACK_METER_TOKEN_FILE cannot be read: ${error.code}.`);
     });
@@ -119,10 +115,6 @@ async function openMeter({ meter_url, meter_token_file, series, public_url }: Se
 /** A key file must be valid at the start. A URL is fetched at the first report, so it may be unreachable until then. */
 async function openScannerKeys({ clock, settings, log }: Base): Promise<ScannerKeys | null> {
   const { scanner_keys_file: file, scanner_keys_url: url } = settings;
-  if (file && url)
-    throw new BadSetting(
-      "Set KEYRACK_SCANNER_KEYS_FILE or KEYRACK_SCANNER_KEYS_URL, not both: they name the same keys.",
-    );
   if (url) return new ScannerKeys({ clock, log, load: fetchedKeys(url) });
   if (!file) return null;
   const load = keysInFile(file);
@@ -139,10 +131,9 @@ async function openClaims(
 ): Promise<ClaimStore> {
   const { idempotency_store, redis_url } = settings;
   if (idempotency_store === "database") return databaseClaims({ store, clock, writtenBytes });
-  if (!redis_url) throw new BadSetting(`KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`);
   const { RedisClaims } = await import("../ratelimit/redis/claims.ts");
   const { claims, refused } = await RedisClaims.open({
-    urls: redis_url,
+    urls: redis_url as string[], // requireConsistent has refused null
     forced: idempotency_store === "redis-forced",
     warn: (reason) => log.error("idempotency is refused: this Redis may lose claims", { reason }),
     ...(clockIsInjected && { now: () => clock.now() }),

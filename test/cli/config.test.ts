@@ -1,5 +1,5 @@
 // `keyrack config show/check/example`, as processes.
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
@@ -29,6 +29,22 @@ describe("keyrack config", () => {
       code: 0,
       stdout: "The settings are valid.\n",
     });
+  });
+
+  it.each([
+    [{ KEYRACK_TLS_CERT: "/x" }, "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together."],
+    [{ KEYRACK_BOOTSTRAP_TOKEN: "short" }, "The bootstrap token is too short"],
+    [{ KEYRACK_METRICS: "127.0.0.1:4747" }, "KEYRACK_METRICS and KEYRACK_PORT name the same port."],
+    [{ KEYRACK_METER_URL: "https://meter.example.com" }, "KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL"],
+    [{ KEYRACK_SCANNER_KEYS_FILE: "/x", KEYRACK_SCANNER_KEYS_URL: "https://keys.example.com" }, "not both"],
+    [{ KEYRACK_IDEMPOTENCY_STORE: "redis" }, "needs KEYRACK_REDIS_URL"],
+  ])("refuses %j as a start does, which then creates nothing", async (env, message) => {
+    using temp = tempDir();
+    const checked = await keyrack(["config", "check"], { env, cwd: temp.dir });
+    const served = await keyrack(["serve"], { env, cwd: temp.dir });
+    for (const { code, stdout, stderr } of [checked, served])
+      expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining(message)]);
+    expect(readdirSync(temp.dir)).toEqual([]);
   });
 
   it("ignores a KEYRACK_PORT=tcp://… set by container links, with a warning", async () => {

@@ -1,7 +1,8 @@
 // `keyrack config show/check/example`.
 import type { Command } from "commander";
+import { requireConsistent } from "../../config/consistency.ts";
 import { fileKey, settingsTable, type SettingName } from "../../config/settings.ts";
-import { readSettings } from "../settings.ts";
+import { readSettings, usageErrors } from "../settings.ts";
 import { examples, outputFlags, print, table, type Examples, type OutputOptions } from "../ui/output.ts";
 
 type Options = OutputOptions & { config?: string };
@@ -56,7 +57,8 @@ function show(options: Options): void {
 }
 
 function check(options: Options): void {
-  const { warnings } = readSettings(options);
+  const { settings, warnings } = readSettings(options);
+  usageErrors(() => requireConsistent(settings));
   if (options.json) return print(JSON.stringify({ ok: true, warnings }));
   if (options.quiet) return;
   for (const warning of warnings) print(`warning: ${warning}`);

@@ -39,7 +39,7 @@ const REJECTED_AS: Partial<Record<CredentialKind, FailureName>> = {
  */
 export function resolveBearer(services: Services, bearer: string, mayHaveExpired = false): MaybePromise<Actor> {
   const kind = guessCredentialKind(bearer);
-  if (mayBeBootstrap(kind) && isBootstrap(services, bearer)) return { kind: "bootstrap" };
+  if ((kind === null || kind === "bootstrap") && isBootstrap(services, bearer)) return { kind: "bootstrap" };
   if (looksLikeJwt(bearer)) return resolveEmbedToken(services, bearer);
   if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer, mayHaveExpired);
   if (kind === "session" && parseCredential(bearer)) return resolveSession(services, bearer);
@@ -72,16 +72,6 @@ export function resolveCached(services: Services, bearer: string): MaybePromise<
   const { credentialCache } = services;
   const hash = sha256Hex(bearer);
   return credentialCache.get(hash) ?? credentialCache.load(hash, () => resolveBearer(services, bearer));
-}
-
-function mayBeBootstrap(kind: CredentialKind | null): boolean {
-  return kind === null || kind === "bootstrap";
-}
-
-/** The kind that a configured bootstrap token would be taken for instead; null when it can be used. */
-export function otherCredentialKind(token: string): CredentialKind | null {
-  const kind = guessCredentialKind(token);
-  return mayBeBootstrap(kind) ? null : kind;
 }
 
 /** Both sides are hashed first, so the comparison takes the same time for any input. */
