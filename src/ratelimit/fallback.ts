@@ -1,6 +1,7 @@
 // The counter store when Redis is configured: Redis first, in process while it does not respond.
 // Caution: the two stores share nothing, so while Redis is away each process counts for itself; `store` says so in
 // every result, and an operator who prefers refusals sets `error` (docs/design/0011-fail-modes.md).
+import { MINUTE_MS } from "../kernel/durations.ts";
 import { fail } from "../kernel/errors.ts";
 import { CircuitBreaker } from "./redis/circuit-breaker.ts";
 import { classifyRedisError, type RedisError } from "./redis/error.ts";
@@ -14,12 +15,14 @@ export type RedisState = { configured: boolean; ready: boolean; error: RedisErro
 /** The state when Redis is not configured. */
 export const NO_REDIS: RedisState = { configured: false, ready: false, error: null };
 
-type FallbackOptions = {
+export type FallbackOptions = {
   redis: RedisCounter;
   memory: MemoryCounter;
   now: () => number;
   /** When Redis does not respond: use the in-process counter, or refuse with 503 `unavailable`. */
   onFailure: "local" | "error";
+  /** Redis does not respond, and why; null: it responds again. At most once a minute each, however often it fails. */
+  onChange?: (error: RedisError | null) => void;
 };
 
 type FallbackMetrics = { fallbacks_total: number; circuit_opened_total: number; circuit_open: boolean };
@@ -29,15 +32,23 @@ export class FallbackCounter implements Counter, SharedLeases {
   readonly #memory: MemoryCounter;
   readonly #onFailure: "local" | "error";
   readonly #breaker: CircuitBreaker;
+  readonly #now: () => number;
+  readonly #onChange: (error: RedisError | null) => void;
   #error: RedisError | null = null;
   #fallbacks = 0;
+  /** Reported by `onChange`, and when last. */
+  #isReportedDown = false;
+  #reportedDownAt = -Infinity;
 
   constructor(options: FallbackOptions) {
     this.#redis = options.redis;
     this.#memory = options.memory;
     this.#onFailure = options.onFailure;
+    this.#now = options.now;
+    this.#onChange = options.onChange ?? (() => {});
     this.#breaker = new CircuitBreaker(options.now);
     this.#redis.onReady(() => this.#recovered());
+    this.#redis.onConnectionError(() => this.#reportDown());
   }
 
   check(request: CheckRequest): Promise<Verdict> | Verdict {
@@ -121,10 +132,23 @@ export class FallbackCounter implements Counter, SharedLeases {
   #failed(error: unknown): void {
     this.#error = classifyRedisError(error);
     this.#breaker.fail();
+    if (this.#breaker.open) this.#reportDown();
   }
 
   #recovered(): void {
     this.#error = null;
     this.#breaker.close();
+    if (!this.#isReportedDown) return;
+    this.#isReportedDown = false;
+    this.#onChange(null);
+  }
+
+  /** A Redis that fails again within the minute is reported by a failure after it. */
+  #reportDown(): void {
+    const now = this.#now();
+    if (this.#isReportedDown || now - this.#reportedDownAt < MINUTE_MS) return;
+    this.#isReportedDown = true;
+    this.#reportedDownAt = now;
+    this.#onChange(this.#redis.connectionError ?? this.#error ?? "error");
   }
 }

@@ -45,6 +45,7 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
     bounds: { counters: settings.ratelimit_counters_per_workspace },
     redisUrls: settings.redis_url,
     onRedisFailure: settings.ratelimit_on_redis_failure,
+    onRedisChange: (error) => logRedisChange(log, settings, error),
     redisByNow: base.clockIsInjected,
     redisTimeoutMs: base.redisTimeoutMs,
   });
@@ -90,6 +91,12 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
     meter: await openMeter(settings),
     scannerKeys: await openScannerKeys(base),
   } satisfies Partial<Services>;
+}
+
+function logRedisChange(log: Log, { ratelimit_on_redis_failure }: Settings, error: string | null): void {
+  if (error === null) return log.info("redis can be reached again: rate limits are shared");
+  const counted = ratelimit_on_redis_failure === "local" ? "counted by each process" : "refused";
+  log.warn(`redis cannot be reached: rate limits are ${counted}`, { error });
 }
 
 function nodeRegistry({ store, clock, settings, shares, log }: Base, writtenBytes: WrittenBytes): NodeRegistry {

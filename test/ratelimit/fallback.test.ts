@@ -4,7 +4,7 @@ import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { CircuitBreaker } from "../../src/ratelimit/redis/circuit-breaker.ts";
 import { classifyRedisError } from "../../src/ratelimit/redis/error.ts";
-import { FallbackCounter } from "../../src/ratelimit/fallback.ts";
+import { FallbackCounter, type FallbackOptions } from "../../src/ratelimit/fallback.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import { Failure } from "../../src/kernel/errors.ts";
 import { hasRedis, type OwnRedis, startRedis } from "../../harness/databases/redis.ts";
@@ -20,10 +20,14 @@ afterEach(() => {
   for (const counter of open.splice(0)) counter.close();
 });
 
-function fallback(url: string, onFailure: "local" | "error" = "local", timeoutMs = TIMEOUT_MS): FallbackCounter {
-  const now = () => Date.now();
+function fallback(
+  url: string,
+  onFailure: "local" | "error" = "local",
+  timeoutMs = TIMEOUT_MS,
+  { now = () => Date.now(), onChange = () => {} }: Partial<Pick<FallbackOptions, "now" | "onChange">> = {},
+): FallbackCounter {
   const redis = new RedisCounter({ urls: [url], prefix: "fallback", timeoutMs });
-  const counter = new FallbackCounter({ redis, memory: memoryCounter(now), now, onFailure });
+  const counter = new FallbackCounter({ redis, memory: memoryCounter(now), now, onFailure, onChange });
   open.push(counter);
   return counter;
 }
@@ -183,6 +187,29 @@ describe("the Redis state of /healthz", () => {
     await own.start();
     await ready(counter);
     expect((await counter.check(ask([rule]))).store).toBe("redis");
+    await own.stop();
+  });
+
+  it.runIf(hasRedis())("is reported when Redis goes away and when it is back, at most once a minute", async () => {
+    const own = (await startRedis())!;
+    const clock = handClock();
+    const changes: unknown[] = [];
+    const more = { now: clock.now, onChange: (error: unknown) => changes.push(error) };
+    const counter = fallback(own.url, "local", DEADLINE_MS, more);
+    const isRefused = () => counter.redisState().error === "refused";
+    await ready(counter);
+    await own.kill();
+    await until(() => changes.length === 1);
+    await own.start();
+    await until(() => changes.length === 2);
+    await own.kill();
+    await until(isRefused);
+    expect(changes).toEqual(["refused", null]);
+    clock.pass(60_000);
+    await until(() => changes.length === 3);
+    await own.start();
+    await until(() => changes.length === 4);
+    expect(changes).toEqual(["refused", null, "refused", null]);
     await own.stop();
   });
 

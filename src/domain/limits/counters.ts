@@ -17,6 +17,7 @@ export type Counters = {
 type CountersOptions = MemoryOptions & {
   redisUrls: readonly string[] | null;
   onRedisFailure: "local" | "error";
+  onRedisChange: (error: RedisState["error"]) => void;
   /** Tests only: Redis uses `now` instead of its own clock. */
   redisByNow?: boolean;
   redisTimeoutMs?: number | undefined;
@@ -24,7 +25,7 @@ type CountersOptions = MemoryOptions & {
 
 /** A Redis that does not respond in time is used as soon as it does. */
 export async function openCounters(options: CountersOptions): Promise<Counters> {
-  const { now, redisUrls, onRedisFailure, redisByNow, redisTimeoutMs } = options;
+  const { now, redisUrls, onRedisFailure, onRedisChange, redisByNow, redisTimeoutMs } = options;
   const memory = new MemoryCounter(options);
   if (!redisUrls) return { counter: memory, memory, sharedLeases: null, redisState: () => NO_REDIS };
   const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // lazy: most instances never load ioredis
@@ -34,7 +35,7 @@ export async function openCounters(options: CountersOptions): Promise<Counters> 
     countersPerCell: options.bounds.counters,
     ...(redisByNow && { now }),
   });
-  const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
+  const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure, onChange: onRedisChange });
   await redis.ready(REDIS_READY_WITHIN_MS);
   return { counter, memory, sharedLeases: counter, redisState: () => counter.redisState() };
 }

@@ -93,6 +93,11 @@ export class RedisCounter implements Counter {
     this.#client.on("ready", listener);
   }
 
+  /** Not when the server ends an idle connection: that is opened again. */
+  onConnectionError(listener: () => void): void {
+    this.#client.on("error", listener);
+  }
+
   check(request: CheckRequest): Promise<Verdict> {
     const { keys, args, waiters } = this.#batcher.batch(this.#client.isCluster ? request.workspace_id : "");
     args.push(32 * request.cost + 16 * envCode(request) + request.limits.length);
