@@ -1,6 +1,6 @@
 // Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the name.
-import { isIP } from "node:net";
-import { addressIn, isPublicAddress } from "../kernel/addresses.ts";
+import { parseSettingNetwork } from "../kernel/network/cidr.ts";
+import { addressIn, isPublicAddress } from "../kernel/network/public-addresses.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";
 import { MIB } from "../kernel/sizes.ts";
 
@@ -103,13 +103,8 @@ function durationWithin(min: string, max: string) {
 
 function cidrs(text: string): string[] {
   const list = text.split(/[\s,]+/).filter(Boolean);
-  for (const cidr of list) {
-    const [address = "", bits, extra] = cidr.split("/");
-    const max = isIP(address) === 4 ? 32 : isIP(address) === 6 ? 128 : -1;
-    const width = bits === undefined ? max : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-    if (max < 0 || width < 0 || width > max || extra !== undefined)
-      throw new Error(`"${cidr}" is not an address or a CIDR range`);
-  }
+  const wrong = list.find((cidr) => parseSettingNetwork(cidr) === null);
+  if (wrong !== undefined) throw new Error(`"${wrong}" is not an address or a CIDR range`);
   return list;
 }
 

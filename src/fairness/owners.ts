@@ -1,6 +1,7 @@
 // Who a shared resource is charged to. A cell is one environment of a workspace; the account that created the workspace owns
 // its cells. A request without a valid credential is charged to the client's network.
 import type { Env } from "../kernel/credentials.ts";
+import { ADDRESS, IPV4, NOT_AN_ADDRESS, readAddress } from "../kernel/network/address.ts";
 
 export type OwnerKind = "cell" | "account" | "network" | "person" | "address" | "connection";
 
@@ -37,13 +38,14 @@ export function networkOwner(address: string): Owner {
   return soleOwner("network", prefixOf(address, 48));
 }
 
-/** The /24 of an IPv4 address, or the first `bits` (a multiple of 16) of an IPv6 address. */
+/** The /24 of an IPv4 address, or the first `bits` (a multiple of 16) of an IPv6 address, however it is spelled. */
 export function prefixOf(address: string, bits: number): string {
   if (!address.includes(":")) return address.replace(/\.\d+$/, ".0/24");
-  const [head = "", tail] = address.split("::");
-  const left = head.split(":").filter(Boolean);
-  const right = (tail ?? "").split(":").filter(Boolean);
-  const gap = tail === undefined ? 0 : 8 - left.length - right.length;
-  const groups = [...left, ...Array.from({ length: Math.max(0, gap) }, () => "0"), ...right];
-  return `${groups.slice(0, bits / 16).join(":")}::/${bits}`;
+  const family = readAddress(address.replace(/\/\d+$/, ""));
+  if (family === NOT_AN_ADDRESS) return address;
+  const [ipv4 = 0] = ADDRESS;
+  if (family === IPV4) return `${ipv4 >>> 24}.${(ipv4 >>> 16) & 255}.${(ipv4 >>> 8) & 255}.0/24`;
+  const groups = [...ADDRESS].flatMap((word) => [word >>> 16, word & 0xffff]);
+  const shown = groups.slice(0, bits / 16).map((group) => group.toString(16));
+  return `${shown.join(":")}::/${bits}`;
 }

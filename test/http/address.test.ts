@@ -49,5 +49,7 @@ describe("the client's address", () => {
     expect(networkOf("198.51.100.77")).toBe("198.51.100.0/24");
     expect(networkOf("2001:db8:1:2:3:4:5:6")).toBe("2001:db8:1:2::/64");
     expect(networkOf("2001:db8::1")).toBe("2001:db8:0:0::/64");
+    expect(networkOf("2001:0DB8:0::0:1")).toBe("2001:db8:0:0::/64");
+    expect(networkOf("::ffff:c633:644d")).toBe("198.51.100.0/24");
   });
 });

@@ -5,7 +5,7 @@ import { createPublicKey, verify, type KeyObject } from "node:crypto";
 import type { LookupAddress } from "node:dns";
 import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
-import { isPublicAddress } from "../../kernel/addresses.ts";
+import { isPublicAddress } from "../../kernel/network/public-addresses.ts";
 import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import { getText } from "../../platform/https.ts";

@@ -14,6 +14,8 @@ export type IpMode = (typeof IP_MODES)[number];
 export type Cidr = { family: Family; words: readonly number[]; bits: number };
 
 const MAPPED_BITS = 96;
+/** The words of ::ffff:0:0, where the mapped IPv4 addresses begin. */
+const MAPPED = [0, 0, 0xffff, 0];
 const BITS = /^(?:0|[1-9]\d{0,2})$/;
 const WIDTH = { [IPV4]: 32, [IPV6]: 128 };
 const FORM = "must be an IPv4 or IPv6 address or network, such as 203.0.113.0/24 or 2001:db8::/32";
@@ -21,17 +23,47 @@ const FORM = "must be an IPv4 or IPv6 address or network, such as 203.0.113.0/24
 /** The network, or what is wrong with the text. */
 export function parseCidr(text: string): Cidr | string {
   if (text.length > CIDR_CHARS_MAX) return `must have at most ${CIDR_CHARS_MAX} characters`;
+  const cidr = splitCidr(text);
+  if (typeof cidr === "string") return cidr;
+  const { words, bits } = cidr;
+  if (words.some((word, i) => (word & ~maskOfWord(bits, i)) !== 0))
+    return "has bits set beyond its mask: give the first address of the network";
+  if (isMappedIpv6(cidr) && bits < MAPPED_BITS)
+    return `must have at least ${MAPPED_BITS} bits, because it maps IPv4 addresses`;
+  return unmap(cidr);
+}
+
+/**
+ * The networks that a setting of the server names, or null. There bits beyond the mask are ignored, and an IPv6 network that
+ * contains the mapped IPv4 addresses contains all of IPv4.
+ */
+export function parseSettingNetwork(text: string): string[] | null {
+  const cidr = splitCidr(text.replace(/%[^/]+/, "").replace(/\/0+(?=\d)/, "/"));
+  if (typeof cidr === "string") return null;
+  const { family, bits } = cidr;
+  const words = cidr.words.map((word, i) => (word & maskOfWord(bits, i)) >>> 0);
+  const coversIpv4 =
+    family === IPV6 &&
+    bits < MAPPED_BITS &&
+    words.every((word, i) => ((word ^ (MAPPED[i] as number)) & maskOfWord(bits, i)) === 0);
+  return [formatCidr(unmap({ family, words, bits })), ...(coversIpv4 ? ["0.0.0.0/0"] : [])];
+}
+
+/** As it is written: with bits beyond the mask, and IPv4 in IPv6 as IPv6. */
+function splitCidr(text: string): Cidr | string {
   const [address = "", suffix, more] = text.split("/");
   const family = readBareAddress(address);
   if (family === NOT_AN_ADDRESS || more !== undefined) return FORM;
   const words = family === IPV4 ? [ADDRESS[0] as number, 0, 0, 0] : [...ADDRESS];
   const bits = suffix === undefined ? WIDTH[family] : BITS.test(suffix) ? Number(suffix) : -1;
-  if (bits < 0 || bits > WIDTH[family]) return `must have 0 to ${WIDTH[family]} bits`;
-  if (words.some((word, i) => (word & ~maskOfWord(bits, i)) !== 0))
-    return "has bits set beyond its mask: give the first address of the network";
-  if (family === IPV4 || !isMapped(words)) return { family, words, bits };
-  if (bits < MAPPED_BITS) return `must have at least ${MAPPED_BITS} bits, because it maps IPv4 addresses`;
-  return { family: IPV4, words: [words[3] as number, 0, 0, 0], bits: bits - MAPPED_BITS };
+  return bits < 0 || bits > WIDTH[family] ? `must have 0 to ${WIDTH[family]} bits` : { family, words, bits };
+}
+
+const isMappedIpv6 = ({ family, words }: Cidr): boolean => family === IPV6 && isMapped(words);
+
+function unmap(cidr: Cidr): Cidr {
+  if (!isMappedIpv6(cidr)) return cidr;
+  return { family: IPV4, words: [cidr.words[3] as number, 0, 0, 0], bits: cidr.bits - MAPPED_BITS };
 }
 
 /** The mask of the word with this index, for a network of `bits` bits. */

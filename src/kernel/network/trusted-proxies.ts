@@ -23,16 +23,16 @@ export class TrustedProxies {
    * leaves the header out would otherwise lend its own address to everyone.
    */
   clientOf(peer: string | null, forwardedFor: string | null | undefined): string | null {
-    if (this.#trusts(peer)) return this.#lastUntrusted(forwardedFor);
+    if (this.trusts(peer)) return this.#lastUntrusted(forwardedFor);
     return peer === UNIX_PEER ? null : peer;
   }
 
   /** For a peer that is always a proxy and never the client: null unless it is trusted and names the client. */
   forwardedBy(peer: string | null, forwardedFor: string | null | undefined): string | null {
-    return this.#trusts(peer) ? this.#lastUntrusted(forwardedFor) : null;
+    return this.trusts(peer) ? this.#lastUntrusted(forwardedFor) : null;
   }
 
-  #trusts(peer: string | null): boolean {
+  trusts(peer: string | null): boolean {
     return peer !== null && (peer === UNIX_PEER ? this.#trustsUnix : this.#list.includes(peer));
   }
 

@@ -4,7 +4,13 @@ import { describe, expect, it } from "vitest";
 import { seeded } from "../../../harness/random.ts";
 import { NOT_AN_ADDRESS, readAddress, readBareAddress } from "../../../src/kernel/network/address.ts";
 import { AddressList } from "../../../src/kernel/network/address-list.ts";
-import { canonicalCidrs, cidrProblems, isShownNetwork, networkOfAddress } from "../../../src/kernel/network/cidr.ts";
+import {
+  canonicalCidrs,
+  cidrProblems,
+  isShownNetwork,
+  networkOfAddress,
+  parseSettingNetwork,
+} from "../../../src/kernel/network/cidr.ts";
 
 describe("a network", () => {
   it.each([
@@ -195,3 +201,21 @@ function randomCidr(int: (a: number, b: number) => number, pick: <T>(list: T[]) 
   const text = groups.join(":");
   return `${text.startsWith("0:0:0:0:0:ffff") ? "1:0:0:0:0:0:0:0" : text}/${bits}`;
 }
+
+describe("networks of a setting", () => {
+  it.each([
+    ["10.0.0.5/8", ["10.0.0.0/8"]],
+    ["10.0.0.0/08", ["10.0.0.0/8"]],
+    ["192.0.2.1", ["192.0.2.1/32"]],
+    ["2001:DB8::5/33", ["2001:db8::/33"]],
+    ["fe80::1%eth0/64", ["fe80::/64"]],
+    ["::ffff:10.1.2.3/104", ["10.0.0.0/8"]],
+    ["::/0", ["::/0", "0.0.0.0/0"]],
+    ["::ffff:0:0/95", ["::fffe:0:0/95", "0.0.0.0/0"]],
+    ["10.0.0.0/33", null],
+    ["10.0.0.0/8/8", null],
+    ["10.0.0/8", null],
+    ["::1/129", null],
+    ["proxy", null],
+  ])("reads %s as %j", (text, networks) => expect(parseSettingNetwork(text)).toEqual(networks));
+});

@@ -1,6 +1,6 @@
 // Public addresses: outside every special-purpose block, in any form that contains an IPv4 address.
 import { describe, expect, it } from "vitest";
-import { addressIn, isPublicAddress } from "../../src/kernel/addresses.ts";
+import { addressIn, isPublicAddress } from "../../../src/kernel/network/public-addresses.ts";
 
 describe("isPublicAddress", () => {
   const blocks = (
