@@ -7,10 +7,11 @@ import type { Tx } from "../../store/engine/statement.ts";
 export function record<T>(
   services: { readonly store: Store },
   work: (tx: Tx) => Promise<T>,
-  options: { batch?: boolean; owner?: Owner } = {},
+  options: { batch?: boolean; owner?: Owner; locks?: readonly string[] } = {},
 ): Promise<T> {
   return services.store.write({
     chains: [],
+    locks: options.locks,
     batch: options.batch ?? false,
     owner: options.owner,
     work: async (tx) => ({ value: await work(tx), entries: [] }),

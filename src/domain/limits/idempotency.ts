@@ -45,14 +45,17 @@ type RecordName = { scope_hash: string; env: Env };
 export function databaseClaims(services: Pick<Services, "store" | "clock" | "writtenBytes">): ClaimStore {
   const now = (): number => services.clock.now();
   const by = (scope: ClaimScope) => ({ batch: true, owner: ownerOfClaim(scope) });
+  // The counts of the cell are written with its records.
+  const counted = (scope: ClaimScope) => ({ ...by(scope), locks: [`claims/${scope.workspace_id}/${scope.env}`] });
   // A completion is never refused, because the work is done already. It stores only its status where there is no room.
   const bytesMax = (scope: ClaimScope): number =>
     services.writtenBytes.hasRoom(by(scope).owner) ? STORED_BYTES_MAX : 0;
   return {
-    claim: (scope, claim) => record(services, (tx) => claimRecord(tx, scope, claim, now()), by(scope)),
+    claim: (scope, claim) => record(services, (tx) => claimRecord(tx, scope, claim, now()), counted(scope)),
     complete: (scope, completion) =>
-      record(services, (tx) => completeRecord(tx, scope, completion, now(), bytesMax(scope)), by(scope)),
-    release: (scope, token_hash) => record(services, (tx) => releaseRecord(tx, scope, token_hash, now()), by(scope)),
+      record(services, (tx) => completeRecord(tx, scope, completion, now(), bytesMax(scope)), counted(scope)),
+    release: (scope, token_hash) =>
+      record(services, (tx) => releaseRecord(tx, scope, token_hash, now()), counted(scope)),
     heartbeat: (scope, token_hash) =>
       record(services, (tx) => heartbeatRecord(tx, scope, token_hash, now()), by(scope)),
     close: () => {},

@@ -12,6 +12,7 @@ import { DAY_MS } from "../../kernel/durations.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/queries/written-bytes.ts";
+import type { Tx } from "../../store/engine/statement.ts";
 import type { Store } from "../../store/store.ts";
 import { limitRefusal } from "./throttles.ts";
 import type { Clock } from "../core/clock.ts";
@@ -109,14 +110,15 @@ export class WrittenBytes {
     const flushed = [...this.#pending.values()];
     this.#pending = new Map();
     if (flushed.length === 0) return;
-    const sums = await record(this.#options, async (tx) => {
+    const add = async (tx: Tx): Promise<number[]> => {
       const rows: number[] = [];
       for (const { owner, day, bytes } of flushed) {
         const [workspace_id, env] = owner.id.split("/") as [string, Env];
         rows.push((await addWrittenBytes.first(tx, { workspace_id, env, day, bytes }))?.bytes ?? 0);
       }
       return rows;
-    }).catch((error: unknown) => {
+    };
+    const sums = await record(this.#options, add, { locks: ["written_bytes"] }).catch((error: unknown) => {
       for (const { owner, day, bytes } of flushed) this.#pendingOf(owner, day).bytes += bytes;
       throw error;
     });

@@ -271,7 +271,8 @@ export class QuotaBank {
       return done;
     };
     try {
-      return await record({ store: this.#store }, write, { owner: holding.owner });
+      const locks = [`quota/${balanceName(metered)}`];
+      return await record({ store: this.#store }, write, { owner: holding.owner, locks });
     } catch (error) {
       // Refused before it began. Any other error leaves open whether it was committed.
       if (error instanceof Failure && error.failure === "share_full") this.#putBack(holding, returns);

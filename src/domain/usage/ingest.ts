@@ -14,6 +14,7 @@ import {
   reapBatches,
   type KeyOwner,
 } from "../../store/queries/ingest.ts";
+import type { DegradedNode } from "../../store/queries/nodes.ts";
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
@@ -22,6 +23,7 @@ import { usageDayUpsert, tenantMonthUpsert, touchKeys } from "../../store/querie
 import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import type { RawBody } from "../ingest/raw-body.ts";
+import { nodesLock } from "../policy/node-reports.ts";
 import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { parseBatch, parseInPieces } from "../ingest/parse.ts";
@@ -180,8 +182,14 @@ async function charge(ctx: Machine, cost: number): Promise<Budget> {
   const charged = await record(ctx.services, (tx) => chargeIn(tx, ctx, cost), {
     batch: true,
     owner: ownerOf(ctx.actor),
+    locks: locksOf(ctx),
   });
   return requireCharged(ctx, charged);
+}
+
+/** The workspace's budget and sums, and the nodes of its projects that a batch marks as degraded. */
+function locksOf({ actor }: Machine, marked: readonly DegradedNode[] = []): string[] {
+  return [`ingest/${actor.workspace_id}`, ...marked.map(({ project_id }) => nodesLock(project_id))];
 }
 
 /** What is used of the budget, with whether it sufficed. */
@@ -230,6 +238,7 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
   const journal = (await totals.journal) ?? [];
   const now = services.clock.now();
   const receipt = { accepted: totals.accepted, events_dropped: sum.events_dropped };
+  const degraded = degradedNodes(actor, { ...sum, at: now });
   // In the order of ids, so that two processes with the same keys hardly deadlock.
   const touched = [...totals.lastUsed]
     .filter(([key, at]) => at - (key.last_used_at ?? 0) >= TOUCH_EVERY_MS)
@@ -250,11 +259,11 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
       for (const data of journal)
         await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data });
       if (touched.length > 0) await touchUsed(tx, workspace_id, touched);
-      await tx.upsertAdditive(degradedUpsert, degradedNodes(actor, { ...sum, at: now }));
+      await tx.upsertAdditive(degradedUpsert, degraded);
       return { charged };
     },
     // The bound on networks depends on what the batch before has stored.
-    { batch: totals.networks.length === 0, owner: ownerOf(actor) },
+    { batch: totals.networks.length === 0, owner: ownerOf(actor), locks: locksOf(ctx, degraded) },
   );
   const rateLimit = stateOf(services, actor, requireCharged(ctx, charged));
   if (earlier) return { receipt: receiptOf(earlier), rateLimit };

@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { auditPreimage, GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { statement, type Tx } from "./statement.ts";
+import { statement, type Reader, type Tx } from "./statement.ts";
 import type { ActorType, AuditHeadRow, AuditLogRow } from "../schema/tables.ts";
 
 /** An audit row before it has its sequence number and hashes. */
@@ -66,12 +66,31 @@ const insertAudit = statement<AuditLogRow>()((db, p) =>
   }),
 );
 
+const HEADS_AMONG = "from audit_heads where workspace_id in (select json_array_elements_text($1::json))";
+
 /** Locks the heads in ascending order: the same order in every process prevents deadlocks. */
 export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>, exclusive: boolean): Promise<AuditHeads> {
   const ids = [...new Set(workspaceIds)].toSorted();
   // One connection keeps the order of pipelined statements, so this needs no round trip per head.
   const rows = await Promise.all(ids.map((workspace_id) => takeHead(tx, workspace_id, exclusive)));
   return new Map(rows.filter((row) => row !== undefined).map((row) => [row.workspace_id, row]));
+}
+
+/** On PostgreSQL: locks the heads that no other transaction holds, without waiting. */
+export async function tryLockHeads(tx: Tx, workspaceIds: readonly string[]): Promise<AuditHeads> {
+  if (workspaceIds.length === 0) return new Map();
+  const values = [JSON.stringify(workspaceIds)];
+  const [free, known] = await Promise.all([
+    tx.all<AuditHeadRow>({ sql: `select * ${HEADS_AMONG} for update skip locked`, values }),
+    tx.all<AuditHeadRow>({ sql: `select * ${HEADS_AMONG}`, values }),
+  ]);
+  const exists = new Set(known.map(({ workspace_id }) => workspace_id));
+  const created = await lockHeads(
+    tx,
+    workspaceIds.filter((id) => !exists.has(id)),
+    false,
+  );
+  return new Map([...free.map((row) => [row.workspace_id, row] as const), ...created]);
 }
 
 /** Where the transaction excludes other writers, an existing head is only read. */
@@ -103,6 +122,15 @@ export async function appendEntries(
     rows.push(row);
   }
   await Promise.all([insertAudit.insertMany(tx, rows), ...[...moved].map((head) => moveHead.run(tx, head))]);
+}
+
+const auditById = statement<{ id: string }>()((db, p) =>
+  db.selectFrom("audit_log").select("seq").where("id", "=", p.id),
+);
+
+/** Whether an entry is in the database. */
+export async function isRecorded(on: Reader, entry: AuditEntry): Promise<boolean> {
+  return (await auditById.first(on, { id: entry.id })) !== undefined;
 }
 
 /** Deletes heads that were created for jobs that then wrote nothing: they would announce chains that do not exist. */

@@ -3,16 +3,19 @@
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
-import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
+import { appendEntries, dropEmptyHeads, isRecorded, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
+import { GroupLocks } from "./group-locks.ts";
 import { segmentsOf, settle, settleGroup, toFailure, type Job, type Pending } from "./job.ts";
 import { PolicyVersions, type PolicyChange } from "./policy-versions.ts";
-import { statement, type Tx } from "./statement.ts";
+import type { Tx } from "./statement.ts";
 import { Batch, JobTransaction } from "./transaction.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 const GROUP_MAX = 200;
 const ATTEMPTS_MAX = 3;
+/** How long a job waits for a lock that another process holds. */
+const BLOCKED_MAX_MS = 6_000;
 
 export type GroupCommitEvents = {
   now: () => number;
@@ -28,13 +31,10 @@ type GroupState = { heads: AuditHeads; versions: PolicyVersions };
 type RunOne = (pending: Pending, i: number) => Promise<void>;
 type RequiresRollback = (result: PromiseSettledResult<void>, i: number) => boolean;
 
-const auditById = statement<{ id: string }>()((db, p) =>
-  db.selectFrom("audit_log").select("seq").where("id", "=", p.id),
-);
-
 export class GroupCommit {
   readonly #driver: Driver;
   readonly #events: GroupCommitEvents;
+  readonly #locks: GroupLocks;
   readonly queue = new WriteQueue();
   #draining: Promise<void> | undefined;
   /** Jobs let reads run in between: a large group must not block them. */
@@ -45,6 +45,7 @@ export class GroupCommit {
   constructor(driver: Driver, events: GroupCommitEvents) {
     this.#driver = driver;
     this.#events = events;
+    this.#locks = new GroupLocks(driver);
   }
 
   submit<T>(job: Job<T>): Promise<T> {
@@ -119,6 +120,14 @@ export class GroupCommit {
     }
   }
 
+  /** Removes a job from its group: it waits for its lock in the queue, for some time. */
+  #postpone(group: Pending[], pending: Pending): void {
+    group.splice(group.indexOf(pending), 1);
+    pending.blockedAt ??= performance.now();
+    if (performance.now() - pending.blockedAt < BLOCKED_MAX_MS) this.queue.push(pending);
+    else pending.reject(fail("unavailable", { retryAfterSeconds: 1 }));
+  }
+
   /** Returns the policy changes, or undefined when nothing was written, so that nothing needs a sync. */
   async #transact(group: Pending[]): Promise<PolicyChange[] | undefined> {
     const driver = this.#driver;
@@ -126,11 +135,8 @@ export class GroupCommit {
     await driver.begin();
     const versions = new PolicyVersions();
     const tx = new JobTransaction(driver, versions).branded;
-    const heads = await lockHeads(
-      tx,
-      group.flatMap((pending) => pending.job.chains),
-      driver.exclusive,
-    );
+    const { heads, blocked } = await this.#locks.lock(tx, group);
+    for (const pending of blocked) this.#postpone(group, pending);
     const changes: PolicyChange[] = [];
     this.#loop = new LoopShare();
     for (const segment of segmentsOf(group)) {
@@ -280,7 +286,7 @@ export class GroupCommit {
     const entry = group.flatMap(({ outcome }) => outcome?.entries ?? [])[0];
     try {
       await this.#driver.reconnect();
-      return entry !== undefined && (await auditById.first(this.#driver.reader, { id: entry.id })) !== undefined;
+      return entry !== undefined && (await isRecorded(this.#driver.reader, entry));
     } catch {
       return false;
     }

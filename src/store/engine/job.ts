@@ -11,6 +11,8 @@ export type Outcome<T> = { value: T; entries: readonly AuditEntry[]; unchanged?:
 export type Job<T> = {
   /** The audit chains this job appends to; their heads are locked before any job runs. */
   chains: readonly string[];
+  /** Names of what it writes that jobs of other processes write too, apart from its chains: locked before any job runs. */
+  locks?: readonly string[] | undefined;
   /** True when the job may run in a batch: none of its decisions depend on rows that other batch jobs write. */
   batch?: boolean;
   /** Whose turn in the queue it uses; the service itself without one. */
@@ -29,6 +31,8 @@ export type Pending = {
   /** Written by it, about. */
   bytes?: number;
   error?: unknown;
+  /** When another process held one of its locks for the first time, by `performance.now()`. */
+  blockedAt?: number;
 };
 
 /** The error that a job's caller receives for a database error. */

@@ -3,7 +3,9 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
+import { until } from "../../../harness/waiting.ts";
 import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import { mutate } from "../../../src/domain/core/mutate.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
@@ -84,6 +86,74 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
     await other.end();
     await waiting;
     expect(await tenantIds(fixture)).toEqual(["t"]);
+  });
+
+  it("do not deadlock on rows that their jobs write in another order", async () => {
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const rows = ["one", "two"] as const;
+    await fixture.sql("create table locked (name text primary key)");
+    for (const name of rows) await fixture.sql("insert into locked values ($1)", [name]);
+    let runs = 0;
+    const write = ({ services }: typeof fixture, name: string, then: () => Promise<void>) =>
+      record(
+        services,
+        async (tx) => {
+          runs++;
+          await tx.all({ sql: "select * from locked where name = $1 for update", values: [name] });
+          await then();
+        },
+        { locks: [`locked/${name}`] },
+      );
+    const waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    const begun = Promise.withResolvers<void>();
+    const first = [
+      write(fixture, "one", async () => {
+        begun.resolve();
+        await until(async () => (await fixture.sql(waiting)).length > 0);
+      }),
+      write(fixture, "two", async () => {}),
+    ];
+    await begun.promise;
+    const second = [write(other, "two", async () => {}), write(other, "one", async () => {})];
+    await Promise.all([...first, ...second]);
+    expect(runs).toBe(4); // a group that was ended by the database would have run twice
+  });
+
+  it("do not wait for a workspace whose chain another process keeps locked", async () => {
+    await using fixture = await testServices("postgres");
+    if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const [paused, busy] = [await vendorOf(fixture.services), await vendorOf(fixture.services)];
+    const other = await connectPostgres(fixture.target.url);
+    await other.query("begin");
+    await other.query("select * from audit_heads where workspace_id = $1 for update", [paused.actor.workspace_id]);
+    let done = false;
+    const waiting = createTenant(paused, { external_id: "paused" }).finally(() => (done = true));
+    for (let i = 0; i < 5; i++) {
+      await createTenant(busy, { external_id: `busy${i}` });
+      expect(done).toBe(false);
+    }
+    await other.query("rollback");
+    await other.end();
+    await waiting;
+    expect(await tenantIds(fixture)).toEqual(["busy0", "busy1", "busy2", "busy3", "busy4", "paused"]);
+    for (const { actor } of [paused, busy])
+      expect(await verifyChain(fixture.services, actor.workspace_id)).toMatchObject({ verified: true });
+  });
+
+  it("refuse a write whose lock another process does not release", async () => {
+    await using fixture = await testServices("postgres");
+    if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const { services } = fixture;
+    const other = await connectPostgres(fixture.target.url);
+    await other.query("begin");
+    await other.query("select pg_advisory_xact_lock(hashtextextended('held', 0))");
+    const write = (...locks: string[]) => record(services, async () => locks.join(), { locks });
+    const held = expect(write("free", "held")).rejects.toMatchObject({ failure: "unavailable" });
+    expect(await Promise.all([write("free"), write()])).toEqual(["free", ""]);
+    await held;
+    await other.end();
+    expect(await write("free", "held")).toBe("free,held");
   });
 
   for (const code of ["40001", "40P01", "55P03"]) {

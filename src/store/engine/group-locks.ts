@@ -1,0 +1,93 @@
+// Locks what the jobs of a group share with other processes, before the first of them runs and in one order in every process:
+// audit heads, then the names that jobs declare. Otherwise two groups that write the same rows in another order deadlock, because
+// a group holds its row locks until its commit. A job whose lock another process holds for long, as one that is paused, is left
+// out: the others must not wait for it.
+import { lockHeads, tryLockHeads, type AuditHeads } from "./audit-ledger.ts";
+import type { Driver } from "./driver.ts";
+import type { Pending } from "./job.ts";
+import type { Tx } from "./statement.ts";
+
+/** Longer than another process's commit takes. */
+const WAIT_MS = 200;
+
+/** In the order of the array. Locks of this kind need no row and end with the transaction. */
+const LOCK = "select pg_advisory_xact_lock(hashtextextended(name, 0)) from json_array_elements_text($1::json) as name";
+const TRY_LOCK = `select name, pg_try_advisory_xact_lock(hashtextextended(name, 0)) as locked
+  from json_array_elements_text($1::json) as name`;
+
+type Locks = { chains: string[]; names: string[] };
+type Taken = { heads: AuditHeads; missing: string[] };
+
+export class GroupLocks {
+  readonly #driver: Driver;
+  /** Chains and names that could not be locked: they are tried without waiting while other jobs wait. */
+  readonly #stuck = new Set<string>();
+
+  constructor(driver: Driver) {
+    this.#driver = driver;
+  }
+
+  /** In a transaction without writes. `blocked`: jobs that cannot run now. */
+  async lock(tx: Tx, group: readonly Pending[]): Promise<{ heads: AuditHeads; blocked: Pending[] }> {
+    const locks = locksOf(group);
+    if (this.#driver.exclusive) return { heads: await lockHeads(tx, locks.chains, true), blocked: [] };
+    if (locks.chains.length + locks.names.length === 0) return { heads: new Map(), blocked: [] };
+    const { heads, missing } = await this.#take(tx, group, locks);
+    for (const each of [...locks.chains, ...locks.names]) this.#stuck.delete(each);
+    for (const each of missing) this.#stuck.add(each);
+    return { heads, blocked: group.filter((pending) => needsAny(pending, this.#stuck)) };
+  }
+
+  async #take(tx: Tx, group: readonly Pending[], locks: Locks): Promise<Taken> {
+    const waits = group.every((pending) => needsAny(pending, this.#stuck));
+    const isFree = (name: string): boolean => waits || !this.#stuck.has(name);
+    const { writer } = this.#driver;
+    try {
+      writer.execNoWait(`set local lock_timeout = ${WAIT_MS}`);
+      const locking = lockHeads(tx, locks.chains.filter(isFree), false);
+      const naming = lockNames(tx, locks.names.filter(isFree));
+      naming.catch(() => {}); // the heads were sent before it: their error is the reason
+      const heads = await locking;
+      await naming;
+      writer.execNoWait("set local lock_timeout to default");
+      if (waits || this.#stuck.size === 0) return { heads, missing: [] };
+      const tried = await tryAll(tx, locks, (name) => !isFree(name));
+      return { heads: new Map([...heads, ...tried.heads]), missing: tried.missing };
+    } catch (error) {
+      if ((error as { code?: string }).code !== "55P03") throw error;
+      await writer.exec("rollback");
+      await this.#driver.begin();
+      return tryAll(tx, locks, () => true);
+    }
+  }
+}
+
+function locksOf(group: readonly Pending[]): Locks {
+  const sorted = (all: string[]): string[] => [...new Set(all)].toSorted();
+  return {
+    chains: sorted(group.flatMap(({ job }) => job.chains)),
+    names: sorted(group.flatMap(({ job }) => job.locks ?? [])),
+  };
+}
+
+function needsAny({ job }: Pending, some: ReadonlySet<string>): boolean {
+  if (some.size === 0) return false;
+  return job.chains.some((id) => some.has(id)) || (job.locks?.some((name) => some.has(name)) ?? false);
+}
+
+async function lockNames(tx: Tx, names: readonly string[]): Promise<void> {
+  if (names.length > 0) await tx.all({ sql: LOCK, values: [JSON.stringify(names)] });
+}
+
+/** Takes those that are free, without waiting. */
+async function tryAll(tx: Tx, { chains, names }: Locks, isWanted: (name: string) => boolean): Promise<Taken> {
+  const [heads, rows] = await Promise.all([
+    tryLockHeads(tx, chains.filter(isWanted)),
+    tx.all<{ name: string; locked: boolean }>({ sql: TRY_LOCK, values: [JSON.stringify(names.filter(isWanted))] }),
+  ]);
+  const missing = [
+    ...chains.filter((id) => isWanted(id) && !heads.has(id)),
+    ...rows.filter(({ locked }) => !locked).map(({ name }) => name),
+  ];
+  return { heads, missing };
+}

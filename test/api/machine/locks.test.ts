@@ -1,0 +1,35 @@
+// Rows that several processes write at once, outside an audit chain: their jobs name them, so that groups of two processes lock
+// them in one order (store/engine/group-locks.ts).
+import { expect, it, vi } from "vitest";
+import { testInstance } from "../../../harness/instances/test-instance.ts";
+import { telemetryBatch } from "../../../harness/telemetry.ts";
+
+it("jobs of the machine plane name what other processes write too", async () => {
+  await using r = await testInstance("sqlite");
+  const w = await r.workspace();
+  const { project_id } = w;
+  const key = await w.mint({ quotas: [{ id: "q", amount: 10, refill: "none" }] });
+  const write = vi.spyOn(r.app.services.store, "write");
+  const named = async (call: string, body?: unknown) => {
+    write.mockClear();
+    expect((await w.call("sk_owner", call, body)).status).toBeLessThan(300);
+    await r.app.services.nodes.flushed();
+    return write.mock.calls.flatMap(([{ locks }]) => (locks ?? []).map((name) => name.split("/")[0]));
+  };
+  const subject = { project_id, env: "live", key_id: key.id, limits: [], quotas: true, cost: 1 };
+  expect(await named("POST /v1/ratelimit/check", subject)).toContain("quota");
+  expect(await named(`GET /v1/policy/snapshot?project_id=${project_id}&node=n`)).toEqual(["nodes"]);
+  const claim = { scope_hash: "a".repeat(64), fingerprint: "b".repeat(64), env: "live" };
+  expect(await named("POST /v1/idempotency/claim", claim)).toEqual(["claims"]);
+  const event = { ts: new Date(r.clock.now()).toISOString(), project_id, env: "live", tenant_id: w.tenant_id };
+  const request = { method: "GET", path: "/", route: "/", status: 200, duration_ms: 1, denial_reason: null };
+  const sent = {
+    ...event,
+    ...request,
+    key_id: key.id,
+    display_prefix: "kr_live_abcdef",
+    degraded: true,
+    request_id: "r",
+  };
+  expect(await named("POST /v1/ingest/batch", telemetryBatch([sent]))).toEqual(["ingest", "nodes", "nodes"]);
+});
