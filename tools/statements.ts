@@ -6,7 +6,9 @@ import * as auditChains from "../src/store/offline/audit-chains.ts";
 import { expectedCheckpoints, listTables, readContents } from "../src/store/offline/contents.ts";
 import type { Source } from "../src/store/offline/source.ts";
 import { readSeries } from "../src/store/offline/series.ts";
-import { exportBucket } from "../src/store/offline/usage-export.ts";
+import { namesOf } from "../src/store/offline/series-labels.ts";
+import { FIRST_GROUP } from "../src/store/offline/export-groups.ts";
+import { exportPart } from "../src/store/offline/usage-export.ts";
 import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
 import { filterAuditRows, lastExamined, listAuditRows } from "../src/store/queries/audit.ts";
@@ -215,7 +217,11 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     readContents(source),
     verifyStoredChain(source, workspace_id, []),
     readSeries(source, series),
-    exportBucket(source, { ...series, as_of: 1, by: "tenant", bucket: "hour", format: "csv", groups: series.base }),
+    namesOf(source, workspace_id, { table: "tenants", column: "external_id" }, ["t"]),
+    ...(["tenant", "key"] as const).map((by) => {
+      const groups = { kind: by, env: "live", projects: ["p"], tenant: "t" } as const;
+      return exportPart(source, { ...series, as_of: 1, by, bucket: "hour", format: "csv", groups, after: FIRST_GROUP });
+    }),
   ],
 };
 

@@ -15,7 +15,7 @@ import type { SeriesQuery } from "./offline/series.ts";
 import type { Task } from "./offline/tasks.ts";
 import { runThreadTask } from "./offline/thread-tasks.ts";
 import { backgroundThreads } from "./offline/threads.ts";
-import type { ExportQuery } from "./offline/usage-export.ts";
+import type { ExportPart, ExportQuery } from "./offline/usage-export.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import { READ_CONNECTED, toVersions } from "./postgres/connected-versions.ts";
 import type { PostgresDriver } from "./postgres/driver.ts";
@@ -99,7 +99,7 @@ class OpenStore implements Store {
     return this.#runInBackground({ op: "series", target: this.target, query });
   }
 
-  exportUsage(query: ExportQuery): Promise<string> {
+  exportUsage(query: ExportQuery): Promise<ExportPart> {
     return this.#runInBackground({ op: "export", target: this.target, query });
   }
 

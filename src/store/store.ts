@@ -7,7 +7,7 @@ import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Query, Reader } from "./engine/statement.ts";
 import type { SeriesQuery } from "./offline/series.ts";
-import type { ExportQuery } from "./offline/usage-export.ts";
+import type { ExportPart, ExportQuery } from "./offline/usage-export.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import type { OnProgress } from "./progress.ts";
 import type { MigrationPlan } from "./schema/migrate.ts";
@@ -43,8 +43,8 @@ export interface Store {
   verifyProgress(workspace_id: string): number | null;
   /** Reads a usage series off the main thread; returns the answer as JSON, or null if it has too many values. */
   readSeries(query: SeriesQuery): Promise<string | null>;
-  /** Reads one bucket of the usage export off the main thread; returns its lines. */
-  exportUsage(query: ExportQuery): Promise<string>;
+  /** Reads lines of one bucket of the usage export off the main thread. */
+  exportUsage(query: ExportQuery): Promise<ExportPart>;
   /** Runs a long read off the main thread. */
   readOnThread<R>(query: Query): Promise<R[]>;
   /** Copies a SQLite database in use to a new file. Consistent, and durable when this resolves. */

@@ -8,11 +8,13 @@ import { MINUTE_MS } from "../../kernel/durations.ts";
 /** A piece has about this length. */
 const PIECE_CHARS = 256 * 1024;
 const RETRY_MS = MINUTE_MS;
+/** How often to look at the credential of an export whose client reads slowly. */
+const LOOK_MS = 5_000;
 
 export type Export = {
   /** Whole lines. */
   pieces: AsyncIterable<string>;
-  /** Aborted where the export must make room for other owners. */
+  /** Aborted where the credential has ended, or the export must make room for other owners. */
   cut: AbortSignal;
   /** To be called when the stream has closed. */
   ended: () => void;
@@ -25,8 +27,10 @@ export async function startExport(ctx: Ctx<Vendor>, name: string, read: Pieces):
   const release = begin(ctx, name);
   const cut = new AbortController();
   const pieces = charged(ctx, read, () => cut.abort());
+  const looking = setInterval(() => void ctx.requireStillValid?.().catch(() => cut.abort()), LOOK_MS).unref();
   // Also for a stream of which nothing was read, as by HEAD: its first piece has been charged.
   const ended = (): void => {
+    clearInterval(looking);
     release();
     pieces.return().catch(() => {});
   };
@@ -52,10 +56,12 @@ function begin({ services, actor }: Ctx<Vendor>, name: string): () => void {
 }
 
 /** `cut` ends the export to make room. */
-async function* charged({ services, actor }: Ctx<Vendor>, read: Pieces, cut: () => void): Pieces {
+async function* charged(ctx: Ctx<Vendor>, read: Pieces, cut: () => void): Pieces {
+  const { services, actor } = ctx;
   const { largeResponses, shutdown } = services;
   for await (const piece of read) {
     if (shutdown.signal.aborted) throw new Error("the server is stopping");
+    await ctx.requireStillValid?.(); // reading it, or the client taking the one before, may have taken long
     const release = largeResponses.charge(ownerOf(actor), {}, Buffer.byteLength(piece), cut);
     try {
       yield piece;

@@ -2,7 +2,14 @@
 import { failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { CSV_HEAD, type ExportBy, type ExportFormat, type ExportQuery } from "../../store/offline/usage-export.ts";
+import { FIRST_GROUP, type GroupPosition } from "../../store/offline/export-groups.ts";
+import {
+  CSV_HEAD,
+  type ExportBy,
+  type ExportFormat,
+  type ExportPart,
+  type ExportQuery,
+} from "../../store/offline/usage-export.ts";
 import { oldestJournalRow } from "../../store/queries/series.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
@@ -64,12 +71,12 @@ function requireBounds({ services }: Ctx<Vendor>, { bucket, from, to, time_zone 
   return calendar;
 }
 
-/** No bucket after the present one has traffic. Each is read when the client has taken the one before. */
+/** No bucket after the present one has traffic. Each is read in parts, when the client has taken the one before. */
 async function* exportLines(
   ctx: Ctx<Vendor>,
   { from, to, bucket, format }: ExportRequest,
   calendar: Calendar,
-  query: Omit<ExportQuery, "range">,
+  query: Omit<ExportQuery, "range" | "after">,
 ): AsyncGenerator<string, void> {
   const { store, clock } = ctx.services;
   if (format === "csv") yield CSV_HEAD;
@@ -77,8 +84,12 @@ async function* exportLines(
   const end = Math.min(to, calendar.next(calendar.startOf(clock.now())));
   for (let start = from; start < end; start = calendar.next(start)) {
     const edges = [start, calendar.next(start)];
-    const text = await inThreadSlot(ctx, () => store.exportUsage({ ...query, range: { edges, grain } }));
-    yield* piecesOf(text.matchAll(LINE), ([line]) => line);
-    await ctx.requireStillValid?.();
+    for (let after: GroupPosition | null = FIRST_GROUP; after; ) {
+      const part: ExportQuery = { ...query, range: { edges, grain }, after };
+      const { text, next }: ExportPart = await inThreadSlot(ctx, () => store.exportUsage(part));
+      yield* piecesOf(text.matchAll(LINE), ([line]) => line);
+      await ctx.requireStillValid?.(); // also where there are no lines
+      after = next;
+    }
   }
 }

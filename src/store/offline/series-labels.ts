@@ -21,7 +21,7 @@ export async function labelsOf(
 
 export type Named = { table: "projects" | "tenants" | "api_keys"; column: string };
 
-/** A column of records by their ids. */
+/** A column of records by their ids; the workspace is compared, not looked up, or SQLite would read all of its records. */
 export async function namesOf(
   source: Source,
   workspace_id: string,
@@ -29,7 +29,7 @@ export async function namesOf(
   ids: readonly string[],
 ): Promise<Map<string, string>> {
   const list = idList(source, "$2", "text");
-  const text = `select id, ${column} as name from ${table} where workspace_id = $1 and id in ${list}`;
+  const text = `select id, ${column} as name from ${table} where coalesce(workspace_id, '') = $1 and id in ${list}`;
   const rows = await source.all<{ id: string; name: string }>(text, [workspace_id, JSON.stringify([...new Set(ids)])]);
   return new Map(rows.map(({ id, name }) => [id, name]));
 }

@@ -9,7 +9,7 @@ import type { DatabaseTarget } from "../target.ts";
 import type { Step } from "../progress.ts";
 import { readSeries, type SeriesQuery } from "./series.ts";
 import { openSource, type Source } from "./source.ts";
-import { exportBucket, type ExportQuery } from "./usage-export.ts";
+import { exportPart, type ExportQuery } from "./usage-export.ts";
 import { verifySlice, verifyStoredChain, type ChainSlice, type SliceOptions } from "./verify.ts";
 
 export type Inspection = {
@@ -96,7 +96,7 @@ function quickCheck(file: string): string[] {
 export async function runTask(task: Task, onProgress: (step: Step) => void): Promise<unknown> {
   if (task.op === "verify") return verify(task);
   if (task.op === "series") return withSource(task.target, (source) => readSeries(source, task.query));
-  if (task.op === "export") return withSource(task.target, (source) => exportBucket(source, task.query));
+  if (task.op === "export") return withSource(task.target, (source) => exportPart(source, task.query));
   if (task.op === "read") return withSource(task.target, (source) => readRows(source, task.query));
   if (task.op === "quick") return quickCheck(task.file);
   if (task.op === "copy") return copy(task.file, task.to);

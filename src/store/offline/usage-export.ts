@@ -1,15 +1,19 @@
-// One bucket of the usage export, read in a worker thread: a line for each tenant, or key, that had traffic. Returned as text.
+// A part of a bucket of the usage export, read in a worker thread: a line for each tenant, or key, that had traffic. Returned as
+// text.
 import { createHash } from "node:crypto";
 import { canonicalize } from "../../kernel/audit/canonical.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { namesOf, type Named } from "./series-labels.ts";
-import { readBuckets, readGroups, type Group, type GroupFilter, type Range } from "./series-rows.ts";
+import { readGroupPage, type GroupPosition } from "./export-groups.ts";
+import { readBuckets, type Group, type GroupFilter, type Range } from "./series-rows.ts";
 import type { Source } from "./source.ts";
 
 /** Events are accepted up to seven days late, and up to five minutes early. */
 const FINAL_AFTER_MS = 7 * DAY_MS + 5 * MINUTE_MS;
+/** A read ends after as many lines, or groups without traffic. */
+const [LINES_ENOUGH, GROUPS_MAX] = [1_000, 50_000];
 
 export type ExportBy = "tenant" | "key";
 export type ExportFormat = "ndjson" | "csv";
@@ -24,7 +28,12 @@ export type ExportQuery = {
   range: Range;
   /** Everything that was reported before this time is counted. */
   as_of: number;
+  /** The last group that was read before. */
+  after: GroupPosition;
 };
+
+/** Whole lines, and where the bucket continues. */
+export type ExportPart = { text: string; next: GroupPosition | null };
 
 type UsageRow = {
   id: string;
@@ -69,9 +78,20 @@ export const CSV_HEAD = `${COLUMNS.map((name) => `"${name}"`).join(",")}\r\n`;
 /** The sums of a tenant, project and key. */
 type Line = { group: Group; key_id: string | null; allowed: number; denied: number; errors: number; units: number };
 
-export async function exportBucket(source: Source, query: ExportQuery): Promise<string> {
-  const lines = (await readLines(source, query)).filter(({ allowed, denied }) => allowed + denied > 0);
-  if (lines.length === 0) return "";
+export async function exportPart(source: Source, query: ExportQuery): Promise<ExportPart> {
+  const lines: Line[] = [];
+  let next: GroupPosition | null = query.after;
+  for (let examined = 0; next && lines.length < LINES_ENOUGH && examined < GROUPS_MAX; ) {
+    const page = await readGroupPage(source, query.workspace_id, query.groups, next);
+    const found = await readLines(source, query, page.groups);
+    lines.push(...found.filter(({ allowed, denied }) => allowed + denied > 0));
+    examined += page.groups.length;
+    ({ next } = page);
+  }
+  return { text: lines.length === 0 ? "" : await textOf(source, query, lines), next };
+}
+
+async function textOf(source: Source, query: ExportQuery, lines: readonly Line[]): Promise<string> {
   const names = (named: Named, of: (group: Group) => string) =>
     namesOf(
       source,
@@ -86,8 +106,7 @@ export async function exportBucket(source: Source, query: ExportQuery): Promise<
   return rows.map(query.format === "csv" ? csvLine : jsonLine).join("");
 }
 
-async function readLines(source: Source, query: ExportQuery): Promise<Line[]> {
-  const groups = (await readGroups(source, query.workspace_id, query.groups)).filter(({ tenant }) => tenant !== "");
+async function readLines(source: Source, query: ExportQuery, groups: readonly Group[]): Promise<Line[]> {
   const byId = new Map(groups.map((group) => [group.id, group]));
   const lines = new Map<string, Line>();
   await readBuckets(

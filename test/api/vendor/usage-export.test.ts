@@ -131,6 +131,48 @@ for (const back of backends) {
       ]);
     });
 
+    it("reads a bucket in parts, each line once", async () => {
+      const groups = Array.from({ length: 2_500 }, (_, i) =>
+        ["*", ""].map((name) => ({ name, tenant: `t${10_000 + i}` })),
+      );
+      const keys = Array.from({ length: 2_500 }, (_, i) => ({ name: `k${10_000 + i}`, tenant: "t10000" }));
+      const all = [...groups.flat(), ...keys].map((group, i) => ({ ...group, id: 1_000_000_000 * ++serial + i }));
+      const [day, hour] = [Math.floor(START / DAY), Math.floor(START / HOUR)];
+      const values = (rows: string[][]): string => rows.map((row) => `(${row.join()})`).join();
+      const quoted = (text: string): string => `'${text}'`;
+      await r.sql(
+        `insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) values ${values(
+          all.map(({ id, tenant, name }) => [
+            `${id}`,
+            quoted(w.id),
+            "'key'",
+            quoted(w.project_id),
+            "'live'",
+            quoted(tenant),
+            quoted(name),
+          ]),
+        )}`,
+      );
+      await r.sql(
+        `insert into usage_rollups (group_id, grain, start, outcome, requests, errors, units, detail) values ${values(
+          all.flatMap(({ id }) =>
+            [
+              [`${id}`, "3", `${day}`],
+              [`${id}`, "2", `${hour}`],
+            ].map((row) => [...row, "'allowed'", "1", "0", "1", "''"]),
+          ),
+        )}`,
+      );
+      const read = vi.spyOn(r.app.services.store, "exportUsage");
+      const lines = await rows(`from=2026-10-20T00:00:00Z&to=2026-10-21T00:00:00Z&by=key`);
+      expect(new Set(lines.map(({ id }) => id)).size).toBe(5_000);
+      expect([lines.length, lines.filter(({ key_id }) => key_id === null).length]).toEqual([5_000, 2_500]);
+      expect(lines.every(({ key_id, requests }) => requests === (key_id === null ? 2 : 1))).toBe(true);
+      const sizes = await Promise.all(read.mock.results.map(async ({ value }) => (await value).text.length));
+      expect([sizes.length > 2, Math.max(...sizes) < 2_000_000]).toEqual([true, true]);
+      read.mockRestore();
+    });
+
     it("writes CSV that no spreadsheet runs", async () => {
       const evil = await w.call("sk_owner", "POST /v1/tenants", { external_id: '=cmd("x"), y' });
       await report({ tenant_id: evil.body.id, key_id: null });
