@@ -15,6 +15,9 @@ export type Owner = {
   readonly displacedFirst: boolean;
 };
 
+/** What a test cell may use of a budget of the workspace. */
+export const TEST_PART = 0.25;
+
 /** `account` is the person who created the workspace; without one the workspace is its own account. */
 export function cellOwner(workspaceId: string, env: Env, account: string | null = null): Owner {
   return {

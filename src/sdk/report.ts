@@ -12,7 +12,7 @@ import { redactCredentials } from "./redact.ts";
 import type { Log, Ports } from "./runtime.ts";
 import { randomHex } from "./runtime.ts";
 import type { Tags } from "./tags.ts";
-import { DAY_MS } from "../kernel/durations.ts";
+import { utcDay } from "../kernel/durations.ts";
 
 export type RequestOutcome = {
   method: string;
@@ -191,7 +191,7 @@ export class Reporter {
    */
   #firstToday({ denial, subject }: RequestOutcome): boolean {
     if (denial !== null || !subject?.keyId) return false;
-    const day = Math.floor(this.#ports.now() / DAY_MS);
+    const day = utcDay(this.#ports.now());
     // Cleared at the bound: some keys then report two first events, which costs an event and is never wrong.
     if (day !== this.#day || this.#seenToday.size >= KEYS_MAX) this.#seenToday.clear();
     this.#day = day;

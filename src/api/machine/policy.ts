@@ -1,8 +1,7 @@
 // The policy feed. The domain returns serialised pages, which are sent as they are.
 import { CAPS_CHARS_MAX } from "../../kernel/policy/capabilities.ts";
 import { z } from "zod";
-import type { SecretKeyActor } from "../../domain/core/actor.ts";
-import type { Ctx, Services } from "../../domain/core/context.ts";
+import type { Machine, Services } from "../../domain/core/context.ts";
 import { readSdk } from "../../domain/policy/node-sdk.ts";
 import { policyDelta, policySnapshot, type FeedCaller, type FeedResponse } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
@@ -62,8 +61,6 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
 function callerOf({ headers }: HttpRequest): FeedCaller {
   return { hasTag: (tag) => matchesEtag(headers, `"${tag}"`), sdk: readSdk(headers["keyrack-sdk"]) };
 }
-
-type Machine = Ctx<SecretKeyActor>;
 
 function toResponse(
   ctx: Machine,

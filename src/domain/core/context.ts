@@ -10,7 +10,7 @@ import type { ClaimStore } from "../../kernel/idempotency.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Actor } from "./actor.ts";
+import type { Actor, SecretKeyActor } from "./actor.ts";
 import type { Clock } from "./clock.ts";
 import type { Feed } from "../policy/feed.ts";
 import type { CredentialCache } from "../auth/credential-cache.ts";
@@ -123,6 +123,9 @@ export type Ctx<A extends Actor = Actor> = {
   /** For throttles and the log; absent for operations that did not come over HTTP. */
   readonly from?: RequestSource | undefined;
 };
+
+/** The context of a request on the machine plane. */
+export type Machine = Ctx<SecretKeyActor>;
 
 /** The caller's network (/24 or /64) and the id of the request. */
 export type RequestSource = { readonly network: string; readonly request_id: string };

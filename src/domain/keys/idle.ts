@@ -2,7 +2,7 @@
 // not report, sample blindly, or because a clock jumped. Then nothing is revoked. And only a few keys a day are, each after
 // owners who want notices got one.
 import { ENVS, type Env } from "../../kernel/credentials.ts";
-import { DAY_MS } from "../../kernel/durations.ts";
+import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { changeKeys } from "../../store/queries/key-bulk.ts";
 import {
   idleRevocationsSince,
@@ -54,7 +54,7 @@ export async function lackOfTelemetry(on: Reader, project_id: string, policy: Ke
 
 async function lackIn(on: Reader, project_id: string, env: Env, policy: KeyPolicy, now: number) {
   const idle_days = policy.idle_revoke_days ?? 0;
-  const from = Math.floor(now / DAY_MS) - idle_days + 1;
+  const from = utcDay(now) - idle_days + 1;
   const days = await telemetryDays.all(on, { project_id, env, from });
   const newest = Math.max(0, ...days.map(({ last_at }) => last_at));
   if (days.length < idle_days / 2 || newest < now - SILENCE_MS) return "no_telemetry";

@@ -1,6 +1,6 @@
 // A daily digest of keys that are about to end, by expiry or for want of use. Each key, kind, threshold and date is reported once,
 // across restarts and processes: what was reported is stored with the queued mail.
-import { DAY_MS } from "../../kernel/durations.ts";
+import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyUse } from "../../store/queries/idle-keys.ts";
 import {
@@ -38,7 +38,7 @@ type Project = Pick<ProjectRow, "id" | "workspace_id" | "key_policy" | "idle_cha
 export async function sendDigest(services: Services, projects: readonly Project[], waiting: number): Promise<void> {
   const [first] = projects;
   const now = services.clock.now();
-  const day = Math.floor(now / DAY_MS);
+  const day = utcDay(now);
   if (!first || (await digestOf.first(services.store.read, { workspace_id: first.workspace_id, day }))) return;
   const unreported: Due[] = [];
   for (const project of projects) unreported.push(...(await unreportedIn(services, project, now)));
@@ -145,7 +145,7 @@ async function queueDigest(
 }
 
 export async function forgetNotices(services: Services, now: number): Promise<void> {
-  const today = Math.floor(now / DAY_MS);
+  const today = utcDay(now);
   await deleteInPieces(services, (tx, limit) =>
     reapNotices.run(tx, { before: now, idleBefore: now - IDLE_KEEP_MS, limit }),
   );

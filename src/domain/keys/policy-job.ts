@@ -6,7 +6,7 @@ import { parseKeyPolicy } from "../core/key-policy.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { revokeIdle } from "./idle.ts";
 import { forgetNotices, sendDigest } from "./notices.ts";
-import { DAY_MS } from "../../kernel/durations.ts";
+import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 
 /** The longest window of a policy. */
 const KEEP_DAYS = 3_650;
@@ -20,7 +20,7 @@ export async function runKeyPolicies(services: Services): Promise<void> {
   if (now >= last && now - last < every) return;
   await record(services, (tx) => writeFact.run(tx, { name: "key_policy_run", value: String(now) }));
   await applyKeyPolicies(services);
-  const firstDay = Math.floor(now / DAY_MS) - KEEP_DAYS;
+  const firstDay = utcDay(now) - KEEP_DAYS;
   await deleteInPieces(services, (tx, limit) => reapTelemetryDays.run(tx, { before: firstDay, limit }));
   await deleteInPieces(services, (tx, limit) => reapIdleRevocations.run(tx, { before: now - DAY_MS, limit }));
   await forgetNotices(services, now);

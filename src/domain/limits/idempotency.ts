@@ -25,9 +25,8 @@ import {
 import { addMissingCells, cellUpsert, nextExcess } from "../../store/queries/idempotency-cells.ts";
 import type { IdempotencyCellRow } from "../../store/schema/tables.ts";
 import { limitRefusal } from "./throttles.ts";
-import type { SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
-import type { Ctx, Services } from "../core/context.ts";
+import type { Machine, Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import type { Vault } from "../vault/vault.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
@@ -38,7 +37,6 @@ const RETRY_MS_MIN = 100;
 const REAP_MS = MINUTE_MS;
 const TABLE = "idempotency_records";
 
-type Machine = Ctx<SecretKeyActor>;
 type RecordName = { scope_hash: string; env: Env };
 
 /** Claims in the database: concurrent ones share a group commit. */

@@ -5,9 +5,9 @@ import { thenMaybe } from "../../kernel/maybe-promise.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
-import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
+import { ownerOf } from "../core/actor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
-import type { Ctx, Services } from "../core/context.ts";
+import type { Machine, Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { checkWithQuotas, leaseWithQuotas, type WithQuotas } from "../quotas/charging.ts";
 import type { Owed } from "../quotas/takes.ts";
@@ -22,8 +22,6 @@ const TRANSACTION_ROWS = 500;
 const SHUTDOWN_TRANSACTION_ROWS = 5_000;
 const SHUTDOWN_MS = 3_000;
 const SHUTDOWN_WINDOWS_MS = [DAY_MS, HOUR_MS, 0];
-
-type Machine = Ctx<SecretKeyActor>;
 
 /** `owed`: units that a node admitted while it could not ask, charged once for each `owed_id`. */
 type QuotaInput = { quotas?: boolean | undefined; owed?: number | undefined; owed_id?: string | null | undefined };

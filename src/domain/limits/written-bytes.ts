@@ -6,9 +6,9 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Settings } from "../../config/settings.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import { cellOwner, TEST_PART, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { DAY_MS } from "../../kernel/durations.ts";
+import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/queries/written-bytes.ts";
@@ -18,7 +18,6 @@ import { limitRefusal } from "./throttles.ts";
 import type { Clock } from "../core/clock.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 
-const TEST_PART = 0.25;
 /** Of two days; who has written less is not refused while others are. */
 const MUCH_BYTES = 64 * MIB;
 /** With less than this on the disk, nothing more is stored. */
@@ -55,7 +54,7 @@ export class WrittenBytes {
   constructor(options: Options) {
     this.#options = options;
     this.#diskSpace = options.diskSpace ?? (() => diskSpaceOf(options.store));
-    this.#day = dayOf(options.clock);
+    this.#day = utcDay(options.clock.now());
     options.store.onWritten((owner, bytes) => this.add(owner, bytes));
   }
 
@@ -132,7 +131,7 @@ export class WrittenBytes {
 
   /** Deletes sums that are of no use any more. */
   reap(): Promise<number> {
-    return this.#deleteBefore(dayOf(this.#options.clock) - 2);
+    return this.#deleteBefore(utcDay(this.#options.clock.now()) - 2);
   }
 
   /** Everyone starts over: the sums of a restored database are of another time. */
@@ -164,7 +163,7 @@ export class WrittenBytes {
 
   /** At midnight everyone starts over. */
   #turnDay(): void {
-    const day = dayOf(this.#options.clock);
+    const day = utcDay(this.#options.clock.now());
     if (day === this.#day) return;
     const isNext = day === this.#day + 1;
     this.#day = day;
@@ -182,10 +181,6 @@ export class WrittenBytes {
 }
 
 const pendingKey = ({ id }: Owner, day: number): string => `${id} ${day}`;
-
-function dayOf(clock: Clock): number {
-  return Math.floor(clock.now() / DAY_MS);
-}
 
 /** PostgreSQL watches its own disk. */
 async function diskSpaceOf({ target }: Store): Promise<DiskSpace> {

@@ -15,6 +15,7 @@ import {
   type NodeScopes,
 } from "../../store/queries/nodes.ts";
 import type { Tx } from "../../store/engine/statement.ts";
+import { ROW_BYTES } from "../../store/engine/transaction.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { envOf } from "./node-traits.ts";
 
@@ -36,9 +37,6 @@ export type NodeBounds = { perProject: number; liveMs: number; hasRoom: (owner: 
 
 /** Nodes whose reports were lost: at least one of them may have no row. */
 export type LostNodes = { project_id: string; scope: Env; last_seen_at: number };
-
-/** Of a row, apart from its texts. */
-const ROW_BYTES = 200;
 
 /** Reports are written sooner than this, unless the process was paused or is overloaded. */
 const LATE_MS = 250;

@@ -7,13 +7,11 @@ import type { Overage } from "../../kernel/quotas/quota.ts";
 import { LEASE_MAX_MS, retryAfterSeconds } from "../../kernel/ratelimit/window.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { confinedTo, ownerOf, type SecretKeyActor } from "../core/actor.ts";
-import type { Ctx } from "../core/context.ts";
+import type { Machine } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
 import type { Definition } from "./definitions.ts";
 import type { Holding, Spent } from "./holding.ts";
 import type { Owed } from "./takes.ts";
-
-type Machine = Ctx<SecretKeyActor>;
 
 /**
  * A request that loses its units to others this often is refused for a second. Each attempt is one transaction, shared by all

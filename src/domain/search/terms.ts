@@ -1,6 +1,6 @@
 // The terms that keys and tenants are found by. Environments are apart: a page of one never walks over the other's.
 import { ENVS, type Env } from "../../kernel/credentials.ts";
-import { DAY_MS } from "../../kernel/durations.ts";
+import { utcDay } from "../../kernel/durations.ts";
 import type { ChangedKey, IndexedTenant } from "../../store/queries/search-terms.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
 import { cutToTerm, wordsOf } from "../core/words.ts";
@@ -45,7 +45,7 @@ export function usedTerm({ created_at, last_used_at }: { created_at: number; las
 }
 
 export function dayTerm(at: number): string {
-  return String(Math.floor(at / DAY_MS)).padStart(5, "0");
+  return String(utcDay(at)).padStart(5, "0");
 }
 
 export function keyTerms(workspace_id: string, key: ChangedKey): SearchTermRow[] {

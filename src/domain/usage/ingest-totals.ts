@@ -1,7 +1,7 @@
 // Sums the events of one batch per key and day, and per tenant, project, environment and month. Each event counts as
 // 1/sample_rate, so that a fleet that samples is not under-reported.
 import type { Env } from "../../kernel/credentials.ts";
-import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
+import { DAY_MS, MINUTE_MS, utcDay } from "../../kernel/durations.ts";
 import type { Detail } from "../../kernel/errors.ts";
 import { LoopShare } from "../../platform/event-loop.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
@@ -47,10 +47,6 @@ export type IngestTotals = {
 type DegradedRequests = { project_id: string; env: Env };
 
 type SumOptions = { now: number; series: boolean; lastUsedDetail: boolean };
-
-export function dayOf(ms: number): number {
-  return Math.floor(ms / DAY_MS);
-}
 
 /** Months since 1970-01, in UTC. */
 export function monthOf(ms: number): number {
@@ -117,8 +113,8 @@ export function sumEvents(
     const key = keys[i];
     series?.add(event as unknown as SeriesEvent, key, at, weight);
     if (key) {
-      if (dayOf(at) !== day) {
-        day = dayOf(at);
+      if (utcDay(at) !== day) {
+        day = utcDay(at);
         today = byDay.get(day) ?? new Map<KeyOwner, DaySum>();
         byDay.set(day, today);
       }

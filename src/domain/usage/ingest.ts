@@ -1,6 +1,7 @@
 // Telemetry ingest, in a fixed order: reject an exhausted budget before reading the body; read and parse the batch; validate it
 // and check the ownership of its ids; charge it and add it to the usage totals, in one transaction. An invalid batch is charged too.
 import { hash, subtle } from "node:crypto";
+import { TEST_PART } from "../../fairness/owners.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
@@ -21,7 +22,7 @@ import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
 import { lastUseUpsert } from "../../store/queries/last-uses.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKeys } from "../../store/queries/usage.ts";
 import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
-import type { Ctx, Services } from "../core/context.ts";
+import type { Machine, Services } from "../core/context.ts";
 import type { RawBody } from "../ingest/raw-body.ts";
 import { nodesLock } from "../policy/node-reports.ts";
 import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
@@ -38,8 +39,6 @@ export const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = MINUTE_MS;
 /** Smaller bodies are hashed faster than they are handed to another thread. */
 const ASYNC_HASH_MIN_BYTES = 64 * 1024;
-
-type Machine = Ctx<SecretKeyActor>;
 
 /** `events_dropped_reported` echoes the number of events that the sender itself has dropped. */
 type Receipt = { object: "ingest_receipt"; accepted: number; events_dropped_reported: number };
@@ -153,8 +152,6 @@ function check(ctx: Machine, value: unknown, known: KnownOwners) {
 // The budget: events per workspace and UTC minute. Test credentials may use a part of it, and never refuse events of live.
 
 type Budget = { used: number; test_used: number };
-
-const TEST_PART = 0.25;
 
 function maxOf({ settings }: Services, { env }: SecretKeyActor): number {
   const max = settings.ingest_events_per_minute;

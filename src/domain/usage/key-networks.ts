@@ -1,6 +1,6 @@
 // Where requests from outside a key's networks come from: summed per batch, bounded per key and day, and reported, so that a list
 // of networks can be tried before it is enforced.
-import { DAY_MS } from "../../kernel/durations.ts";
+import { utcDay } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
@@ -44,7 +44,7 @@ export class NetworkSums {
   add(workspace_id: string, { id: key_id }: KeyOwner, event: NetworkEvent, at: number, weight: number): void {
     const network = typeof event.network === "string" && isShownNetwork(event.network) ? event.network : UNKNOWN;
     const outcome = event.denial_reason === REFUSED ? "refused" : "would_refuse";
-    const day = Math.floor(at / DAY_MS);
+    const day = utcDay(at);
     const sum = { key_id, day, network, outcome, workspace_id, requests: weight } as const;
     addTo(this.#rows, { ...sum, first_seen_at: at, last_seen_at: at });
   }
@@ -105,7 +105,7 @@ export async function showIpReport({ services, actor }: Ctx<Vendor>, key_id: str
   const { workspace_id } = actor;
   const key = requireReadable(actor, await keyById.first(read, { workspace_id, id: key_id }), "key_not_found");
   const tenant = await anyTenantById.first(read, { workspace_id, id: key.tenant_id });
-  const to = Math.floor(services.clock.now() / DAY_MS);
+  const to = utcDay(services.clock.now());
   const rows = await networksOfKey.all(read, { workspace_id, key_id, from: to - days + 1, to, limit: ROWS_MAX });
   const data = rows.map((row) => ({
     network: row.network,
@@ -120,6 +120,6 @@ export async function showIpReport({ services, actor }: Ctx<Vendor>, key_id: str
 
 /** Scheduled job. */
 export function reapKeyNetworks(services: Services): Promise<number> {
-  const before = Math.floor(services.clock.now() / DAY_MS) - DAYS_KEPT + 1;
+  const before = utcDay(services.clock.now()) - DAYS_KEPT + 1;
   return deleteInPieces(services, (tx, limit) => reapRows.run(tx, { before, limit }));
 }

@@ -1,7 +1,7 @@
 // Usage and billing reports. Days and months are UTC; lists are filled with zeros so that charts have no gaps. Sums are
 // fractional when a fleet samples, and are rounded here, once.
 import type { Env } from "../../kernel/credentials.ts";
-import { DAY_MS } from "../../kernel/durations.ts";
+import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { keyById } from "../../store/queries/keys.ts";
 import type { UsageTenantMonthRow } from "../../store/schema/tables.ts";
@@ -9,7 +9,7 @@ import { activeTenants, keyDays, reapDays, tenantMonths } from "../../store/quer
 import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
 import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { dayOf, monthOf } from "./ingest-totals.ts";
+import { monthOf } from "./ingest-totals.ts";
 import { deleteInPieces } from "../core/record.ts";
 import { listOf, type List } from "../core/list.ts";
 
@@ -38,7 +38,7 @@ export async function keyUsage(ctx: Ctx<Vendor>, key_id: string, days: number) {
 /** Caution: the caller must have checked access to the key. */
 export async function usageOf({ services, actor }: Ctx<Vendor | EmbedActor>, key_id: string, days: number) {
   const { workspace_id } = actor;
-  const to = dayOf(services.clock.now());
+  const to = utcDay(services.clock.now());
   const from = to - days + 1;
   const rows = await keyDays.all(services.store.read, { workspace_id, key_id, from, to });
   const byDay = new Map(rows.map((row) => [row.day, row]));
@@ -94,6 +94,6 @@ function viewTenantMonth(row: UsageTenantMonthRow) {
 
 /** Days are kept for 400 days, months forever. */
 export function reapUsage(services: Services): Promise<number> {
-  const before = dayOf(services.clock.now()) - DAYS_KEPT;
+  const before = utcDay(services.clock.now()) - DAYS_KEPT;
   return deleteInPieces(services, (tx, limit) => reapDays.run(tx, { before, limit }));
 }

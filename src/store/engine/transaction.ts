@@ -44,7 +44,7 @@ export class Batch {
 const readTally = async (read: () => Promise<number>): Promise<Tally> => ({ n: await read() });
 
 /** About what a row costs beside its texts. */
-const ROW_BYTES = 200;
+export const ROW_BYTES = 200;
 
 function bytesOf(row: Row): number {
   let bytes = ROW_BYTES;
