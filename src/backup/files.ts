@@ -19,6 +19,7 @@ import type { Settings } from "../config/settings.ts";
 import { DAY_MS } from "../kernel/durations.ts";
 import { MIB } from "../kernel/sizes.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
+import { codeOf } from "../platform/errors.ts";
 import { createFileDurably, fsyncDir, fsyncFile, writeFileAtomically } from "../platform/fsync.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import type { OnProgress } from "../store/progress.ts";
@@ -165,7 +166,7 @@ export function createPartialDir(dir: string, id: string): string {
     mkdirSync(partial, { mode: 0o700 });
     return partial;
   } catch (error) {
-    throw new BackupRefused(`Backups cannot be written to ${dir}: ${(error as NodeJS.ErrnoException).code}.`);
+    throw new BackupRefused(`Backups cannot be written to ${dir}: ${codeOf(error)}.`);
   }
 }
 

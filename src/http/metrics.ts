@@ -14,6 +14,7 @@ import {
   type Format,
   type Sample,
 } from "../kernel/exposition.ts";
+import { errorFields } from "../platform/errors.ts";
 import { LoopDelay } from "../platform/loop-delay.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -132,7 +133,7 @@ export function createMetricsServer(services: Services, requests: RequestMetrics
     scrape(format).then(
       (text) => res.writeHead(200, { "content-type": CONTENT_TYPES[format] }).end(text),
       (error: unknown) => {
-        services.log.error("metrics failed", { error: String(error) });
+        services.log.error("metrics failed", errorFields(error));
         res.writeHead(500).end();
       },
     );

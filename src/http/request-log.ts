@@ -4,6 +4,7 @@ import type { RequestSource, Services } from "../domain/core/context.ts";
 import type { LineLimit } from "../fairness/line-limit.ts";
 import { networkOwner } from "../fairness/owners.ts";
 import { fail, Failure } from "../kernel/errors.ts";
+import { errorFields } from "../platform/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { HttpRequest } from "./request.ts";
 
@@ -13,13 +14,7 @@ const FOREIGN_ID_MAX = 64;
 /** Anything thrown as a failure. An error that is none is a bug: logged with its stack, and a 500 for the caller. */
 export function toFailure(services: Services, endpoint: Endpoint, request: HttpRequest, error: unknown): Failure {
   if (error instanceof Failure) return error;
-  const { name, message, stack } = error as Error;
-  services.log.error("request failed", {
-    endpoint: endpoint.name,
-    ...correlation(request),
-    error: `${name}: ${message}`,
-    stack: stack ?? "",
-  });
+  services.log.error("request failed", { endpoint: endpoint.name, ...correlation(request), ...errorFields(error) });
   return fail("internal_error");
 }
 

@@ -6,6 +6,7 @@ import { H3, type H3Event } from "h3";
 import { NodeResponse, toNodeHandler } from "srvx/node";
 import type { Services } from "../domain/core/context.ts";
 import { fail } from "../kernel/errors.ts";
+import { errorFields } from "../platform/errors.ts";
 import type { RequestBody } from "./body/body.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -130,7 +131,7 @@ function toNodeResponse(
 
 /** A bug, as handlers do not throw: h3 must still not respond without the envelope. */
 function unexpected(services: Services, error: Error, defaults: HeaderDefaults): Response {
-  services.log.error("request failed outside the pipeline", { error: error.message, stack: error.stack ?? "" });
+  services.log.error("request failed outside the pipeline", errorFields(error));
   return toNodeResponse(
     failureResponse(fail("internal_error"), false),
     { id: services.newId(), method: "GET" },

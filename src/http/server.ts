@@ -8,6 +8,7 @@ import type { Services } from "../domain/core/context.ts";
 import { LineLimit } from "../fairness/line-limit.ts";
 import { Turns } from "../fairness/turns.ts";
 import { fail } from "../kernel/errors.ts";
+import { codeOf, errorFields } from "../platform/errors.ts";
 import { bareAddress } from "./address.ts";
 import { thenMaybe } from "../kernel/maybe-promise.ts";
 import { sha256Hex } from "../platform/crypto.ts";
@@ -162,15 +163,15 @@ function serveByH3(
   res: ServerResponse,
   { refuse, log }: { refuse: Refuse; log: Log },
 ): void {
-  const failed = (error: NodeJS.ErrnoException): void => {
-    if (error.code === "ERR_INVALID_URL") return refuse(res, malformed());
-    log.error("unexpected error", { error: error.stack ?? String(error) });
+  const failed = (error: unknown): void => {
+    if (codeOf(error) === "ERR_INVALID_URL") return refuse(res, malformed());
+    log.error("unexpected error", errorFields(error));
     refuse(res, fail("internal_error", { closes: true }));
   };
   try {
     Promise.resolve(h3(req, res)).catch(failed);
   } catch (error) {
-    failed(error as NodeJS.ErrnoException);
+    failed(error);
   }
 }
 

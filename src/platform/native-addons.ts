@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import * as sea from "node:sea";
 import { workerData } from "node:worker_threads";
+import { codeOf } from "./errors.ts";
 import { writeFileAtomically } from "./fsync.ts";
 
 export type NativeName = "better-sqlite3" | "argon2";
@@ -104,7 +105,7 @@ function ensureFolder(folder: string): void {
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // created by another process meanwhile
+    if (codeOf(error) !== "EEXIST") throw error; // created by another process meanwhile
   }
 }
 

@@ -4,6 +4,7 @@ import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { requireConsistent } from "../config/consistency.ts";
 import type { Settings } from "../config/settings.ts";
+import { errorFields } from "../platform/errors.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
 import { openVault } from "./master-key.ts";
@@ -71,7 +72,7 @@ export async function openInstance(
   const locks = target.kind === "sqlite" && !options.locked;
   const lock = locks ? lockSqlite(dir, target.file, options.allowNetworkFs ?? false) : undefined;
   if (lock) opened.defer(() => lock.release());
-  const listenerFailed = (error: unknown): void => log.error("a listener failed", { error: String(error) });
+  const listenerFailed = (error: unknown): void => log.error("a listener failed", errorFields(error));
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
   const deployment = { settings: { ...settings, data_dir: dir }, target, log, now };
@@ -140,7 +141,7 @@ function mailTarget({ mail_url }: Settings, dir: string, log: Log): MailTarget {
 
 function exitOnFatal(log: Log): (error: unknown) => void {
   return (error) => {
-    log.error("storage fail-stop: the database or its disk failed; the process exits", { error: String(error) });
+    log.error("storage fail-stop: the database or its disk failed; the process exits", errorFields(error));
     process.exit(70);
   };
 }

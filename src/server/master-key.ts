@@ -5,6 +5,7 @@ import { existsSync, linkSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { createVault, type Vault } from "../domain/vault/vault.ts";
+import { codeOf } from "../platform/errors.ts";
 import { createFileDurably, fsyncDir } from "../platform/fsync.ts";
 import type { Store } from "../store/store.ts";
 import { readPrivateFile } from "./data-dir.ts";
@@ -78,7 +79,7 @@ export function createNextMasterKey(settings: Settings, dir: string): NextMaster
     rmSync(next, { force: true }); // left by a rotation that was interrupted before its commit
     createFileDurably(next, newMasterKey());
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const code = codeOf(error);
     throw new BadSetting(`A new key cannot be written beside ${file}: ${code}. Set KEYRACK_MASTER_KEY_FILE to a copy.`);
   }
   return { vault: readVault(next), promote: () => promote(file) };

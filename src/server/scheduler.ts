@@ -4,6 +4,7 @@ import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Services } from "../domain/core/context.ts";
 import { flushAllCounters } from "../domain/limits/ratelimit.ts";
 import { Failure } from "../kernel/errors.ts";
+import { errorFields } from "../platform/errors.ts";
 import { jobs, type Job, type JobName } from "./jobs.ts";
 
 const TICK_MS = 1_000;
@@ -99,7 +100,7 @@ export class JobRunner {
     } catch (error) {
       if (this.#stopping && error instanceof Failure && error.failure === "stopping") return;
       worker.failing.add(job.name);
-      log.error("job failed", { job: job.name, error: String(error) });
+      log.error("job failed", { job: job.name, ...errorFields(error) });
     }
   }
 }
@@ -112,15 +113,13 @@ export function startScheduler(services: Services): Scheduler {
     idle: () => runner.idle(),
     async stop() {
       await runner.stop();
-      await runCheckpoints(services).catch((error) =>
-        services.log.error("last checkpoint failed", { error: String(error) }),
-      );
+      await runCheckpoints(services).catch((error) => services.log.error("last checkpoint failed", errorFields(error)));
       await flushAllCounters(services).catch((error) =>
-        services.log.error("counters were not saved", { error: String(error) }),
+        services.log.error("counters were not saved", errorFields(error)),
       );
       await services.writtenBytes
         .flush()
-        .catch((error) => services.log.error("written bytes were not saved", { error: String(error) }));
+        .catch((error) => services.log.error("written bytes were not saved", errorFields(error)));
     },
   };
 }

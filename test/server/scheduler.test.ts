@@ -61,7 +61,9 @@ describe("a job", () => {
     const run = vi.fn(async () => {}).mockRejectedValueOnce(new Error("no disk"));
     const runner = new JobRunner(services, [job(run)]);
     await vi.advanceTimersByTimeAsync(EVERY_MS);
-    expect(state.errors).toEqual([{ job: "mail", error: "Error: no disk" }]);
+    expect(state.errors).toEqual([
+      { job: "mail", error: "Error: no disk", stack: expect.stringContaining("scheduler.test.ts") },
+    ]);
     expect([...services.worker.failing]).toEqual(["mail"]);
     await vi.advanceTimersByTimeAsync(EVERY_MS);
     expect([...services.worker.failing]).toEqual([]);

@@ -1,6 +1,7 @@
 // Output shared by all commands: exit codes, --json and --quiet, tables. Must stay free of run-time imports, because
 // every command loads it.
 import type { Command } from "commander";
+import { codeOf } from "../../platform/errors.ts";
 
 /** Exit codes: 0 done, 1 refused, 2 wrong usage or settings, 3 unreachable, 4 a verification failed, 70 storage. */
 export class ExitError extends Error {
@@ -12,7 +13,7 @@ export class ExitError extends Error {
 }
 
 export function fileError(action: "read" | "write", file: string, error: unknown): ExitError {
-  return new ExitError(`Cannot ${action} ${file}: ${(error as NodeJS.ErrnoException).code}.`, 2);
+  return new ExitError(`Cannot ${action} ${file}: ${codeOf(error)}.`, 2);
 }
 
 export type OutputOptions = { json?: true; quiet?: true };

@@ -8,6 +8,7 @@ import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { verifyEd25519 } from "../../platform/crypto.ts";
+import { errorFields } from "../../platform/errors.ts";
 import type { ChainCheck, VerifiedPart } from "../../store/offline/verify.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { chainsDueForVerification, markOf, saveMark } from "../../store/queries/audit-marks.ts";
@@ -96,7 +97,7 @@ async function verifyFull(services: Services, workspace_id: string): Promise<voi
 
 function startFull(services: Services, workspace_id: string): void {
   verifyFull(services, workspace_id).catch((error: unknown) => {
-    services.log.error("an audit chain could not be verified", { workspace_id, error: String(error) });
+    services.log.error("an audit chain could not be verified", { workspace_id, ...errorFields(error) });
   });
 }
 

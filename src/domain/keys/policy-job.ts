@@ -1,4 +1,5 @@
 // The scheduled job of key policies: revokes idle keys, and notifies owners of keys that are about to end.
+import { errorFields } from "../../platform/errors.ts";
 import { readFact, writeFact } from "../../store/queries/deployment.ts";
 import { policyProjects, reapIdleRevocations, reapTelemetryDays } from "../../store/queries/idle-keys.ts";
 import type { Services } from "../core/context.ts";
@@ -51,6 +52,6 @@ async function attempt(services: Services, project_id: string | undefined, work:
   try {
     await work();
   } catch (error) {
-    services.log.error("key policy failed", { project_id, error: String(error) });
+    services.log.error("key policy failed", { project_id, ...errorFields(error) });
   }
 }

@@ -2,6 +2,7 @@
 // whose response fails is closed.
 import type { ServerResponse } from "node:http";
 import type { Services } from "../../domain/core/context.ts";
+import { errorFields } from "../../platform/errors.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
 import type { Charge } from "./slices.ts";
 
@@ -17,7 +18,7 @@ export function sendSafely<T>(services: Services, exchange: Exchange, send: (cha
     return send(chargeOf(services, exchange));
   } catch (error) {
     const { request, res } = exchange;
-    services.log.error("response failed", { request_id: request.id, error: String(error) });
+    services.log.error("response failed", { request_id: request.id, ...errorFields(error) });
     res.destroy();
     return undefined;
   }

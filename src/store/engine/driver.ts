@@ -1,4 +1,5 @@
 // What the group commit needs from a database: one write connection, a reader, and the meaning of its errors.
+import { codeOf } from "../../platform/errors.ts";
 import type { OnProgress } from "../progress.ts";
 import type { Dialect, Query, Reader, Row } from "./tx.ts";
 
@@ -61,7 +62,7 @@ export interface Driver {
 
 /** Whether a unique index rejected the row, in either dialect. */
 export function isUniqueError(error: unknown): boolean {
-  const code = (error as { code?: string }).code ?? "";
+  const code = codeOf(error);
   return code === "23505" || /^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)/.test(code);
 }
 

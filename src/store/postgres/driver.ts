@@ -1,6 +1,7 @@
 // PostgreSQL: one pipelined write connection for the group commit, a few for reads, one that listens for notices.
 // Caution: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit row id.
 import type { Client, QueryResult } from "pg";
+import { codeOf } from "../../platform/errors.ts";
 import { chunkRows } from "../engine/bulk-insert.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/statement.ts";
@@ -229,7 +230,7 @@ export class PostgresDriver implements Driver {
   }
 
   classifyError(error: unknown): ErrorClass {
-    const code = (error as { code?: string }).code ?? "";
+    const code = codeOf(error);
     if (isUniqueError(error)) return "unique";
     if (code === "40001" || code === "40P01" || code === "55P03" || isStalePlan(error)) return "busy";
     if (code === "53100") return "full";

@@ -1,6 +1,7 @@
 // Converts a query for pg.
 import { createHash } from "node:crypto";
 import type { QueryConfig } from "pg";
+import { codeOf } from "../../platform/errors.ts";
 import type { Query } from "../engine/statement.ts";
 
 // For a server that stops responding; otherwise its statement_timeout ends a query earlier.
@@ -32,7 +33,7 @@ export function toConfig(query: Query): TimedQuery {
 
 /** A statement timeout, or a server out of connections or memory: the caller may retry. */
 export function isOverloaded(error: unknown): boolean {
-  return /^(57014|53[0-4]00)$/.test((error as { code?: string }).code ?? "");
+  return /^(57014|53[0-4]00)$/.test(codeOf(error));
 }
 
 /**

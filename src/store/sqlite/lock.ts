@@ -2,6 +2,7 @@
 // Node has no flock; SQLite's lock is the kernel's, so it is released however the process dies.
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { codeOf } from "../../platform/errors.ts";
 import { connectSqlite } from "./open.ts";
 
 /** The database's name in a data dir. */
@@ -30,7 +31,7 @@ function holdLock(path: string, inUse: string): DataDirLock {
     db.exec("begin exclusive");
   } catch (error) {
     db.close();
-    if (!String((error as { code?: string }).code).startsWith("SQLITE_BUSY")) throw error;
+    if (!codeOf(error).startsWith("SQLITE_BUSY")) throw error;
     throw new DataDirInUse(inUse);
   }
   return { release: () => db.close() };
