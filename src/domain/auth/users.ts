@@ -20,7 +20,7 @@ import {
   verificationMail,
 } from "../mail/templates.ts";
 import { emailVerified, userCreated } from "./user-events.ts";
-import { liveInvite } from "../workspaces/invite-tokens.ts";
+import { liveInvite, type LiveInvite } from "../workspaces/invite-tokens.ts";
 import { checkPasswordThrottled } from "./login-throttle.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
@@ -45,32 +45,37 @@ type SignUp = {
   invite_token?: string | undefined;
 };
 
-/**
- * Whether the sender has proved control of the mailbox: with the token of an invitation that was mailed there. Throws where
- * sign-up needs an invitation, without a look at the address.
- */
-async function admitSignUp(ctx: Ctx<AnonymousActor>, { invite_token }: SignUp, email_key: string): Promise<boolean> {
+/** The invitation, if one is given. Throws where sign-up needs one, without a look at the address. */
+async function admitSignUp(
+  ctx: Ctx,
+  on: Reader,
+  { invite_token }: SignUp,
+  email_key: string,
+): Promise<LiveInvite | undefined> {
   const { sign_up } = ctx.services.settings;
   if (sign_up === "closed" || (sign_up === "invite" && !invite_token)) throw fail("sign_up_closed");
-  if (!invite_token) return false;
-  const invite = await liveInvite(ctx, ctx.services.store.read, invite_token);
+  if (!invite_token) return undefined;
+  const invite = await liveInvite(ctx, on, invite_token);
   if (invite.email_key !== email_key) throw fail("invalid_token");
-  return invite.mailed;
+  return invite;
 }
 
 export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   const { services } = ctx;
   const email_key = normalizeEmail(input.email);
-  const verified = await admitSignUp(ctx, input, email_key);
+  const { read } = services.store;
+  await admitSignUp(ctx, read, input, email_key);
   checkNewPassword(services, input.password, { email: input.email });
   // Hashed even when not needed: the response time must not reveal whether the account exists.
   const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
+  // Hashing may have taken long. Judged for known addresses too, or a refusal would reveal that there is no account.
+  const invite = await admitSignUp(ctx, read, input, email_key);
   const owner = sourceOwner(ctx.from);
   const mailed =
     !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key), owner) &&
     (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key), { owner }));
-  const known = await userByEmailKey.first(services.store.read, { email_key });
-  const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, { verified, mailed }));
+  const known = await userByEmailKey.first(read, { email_key });
+  const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, { invite, mailed }));
   if (!created && mailed) await mailAccountOwner(ctx, email_key);
   services.mail.wake();
   return { object: "signup" as const, email: input.email, accepted: true as const };
@@ -107,12 +112,16 @@ export function newUser(
 async function createUser(
   { services, from }: Ctx,
   input: SignUp & Pick<UserRow, "email_key" | "password_phc">,
-  { verified, mailed }: { verified: boolean; mailed: boolean },
+  { invite, mailed }: { invite: LiveInvite | undefined; mailed: boolean },
 ): Promise<boolean> {
+  const verified = invite?.mailed ?? false; // its token proves control of the mailbox
   const row = newUser(services, input, verified);
   const ctx: Ctx = { services, actor: { kind: "user", user_id: row.id }, from };
   try {
-    return await mutate(ctx, { workspace_id: null, onConflict: onAddressConflict }, async (tx) => {
+    // The lock of the workspace, under which its invitations end.
+    const scope = { workspace_id: invite?.workspace_id ?? null, deployment: true, onConflict: onAddressConflict };
+    return await mutate(ctx, scope, async (tx) => {
+      await admitSignUp(ctx, tx, input, input.email_key);
       await insertUser.run(tx, row);
       if (mailed && !verified) {
         const token = await issueToken(services, tx, row.id, "email_verification");

@@ -1,5 +1,5 @@
 // Who may sign up, how many workspaces a person may own, and what an unverified account may do.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
@@ -72,6 +72,45 @@ for (const back of backends) {
       await r.call(key, `POST /v1/invites/${id}/revoke`, {});
       expectRefusal(await signUp(email, mailed), 400, "invalid_token");
       expectRefusal(await signUp(email, `${mailed.slice(0, -8)}00000000`), 400, "invalid_token");
+    });
+
+    it("rejects an invitation that is revoked while the password is hashed, for known and unknown addresses", async () => {
+      const { passwords } = r.app.services;
+      const hash = passwords.hash.bind(passwords);
+      const known = freshEmail();
+      const first = await invite(known);
+      expect((await signUp(known, first.mailed)).status).toBe(202);
+      await r.call(key, `POST /v1/invites/${first.id}/revoke`, {});
+      for (const email of [freshEmail(), known]) {
+        const { id, mailed } = await invite(email);
+        const hashing = vi.spyOn(passwords, "hash").mockImplementationOnce(async (...of) => {
+          expect((await r.call(key, `POST /v1/invites/${id}/revoke`, {})).status).toBe(200);
+          return hash(...of);
+        });
+        expectRefusal(await signUp(email, mailed), 400, "invalid_token");
+        expect(hashing).toHaveBeenCalledOnce();
+        hashing.mockRestore();
+      }
+    });
+
+    it("creates no account with an invitation that is revoked before the account is written", async () => {
+      const { store } = r.app.services;
+      const email = freshEmail();
+      const { id, mailed } = await invite(email);
+      const write = store.write.bind(store);
+      let isRevoked = false;
+      const writing = vi.spyOn(store, "write").mockImplementation(async (job) => {
+        if (job.chains?.length === 2 && !isRevoked) {
+          isRevoked = true;
+          await r.call(key, `POST /v1/invites/${id}/revoke`, {});
+        }
+        return write(job);
+      });
+      onTestFinished(() => writing.mockRestore());
+      expectRefusal(await signUp(email, mailed), 400, "invalid_token");
+      expect(isRevoked).toBe(true);
+      const logIn = await r.call(null, "POST /v1/auth/sessions", { email, password: PASSWORD });
+      expectRefusal(logIn, 401, "invalid_credentials");
     });
   });
 
