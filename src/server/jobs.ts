@@ -23,6 +23,7 @@ import { foldJournal } from "../domain/usage/series-fold.ts";
 import { reapSeries } from "../domain/usage/series-retention.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
 import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
+import { PRESENCE_EVERY_MS, recordPresence } from "../domain/health/presence.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";
 
 export type Job = {
@@ -57,6 +58,13 @@ export const jobs = [
   { name: "idempotency records", everyMs: MINUTE_MS, runsOn: "leader", run: reapIdempotency },
   { name: "idempotency counts", everyMs: HOUR_MS, runsOn: "leader", atStart: true, run: recountIdempotency },
   { name: "silent nodes", everyMs: 10 * MINUTE_MS, runsOn: "leader", run: reapSilentNodes },
+  {
+    name: "presence",
+    everyMs: PRESENCE_EVERY_MS,
+    runsOn: "every process",
+    atStart: true,
+    run: recordPresence,
+  },
   { name: "delta log", everyMs: HOUR_MS, runsOn: "leader", run: reapDeltaLog },
   { name: "rate counters", everyMs: 5 * SECOND_MS, runsOn: "every process", run: flushCounters },
   { name: "quota blocks", everyMs: SECOND_MS, runsOn: "every process", run: (s) => s.quotas.sweep() },

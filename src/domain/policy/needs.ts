@@ -6,6 +6,7 @@ import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import { liveNodesAfter } from "../../store/queries/nodes.ts";
 import { addressRuleOf, type StoredList } from "../core/address-rules.ts";
 import type { Ctx } from "../core/context.ts";
+import { seenSince } from "../health/presence.ts";
 import { inFleetSlotIfAny } from "../limits/read-slots.ts";
 import { meterOf } from "../quotas/stored.ts";
 import { holdsKeysOf } from "./node-traits.ts";
@@ -44,10 +45,11 @@ export function needsToServe(key: Served, tenant: ServedTenant, plan: Metered | 
 
 /** The live nodes of a project that hold keys of an environment, or of either where it is null. */
 export async function nodesHolding(
-  { services: { clock, settings, store } }: Ctx,
+  { services }: Ctx,
   { project_id, env }: { project_id: string; env: Env | null },
 ): Promise<PolicyNodeRow[]> {
-  const seenAfter = clock.now() - settings.node_live_ms;
+  const { store } = services;
+  const seenAfter = (await seenSince(services))();
   const holding: PolicyNodeRow[] = [];
   const pieces = walkNodes((after) => liveNodesAfter.all(store.read, { project_id, seenAfter, ...after }));
   for await (const piece of pieces) for (const row of piece) if (holdsKeysOf(env, row.env_scope)) holding.push(row);

@@ -52,6 +52,8 @@ type Options = {
 export class NodeRegistry {
   /** Reports that found no room, for /metrics. */
   dropped = 0;
+  /** When a node has reported last, by `performance.now()`; before that, when this process started. */
+  reportedAt = performance.now();
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -168,6 +170,7 @@ export class NodeRegistry {
   }
 
   #enqueue(key: string, report: NodeReport): void {
+    this.reportedAt = performance.now();
     if (this.#queue.add(key, report)) this.#writing ??= this.#write();
     else this.#drop(key, report);
   }

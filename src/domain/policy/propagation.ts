@@ -8,6 +8,7 @@ import { headsByIds } from "../../store/queries/policy.ts";
 import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import { seenSince } from "../health/presence.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { inFleetSlot, inFleetSlotIfAny } from "../limits/read-slots.ts";
 import { orCredentialEnds, validMs } from "./credential-end.ts";
@@ -79,13 +80,15 @@ async function awaitVersions(
   const { onDisconnect, inSlot = (read) => inFleetSlotIfAny(ctx, read) } = waiting;
   const waitMs = Math.min(waiting.waitMs, WAIT_MAX_MS);
   const start = clock.now();
+  const seenAfter = await seenSince(ctx.services);
   const subscription = waitMs > 0 ? feed.wait(ownerOf(ctx.actor), waitMs, onDisconnect) : undefined;
   const notify = (): void => subscription?.notify();
   const unsubscribe = awaited.map(({ project_id }) => nodes.onWritten(project_id, notify));
   const rereading = subscription && store.dialect === "postgres" ? setInterval(notify, REREAD_MS) : undefined;
   try {
     for (let from: LaggingNode | undefined; ; ) {
-      const lagging = subscription && !subscription.ended ? await findLagging(ctx, awaited, from) : undefined;
+      const lagging =
+        subscription && !subscription.ended ? await findLagging(ctx, awaited, seenAfter(), from) : undefined;
       if (!lagging) {
         // The database may not have every node that this process knows.
         const settled = await Promise.all(awaited.map((each) => nodes.settled(each.project_id, each.env, SETTLE_MS)));
@@ -177,10 +180,10 @@ function withReceiptPlace({ services: { waitingReceipts }, actor }: Ctx, onDisco
 async function findLagging(
   ctx: Ctx,
   awaited: readonly AwaitedVersion[],
+  seenAfter: number,
   from: LaggingNode | undefined,
 ): Promise<LaggingNode | undefined> {
-  const { clock, settings, store } = ctx.services;
-  const seenAfter = clock.now() - settings.node_live_ms;
+  const { store } = ctx.services;
   const first = awaited.findIndex(({ project_id }) => project_id === from?.project_id);
   const left = awaited.slice(Math.max(0, first)).map(({ project_id, version, env }) => {
     const scopes = { one: env ?? "live", other: env ?? "test" } as const;
@@ -196,7 +199,7 @@ async function readReceipts(
   settled: readonly boolean[],
   start: number,
 ): Promise<ProjectReceipt[]> {
-  const { clock, settings, store } = ctx.services;
+  const { clock, store } = ctx.services;
   const fleets: Fleet[] = [];
   let left = LISTED_MAX;
   // One project after the other, so that only the nodes of one are in memory.
@@ -206,7 +209,7 @@ async function readReceipts(
     fleets.push(fleet);
   }
   const ids = awaited.map(({ project_id }) => project_id);
-  const noted = await unregisteredNodes(store.read, ids, clock.now() - settings.node_live_ms);
+  const noted = await unregisteredNodes(store.read, ids, (await seenSince(ctx.services))());
   const byProject = Map.groupBy(noted, ({ project_id }) => project_id);
   return awaited.map((each, i) => {
     const { acked_nodes, total_nodes, ...fleet } = fleets[i] ?? viewFleet([], each, 0);

@@ -12,7 +12,8 @@ export type Fact =
   | "last_restore_test"
   | "restore_pending"
   | "secret_key_creators"
-  | "key_policy_run";
+  | "key_policy_run"
+  | "presence";
 
 export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),

@@ -15,6 +15,7 @@ import {
   type KeyChange,
   showPropagation,
 } from "../../../src/domain/policy/propagation.ts";
+import { recordPresence } from "../../../src/domain/health/presence.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import type { Env } from "../../../src/kernel/credentials.ts";
@@ -238,6 +239,54 @@ describe("a report of a node", () => {
     expect([order.indexOf("quiet") <= 2, order.length > 5]).toEqual([true, true]);
   });
 });
+
+for (const back of backends)
+  describe(`after an absence of the service a receipt on ${back}`, () => {
+    const LIVE_MS = 120_000;
+    /** A process that was there for 10 s steps until it, or its database, went away. */
+    async function world() {
+      const fixture = await testServices(back);
+      const project = await newProject(await vendorOf(fixture.services));
+      const serve = async (ms: number) => {
+        for (let served = 0; served < ms; served += 10_000) {
+          fixture.clock.advance(10_000);
+          await recordPresence(fixture.services);
+        }
+      };
+      await recordPresence(fixture.services);
+      return { fixture, ...project, serve, [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose]() };
+    }
+
+    it("counts nodes that were live before it, until they could have come back", async () => {
+      await using w = await world();
+      const { services, head, receipt, serve, fixture } = w;
+      services.nodes.acknowledge(head, node("stopped long before"), 0);
+      await services.nodes.flushed();
+      await serve(LIVE_MS);
+      expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
+      services.nodes.acknowledge(head, node("waits to come back"), 0);
+      await services.nodes.flushed();
+      await recordPresence(services);
+      fixture.clock.advance(10 * LIVE_MS);
+      expect(await receipt()).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1 });
+      await serve(LIVE_MS / 2);
+      fixture.clock.advance(LIVE_MS); // away again
+      await serve(LIVE_MS - 10_000);
+      expect(await receipt()).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1 });
+      await serve(20_000);
+      expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
+    });
+
+    it("is complete when they have come back", async () => {
+      await using w = await world();
+      const { services, head, receipt, fixture } = w;
+      services.nodes.acknowledge(head, node("n"), 0);
+      await services.nodes.flushed();
+      fixture.clock.advance(10 * LIVE_MS);
+      services.nodes.acknowledge(head, node("n"), 1);
+      expect(await receipt()).toMatchObject({ complete: true, acked_nodes: 1 });
+    });
+  });
 
 describe("a node", () => {
   it("that polls stays live, however short the time is after which it is not", async () => {
