@@ -56,7 +56,7 @@ export const commandMap: Record<string, CommandRow> = {
   "POST /v1/keys/{id}/revoke": { command: "key revoke" },
   "POST /v1/keys/{id}/disable": { command: "key disable" },
   "POST /v1/keys/{id}/enable": { command: "key enable" },
-  "GET /v1/keys/{id}/usage": { command: "key usage" },
+  "GET /v1/keys/{id}/usage": { command: "key usage", quiet: "key_id" },
   "GET /v1/keys/{id}/ip_report": { command: "key ip-report", quiet: "key_id" },
   "POST /v1/secret_keys": {
     command: "secret-key create",

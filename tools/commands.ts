@@ -16,6 +16,7 @@ type JsonSchema = {
   description?: string;
   minimum?: number;
   maximum?: number;
+  minItems?: number;
 };
 type ObjectSchema = { properties?: Record<string, JsonSchema>; required?: string[] };
 
@@ -98,6 +99,7 @@ function flagOf(name: string, place: FlagSpec["in"], described: JsonSchema, requ
     field.format === "uuid" && !description && "id",
     field.format === "email" && "email address",
     kind === "list" && "repeatable",
+    kind === "list" && place === "body" && !field.minItems && !description?.includes("[]") && "[] = none",
     kind === "json" && !description && "JSON",
     field.minimum !== undefined &&
       (field.maximum ?? Infinity) < Number.MAX_SAFE_INTEGER &&

@@ -30,6 +30,12 @@ describe("a command", () => {
     ["invalid JSON", () => ["tenant", "create", "--external-id", "a", "--meta", "{"], 2, "--meta is not valid JSON"],
     ["an invalid choice", () => ["secret-key", "create", "--env", "prod"], 2, "live, test"],
     ["an unknown noun", () => ["keys"], 2, "key"],
+    [
+      "a flag that is also unset",
+      () => ["tenant", "update", UNKNOWN_ID, "--name", "n", "--unset", "name"],
+      2,
+      "--name and --unset name exclude each other.",
+    ],
     ["an unknown profile", () => ["project", "list", "--profile", "nope"], 2, "profile list"],
     ["a missing data dir", () => ["user", "list", "--data-dir", "nowhere"], 2, "There is no database"],
     ["a migration while a server is running", () => ["db", "migrate", ...cli.dataDir], 2, "is using the data dir"],

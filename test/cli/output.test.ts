@@ -164,4 +164,17 @@ describe("output", () => {
     expect(new Set(keys.map((line) => line.split(",")[0])).size).toBe(6);
     expect(keys).toHaveLength(6);
   });
+
+  it("[] and an empty text are the empty list", async () => {
+    const { project_id, tenant_id } = cli.seed;
+    const lists = { scopes: ["orders:read"], allowed_cidrs: ["203.0.113.0/24"] };
+    const { id } = await cli.api("POST", "/v1/keys", { project_id, tenant_id, env: "live", ...lists });
+    const args = ["key", "update", id, "--json"];
+    for (const empty of ["[]", ""]) {
+      await cli.api("PATCH", `/v1/keys/${id}`, lists);
+      const { stdout } = await cli.run([...args, "--scopes", empty, "--allowed-cidrs", empty]);
+      expect(JSON.parse(stdout)).toMatchObject({ scopes: [], allowed_cidrs: [] });
+    }
+    expect((await cli.run(["key", "usage", id, "--quiet"])).stdout).toBe(`${id}\n`);
+  });
 });

@@ -70,7 +70,7 @@ function addApiCommand(parent: Command, noun: string, verb: string, spec: Comman
   if (spec.idempotent)
     command.option("--idempotency-key <key>", "makes retries safe: the same key returns the same response");
   extension.flags?.(command);
-  outputFlags(command, spec.quiet && spec.secret ? "print only the key" : undefined);
+  outputFlags(command, quietText(spec));
   targetFlags(command);
   command.addHelpText("after", examples(extension.examples ?? spec.examples));
   const run: Run = extension.run ?? ((own, args, options) => runApiCommand(noun, verb, own, args, options));
@@ -78,6 +78,14 @@ function addApiCommand(parent: Command, noun: string, verb: string, spec: Comman
     const args = given.slice(0, spec.args.length) as string[];
     await run(spec, args, given[spec.args.length] as ApiOptions);
   });
+}
+
+/** The last part of the field's path names it: `total.total.requests`. */
+function quietText({ quiet, secret }: CommandSpec): string | undefined {
+  if (quiet === undefined) return undefined;
+  if (secret) return "print only the key";
+  const field = quiet.slice(quiet.lastIndexOf(".") + 1);
+  return field.endsWith("id") ? undefined : `print only the field ${field}`;
 }
 
 /** Adds a noun with all its generated commands; `extensions` by verb. */
@@ -108,9 +116,9 @@ function parseFlag(flag: FlagSpec, given: unknown): unknown {
   return number;
 }
 
-/** One empty value: `--scopes ""`. */
+/** One empty value: `--scopes '[]'`, or `--scopes ""`. */
 function isEmptyList(given: unknown): boolean {
-  return Array.isArray(given) && given.length === 1 && given[0] === "";
+  return Array.isArray(given) && given.length === 1 && (given[0] === "[]" || given[0] === "");
 }
 
 export function buildRequest(spec: CommandSpec, args: string[], options: ApiOptions): ApiRequest {
@@ -121,7 +129,10 @@ export function buildRequest(spec: CommandSpec, args: string[], options: ApiOpti
   const body: Record<string, unknown> = {};
   for (const flag of spec.flags) {
     const given = options[camelCase(flag.flag)];
-    const value = options.unset?.includes(flag.flag) ? null : given === undefined ? undefined : parseFlag(flag, given);
+    const unset = options.unset?.includes(flag.flag) === true;
+    if (unset && given !== undefined)
+      throw new ExitError(`--${flag.flag} and --unset ${flag.flag} exclude each other.`, 2);
+    const value = unset ? null : given === undefined ? undefined : parseFlag(flag, given);
     if (value === undefined) continue;
     if (flag.in === "body") body[flag.name] = value;
     else if (Array.isArray(value)) query[flag.name] = value as string[];

@@ -38,7 +38,7 @@ function readInput(file: string): string {
 }
 
 function parseCell(flag: FlagSpec, text: string, row: number): unknown {
-  if (flag.kind === "list") return text.split(/[\s;]+/).filter(Boolean);
+  if (flag.kind === "list" && !text.startsWith("[")) return text.split(/[\s;]+/).filter(Boolean);
   if (flag.kind === "text") return text;
   try {
     return JSON.parse(text) as unknown;
