@@ -1,5 +1,5 @@
 // `tenant import` and `key create --from-csv`: what a file may hold, and what a run that continues must have in common.
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startSeededServer, type SeededServer } from "../../harness/processes/seeded-server.ts";
@@ -54,6 +54,17 @@ describe("a file", () => {
     const made = await cli.run([...args, "--restart"], elsewhere);
     expect(JSON.parse(made.stdout)).toMatchObject({ made: 2, made_before: 0 });
     expect((await cli.run(["tenant", "list", "--quiet"], elsewhere)).stdout.trim().split("\n")).toHaveLength(2);
+  });
+
+  it("is refused with another file for its keys: those are in the first one", async () => {
+    const file = write("keys.csv", `tenant_id,scopes\n${cli.seed.tenant_id},"[""orders:read"",""orders:write""]"\n`);
+    expect((await createKeys(file)).code).toBe(0);
+    const refused = await createKeys(file, "--out", "out.csv");
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(join(cli.dir, "keys.csv.keys.csv"))]);
+    expect(existsSync(join(cli.dir, "out.csv"))).toBe(false);
+    expect((await createKeys(file, "--out", "keys.csv.keys.csv")).code).toBe(0);
+    const [id = ""] = readFileSync(join(cli.dir, "keys.csv.keys.csv"), "utf8").split("\n")[1]?.split(",") ?? [];
+    expect(await cli.api("GET", `/v1/keys/${id}`)).toMatchObject({ scopes: ["orders:read", "orders:write"] });
   });
 
   it("continues a run whose state was written by 0.1", async () => {

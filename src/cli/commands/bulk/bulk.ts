@@ -2,6 +2,7 @@
 // repeated run never creates a record twice, however the first one ended (the server keeps the keys for 24 hours).
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import type { CommandSpec, FlagSpec } from "../../api/command-spec.ts";
 import type { Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
@@ -140,7 +141,7 @@ export async function runBulk(bulk: Bulk): Promise<void> {
     .update(JSON.stringify([bulk.spec.route, target.url, bulk.defaults, text]))
     .digest("hex");
   const workspace = await sendUntilDone<{ id: string }>(target, { method: "GET", path: "/v1/workspace" });
-  const head = { run, workspace_id: workspace.id };
+  const head = { run, workspace_id: workspace.id, ...(keysFile !== undefined && { out: resolve(keysFile) }) };
   const state = openState(`${file}.keyrack-state`, head, options.restart === true);
   const before = state.done.size;
   let refused: Refusal[];

@@ -38,6 +38,8 @@ type RunHead = {
   /** Hash of the input and the flags. */
   run: string;
   workspace_id: string;
+  /** The file with the created keys. */
+  out?: string;
 };
 
 export function openState(file: string, head: RunHead, restart: boolean): BulkState {
@@ -69,9 +71,10 @@ export function openState(file: string, head: RunHead, restart: boolean): BulkSt
 }
 
 /** Version 0.1 wrote only `run`. */
-function differenceFrom({ run, workspace_id }: Partial<RunHead>, now: RunHead, file: string): string | undefined {
+function differenceFrom({ run, workspace_id, out }: Partial<RunHead>, now: RunHead, file: string): string | undefined {
   if (run !== now.run) return `The input or the flags differ from the earlier run in ${file}. Use the same ones`;
   if (workspace_id !== undefined && workspace_id !== now.workspace_id)
     return `The earlier run in ${file} was in another workspace. Use its credential`;
+  if (out !== undefined && out !== now.out) return `The keys of the earlier run are in ${out}. Use --out ${out}`;
   return undefined;
 }
