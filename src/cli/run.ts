@@ -11,7 +11,7 @@ async function buildProgram(name: string | undefined): Promise<Command> {
     .version(VERSION, "-V, --version")
     .option("--debug", "print the stack trace of an error")
     .exitOverride()
-    .showHelpAfterError("(add --help for usage)")
+    .configureOutput({ outputError: (text, write) => write(usageError(text)) })
     .configureHelp({ showGlobalOptions: false })
     .addHelpText("after", "\nExamples:\n  keyrack serve\n  keyrack key list --help");
   const chosen = name !== undefined && Object.hasOwn(commandTable, name) ? commandTable[name] : undefined;
@@ -19,6 +19,22 @@ async function buildProgram(name: string | undefined): Promise<Command> {
   else
     for (const [each, { description }] of Object.entries(commandTable)) program.command(each).description(description);
   return program;
+}
+
+/** Commander's error, with its suggestion, on one line. */
+function usageError(text: string): string {
+  const line = text
+    .trim()
+    .replace(/^error: /, "")
+    .replaceAll(/\s*\n\s*/g, " ");
+  return `keyrack: ${escapeControls(line)} (add --help for usage)\n`;
+}
+
+/** `keyrack help key` is `keyrack key --help`. An unknown command is refused as it is without `help`. */
+function expandHelp(args: string[]): string[] {
+  if (args[0] !== "help") return args;
+  const [, name] = args;
+  return name === undefined || Object.hasOwn(commandTable, name) ? [...args.slice(1), "--help"] : args.slice(1);
 }
 
 /** Accepts `--debug` anywhere before `--`; commander accepts it only before the command. */
@@ -33,8 +49,7 @@ function extractDebug(argv: string[]): { args: string[]; debug: boolean } {
 export async function runCommandLine(argv: string[]): Promise<number> {
   const { args, debug } = extractDebug(argv);
   try {
-    // `keyrack help key` is `keyrack key --help`.
-    const words = args[0] === "help" ? [...args.slice(1), "--help"] : args;
+    const words = expandHelp(args);
     const program = await buildProgram(words.find((word) => !word.startsWith("-")));
     await program.parseAsync(words, { from: "user" });
     return process.exitCode === undefined ? 0 : Number(process.exitCode);
