@@ -71,6 +71,23 @@ describe("a command", () => {
   }
 });
 
+describe("audit verify --json", () => {
+  it.each([
+    ["a checkpoint that is not signed by the key", ["--checkpoint", "forged.txt"], "checkpoint_mismatch"],
+    ["a line that is no row", ["--file", "torn.jsonl"], "malformed_row"],
+  ])("prints its document for %s", async (_why, args, reason) => {
+    const { note } = JSON.parse((await cli.run(["audit", "checkpoint", "--json"])).stdout) as { note: string };
+    writeFileSync(
+      join(cli.dir, "forged.txt"),
+      note.replace(/^\d+$/m, (size) => `${Number(size) + 1}`),
+    );
+    writeFileSync(join(cli.dir, "torn.jsonl"), '{"id":');
+    const ran = await cli.run(["audit", "verify", "--json", ...args]);
+    expect(ran.code).toBe(4);
+    expect(JSON.parse(ran.stdout)).toEqual({ object: "audit_verification", verified: false, chains: [], reason });
+  });
+});
+
 describe("key lookup", () => {
   const lookup = (input: string, ...args: string[]) => cli.run(["key", "lookup", ...args], {}, input);
 

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { canonicalize } from "../../../kernel/audit/canonical.ts";
 import type { HashedRow } from "../../../kernel/audit/chain.ts";
 import { ExitError, fileError } from "../../ui/output.ts";
-import { RowVerifier, type Checkpoint, type Verdict } from "./verify-rows.ts";
+import { NotVerifiable, RowVerifier, type Checkpoint, type Verdict } from "./verify-rows.ts";
 
 /** Rejects a line longer than its canonical form: it hides something from a parser, such as a duplicate key. */
 function parseRow(line: string): HashedRow | null {
@@ -24,7 +24,7 @@ export async function verifyFile(file: string, checkpoint: Checkpoint | undefine
     for await (const line of lines) {
       number++;
       const row = parseRow(line);
-      if (!row) throw new ExitError(`${file}: line ${number} is not an exported audit row.`, 4);
+      if (!row) throw new NotVerifiable(`${file}: line ${number} is not an exported audit row.`, "malformed_row");
       verifier.take(row);
     }
   } catch (error) {

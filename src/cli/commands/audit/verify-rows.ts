@@ -28,6 +28,15 @@ export type Verdict = {
 /** A checkpoint whose signature is valid. */
 export type Checkpoint = { workspace_id: string; size: number; root: string };
 
+/** Ends the verification before there is a verdict on any chain. */
+export class NotVerifiable extends ExitError {
+  readonly reason: "checkpoint_mismatch" | "malformed_row";
+  constructor(message: string, reason: NotVerifiable["reason"]) {
+    super(message, 4);
+    this.reason = reason;
+  }
+}
+
 export function readNote(file: string): string {
   try {
     return readFileSync(file, "utf8");
@@ -44,7 +53,10 @@ export function openCheckpoint(note: string, vkeyText: string): Checkpoint {
   const parsed = text === null ? null : parseCheckpoint(text);
   const workspace_id = /\/audit\/([0-9a-f-]{36})$/.exec(parsed?.origin ?? "")?.[1];
   if (!parsed || !workspace_id || parsed.origin !== key.name)
-    throw new ExitError("The checkpoint is not signed by this verifier key: checkpoint_mismatch.", 4);
+    throw new NotVerifiable(
+      "The checkpoint is not signed by this verifier key: checkpoint_mismatch.",
+      "checkpoint_mismatch",
+    );
   return { workspace_id, size: parsed.size, root: toBase64(parsed.root) };
 }
 

@@ -20,6 +20,17 @@ const BUSY = new Set([429, 503]);
 const REFUSED_MAX = 30;
 
 export async function verify(options: VerifyOptions): Promise<void> {
+  const { NotVerifiable } = await import("./verify-rows.ts");
+  try {
+    await verifyLog(options);
+  } catch (error) {
+    if (options.json && error instanceof NotVerifiable)
+      print(JSON.stringify({ object: "audit_verification", verified: false, chains: [], reason: error.reason }));
+    throw error;
+  }
+}
+
+async function verifyLog(options: VerifyOptions): Promise<void> {
   if (options.file && options.offline) throw new ExitError("--file and --offline exclude each other.", 2);
   if (options.file || options.offline || options.deployment) return report(await verifyLocal(options), options);
   const target = requireBearer(resolveTarget(options));
