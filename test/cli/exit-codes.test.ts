@@ -71,6 +71,13 @@ describe("a command", () => {
   }
 });
 
+describe("check-key", () => {
+  it("ignores white space around the key on standard input", async () => {
+    const checked = await cli.run(["check-key", "-", "--quiet"], {}, `\n ${cli.seed.secret_key} \n\n`);
+    expect([checked.code, checked.stdout]).toEqual([0, expect.stringMatching(/^krsk_live_/)]);
+  });
+});
+
 describe("audit verify --json", () => {
   it.each([
     ["a checkpoint that is not signed by the key", ["--checkpoint", "forged.txt"], "checkpoint_mismatch"],

@@ -14,7 +14,7 @@ export function addCheckKeyCommand(program: Command): void {
 }
 
 async function checkKey(given: string, options: OutputOptions): Promise<void> {
-  const text = given === "-" ? await readStdin() : given;
+  const text = (given === "-" ? await readStdin() : given).trim();
   const parsed = parseCredential(text);
   const invite = parsed ? null : parseInviteToken(text);
   const kind = parsed?.kind ?? (invite ? "invite" : guessCredentialKind(text));
