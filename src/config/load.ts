@@ -16,8 +16,8 @@ export type Loaded = {
 };
 
 const names = Object.keys(settingsTable) as SettingName[];
-/** Variables of the CLI and of `keyrack ephemeral`: known, but not settings of the server. */
-const CLIENT_ENV = [
+/** Variables of the CLI and of `keyrack ephemeral`, which name an instance: known, but not settings of the server. */
+export const CLIENT_ENV: readonly string[] = [
   "KEYRACK_URL",
   "KEYRACK_SECRET_KEY",
   "KEYRACK_TEST_SECRET_KEY",
@@ -29,7 +29,6 @@ const CLIENT_ENV = [
   "KEYRACK_TENANT_ID",
   "KEYRACK_WORKSPACE_ID",
   "KEYRACK_MAIL_DIR",
-  "KEYRACK_CONFIG",
 ];
 
 type LoadInput = {
@@ -120,7 +119,7 @@ function isServiceLink(envName: string, value: string | undefined, warnings: str
 }
 
 function checkEnvironment(env: LoadInput["env"]): string[] {
-  const known: string[] = [...names.map((name) => settingsTable[name].env), ...CLIENT_ENV];
+  const known: string[] = [...names.map((name) => settingsTable[name].env), ...CLIENT_ENV, "KEYRACK_CONFIG"];
   const warnings: string[] = [];
   for (const name of Object.keys(env)) {
     if (!name.startsWith("KEYRACK_") || name.startsWith("KEYRACK_TEST_") || known.includes(name)) continue;

@@ -42,6 +42,15 @@ describe("an ephemeral instance", () => {
     expect(readdirSync(temp.dir)).toEqual(["keyrack.toml"]);
   });
 
+  it("does not pass the caller's credentials on to the command", async () => {
+    const outer = ["SECRET_KEY", "TEST_SECRET_KEY", "SESSION_TOKEN", "PROFILE", "PROJECT_ID"];
+    const env = Object.fromEntries(outer.map((name) => [`KEYRACK_${name}`, "of-the-caller"]));
+    const ran = await keyrack(["ephemeral", "--", "env"], { env });
+    expect(ran.code).toBe(0);
+    expect(ran.stdout).toContain("KEYRACK_URL=http://");
+    expect(ran.stdout).not.toContain("of-the-caller");
+  });
+
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
     it(`is deleted after ${signal}, while it starts and while it runs`, async () => {
       using temp = tempDir();

@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { CLIENT_ENV } from "../../../config/load.ts";
 import { examples } from "../../ui/output.ts";
 import { ENDING_SIGNALS, environmentOf, signalStatus, startEphemeral } from "./start.ts";
 
@@ -20,8 +21,10 @@ export function addEphemeralCommand(program: Command): void {
 
 async function ephemeral(command: string[], options: { seed?: true }): Promise<void> {
   const { app, seed, dir, releaseSignals } = await startEphemeral(options);
+  // The caller's own credentials are of another instance, and must not be sent to this one.
+  const inherited = Object.entries(process.env).filter(([name]) => !CLIENT_ENV.includes(name));
   const env = {
-    ...process.env,
+    ...Object.fromEntries(inherited),
     ...environmentOf({ url: app.url, ...seed, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") }),
   };
   const [file = "", ...args] = command;
