@@ -1,9 +1,10 @@
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { CHECKOUT } from "../../harness/processes/server.ts";
-import { commandName } from "../../src/cli/ui/command-name.ts";
+import { commandName, shellWord } from "../../src/cli/ui/command-name.ts";
 
 const [argv1 = ""] = process.argv.slice(1);
 afterEach(() => {
@@ -22,4 +23,13 @@ it("names the command where it is on PATH, and its path where it is not", () => 
   } finally {
     rmSync(dir, { recursive: true });
   }
+});
+
+it("a word of a printed command is what a shell reads from it, and is quoted only where it must be", () => {
+  const words = ["/var/lib/keyrack", "/tmp/my data", "it's", "$HOME", "a;b", "*"];
+  for (const word of words) {
+    const read = execFileSync("sh", ["-c", `printf %s ${shellWord(word)}`], { encoding: "utf8" });
+    expect(read).toBe(word);
+  }
+  expect(words.map(shellWord).slice(0, 2)).toEqual(["/var/lib/keyrack", "'/tmp/my data'"]);
 });

@@ -29,3 +29,8 @@ export function commandName(env: NodeJS.ProcessEnv = process.env): string {
   if (near.startsWith("..")) return own;
   return near.includes("/") ? near : `./${near}`;
 }
+
+/** A text as one word of a shell command. */
+export function shellWord(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
