@@ -25,7 +25,7 @@ import type { DatabaseTarget } from "../store/target.ts";
 export function openDataDir(settings: Settings): string {
   const dir = resolve(settings.data_dir);
   try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    createDir(dir);
     accessSync(dir, constants.W_OK | constants.R_OK | constants.X_OK);
   } catch (error) {
     throw new BadSetting(`The data dir ${dir} cannot be used: ${(error as NodeJS.ErrnoException).code}.`);
@@ -35,6 +35,16 @@ export function openDataDir(settings: Settings): string {
   for (const file of ["keyrack.db", "keyrack.db-wal", "keyrack.db-shm", "keyrack.lock"])
     restrictMode(join(dir, file), 0o600);
   return dir;
+}
+
+/** Unlike mkdirSync's `recursive`, which does not return where the file system refuses a folder with ENOENT, as /proc does. */
+function createDir(dir: string): void {
+  if (!existsSync(dirname(dir))) createDir(dirname(dir));
+  try {
+    mkdirSync(dir, { mode: 0o700 });
+  } catch (error) {
+    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw error;
+  }
 }
 
 function restrictMode(path: string, mode: number): void {

@@ -12,10 +12,12 @@ import type { Log } from "../platform/log.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
+import { DataDirInUse } from "../store/sqlite/lock.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
 import { openInstance, type InstanceOptions } from "./instance.ts";
 import { createNextMasterKey, findVault } from "./master-key.ts";
+import { socketPath } from "./operator-socket/protocol.ts";
 import { toStartRefused } from "./start-refused.ts";
 
 export type OfflineInstance = {
@@ -25,14 +27,23 @@ export type OfflineInstance = {
   close(): Promise<void>;
 };
 
+/** Why an operator command cannot reach the server that holds the lock. */
+const NO_SOCKET =
+  "Its path is too long for the socket of operator commands: stop the server, or move the data dir to a shorter path.";
+
 /** An instance without a listener. Refused while a server holds the data dir. */
 export async function openOffline(options: InstanceOptions): Promise<OfflineInstance> {
   const { settings } = options;
   return withStartRefused(async () => {
-    const target = databaseTarget(settings, resolve(settings.data_dir));
+    const dir = resolve(settings.data_dir);
+    const target = databaseTarget(settings, dir);
     if (target.kind === "sqlite" && !existsSync(target.file))
       throw new BadSetting(`There is no database at ${target.file}. Name its data dir with --data-dir.`);
-    const instance = await openUnlistened(options);
+    const instance = await openUnlistened(options).catch((error: unknown) => {
+      if (error instanceof DataDirInUse && socketPath(dir) === null)
+        throw new DataDirInUse(`${error.message} ${NO_SOCKET}`);
+      throw error;
+    });
     instance.services.publicUrl ||= `http://${settings.host}:${settings.port}`;
     return instance;
   });

@@ -99,6 +99,15 @@ describe("keyrack serve", () => {
     expect(server.stderr()).toContain("keyrack.db-wal");
   });
 
+  it("explains why operator commands do not reach it where the path of the data dir is too long", async () => {
+    using temp = tempDir();
+    const data = ["--data-dir", join(temp.dir, "x".repeat(100))];
+    const server = await startServer(data);
+    const refused = await keyrack(["user", "list", ...data]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("move the data dir to a shorter path")]);
+    expect(await server.end("SIGTERM")).toBe(0);
+  });
+
   for (const [why, args, env, code, message] of [
     [
       "a malformed database URL",
@@ -118,6 +127,7 @@ describe("keyrack serve", () => {
       2,
       "must not look like another credential (secret_key)",
     ],
+    ["a data dir that cannot be created", ["--data-dir", "/proc/keyrack/data"], {}, 2, "cannot be used: ENOENT"],
     ["a short bootstrap token", [], { KEYRACK_BOOTSTRAP_TOKEN: "hunter2" }, 2, "too short"],
     ["--seed without --ephemeral", ["--seed"], {}, 2, "--seed requires --ephemeral"],
     [

@@ -1,7 +1,6 @@
 // The client side of keyrack.sock, used by CLI commands.
 import { connect } from "node:net";
-import { join } from "node:path";
-import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Reply } from "./protocol.ts";
+import { readLines, socketPath, writeLine, type Reply } from "./protocol.ts";
 
 class OperatorRefused extends Error {
   readonly exitCode: number;
@@ -18,8 +17,8 @@ export function callInstance(
   args: Record<string, unknown>,
   onProgress: (step: unknown) => void = () => {},
 ): Promise<{ value: unknown } | undefined> {
-  const path = join(dir, SOCKET_NAME);
-  if (Buffer.byteLength(path) > SOCKET_PATH_MAX) return Promise.resolve(undefined);
+  const path = socketPath(dir);
+  if (path === null) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
     const socket = connect(path);
     let connected = false;

@@ -4,14 +4,20 @@
 //   ← {"id":1,"progress":…}            zero or more
 //   ← {"id":1,"value":…}               or {"id":1,"error":{"message":"…","exit_code":1}}
 import type { Socket } from "node:net";
+import { join } from "node:path";
 
 export type Request = { id: number; op: string; args: Record<string, unknown> };
 export type Reply = { id: number; progress?: unknown; value?: unknown; error?: { message: string; exit_code: number } };
 
-export const SOCKET_NAME = "keyrack.sock";
 /** Linux's limit for the path of a Unix socket, without the terminating zero. */
-export const SOCKET_PATH_MAX = 107;
+const SOCKET_PATH_MAX = 107;
 const LINE_MAX_CHARS = 1 << 20;
+
+/** Null where the path of the data dir is too long for a socket. */
+export function socketPath(dir: string): string | null {
+  const path = join(dir, "keyrack.sock");
+  return Buffer.byteLength(path) > SOCKET_PATH_MAX ? null : path;
+}
 
 /** Calls `onLine` for each line. Closes the connection on a line that is too long. */
 export function readLines(socket: Socket, onLine: (line: string) => void, maxChars = LINE_MAX_CHARS): void {

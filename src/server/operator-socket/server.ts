@@ -1,12 +1,11 @@
 // The server side of keyrack.sock. Only the user that runs the server can connect: the folder is 0700, the socket 0600.
 import { chmodSync, rmSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
-import { join } from "node:path";
 import type { Services } from "../../domain/core/context.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { listen } from "../../platform/listen.ts";
 import { operatorCommands, type OperatorCommand } from "../operator-commands.ts";
-import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Request } from "./protocol.ts";
+import { readLines, socketPath, writeLine, type Request } from "./protocol.ts";
 
 export type OperatorSocket = { close(): Promise<void> };
 
@@ -18,9 +17,9 @@ export async function listenOnOperatorSocket(
   dir: string,
   table: Record<string, OperatorCommand> = operatorCommands,
 ): Promise<OperatorSocket> {
-  const path = join(dir, SOCKET_NAME);
-  if (Buffer.byteLength(path) > SOCKET_PATH_MAX) {
-    services.log.warn("no operator socket: the path of the data dir is too long", { path });
+  const path = socketPath(dir);
+  if (path === null) {
+    services.log.warn("no operator socket: the path of the data dir is too long", { dir });
     return noSocket;
   }
   if (await isListening(path)) {
