@@ -93,6 +93,16 @@ describe("keyrack doctor", () => {
     ]);
   });
 
+  it("does not call ok what it did not check", async () => {
+    using temp = tempDir();
+    const args = ["doctor", "--data-dir", join(temp.dir, "nowhere")];
+    const { code, stdout } = await keyrack([...args, "--json"]);
+    const { findings } = JSON.parse(stdout) as { findings: unknown[] };
+    expect(code).toBe(4);
+    expect(findings).toContainEqual({ level: "skip", what: "The database was not checked.", mend: null });
+    expect((await keyrack([...args, "--quiet"])).stdout).not.toContain("not checked");
+  });
+
   it("names live nodes that verify with an unrestricted secret key, and no others", async () => {
     using temp = tempDir();
     const dir = join(temp.dir, "data");

@@ -9,10 +9,11 @@ import { fileDistrust } from "../../../config/trusted-path.ts";
 import { operatorFlags, operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError, escapeControls, printResult, table } from "../../ui/output.ts";
 
-type Level = "ok" | "risk" | "fail";
+type Level = "ok" | "risk" | "fail" | "skip";
 type Finding = { level: Level; what: string; fix: string | null };
 
 const ok = (what: string): Finding => ({ level: "ok", what, fix: null });
+const skip = (what: string): Finding => ({ level: "skip", what, fix: null });
 const risk = (what: string, fix: string): Finding => ({ level: "risk", what, fix });
 const fail = (what: string, fix: string): Finding => ({ level: "fail", what, fix });
 const PRIVATE_FILES = ["master.key", "bootstrap.token", "keyrack.db", "keyrack.toml"];
@@ -230,7 +231,7 @@ async function doctor(options: OperatorOptions): Promise<void> {
     ...checkExposure(settings),
     ...checkOpenFiles(settings),
     ...checkBackups(dir, settings),
-    ...(existsSync(dir) ? await checkDatabase(options) : [ok("The database was not checked.")]),
+    ...(existsSync(dir) ? await checkDatabase(options) : [skip("The database was not checked.")]),
     ...(await checkConnections(settings)),
     await checkInstance(dir),
     ...(await checkShares(dir)),
@@ -245,7 +246,7 @@ async function doctor(options: OperatorOptions): Promise<void> {
       findings: findings.map(({ level, what, fix }) => ({ level, what, mend: fix })),
     },
     quiet: findings
-      .filter(({ level }) => level !== "ok")
+      .filter(({ level }) => level === "risk" || level === "fail")
       .map(({ what }) => what)
       .join("\n"),
     human: table(lines),
