@@ -141,9 +141,19 @@ describe("the command", () => {
     const reason = `signed by ${fingerprint(key.publicKey)}, which is not a listed key`;
     expect(await run(join("release", X64))).toEqual({
       code: 4,
-      stdout: `SHA256SUMS.sig:  ${reason}\n`,
+      stdout: "",
       stderr: `keyrack: Not verified. SHA256SUMS.sig: ${reason}.\n`,
     });
+  });
+
+  it("lists several problems, the first again in the error", async () => {
+    using r = release();
+    for (const name of [X64, ARM64]) rmSync(r.at(name));
+    const ran = await run(r.dir, "--keys", "keys");
+    expect([ran.stdout, ran.stderr]).toEqual([
+      `${ARM64}: missing\n${X64}: missing\n`,
+      `keyrack: Not verified. ${ARM64}: missing.\n`,
+    ]);
   });
 
   it("prints the report as JSON, with the same exit code", async () => {

@@ -10,7 +10,6 @@ import {
   outputFlags,
   plural,
   printResult,
-  table,
   type OutputOptions,
 } from "../../ui/output.ts";
 import { parseAllowedSigners } from "./allowed-signers.ts";
@@ -50,21 +49,17 @@ function readKeys(file: string | undefined): string {
 async function verify(paths: string[], options: Options): Promise<void> {
   const keys = parseAllowedSigners(readKeys(options.keys), options.keys ?? RELEASE_KEYS, IDENTITY);
   const report = await verifyRelease(paths, { keys, unsigned: options.unsigned === true });
-  const problems = report.files.filter(({ ok }) => !ok).map(problemRow);
-  printResult(options, {
-    json: report,
-    quiet: table(problems),
-    human: problems.length > 0 ? table(problems) : summary(report),
-  });
+  const problems = report.files.filter(({ ok }) => !ok).map(describeProblem);
   const [first] = problems;
-  if (first) throw new ExitError(`Not verified. ${first.join(" ")}.`, 4);
+  // The error on standard error names the first one.
+  const listed = problems.length > 1 ? problems.join("\n") : "";
+  printResult(options, { json: report, quiet: problems.join("\n"), human: first ? listed : summary(report) });
+  if (first) throw new ExitError(`Not verified. ${first}.`, 4);
 }
 
 /** Names and reasons may contain text from the files themselves. */
-const problemRow = ({ name, reason }: FileResult): [string, string] => [
-  `${escapeControls(name)}:`,
-  escapeControls(reason ?? ""),
-];
+const describeProblem = ({ name, reason }: FileResult): string =>
+  `${escapeControls(name)}: ${escapeControls(reason ?? "")}`;
 
 function summary({ version, signer, files }: ReleaseReport): string {
   const what = `Verified ${plural(files.length, "file")} of keyrack ${version ?? "(unknown version)"}`;
