@@ -4,7 +4,7 @@
 import { concatBytes } from "../kernel/crypto/bytes.ts";
 import { MIB } from "../kernel/sizes.ts";
 import type { Settings } from "./options.ts";
-import type { Ports } from "./runtime.ts";
+import type { Log, Ports } from "./runtime.ts";
 
 type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
 
@@ -98,6 +98,14 @@ export class Client {
     return { status, etag, json: await readJson(response, call.maxBytes ?? MAX_BYTES) };
   }
 }
+
+/** What the parts of one instance share. */
+export type Runtime = {
+  readonly client: Client;
+  readonly settings: Settings;
+  readonly ports: Ports;
+  readonly log: Log;
+};
 
 async function readJson(response: Response, maxBytes: number): Promise<unknown> {
   const bytes = await readBytes(response, maxBytes);

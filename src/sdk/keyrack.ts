@@ -40,19 +40,19 @@ export function createKeyrackWith<Resources = undefined>(
   const log = safeLog(options.log);
   if (isExposed(settings.url)) log("warn", "the secret key travels unencrypted: use https", { url: settings.url });
   const state = new PolicyState(settings, ports);
-  const client = new Client(settings, ports);
+  const runtime = { client: new Client(settings, ports), settings, ports, log };
   const resources = options.resources ?? { live: undefined, test: undefined };
   const verifier = new Verifier(state, settings, ports, log, options.log !== undefined, resources);
   const otel = openOtel(options, settings, log, () => readStatus(state, ports).ageMs);
-  const reporter = new Reporter(client, settings, ports, log, (events) => otel?.dropped(events));
+  const reporter = new Reporter(runtime, (events) => otel?.dropped(events));
   const [tags, noted] = [new AddedTags(), new NotedVerdicts()];
-  const checker = new CheckLimiter(client, settings, log, ports.now);
-  const leases = new LeaseLimiter(client, settings, ports, log, checker);
-  const idempotency = new Idempotency(client, settings, ports, log);
-  const cache = settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, settings, ports, log, state);
+  const checker = new CheckLimiter(runtime);
+  const leases = new LeaseLimiter(runtime, checker);
+  const idempotency = new Idempotency(runtime);
+  const cache = settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, runtime, state);
   const waiters = new Waiters();
 
-  const feed = new Feed(client, state, settings, ports, log, {
+  const feed = new Feed(runtime, state, {
     confirmed(changed) {
       cache?.note(changed);
       waiters.resolve();

@@ -3,13 +3,11 @@
 // arrived is resent byte for byte: the control plane counts identical bodies once.
 
 import { Backoff } from "./backoff.ts";
-import { CallError, type Client } from "./client.ts";
+import { CallError, type Runtime } from "./client.ts";
 import { ClientInfo, type RequestClient } from "./client-info.ts";
 import type { Subject } from "./context.ts";
-import type { Settings } from "./options.ts";
 import { type Outside, outsideFields } from "./outside.ts";
 import { redactCredentials } from "./redact.ts";
-import type { Log, Ports } from "./runtime.ts";
 import { randomHex } from "./runtime.ts";
 import type { Tags } from "./tags.ts";
 import { utcDay } from "../kernel/durations.ts";
@@ -47,10 +45,7 @@ const CLOSE_MS = 3000;
 const KEYS_MAX = 100_000;
 
 export class Reporter {
-  readonly #client: Client;
-  readonly #settings: Settings;
-  readonly #ports: Ports;
-  readonly #log: Log;
+  readonly #runtime: Runtime;
   readonly #onDropped: (events: number) => void;
   readonly #idStem = randomHex();
   readonly #seenToday = new Set<string>();
@@ -66,25 +61,21 @@ export class Reporter {
   #sending: Promise<void> | null = null;
   #cancel: (() => void) | null = null;
 
-  constructor(
-    client: Client,
-    settings: Settings,
-    ports: Ports,
-    log: Log,
-    onDropped: (events: number) => void = () => {},
-  ) {
-    this.#client = client;
-    this.#settings = settings;
-    this.#ports = ports;
-    this.#log = log;
+  constructor(runtime: Runtime, onDropped: (events: number) => void = () => {}) {
+    this.#runtime = runtime;
     this.#onDropped = onDropped;
-    this.#backoff = new Backoff(ports, RETRY_MS, RETRY_MAX_MS);
+    this.#backoff = new Backoff(runtime.ports, RETRY_MS, RETRY_MAX_MS);
   }
 
   record(outcome: RequestOutcome): void {
     if (this.#stopped.signal.aborted) return;
-    const first = this.#settings.sampleRate < 1 && this.#firstToday(outcome);
-    if (!first && this.#settings.sampleRate < 1 && this.#ports.random() >= this.#settings.sampleRate) return;
+    const first = this.#runtime.settings.sampleRate < 1 && this.#firstToday(outcome);
+    if (
+      !first &&
+      this.#runtime.settings.sampleRate < 1 &&
+      this.#runtime.ports.random() >= this.#runtime.settings.sampleRate
+    )
+      return;
     const event = this.#toEvent(outcome, first);
     if (this.#events.length >= QUEUE_EVENTS || this.#chars + event.length > QUEUE_CHARS) return this.#countDropped(1);
     this.#events.push(event);
@@ -95,9 +86,9 @@ export class Reporter {
 
   /** Sends the remaining events, for at most CLOSE_MS. */
   async close(): Promise<void> {
-    const until = this.#ports.elapsed() + CLOSE_MS;
-    const cancel = this.#ports.after(CLOSE_MS, () => this.#stopped.abort(), true);
-    while ((this.#pending || this.#events.length > 0) && this.#ports.elapsed() < until) {
+    const until = this.#runtime.ports.elapsed() + CLOSE_MS;
+    const cancel = this.#runtime.ports.after(CLOSE_MS, () => this.#stopped.abort(), true);
+    while ((this.#pending || this.#events.length > 0) && this.#runtime.ports.elapsed() < until) {
       this.#flush();
       await this.#sending;
       if (this.#pending) break; // the server cannot be reached; what it rejected is gone
@@ -106,7 +97,7 @@ export class Reporter {
     this.#cancel?.();
     this.#stopped.abort();
     const left = this.#events.length + (this.#pending?.events ?? 0);
-    if (left > 0) this.#log("warn", "events were not delivered before closing", { events: left });
+    if (left > 0) this.#runtime.log("warn", "events were not delivered before closing", { events: left });
   }
 
   #flush(): void {
@@ -122,13 +113,13 @@ export class Reporter {
 
   #schedule(ms: number): void {
     if (this.#sending) return;
-    this.#cancel ??= this.#ports.after(ms, () => this.#flush());
+    this.#cancel ??= this.#runtime.ports.after(ms, () => this.#flush());
   }
 
   async #send(): Promise<void> {
     const batch = (this.#pending ??= this.#nextBatch());
     try {
-      await this.#client.call({
+      await this.#runtime.client.call({
         method: "POST",
         path: "/v1/ingest/batch",
         body: batch.body,
@@ -150,9 +141,9 @@ export class Reporter {
       this.#pending = null;
       this.#dropped += batch.dropped; // counted when they were dropped
       this.#countDropped(batch.events);
-      this.#log("warn", "a batch of events was rejected", { status, events: batch.events });
+      this.#runtime.log("warn", "a batch of events was rejected", { status, events: batch.events });
     } else if (this.#backoff.shouldLog) {
-      this.#log("debug", "events cannot be delivered", { status, failures: this.#backoff.failures });
+      this.#runtime.log("debug", "events cannot be delivered", { status, failures: this.#backoff.failures });
     }
   }
 
@@ -169,9 +160,9 @@ export class Reporter {
     const head = JSON.stringify({
       object: "ingest_batch",
       protocol_version: 1,
-      node_id: this.#settings.nodeId,
-      sdk: this.#settings.sdk,
-      sample_rate: this.#settings.sampleRate,
+      node_id: this.#runtime.settings.nodeId,
+      sdk: this.#runtime.settings.sdk,
+      sample_rate: this.#runtime.settings.sampleRate,
       events_dropped: dropped,
       key_first_daily: true,
     });
@@ -191,7 +182,7 @@ export class Reporter {
    */
   #firstToday({ denial, subject }: RequestOutcome): boolean {
     if (denial !== null || !subject?.keyId) return false;
-    const day = utcDay(this.#ports.now());
+    const day = utcDay(this.#runtime.ports.now());
     // Cleared at the bound: some keys then report two first events, which costs an event and is never wrong.
     if (day !== this.#day || this.#seenToday.size >= KEYS_MAX) this.#seenToday.clear();
     this.#day = day;
@@ -203,9 +194,9 @@ export class Reporter {
   #toEvent(outcome: RequestOutcome, first: boolean): string {
     const { subject, client } = outcome;
     return JSON.stringify({
-      ts: new Date(this.#ports.now()).toISOString(),
-      project_id: this.#settings.projectId,
-      env: subject?.env ?? this.#settings.env ?? "live",
+      ts: new Date(this.#runtime.ports.now()).toISOString(),
+      project_id: this.#runtime.settings.projectId,
+      env: subject?.env ?? this.#runtime.settings.env ?? "live",
       tenant_id: subject?.tenantId ?? null,
       key_id: subject?.keyId ?? null,
       display_prefix: subject?.displayPrefix ?? null,
@@ -220,7 +211,7 @@ export class Reporter {
       ...(first && { sample_rate: 1 }),
       ...(outcome.cost !== undefined && outcome.cost !== 1 && { cost: outcome.cost }),
       ...(outcome.tags && { tags: outcome.tags }),
-      ...(client && subject?.keyId && this.#clients.fieldsOf(subject.keyId, client, this.#ports.elapsed())),
+      ...(client && subject?.keyId && this.#clients.fieldsOf(subject.keyId, client, this.#runtime.ports.elapsed())),
       ...(outcome.outside && outsideFields(outcome.outside)),
     });
   }

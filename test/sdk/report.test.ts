@@ -36,7 +36,10 @@ async function setup(options: { sampleRate?: number } = {}) {
   const log = (level: string, message: string, fields: Record<string, unknown>) =>
     void lines.push({ level, message, fields });
   const dropped = { events: 0 };
-  const reporter = new Reporter(new Client(settings, ports), settings, ports, log, (n) => void (dropped.events += n));
+  const reporter = new Reporter(
+    { client: new Client(settings, ports), settings, ports, log },
+    (n) => void (dropped.events += n),
+  );
   return { plane, ports, reporter, lines, dropped, [Symbol.asyncDispose]: () => plane[Symbol.asyncDispose]() };
 }
 

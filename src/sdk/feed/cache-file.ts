@@ -15,7 +15,8 @@ import { Policy } from "../../kernel/policy/policy.ts";
 import { hmacHexParts } from "../hashing.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
-import { builtinModule, type Log, type Ports, randomHex } from "../runtime.ts";
+import type { Runtime } from "../client.ts";
+import { builtinModule, randomHex } from "../runtime.ts";
 
 const MAGIC = "keyrack-policy-3";
 const EARLIER_MAGIC = "keyrack-policy-2";
@@ -43,9 +44,7 @@ type Header = {
 
 export class CacheFile {
   readonly #file: string;
-  readonly #settings: Settings;
-  readonly #ports: Ports;
-  readonly #log: Log;
+  readonly #runtime: Runtime;
   readonly #state: PolicyState;
   #dirty = false;
   #writtenAt = 0;
@@ -53,11 +52,9 @@ export class CacheFile {
   #cancel: (() => void) | null = null;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(file: string, settings: Settings, ports: Ports, log: Log, state: PolicyState) {
+  constructor(file: string, runtime: Runtime, state: PolicyState) {
     this.#file = file;
-    this.#settings = settings;
-    this.#ports = ports;
-    this.#log = log;
+    this.#runtime = runtime;
     this.#state = state;
   }
 
@@ -66,25 +63,27 @@ export class CacheFile {
     try {
       const bytes = await builtinModule("node:fs/promises")?.readFile(this.#file);
       if (!bytes) return;
-      const read = decode(bytes, this.#settings);
-      const age = this.#ports.now() - read.fetchedAt;
+      const read = decode(bytes, this.#runtime.settings);
+      const age = this.#runtime.ports.now() - read.fetchedAt;
       // A clock that was set back makes an old policy look fresh.
       if (age < -FUTURE_MAX_MS) throw new Error("its timestamp is in the future");
-      if (age > this.#settings.maxStaleMs) throw new Error("it is older than maxStaleMs");
+      if (age > this.#runtime.settings.maxStaleMs) throw new Error("it is older than maxStaleMs");
       this.#state.confirm(read.policy, Math.max(0, age));
       this.#writtenAt = this.#state.confirmedAt;
     } catch (error) {
       if ((error as { code?: unknown }).code === "ENOENT") return;
-      this.#log("warn", "the cache file is not used", { why: error instanceof Error ? error.message : "unreadable" });
+      this.#runtime.log("warn", "the cache file is not used", {
+        why: error instanceof Error ? error.message : "unreadable",
+      });
     }
   }
 
   /** Called after each feed response: schedules a write for a change, and now and then for a confirmation. */
   note(changed: boolean): void {
-    const refreshMs = Math.min(REFRESH_MAX_MS, this.#settings.maxStaleMs / 20);
+    const refreshMs = Math.min(REFRESH_MAX_MS, this.#runtime.settings.maxStaleMs / 20);
     if (!changed && !this.#dirty && this.#state.confirmedAt - this.#writtenAt < refreshMs) return;
     this.#dirty = true;
-    this.#cancel ??= this.#ports.after(this.#gapMs, () => {
+    this.#cancel ??= this.#runtime.ports.after(this.#gapMs, () => {
       this.#cancel = null;
       this.#writing = this.#writing.then(() => this.#write());
     });
@@ -101,12 +100,12 @@ export class CacheFile {
     const policy = this.#state.policy;
     const fs = builtinModule("node:fs/promises");
     if (!policy || !fs) return;
-    const startedAt = this.#ports.elapsed();
+    const startedAt = this.#runtime.ports.elapsed();
     const temporary = `${this.#file}.${randomHex()}.tmp`;
     this.#dirty = false;
     try {
       const { header, tables } = encode(policy, this.#state.confirmedAt);
-      const mac = hmacHexParts(this.#settings.secretKey, [MAGIC, header, ...tables]);
+      const mac = hmacHexParts(this.#runtime.settings.secretKey, [MAGIC, header, ...tables]);
       const handle = await fs.open(temporary, "wx", 0o600);
       try {
         await handle.writeFile(`${MAGIC} ${mac}\n${header}`);
@@ -120,10 +119,12 @@ export class CacheFile {
     } catch (error) {
       this.#dirty = true;
       await fs.rm(temporary, { force: true }).catch(() => {});
-      this.#log("warn", "the cache file cannot be written", { why: error instanceof Error ? error.message : "" });
+      this.#runtime.log("warn", "the cache file cannot be written", {
+        why: error instanceof Error ? error.message : "",
+      });
     }
     // Spends at most a twentieth of the time on writing: a large policy is written less often.
-    this.#gapMs = Math.max(WRITE_GAP_MS, 20 * (this.#ports.elapsed() - startedAt));
+    this.#gapMs = Math.max(WRITE_GAP_MS, 20 * (this.#runtime.ports.elapsed() - startedAt));
   }
 }
 

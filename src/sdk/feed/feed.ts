@@ -9,11 +9,9 @@ import type { Policy } from "../../kernel/policy/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader, type FeedExpectation } from "../../kernel/policy/loader.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { Backoff } from "../backoff.ts";
-import { type Call, CallError, type Client, type Reply } from "../client.ts";
+import { type Call, CallError, type Reply, type Runtime } from "../client.ts";
 import { Announcement } from "./announcement.ts";
 import type { PolicyState } from "./policy-state.ts";
-import type { Settings } from "../options.ts";
-import type { Log, Ports } from "../runtime.ts";
 
 type FeedEvents = {
   /** The policy changed or was confirmed. */
@@ -40,11 +38,8 @@ const BURST_PAUSE_MS = 100;
 const LEAVING_TIMEOUT_MS = 2000;
 
 export class Feed {
-  readonly #client: Client;
+  readonly #runtime: Runtime;
   readonly #state: PolicyState;
-  readonly #settings: Settings;
-  readonly #ports: Ports;
-  readonly #log: Log;
   readonly #events: FeedEvents;
   readonly #expected: FeedExpectation;
   readonly #announcement: Announcement;
@@ -63,12 +58,10 @@ export class Feed {
   #polled = false;
   #confirmed = false;
 
-  constructor(client: Client, state: PolicyState, settings: Settings, ports: Ports, log: Log, events: FeedEvents) {
-    this.#client = client;
+  constructor(runtime: Runtime, state: PolicyState, events: FeedEvents) {
+    const { settings, ports, log } = runtime;
+    this.#runtime = runtime;
     this.#state = state;
-    this.#settings = settings;
-    this.#ports = ports;
-    this.#log = log;
     this.#events = events;
     this.#announcement = new Announcement(ports, log);
     this.#backoff = new Backoff(ports, RETRY_MS, RETRY_MAX_MS);
@@ -88,7 +81,7 @@ export class Feed {
     if (!policy || !this.#polled) return;
     const caps = policy.caps && { caps: policy.caps };
     const path = this.#path("delta", { since: String(policy.version), leaving: "true", ...caps });
-    await this.#client
+    await this.#runtime.client
       .call({ method: "GET", path, timeoutMs: LEAVING_TIMEOUT_MS, maxBytes: PAGE_BYTES })
       .catch(() => {});
   }
@@ -157,9 +150,9 @@ export class Feed {
   async #poll(policy: Policy): Promise<number> {
     // An unconfirmed policy must be confirmed at once, not with the next change.
     const unconfirmed = !this.#confirmed || this.#backoff.failures > 0;
-    const longest = Math.min(LONG_POLL_MS, Math.floor(this.#settings.staleMs / 3));
+    const longest = Math.min(LONG_POLL_MS, Math.floor(this.#runtime.settings.staleMs / 3));
     const waitMs = unconfirmed || !this.#longPolls() ? 0 : longest;
-    const polledAt = this.#ports.elapsed();
+    const polledAt = this.#runtime.ports.elapsed();
     const query = { since: String(policy.version), max_keys: String(this.#pageKeys) };
     const reply = await this.#get(
       "delta",
@@ -173,8 +166,8 @@ export class Feed {
     if (changed) return ++this.#burst > BURST ? this.#jitter(BURST_PAUSE_MS) : 0;
     this.#burst = 0;
     // A server that responds early is stopping or has no long poll; either way it must not be polled in a tight loop.
-    const waited = waitMs > 0 && this.#ports.elapsed() - polledAt >= waitMs / 2;
-    return waited || unconfirmed ? 0 : this.#jitter(this.#settings.pollMs);
+    const waited = waitMs > 0 && this.#runtime.ports.elapsed() - polledAt >= waitMs / 2;
+    return waited || unconfirmed ? 0 : this.#jitter(this.#runtime.settings.pollMs);
   }
 
   #unchanged(policy: Policy, etag: string | null): boolean {
@@ -203,7 +196,7 @@ export class Feed {
   #confirm(policy: Policy, changed: boolean): void {
     this.#state.confirm(policy);
     this.#confirmed = true;
-    if (this.#backoff.failures > 0) this.#log("info", "the policy feed is back", { version: policy.version });
+    if (this.#backoff.failures > 0) this.#runtime.log("info", "the policy feed is back", { version: policy.version });
     this.#events.confirmed(changed);
   }
 
@@ -216,7 +209,7 @@ export class Feed {
     backoff.fail(call?.retryAfterMs ?? 0);
     if (backoff.shouldLog) {
       const { failures } = backoff;
-      this.#log("warn", "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
+      this.#runtime.log("warn", "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
     }
     this.#events.failed(error);
     return backoff.delayMs;
@@ -229,12 +222,12 @@ export class Feed {
     this.#stalls = cut ? this.#stalls + 1 : this.#stalls;
     if (this.#stalls < 2 && call.status !== 400) return;
     this.#stalls = 0;
-    this.#intervalUntil = this.#ports.elapsed() + INTERVAL_FALLBACK_MS;
-    this.#log("info", "long polls do not work here; polling on an interval", { status: call.status });
+    this.#intervalUntil = this.#runtime.ports.elapsed() + INTERVAL_FALLBACK_MS;
+    this.#runtime.log("info", "long polls do not work here; polling on an interval", { status: call.status });
   }
 
   #longPolls(): boolean {
-    return this.#ports.elapsed() >= this.#intervalUntil;
+    return this.#runtime.ports.elapsed() >= this.#intervalUntil;
   }
 
   /** A call that the server refuses for its capabilities is repeated without them. */
@@ -260,22 +253,22 @@ export class Feed {
     if (etag) call.headers = { "if-none-match": etag };
     call.signal = this.#stopped.signal;
     if (kind === "delta") this.#polled = true;
-    return this.#client.call(call);
+    return this.#runtime.client.call(call);
   }
 
   #path(kind: string, query: Record<string, string>): string {
-    const { projectId, env, nodeId } = this.#settings;
+    const { projectId, env, nodeId } = this.#runtime.settings;
     const all = new URLSearchParams({ project_id: projectId, ...(env && { env }), node: nodeId, ...query });
     return `/v1/policy/${kind}?${all.toString()}`;
   }
 
   #jitter(ms: number): number {
-    return ms * (0.75 + this.#ports.random() / 2);
+    return ms * (0.75 + this.#runtime.ports.random() / 2);
   }
 
   #sleep(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const cancel = this.#ports.after(ms, resolve, true);
+      const cancel = this.#runtime.ports.after(ms, resolve, true);
       this.#wake = () => {
         cancel();
         resolve();

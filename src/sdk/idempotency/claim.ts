@@ -2,9 +2,8 @@
 // by `complete` with the response or by `release`, which lets a retry run. A response that cannot be stored is retried
 // while heartbeats continue: a claim that lapses after the handler ran lets a retry charge the customer twice.
 
-import { CallError, type Client } from "../client.ts";
+import { CallError, type Runtime } from "../client.ts";
 import { encodeBase64, replayHeaders } from "./replay.ts";
-import type { Log, Ports } from "../runtime.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
 
 type ClaimGrant = {
@@ -31,9 +30,7 @@ export class Claim {
   readonly maxBodyBytes: number;
   /** Resolves when the claim has ended in any way. */
   readonly settled: Promise<void>;
-  readonly #client: Client;
-  readonly #ports: Ports;
-  readonly #log: Log;
+  readonly #runtime: Runtime;
   readonly #grant: ClaimGrant;
   readonly #startedAt: number;
   #settle: () => void = () => {};
@@ -41,12 +38,10 @@ export class Claim {
   #storing = false;
   #cancelHeartbeat: () => void = () => {};
 
-  constructor(client: Client, ports: Ports, log: Log, grant: ClaimGrant) {
-    this.#client = client;
-    this.#ports = ports;
-    this.#log = log;
+  constructor(runtime: Runtime, grant: ClaimGrant) {
+    this.#runtime = runtime;
     this.#grant = grant;
-    this.#startedAt = ports.elapsed();
+    this.#startedAt = runtime.ports.elapsed();
     this.maxBodyBytes = grant.maxBodyBytes;
     this.settled = new Promise((resolve) => (this.#settle = resolve));
     this.#scheduleHeartbeat();
@@ -88,7 +83,7 @@ export class Claim {
     for (let tries = 0; ; tries++) {
       try {
         const outcome = await this.#call("complete", body);
-        if (outcome !== "ok") this.#log("warn", "a response was not stored", { outcome });
+        if (outcome !== "ok") this.#runtime.log("warn", "a response was not stored", { outcome });
         return;
       } catch (error) {
         const refused = error instanceof CallError && error.status >= 400 && error.status < 500 && error.status !== 429;
@@ -99,15 +94,16 @@ export class Claim {
   }
 
   #scheduleHeartbeat(): void {
-    this.#cancelHeartbeat = this.#ports.after(this.#grant.lockMs / 3, () => void this.#heartbeat());
+    this.#cancelHeartbeat = this.#runtime.ports.after(this.#grant.lockMs / 3, () => void this.#heartbeat());
   }
 
   async #heartbeat(): Promise<void> {
-    if (this.#ports.elapsed() - this.#startedAt > HANDLER_MAX_MS) return;
+    if (this.#runtime.ports.elapsed() - this.#startedAt > HANDLER_MAX_MS) return;
     this.#scheduleHeartbeat();
     try {
       const outcome = await this.#send("heartbeat");
-      if (outcome !== "ok") this.#log("warn", "an idempotency claim was lost while its handler ran", { outcome });
+      if (outcome !== "ok")
+        this.#runtime.log("warn", "an idempotency claim was lost while its handler ran", { outcome });
       if (outcome === "lock_lost" || outcome === "not_found") this.#cancelHeartbeat();
     } catch (error) {
       this.#warn("a heartbeat failed", error);
@@ -121,7 +117,7 @@ export class Claim {
 
   async #call(verb: string, body: string): Promise<unknown> {
     const path = `/v1/idempotency/${verb}`;
-    const { json } = await this.#client.call({ method: "POST", path, body, timeoutMs: CALL_TIMEOUT_MS });
+    const { json } = await this.#runtime.client.call({ method: "POST", path, body, timeoutMs: CALL_TIMEOUT_MS });
     return (json as { outcome?: unknown } | null)?.outcome;
   }
 
@@ -132,16 +128,16 @@ export class Claim {
   }
 
   #warn(message: string, error: unknown): void {
-    this.#log("warn", message, { why: error instanceof Error ? error.message : "unknown" });
+    this.#runtime.log("warn", message, { why: error instanceof Error ? error.message : "unknown" });
   }
 
   #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => this.#ports.after(ms, resolve, true));
+    return new Promise((resolve) => this.#runtime.ports.after(ms, resolve, true));
   }
 
   async #atMost(ms: number, work: Promise<void>): Promise<void> {
     let cancel = () => {};
-    const timeout = new Promise<void>((resolve) => (cancel = this.#ports.after(ms, resolve, true)));
+    const timeout = new Promise<void>((resolve) => (cancel = this.#runtime.ports.after(ms, resolve, true)));
     await Promise.race([work, timeout]);
     cancel();
   }

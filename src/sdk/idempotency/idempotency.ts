@@ -7,14 +7,13 @@ import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { Claim } from "./claim.ts";
-import type { Client } from "../client.ts";
+import type { Runtime } from "../client.ts";
 import type { Context } from "../context.ts";
 import { type TextResponse, denialResponse } from "../denials.ts";
 import { sha256HexParts } from "../hashing.ts";
 import { isCount } from "../limits/check.ts";
-import { need, type Settings } from "../options.ts";
+import { need } from "../options.ts";
 import { decodeBase64, replayHeaders } from "./replay.ts";
-import type { Log, Ports } from "../runtime.ts";
 
 export type IdempotentOptions = {
   /** How long the response can be replayed: one minute to seven days. The control plane's default is a day. */
@@ -53,17 +52,11 @@ const QUOTED = /^"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\]){1,255})"$/;
 const BARE = /^[\x21\x23-\x7e]{1,255}$/;
 
 export class Idempotency {
-  readonly #client: Client;
-  readonly #settings: Settings;
-  readonly #ports: Ports;
-  readonly #log: Log;
+  readonly #runtime: Runtime;
   readonly #open = new Set<Claim>();
 
-  constructor(client: Client, settings: Settings, ports: Ports, log: Log) {
-    this.#client = client;
-    this.#settings = settings;
-    this.#ports = ports;
-    this.#log = log;
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
   }
 
   /** Validates a route's options once, when it is created. */
@@ -81,13 +74,13 @@ export class Idempotency {
     if (key === null) return respond(denialResponse("idempotency_key_invalid"));
     // Without a tenant, one customer's key could replay another customer's response.
     if (!context?.tenantId) {
-      if (!context) this.#log("error", "idempotent() is used on a route without protect() before it", {});
+      if (!context) this.#runtime.log("error", "idempotent() is used on a route without protect() before it", {});
       return respond(denialResponse("idempotency_unavailable"));
     }
     const scope = { scope_hash: this.#scopeHash(context, request, key), env: context.env };
     const ttl = options.ttlMs === undefined ? {} : { ttl_ms: options.ttlMs };
     try {
-      const { json } = await this.#client.call({
+      const { json } = await this.#runtime.client.call({
         method: "POST",
         path: "/v1/idempotency/claim",
         body: JSON.stringify({ ...scope, fingerprint: fingerprint(request), ...ttl }),
@@ -96,7 +89,9 @@ export class Idempotency {
       });
       return this.#interpret(json as Record<string, unknown> | null, { ...scope, ...ttl });
     } catch (error) {
-      this.#log("warn", "the idempotency claim failed", { why: error instanceof Error ? error.message : "unknown" });
+      this.#runtime.log("warn", "the idempotency claim failed", {
+        why: error instanceof Error ? error.message : "unknown",
+      });
       return respond(denialResponse("idempotency_unavailable"));
     }
   }
@@ -112,7 +107,7 @@ export class Idempotency {
   ): BeginResult {
     const { state, lock_token, lock_ms, max_body_bytes, retry_after_ms, response } = json ?? {};
     if (state === "execute" && typeof lock_token === "string" && lock_token.length >= 8) {
-      const claim = new Claim(this.#client, this.#ports, this.#log, {
+      const claim = new Claim(this.#runtime, {
         ...scope,
         lock_token,
         lockMs: isCount(lock_ms) && lock_ms >= 100 ? lock_ms : LOCK_MS,
@@ -132,7 +127,9 @@ export class Idempotency {
   }
 
   #scopeHash(context: Context, { method, path }: IdempotentRequest, key: string): string {
-    return sha256HexParts([canonicalize([this.#settings.projectId, context.env, context.tenantId, method, path, key])]);
+    return sha256HexParts([
+      canonicalize([this.#runtime.settings.projectId, context.env, context.tenantId, method, path, key]),
+    ]);
   }
 }
 

@@ -3,10 +3,9 @@
 
 import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import { RULE_ID, type RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { CallError, type Client } from "../client.ts";
+import { CallError, type Runtime } from "../client.ts";
 import type { Context } from "../context.ts";
 import type { Settings } from "../options.ts";
-import type { Log } from "../runtime.ts";
 import { OwedUnits, type Report } from "./owed.ts";
 
 export const LIMITS_TIMEOUT_MS = 250;
@@ -33,27 +32,21 @@ export type Limiter = {
 };
 
 export class CheckLimiter implements Limiter {
-  readonly #client: Client;
-  readonly #settings: Settings;
-  readonly #log: Log;
-  readonly #now: () => number;
+  readonly #runtime: Runtime;
   readonly #owed: OwedUnits;
   /** The last call had no response in time. Charging what is owed takes longer than a check, so it waits. */
   #isSlow = false;
 
-  constructor(client: Client, settings: Settings, log: Log, now: () => number) {
-    this.#client = client;
-    this.#settings = settings;
-    this.#log = log;
-    this.#now = now;
-    this.#owed = new OwedUnits(now);
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+    this.#owed = new OwedUnits(runtime.ports.now);
   }
 
   async charge(context: Context, rules: readonly RateLimit[], cost = 1, isMetered = false) {
     const owed = isMetered && !this.#isSlow ? this.#owed.take(context) : null;
     const result = await this.#check(context, rules, cost, isMetered, owed);
     if (result !== null || !isMetered) return result;
-    if (this.#settings.quotaFailMode === "closed") return "unavailable" as const;
+    if (this.#runtime.settings.quotaFailMode === "closed") return "unavailable" as const;
     this.#owed.add(context, cost);
     return null;
   }
@@ -76,21 +69,21 @@ export class CheckLimiter implements Limiter {
   ): Promise<ChargeResult> {
     const quotas = isMetered ? { quotas: true, ...(owed && { owed: owed.units, owed_id: owed.id }) } : {};
     try {
-      const { json } = await this.#client.call({
+      const { json } = await this.#runtime.client.call({
         method: "POST",
         path: "/v1/ratelimit/check",
-        body: JSON.stringify({ ...subjectOf(this.#settings, context), cost, limits, ...quotas }),
+        body: JSON.stringify({ ...subjectOf(this.#runtime.settings, context), cost, limits, ...quotas }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
       this.#isSlow = false;
-      const result = parseResult(json, limits, isMetered, this.#now());
+      const result = parseResult(json, limits, isMetered, this.#runtime.ports.now());
       if (owed) this.#owed.settle(context, owed, result !== null);
       return result;
     } catch (error) {
       if (owed) this.#owed.settle(context, owed, false);
       this.#isSlow = error instanceof CallError && error.fault === "timeout";
       const why = error instanceof Error ? error.message : "unknown";
-      this.#log("debug", "rate limits cannot be checked", { why });
+      this.#runtime.log("debug", "rate limits cannot be checked", { why });
       return null;
     }
   }

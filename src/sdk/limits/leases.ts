@@ -6,11 +6,9 @@ import { BoundedMap } from "../../kernel/bounded-map.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { CallError, type Client } from "../client.ts";
+import { CallError, type Runtime } from "../client.ts";
 import type { Context } from "../context.ts";
 import { type ChargeResult, isCount, LIMITS_TIMEOUT_MS, type Limiter, parseStates, subjectOf } from "./check.ts";
-import type { Settings } from "../options.ts";
-import type { Log, Ports } from "../runtime.ts";
 
 type Lease = { id: string; left: number; granted: number; askedAt: number; endsAt: number; states: RateLimitState[] };
 
@@ -38,10 +36,7 @@ const UNSUPPORTED_MS = 5 * MINUTE_MS;
 const TRIES = 20;
 
 export class LeaseLimiter implements Limiter {
-  readonly #client: Client;
-  readonly #settings: Settings;
-  readonly #ports: Ports;
-  readonly #log: Log;
+  readonly #runtime: Runtime;
   /** Used when the control plane does not support leases, or when every lease obtained is spent at once. */
   readonly #fallback: Limiter;
   readonly #slots = new BoundedMap<string, Slot>({
@@ -50,11 +45,8 @@ export class LeaseLimiter implements Limiter {
   });
   #unsupportedUntil = 0;
 
-  constructor(client: Client, settings: Settings, ports: Ports, log: Log, fallback: Limiter) {
-    this.#client = client;
-    this.#settings = settings;
-    this.#ports = ports;
-    this.#log = log;
+  constructor(runtime: Runtime, fallback: Limiter) {
+    this.#runtime = runtime;
     this.#fallback = fallback;
   }
 
@@ -62,12 +54,12 @@ export class LeaseLimiter implements Limiter {
     // Each request of a metered key is checked, so that its quotas are exact.
     if (cost === 0 || isMetered) return this.#fallback.charge(context, rules, cost, isMetered);
     const slot = this.#slotOf(`${context.env}:${context.keyId}`, rules);
-    for (let tries = 0; tries < TRIES && this.#ports.elapsed() >= this.#unsupportedUntil; tries++) {
+    for (let tries = 0; tries < TRIES && this.#runtime.ports.elapsed() >= this.#unsupportedUntil; tries++) {
       const spent = this.#spend(slot, cost);
       if (spent) return spent;
       // A request that costs more than is left of the lease is checked alone.
       if (slot.lease && slot.lease.left > 0) break;
-      if (slot.denied && this.#ports.elapsed() < slot.deniedUntil) return slot.denied;
+      if (slot.denied && this.#runtime.ports.elapsed() < slot.deniedUntil) return slot.denied;
       slot.waiting += cost;
       slot.pending ??= this.#request(slot, context).finally(() => (slot.pending = null));
       const answer = await slot.pending;
@@ -86,7 +78,7 @@ export class LeaseLimiter implements Limiter {
   #spend(slot: Slot, cost: number): ChargeResult {
     const { lease } = slot;
     if (!lease || lease.left === 0) return null;
-    const now = this.#ports.elapsed();
+    const now = this.#runtime.ports.elapsed();
     if (now >= lease.endsAt) {
       // Lapsed with unused units, which stay charged: request fewer next time.
       slot.want = Math.max(1, slot.want >> 1);
@@ -105,20 +97,22 @@ export class LeaseLimiter implements Limiter {
   }
 
   async #request(slot: Slot, context: Context): Promise<LeaseOutcome> {
-    const askedAt = this.#ports.elapsed();
+    const askedAt = this.#runtime.ports.elapsed();
     const smallest = Math.min(...slot.rules.map((rule) => rule.limit));
     slot.want = Math.min(slot.want, WANT_MAX, Math.max(1, Math.floor(smallest / SHARE)));
     const want = Math.min(WANT_MAX, Math.max(slot.want, slot.waiting));
     try {
-      const { json } = await this.#client.call({
+      const { json } = await this.#runtime.client.call({
         method: "POST",
         path: "/v1/ratelimit/lease",
-        body: JSON.stringify({ ...subjectOf(this.#settings, context), limits: slot.rules, want }),
+        body: JSON.stringify({ ...subjectOf(this.#runtime.settings, context), limits: slot.rules, want }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
       return this.#accept(slot, json, want, askedAt);
     } catch (error) {
-      this.#log("debug", "the lease request failed", { why: error instanceof Error ? error.message : "unknown" });
+      this.#runtime.log("debug", "the lease request failed", {
+        why: error instanceof Error ? error.message : "unknown",
+      });
       if (!(error instanceof CallError) || error.status !== 404) return "unreachable";
       this.#unsupportedUntil = askedAt + UNSUPPORTED_MS;
       return "unsupported";
@@ -131,14 +125,15 @@ export class LeaseLimiter implements Limiter {
     if (!states || !isCount(granted) || granted > want) return "unreachable";
     if (granted === 0) {
       slot.denied = denialFrom(states);
-      slot.deniedUntil = this.#ports.elapsed() + Math.min(DENIAL_MS, Math.max(...states.map((one) => one.resetMs)));
+      slot.deniedUntil =
+        this.#runtime.ports.elapsed() + Math.min(DENIAL_MS, Math.max(...states.map((one) => one.resetMs)));
       return "denied";
     }
     if (typeof lease_id !== "string" || !isCount(expires_in_ms)) return "unreachable";
     const lease: Lease = { id: lease_id, left: granted, granted, askedAt, endsAt: askedAt + expires_in_ms, states };
     slot.lease = lease;
     slot.denied = null;
-    if (granted > 1) this.#ports.after(expires_in_ms * RETURN_AT, () => this.#returnEarly(slot, lease));
+    if (granted > 1) this.#runtime.ports.after(expires_in_ms * RETURN_AT, () => this.#returnEarly(slot, lease));
     return "granted";
   }
 
@@ -152,12 +147,12 @@ export class LeaseLimiter implements Limiter {
   async #returnUnused(slot: Slot): Promise<void> {
     const { lease } = slot;
     slot.lease = null;
-    if (!lease || lease.left === 0 || this.#ports.elapsed() >= lease.endsAt) return;
+    if (!lease || lease.left === 0 || this.#runtime.ports.elapsed() >= lease.endsAt) return;
     const body = JSON.stringify({ lease_id: lease.id, unused: lease.left });
     lease.left = 0;
     const call = { method: "POST" as const, path: "/v1/ratelimit/return", body, timeoutMs: CLOSE_TIMEOUT_MS };
     // A lost return leaves the units charged: too strict for a while, never too lenient.
-    await this.#client.call(call).catch(() => {});
+    await this.#runtime.client.call(call).catch(() => {});
   }
 
   #slotOf(name: string, rules: readonly RateLimit[]): Slot {
