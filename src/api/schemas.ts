@@ -33,6 +33,10 @@ export const Uuid = z
   .toLowerCase()
   .refine((value) => parseUuid(value) !== null, { error: "must be a UUID" })
   .meta({ format: "uuid" });
+const UUID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
+export const Uuids = pattern(`^${UUID}(,${UUID}){0,199}$`, "must be up to 200 UUIDs, separated by commas");
+/** A validated list of ids. */
+export const toIds = (uuids: string | undefined): string[] | undefined => uuids?.toLowerCase().split(",");
 export const Env = z.enum(ENVS);
 export const NAME_MAX = 200;
 export const Name = text(1, NAME_MAX);

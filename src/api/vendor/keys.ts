@@ -33,8 +33,10 @@ import {
   Scopes,
   text,
   Timestamp,
+  toIds,
   toMs,
   Uuid,
+  Uuids,
   Wait,
 } from "../schemas.ts";
 import { fastParseNewKey } from "./fast-new-key.ts";
@@ -93,6 +95,7 @@ export const keysList = endpoint("GET /v1/keys", {
     project_id: Uuid.optional().describe("only keys of this project"),
     tenant_id: Uuid.optional().describe("only keys of this tenant"),
     env: Env.optional().describe("only keys of this environment"),
+    ids: Uuids.optional().describe("only these keys: up to 200 ids, separated by commas"),
     include_revoked: Flag.default("false").describe("also list revoked keys"),
     limit: z.int().min(1).max(200).default(50).describe("keys on a page"),
     after: After,
@@ -116,16 +119,20 @@ export const keysList = endpoint("GET /v1/keys", {
     next_cursor: z.string().nullable().optional(),
   }),
   failures: ["test_cannot_live", "credential_in_query", "search_indexing"],
-  handle: (ctx, { query: { q, state, scope, unused_days, sort, within_days, include, cursor, after, ...query } }) => {
+  handle: (
+    ctx,
+    { query: { q, state, scope, unused_days, sort, within_days, include, cursor, after, ids, ...query } },
+  ) => {
     const list = { ...query, include_revoked: query.include_revoked === "true" };
     const isSearch = [q, state, scope, unused_days, sort, include].some((value) => value !== undefined);
     if (!isSearch) {
       if (within_days !== undefined) throw failField("invalid_query", "within_days", "needs state=expiring");
       if (cursor !== undefined)
         throw failField("invalid_query", "cursor", "needs state, q, scope, unused_days, sort or include");
-      return listKeys(ctx, { ...list, after });
+      return listKeys(ctx, { ...list, after, ids: toIds(ids) });
     }
     if (after !== undefined) throw failField("invalid_query", "after", "cannot be combined with a search: use cursor");
+    if (ids !== undefined) throw failField("invalid_query", "ids", "cannot be combined with a search");
     return searchKeysWith(ctx, { ...list, q, state, scope, unused_days, sort, within_days, include, cursor });
   },
 });

@@ -30,7 +30,9 @@ import {
   Reason,
   TenantCidrs,
   text,
+  toIds,
   Uuid,
+  Uuids,
   Wait,
 } from "../schemas.ts";
 import { searchTenants, TENANT_STATES } from "../../domain/search/tenants.ts";
@@ -44,9 +46,6 @@ const rules = {
   ip_mode: IpModeName.optional(),
   quotas: Quotas.nullable().optional().describe("null = those of its plan"),
 };
-
-const UUID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
-const UUIDS = new RegExp(`^${UUID}(,${UUID}){0,199}$`);
 
 export const tenantsCreate = endpoint("POST /v1/tenants", {
   summary: "Create a tenant: one customer organisation.",
@@ -64,11 +63,7 @@ export const tenantsList = endpoint("GET /v1/tenants", {
   summary: "List tenants, newest first; or those that match a search, are on a plan or suspended, paged by cursor.",
   access: "resources.read",
   query: AfterQuery.extend({
-    ids: z
-      .string()
-      .regex(UUIDS, { error: "must be up to 200 UUIDs, separated by commas" })
-      .optional()
-      .describe("only these tenants: up to 200 ids, separated by commas"),
+    ids: Uuids.optional().describe("only these tenants: up to 200 ids, separated by commas"),
     q: text(1, 100).optional().describe("words that the external id or the name begins with, or an id"),
     plan_id: Uuid.optional().describe("only tenants on this plan"),
     state: z.enum(TENANT_STATES).optional().describe("only tenants in this state"),
@@ -79,7 +74,7 @@ export const tenantsList = endpoint("GET /v1/tenants", {
   handle: (ctx, { query: { q, plan_id, state, cursor, ids, after, limit } }) => {
     if (q === undefined && plan_id === undefined && state === undefined) {
       if (cursor !== undefined) throw failField("invalid_query", "cursor", "needs q, plan_id or state");
-      return listTenants(ctx, { after, limit, ids: ids?.toLowerCase().split(",") });
+      return listTenants(ctx, { after, limit, ids: toIds(ids) });
     }
     const [other] = Object.entries({ after, ids }).filter(([, value]) => value !== undefined);
     if (other) throw failField("invalid_query", other[0], "cannot be combined with q, plan_id or state");

@@ -165,6 +165,8 @@ export function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
 }
 
 type KeyQuery = {
+  /** The only ones to list. */
+  ids?: readonly string[] | undefined;
   project_id?: string | undefined;
   tenant_id?: string | undefined;
   env?: Env | undefined;

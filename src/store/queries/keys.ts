@@ -224,6 +224,7 @@ type KeyFilter = {
   workspace_id: string;
   /** The only projects to list; null: all. */
   projects?: readonly string[] | null | undefined;
+  ids?: readonly string[] | undefined;
   project_id?: string | undefined;
   tenant_id?: string | undefined;
   env?: Env | undefined;
@@ -237,6 +238,7 @@ export function listKeys(on: Reader, filter: KeyFilter): Promise<ApiKeyRow[]> {
     compileQuery(on, (db) => {
       let query = selectKeys(db).where("workspace_id", "=", filter.workspace_id);
       if (filter.projects) query = query.where("project_id", "in", filter.projects);
+      if (filter.ids) query = query.where("id", "in", filter.ids);
       if (filter.project_id) query = query.where("project_id", "=", filter.project_id);
       if (filter.tenant_id) query = query.where("tenant_id", "=", filter.tenant_id);
       if (filter.env) query = query.where("env", "=", filter.env);

@@ -148,6 +148,11 @@ for (const back of backends) {
         more: undefined,
       });
       expect(await list("", "sk_test")).toEqual({ ids: [e], more: undefined });
+      const some = `?ids=${a},${d.toUpperCase()},${e},${NOWHERE}`;
+      expect(await list(some)).toEqual({ ids: [e, d], more: undefined });
+      expect(await list(`${some}&include_revoked=true`)).toEqual({ ids: [e, d, a], more: undefined });
+      expect(await list(some, "sk_test")).toEqual({ ids: [e], more: undefined });
+      expectRefusal(await w.call("sk_owner", `GET /v1/keys?q=a&ids=${a}`), 400, "invalid_request");
       expectRefusal(await w.call("sk_test", "GET /v1/keys?env=live"), 403, "forbidden");
       expectRefusal(await w.call("sk_owner", `GET /v1/keys?after=${NOWHERE}`), 400, "invalid_request", "after");
       expectRefusal(await w.call("sk_owner", "GET /v1/keys?limit=201"), 400, "invalid_request", "limit");
