@@ -47,3 +47,25 @@ export function layoutChart(series: readonly (readonly number[])[], area: Area):
   });
   return { max, ticks: [0, max / 2, max].map((value) => ({ value, y: y(value) })), paths, slots };
 }
+
+const CHAR_WIDTH = 7;
+const LABEL_GAP = 16;
+const LABEL_ROOM_MIN = 120;
+
+type AxisLabel = { index: number; x: number; anchor: "start" | "middle" | "end" };
+
+/** The buckets with a name below them: the last, and before it every n-th for which there is room. */
+export function axisLabels(names: readonly string[], { left, width }: Area): AxisLabel[] {
+  const longest = Math.max(0, ...names.map((name) => name.length)) * CHAR_WIDTH;
+  // A name at an end of the axis may have to begin or end there, so it takes its whole width on one side.
+  const room = Math.max(LABEL_ROOM_MIN, 1.5 * longest + LABEL_GAP);
+  const last = names.length - 1;
+  const step = Math.max(1, Math.ceil(last / Math.max(1, Math.floor((width - left) / room))));
+  return names.flatMap((name, index): AxisLabel[] => {
+    if ((last - index) % step !== 0) return [];
+    const half = (name.length * CHAR_WIDTH) / 2;
+    const x = left + ((width - left) * (index + 0.5)) / names.length;
+    if (x + half > width) return [{ index, x: width, anchor: "end" }];
+    return [x - half < 0 ? { index, x: left, anchor: "start" } : { index, x, anchor: "middle" }];
+  });
+}

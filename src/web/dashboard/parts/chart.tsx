@@ -2,7 +2,7 @@
 // arrow keys walk through the points.
 import { Fragment } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { layoutChart, type Area, type Chart as Layout } from "../../shared/chart.ts";
+import { axisLabels, layoutChart, type Area, type Chart as Layout } from "../../shared/chart.ts";
 import { toCsv } from "../../shared/csv.ts";
 import { formatCompact, formatNumber } from "../../shared/format.ts";
 import { Button } from "./button.tsx";
@@ -51,23 +51,6 @@ function Hatch({ id, colour }: { id: string; colour: number }) {
   );
 }
 
-const CHAR_WIDTH = 7;
-const LABEL_GAP = 16;
-
-/** The buckets with a name below them: the first, the last, and some between where there is room. */
-function labelled(buckets: readonly string[], { left, width }: Area) {
-  const count = buckets.length;
-  const longest = Math.max(...buckets.map((name) => name.length)) * CHAR_WIDTH;
-  // The outer names are aligned with the ends of the axis, so each takes its whole width on one side.
-  const room = Math.max(120, 1.5 * longest + LABEL_GAP);
-  const last = Math.min(count - 1, Math.max(1, Math.floor((width - left) / room)));
-  return Array.from({ length: last + 1 }, (_, i) => ({
-    index: Math.round((i * (count - 1)) / Math.max(1, last)),
-    anchor: i === 0 ? ("start" as const) : i === last ? ("end" as const) : ("middle" as const),
-    x: left + ((width - left) * i) / Math.max(1, last),
-  }));
-}
-
 type DrawingProps = ChartProps & { layout: Layout; area: Area; at: number | null; id: string };
 
 function Drawing({ name, buckets, series, layout, area, at, id }: DrawingProps) {
@@ -108,7 +91,7 @@ function Drawing({ name, buckets, series, layout, area, at, id }: DrawingProps) 
           {...(colour % 2 === 0 && { fill: `url(#${id}-${colour})`, class: "" })}
         />
       ))}
-      {labelled(buckets, area).map(({ index, anchor, x }) => (
+      {axisLabels(buckets, area).map(({ index, anchor, x }) => (
         <text key={index} x={x} y={area.height - 6} text-anchor={anchor}>
           {buckets[index]}
         </text>
@@ -186,10 +169,10 @@ export function Chart(props: ChartProps) {
       </div>
       <div class="chart-foot">
         <div class="buttons">
-          <Button kind="quiet" pressed={open} onClick={() => setOpen(!open)}>
+          <Button pressed={open} onClick={() => setOpen(!open)}>
             Show as table
           </Button>
-          <Button kind="quiet" icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rows)], "text/csv")}>
+          <Button icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rows)], "text/csv")}>
             Download CSV
           </Button>
         </div>
@@ -215,19 +198,21 @@ function ChartTable({ caption, head, rows }: TableProps) {
         <caption class="hide">{caption}</caption>
         <thead>
           <tr>
-            {head.map((text) => (
-              <th key={text} scope="col">
+            {head.map((text, i) => (
+              <th key={text} scope="col" class={i === 0 ? undefined : "number"}>
                 <bdi>{text}</bdi>
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {rows.toReversed().map(([bucket, ...values]) => (
+          {rows.map(([bucket, ...values]) => (
             <tr key={bucket}>
               <th scope="row">{bucket}</th>
               {values.map((value, i) => (
-                <td key={head[i + 1]}>{formatNumber(Number(value))}</td>
+                <td key={head[i + 1]} class="number">
+                  {formatNumber(Number(value))}
+                </td>
               ))}
             </tr>
           ))}

@@ -5,6 +5,7 @@ import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
 import { SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
+import { tenantLabel, useTenants, type Tenant } from "../keys/records.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { Empty } from "../parts/empty.tsx";
@@ -32,9 +33,11 @@ const GROUPS = [
   ["key", "By key"],
   ["route", "By route"],
 ] as const;
-/** The palette has a colour for each, and one for all others. */
-const TOP = 5;
+/** Of groups that are good or bad alike: not the red of refused requests. Every second one is hatched. */
+const GROUP_COLOURS = [1, 4, 5, 2] as const;
 const REST_COLOUR = 6;
+/** More than there are. */
+const OUTCOMES_MAX = 30;
 /** Their order, colours and names are the same on every page. */
 const OUTCOMES: Record<string, string> = {
   allowed: "Allowed",
@@ -78,20 +81,22 @@ function outcomeSeries({ series, buckets }: Answer): Series[] {
   );
 }
 
-function groupSeries({ series, other }: Answer): Series[] {
-  const listed = series.map(({ label, requests }, i) => {
-    return { name: label ?? "None", values: requests, colour: (i % TOP) + 1 };
+/** `tenants`: by id, for groups that are tenants; the label of a group without one is an external id. */
+function groupSeries({ series, other }: Answer, tenants: ReadonlyMap<string, Tenant>): Series[] {
+  const listed = series.map(({ group, label, requests }, i) => {
+    const tenant = tenants.get(group ?? "");
+    const name = tenant ? tenantLabel(tenant) : (label ?? "None");
+    return { name, values: requests, colour: GROUP_COLOURS[i % GROUP_COLOURS.length] ?? REST_COLOUR };
   });
   return other ? [...listed, { name: "Other", values: other.requests, colour: REST_COLOUR }] : listed;
 }
 
 const spanWords = (range: RangeName): string => (RANGES.find(([name]) => name === range)?.[1] ?? "").toLowerCase();
 
-/** What share of the requests was refused, or failed where the groups are not outcomes. */
+/** What share of the requests was refused, where the groups are outcomes. */
 function share({ series, total }: Answer, group: GroupName): string {
-  const { requests, errors } = total.total;
-  if (requests === 0) return "";
-  if (group !== "outcome") return `, ${formatPercent(errors / requests)} with errors`;
+  const { requests } = total.total;
+  if (requests === 0 || group !== "outcome") return "";
   const allowed = series.find((one) => one.group === "allowed")?.total.requests ?? 0;
   return `, ${formatPercent((requests - allowed) / requests)} denied`;
 }
@@ -103,6 +108,7 @@ const finding = (answer: Answer, range: RangeName, group: GroupName): string =>
 function Requests({ answer: read, range, group }: { answer: Answer; range: RangeName; group: GroupName }) {
   const answer = range === "12m" ? byMonth(read) : read;
   const text = finding(answer, range, group);
+  const tenants = useTenants(group === "tenant" ? answer.series.flatMap((one) => one.group ?? []) : []);
   return (
     <>
       <p>{text}.</p>
@@ -110,7 +116,7 @@ function Requests({ answer: read, range, group }: { answer: Answer; range: Range
         name={text}
         file={`requests-by-${group}-${range}`}
         buckets={answer.buckets.map((start) => bucketName(start, range))}
-        series={group === "outcome" ? outcomeSeries(answer) : groupSeries(answer)}
+        series={group === "outcome" ? outcomeSeries(answer) : groupSeries(answer, tenants)}
       />
       {answer.overflow && (
         <p class="muted small">There are more groups than are listed; the others are counted as other.</p>
@@ -156,7 +162,13 @@ type TrafficProps = {
 export function Traffic({ title, groups = false, of, range: usual = "24h" }: TrafficProps) {
   const range = RANGES.find(([name]) => name === param("range"))?.[0] ?? usual;
   const group: GroupName = (groups && GROUPS.find(([name]) => name === param("by"))?.[0]) || "outcome";
-  const query: Query = { ...spanOf(range), ...of, env: env.value, group_by: group, top: TOP };
+  const query: Query = {
+    ...spanOf(range),
+    ...of,
+    env: env.value,
+    group_by: group,
+    top: group === "outcome" ? OUTCOMES_MAX : GROUP_COLOURS.length,
+  };
   const read = useRead("GET /v1/usage/series", { query }, { everyMs: range === "12m" ? SELDOM_MS : EVERY_MS });
   const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
   const isOff = read.answer.value.problem?.status === 404;
