@@ -42,7 +42,7 @@ export const PAGES: readonly WorkspacePage[] = [
   { page: "usage", title: "Usage", icon: "usage", hasEnv: true, Show: UsagePage },
   { page: "fleet", title: "Fleet", icon: "fleet", hasEnv: true, Show: FleetPage },
   { page: "leaks", title: "Leaks", icon: "leak", hasEnv: true, Show: LeaksPage },
-  { page: "audit", title: "Audit", icon: "audit", hasEnv: false, Show: Audit, ShowRecord: AuditRowPage },
+  { page: "audit", title: "Audit", icon: "audit", hasEnv: true, Show: Audit, ShowRecord: AuditRowPage },
   { page: "portal", title: "Portal", icon: "portal", hasEnv: true, Show: PortalPage },
   { page: "developers", title: "Developers", icon: "code", hasEnv: true, Show: Developers },
   { page: "members", title: "Members", icon: "members", hasEnv: false, Show: Members },

@@ -13,9 +13,11 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
   it("verifies the audit log in the browser, and names a row that was altered on its way", async () => {
     const t = await shop(suite.instance);
     await suite.instance.call(t.owner.session, `PATCH /v1/tenants/${t.tenant_id}`, { name: "Globex Corp." });
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "audit" });
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "audit", env: "test" });
     const { page } = g;
+    await page.getByText("Test data").waitFor();
     const log = page.getByRole("table", { name: "Audit log" });
+    await log.getByRole("link", { name: "Globex Corp." }).first().waitFor(); // the target by its name
     await log.getByRole("link", { name: "tenant.updated" }).click();
     await g.at("tenant.updated");
     const changed = page.getByRole("row", { name: /^name/ });
@@ -75,13 +77,14 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     const t = await shop(suite.instance);
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "fleet", colorScheme: "dark" });
     const { page } = g;
-    await page.getByRole("heading", { name: "No verifier is connected" }).waitFor();
+    await page.getByRole("heading", { name: "No node is connected" }).waitFor();
     const poll = `GET /v1/policy/delta?project_id=${t.project_id}&node=api-1&since=1`;
     await suite.instance.call(t.key, poll, undefined, { headers: { "keyrack-sdk": "@keyrack/sdk/1.2.3" } });
     await page.getByText("1 of 1 node is current.").waitFor();
     const nodes = page.getByRole("table", { name: "Nodes" });
     await nodes.getByRole("rowheader", { name: "api-1" }).waitFor();
     await nodes.getByRole("cell", { name: "@keyrack/sdk 1.2.3" }).waitFor();
+    await nodes.getByRole("cell", { name: "None", exact: true }).first().waitFor(); // capabilities
     const own = { ts: new Date(suite.instance.clock.now()).toISOString(), project_id: t.project_id, request_id: "r1" };
     const batch = telemetryBatch([telemetryEvent({ ...own, degraded: true })], { node_id: "api-1" });
     await suite.instance.call(t.key, "POST /v1/ingest/batch", batch);

@@ -10,7 +10,8 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
 import { VerifyPanel } from "./verify-panel.tsx";
-import { Actor, ACTOR_TYPES, Target, typeWords, type AuditRow } from "./words.tsx";
+import { useNames } from "./names.ts";
+import { Actor, ACTOR_TYPES, Target, TestBadge, typeWords, type AuditRow, type Names } from "./words.tsx";
 
 const NOUNS = [
   "api_key",
@@ -76,20 +77,26 @@ function AuditFilters() {
   );
 }
 
-const COLUMNS: readonly Column<AuditRow>[] = [
+const columns = (names: Names): Column<AuditRow>[] => [
   {
     head: "Action",
     names: true,
-    cell: ({ seq, action }) => <a href={hrefTo("audit", { id: String(seq) })}>{action}</a>,
+    cell: (row) => (
+      <span class="chips">
+        <a href={hrefTo("audit", { id: String(row.seq) })}>{row.action}</a>
+        <TestBadge of={row} />
+      </span>
+    ),
   },
-  { head: "Actor", cell: (row) => <Actor row={row} /> },
-  { head: "Target", cell: (row) => <Target row={row} /> },
+  { head: "Actor", cell: (row) => <Actor row={row} names={names} /> },
+  { head: "Target", cell: (row) => <Target row={row} names={names} /> },
   { head: "Time", cell: ({ occurred_at }) => <Time at={occurred_at} /> },
   { head: "Row", number: true, room: "some", cell: ({ seq }) => formatNumber(seq) },
 ];
 
 export function Audit() {
   const read = useRead("GET /v1/audit_logs", { query: filters() });
+  const names = useNames(read.answer.value.data?.data ?? []);
   return (
     <Page title="Audit" lead="Every change in this workspace, in live and in test, newest first.">
       <VerifyPanel />
@@ -100,7 +107,7 @@ export function Audit() {
             <NoMatch what="rows" onClear={() => clearFilters(FILTERS)} />
           ) : (
             <>
-              <Table caption="Audit log" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />
+              <Table caption="Audit log" columns={columns(names)} rows={data} rowKey={({ id }) => id} />
               <Pager next={next_cursor} shown={data.length} what="row" />
             </>
           )

@@ -9,6 +9,7 @@ import { Facts, Page, Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import { useNames } from "./names.ts";
 import { Actor, ACTOR_TYPES, Target, type AuditRow } from "./words.tsx";
 
 type Change = { old: unknown; new: unknown };
@@ -82,6 +83,7 @@ function Payload({ payload }: Pick<AuditRow, "payload">) {
 }
 
 function Details({ row }: { row: AuditRow }) {
+  const names = useNames([row]);
   return (
     <div class="two-columns">
       <div>
@@ -101,9 +103,9 @@ function Details({ row }: { row: AuditRow }) {
             ["Row", formatNumber(row.seq)],
             ["Time", <Time key="time" at={row.occurred_at} focusable />],
             ["UTC", row.occurred_at],
-            ["Actor", <Actor key="actor" row={row} />],
+            ["Actor", <Actor key="actor" row={row} names={names} />],
             ["Actor type", ACTOR_TYPES[row.actor_type] ?? row.actor_type],
-            ["Target", <Target key="target" row={row} />],
+            ["Target", <Target key="target" row={row} names={names} />],
             ["Target id", row.target_id === null ? "None" : <CopyText key="id" text={row.target_id} name="Copy id" />],
           ]}
         />

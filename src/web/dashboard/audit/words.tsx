@@ -1,9 +1,12 @@
 // Who did something to what, with links to records that have a page.
 import type { RouteOutput } from "../../../client.ts";
 import { hrefTo } from "../here.ts";
+import { Badge } from "../parts/badge.tsx";
 import { UserText } from "../parts/text.tsx";
 
 export type AuditRow = RouteOutput<"GET /v1/audit_logs">["data"][number];
+/** Id → name. */
+export type Names = ReadonlyMap<string, string>;
 
 export const ACTOR_TYPES: Record<string, string> = {
   user: "Person",
@@ -32,25 +35,40 @@ export function typeWords(type: string): string {
 /** Ids begin with the time: those of one day differ at their end. */
 const short = (id: string): string => (id.length > 13 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id);
 
-export function Actor({ row }: { row: AuditRow }) {
-  const { actor, actor_type, actor_id } = row;
-  const type = ACTOR_TYPES[actor_type] ?? actor_type;
+/** Its name, and the id as its title; the id where the record is gone. */
+function Record({ id, names }: { id: string; names: Names }) {
+  const name = names.get(id);
+  if (name === undefined) return <code title={id}>{short(id)}</code>;
+  return (
+    <span title={id}>
+      <UserText>{name}</UserText>
+    </span>
+  );
+}
+
+type Props = { row: AuditRow; names: Names };
+
+export function Actor({ row: { actor, actor_type, actor_id }, names }: Props) {
   if (actor) return <UserText>{actor.name ?? actor.email}</UserText>;
   return (
     <>
-      {type} {actor_id !== null && <code title={actor_id}>{short(actor_id)}</code>}
+      {ACTOR_TYPES[actor_type] ?? actor_type} {actor_id !== null && <Record id={actor_id} names={names} />}
     </>
   );
 }
 
-export function Target({ row }: { row: AuditRow }) {
-  const { target_type, target_id } = row;
+export function Target({ row: { target_type, target_id }, names }: Props) {
   if (target_id === null) return <>{typeWords(target_type)}</>;
   const page = PAGE_OF[target_type];
-  const id = <code title={target_id}>{short(target_id)}</code>;
+  const record = <Record id={target_id} names={names} />;
   return (
     <>
-      {typeWords(target_type)} {page ? <a href={hrefTo(page, { id: target_id })}>{id}</a> : id}
+      {typeWords(target_type)} {page ? <a href={hrefTo(page, { id: target_id })}>{record}</a> : record}
     </>
   );
+}
+
+/** Beside the action: the log has rows of both environments. */
+export function TestBadge({ of: { payload } }: { of: AuditRow }) {
+  return payload.env === "test" ? <Badge tone="warn">Test</Badge> : null;
 }

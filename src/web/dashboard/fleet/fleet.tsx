@@ -1,5 +1,6 @@
 // The nodes that verify keys, and whether they hold the newest policy.
 import type { RouteOutput } from "../../../client.ts";
+import { CAPABILITIES } from "../../../kernel/policy/capabilities.ts";
 import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import { clearFilters, Filters, isFiltered, projectOptions, SelectFilter } from "../forms/filters.tsx";
@@ -65,6 +66,13 @@ function lagWords({ lag, lag_ms }: Node): string {
   return lag_ms === null || lag_ms === undefined ? versions : `${versions}, ${formatDuration(lag_ms)}`;
 }
 
+/** Short, and what it lacks is what a person looks for. */
+function capabilityWords(caps: readonly string[]): string {
+  const lacking = CAPABILITIES.filter((name) => !caps.includes(name));
+  if (lacking.length === 0) return "All";
+  return caps.length === 0 ? "None" : `No ${lacking.join(", ")}`;
+}
+
 function columns(projects: readonly Project[]): Column<Node>[] {
   return [
     { head: "Node", names: true, cell: ({ node_id }) => <UserText>{node_id}</UserText> },
@@ -92,7 +100,7 @@ function columns(projects: readonly Project[]): Column<Node>[] {
       room: "more",
       cell: ({ sdk }) => (sdk ? <UserText>{`${sdk.name} ${sdk.version}`}</UserText> : "Unknown"),
     },
-    { head: "Capabilities", room: "most", cell: ({ caps }) => (caps.length === 0 ? "None" : caps.join(", ")) },
+    { head: "Capabilities", room: "most", cell: ({ caps }) => capabilityWords(caps) },
     { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
   ];
 }
@@ -102,7 +110,7 @@ function NoNodes() {
   return (
     <Empty
       icon="fleet"
-      title="No verifier is connected"
+      title="No node is connected"
       action={<LinkButton href={hrefTo("projects")}>Connect a verifier</LinkButton>}
       command="keyrack gateway"
     >

@@ -35,7 +35,7 @@ function Grid({ overview: { keys, nodes } }: { overview: Overview }) {
       <Figure name="Unused for 30 days" value={count(keys.idle)} href={keysHref("idle")} />
       <Figure name="Quarantined" value={count(keys.quarantined)} href={keysHref("quarantined")} />
       <Figure
-        name="Verifiers up to date"
+        name="Nodes up to date"
         value={`${count(nodes.current)} of ${count(nodes.live)}`}
         href={hrefTo("fleet")}
       />

@@ -1,5 +1,5 @@
 // Home: the first steps, the workspace in numbers, its traffic, and what happened last.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { formatNumber } from "../../shared/format.ts";
 import { workspaceId } from "../api/session.ts";
 import { readSetting, writeSetting } from "../api/store.ts";
@@ -16,7 +16,12 @@ const HASH_CHARS = 16;
 
 function FirstSteps({ onHide }: { onHide: () => void }) {
   const steps = useSteps(env.value);
-  if (!steps || steps.every(({ done }) => done)) return null;
+  const isDone = steps?.every(({ done }) => done) ?? false;
+  // For good: what it reads is not requested again.
+  useEffect(() => {
+    if (isDone) onHide();
+  }, [isDone]);
+  if (!steps || isDone) return null;
   return (
     <Panel
       title="First steps"

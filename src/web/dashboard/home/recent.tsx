@@ -1,7 +1,8 @@
 // The last few rows of the audit log.
 import type { ComponentChildren } from "preact";
 import { useRead } from "../api/query.ts";
-import { Actor, Target, type AuditRow } from "../audit/words.tsx";
+import { useNames } from "../audit/names.ts";
+import { Actor, Target, TestBadge, type AuditRow } from "../audit/words.tsx";
 import { hrefTo } from "../here.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Panel } from "../parts/page.tsx";
@@ -12,7 +13,7 @@ const EVERY_MS = 10_000;
 const SHOWN = 5;
 
 function Rows({ rows, withTarget }: { rows: readonly AuditRow[]; withTarget: boolean }) {
-  if (rows.length === 0) return <p class="muted">None yet.</p>;
+  const names = useNames(withTarget ? rows : rows.map((row) => ({ ...row, target_id: null })));
   return (
     <ul class="plain-list">
       {rows.map((row) => (
@@ -20,12 +21,13 @@ function Rows({ rows, withTarget }: { rows: readonly AuditRow[]; withTarget: boo
           <a href={hrefTo("audit", { id: String(row.seq) })}>
             <code>{row.action}</code>
           </a>
+          {withTarget && <TestBadge of={row} />}
           <span class="grow muted small">
-            <Actor row={row} />
+            <Actor row={row} names={names} />
             {withTarget && (
               <>
                 {" · "}
-                <Target row={row} />
+                <Target row={row} names={names} />
               </>
             )}
           </span>
@@ -40,11 +42,13 @@ type RecentProps = {
   title: string;
   /** The id of the record that the rows are about; without it, rows about anything. */
   target?: string;
+  /** Instead of rows, where there are none. */
+  none?: ComponentChildren;
   /** Below the rows. */
   foot?: ComponentChildren;
 };
 
-export function Recent({ title, target, foot }: RecentProps) {
+export function Recent({ title, target, none = <p class="muted">None yet.</p>, foot }: RecentProps) {
   const query = { order: "desc" as const, limit: SHOWN, ...(target !== undefined && { target_id: target }) };
   const read = useRead("GET /v1/audit_logs", { query }, { everyMs: EVERY_MS });
   return (
@@ -56,7 +60,9 @@ export function Recent({ title, target, foot }: RecentProps) {
         </LinkButton>
       }
     >
-      <Loaded read={read}>{({ data }) => <Rows rows={data} withTarget={target === undefined} />}</Loaded>
+      <Loaded read={read}>
+        {({ data }) => (data.length === 0 ? none : <Rows rows={data} withTarget={target === undefined} />)}
+      </Loaded>
       {foot}
     </Panel>
   );

@@ -14,7 +14,7 @@ export function useProjects(): readonly Project[] {
 }
 
 /** What one request may name. */
-const IDS_MAX = 200;
+export const IDS_MAX = 200;
 
 /** The tenants with these ids, of which there are at most 200; absent while loading and when deleted. */
 export function useTenants(ids: readonly string[]): ReadonlyMap<string, Tenant> {
