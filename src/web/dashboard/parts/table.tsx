@@ -11,7 +11,7 @@ export type Column<T> = {
   names?: boolean;
   /** A column of buttons; its head is for screen readers only. */
   actions?: boolean;
-  /** How wide a table must be to show it: 640, 860 or 1040 px. The card of a phone shows all but the last. */
+  /** How wide a table must be to show it: 640, 860 or 960 px. The card of a phone shows all. */
   room?: "some" | "more" | "most";
 };
 
