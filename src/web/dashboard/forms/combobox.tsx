@@ -112,9 +112,11 @@ export function Combobox(props: ComboboxProps) {
   const suggestions = useSuggestions(text ?? "", open, search);
   const found = suggestions.list;
   const isListed = open && found.length > 0;
-  const error = useContext(FormContext).errors.get(name);
+  const { errors, onChanged } = useContext(FormContext);
+  const error = errors.get(name);
   const update = (one: Suggestion | null, typed: string | null): void => {
     onChoose(one);
+    onChanged(name);
     setText(typed);
     setAt(0);
   };

@@ -106,7 +106,9 @@ export function TextField(props: TextFieldProps) {
 }
 
 /** The button that shows the password replaces a second field for confirmation. */
-export function PasswordField(props: FieldProps & { autocomplete: "current-password" | "new-password" }) {
+export function PasswordField(
+  props: FieldProps & { autocomplete: "current-password" | "new-password"; autofocus?: boolean },
+) {
   const [shown, setShown] = useState(false);
   return (
     <FieldShell
@@ -115,6 +117,7 @@ export function PasswordField(props: FieldProps & { autocomplete: "current-passw
         <input
           {...attributes}
           type={shown ? "text" : "password"}
+          data-autofocus={props.autofocus ? "" : undefined}
           autocomplete={props.autocomplete}
           autocapitalize="none"
           spellcheck={false}

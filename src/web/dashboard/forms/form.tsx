@@ -1,6 +1,6 @@
 // A form submitted by script: one request at a time, each error next to its field, the first one focused. Fields are
 // plain inputs, so what was typed survives every error and every refresh of the page.
-import { createContext, type ComponentChildren } from "preact";
+import { createContext, type ComponentChildren, type RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { problemMessage, toProblem, type Detail, type Problem } from "../api/problems.ts";
 import { Button, type ButtonKind } from "../parts/button.tsx";
@@ -8,8 +8,13 @@ import { useUnsaved } from "./unsaved.ts";
 
 export type Values = Readonly<Record<string, string>>;
 
-type FormState = { errors: ReadonlyMap<string, string>; busy: boolean };
-export const FormContext = createContext<FormState>({ errors: new Map(), busy: false });
+type FormState = {
+  errors: ReadonlyMap<string, string>;
+  busy: boolean;
+  /** For fields without an input event of their own: the value has changed. */
+  onChanged: (name: string) => void;
+};
+export const FormContext = createContext<FormState>({ errors: new Map(), busy: false, onChanged: () => {} });
 
 type FormProps = {
   /** Its accessible name, where a page has several forms. */
@@ -69,27 +74,43 @@ const NO_ERRORS: ReadonlyMap<string, string> = new Map();
 /** A revealed password field has type text, so it is known by its autocomplete value. */
 const isMissing = (control: Control): boolean => control.ariaRequired === "true" && control.value.trim() === "";
 
+/** Errors by field. New ones focus the first field; one goes when its field is corrected, without moving the focus. */
+function useErrors(form: RefObject<HTMLFormElement>) {
+  const [{ errors, isNew }, setErrors] = useState({ errors: NO_ERRORS, isNew: false });
+  useEffect(() => {
+    if (isNew) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+  }, [errors]);
+  return {
+    errors,
+    showErrors: (next: ReadonlyMap<string, string>): void => setErrors({ errors: next, isNew: true }),
+    dropError: (name: string): void => {
+      if (!errors.has(name)) return;
+      setErrors({ errors: new Map([...errors].filter(([field]) => field !== name)), isNew: false });
+    },
+  };
+}
+
 export function Form(props: FormProps) {
   const { label, submit, submitKind = "primary", send, onProblem, children, actions, footer, watch = true } = props;
   const form = useRef<HTMLFormElement>(null);
-  const [errors, setErrors] = useState(NO_ERRORS);
+  const { errors, showErrors, dropError } = useErrors(form);
   const [alert, setAlert] = useState("");
   const [busy, setBusy] = useState(false);
   const [changed, setChanged] = useState(false);
   useUnsaved(watch && changed && !busy);
-  useEffect(() => {
-    if (errors.size > 0) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
-  }, [errors]);
-
+  const onChanged = (name: string): void => {
+    setChanged(true);
+    dropError(name);
+  };
   const showDetails = (details: readonly Detail[], message: string): void => {
     const placed = placeErrors(details, form.current ? controlsOf(form.current).map(({ name }) => name) : []);
-    setErrors(placed.errors);
+    showErrors(placed.errors);
     if (placed.errors.size === 0 || placed.unplaced.length > 0) setAlert([message, ...placed.unplaced].join(" "));
   };
   const onSubmit = async (element: HTMLFormElement): Promise<void> => {
     setAlert("");
     const missing = controlsOf(element).filter(isMissing);
-    setErrors(new Map(missing.map(({ name }) => [name, "is required"])));
+    showErrors(new Map(missing.map(({ name }) => [name, "is required"])));
     if (missing.length > 0) return;
     setBusy(true);
     try {
@@ -108,7 +129,7 @@ export function Form(props: FormProps) {
       noValidate
       method="post"
       aria-label={label}
-      onInput={() => setChanged(true)}
+      onInput={({ target }) => onChanged(target && "name" in target ? String(target.name) : "")}
       onSubmit={(event) => {
         event.preventDefault();
         if (!busy) void onSubmit(event.currentTarget);
@@ -117,7 +138,7 @@ export function Form(props: FormProps) {
       <div role="alert" class="alert">
         {alert !== "" && <p>{alert}</p>}
       </div>
-      <FormContext.Provider value={{ errors, busy }}>{children}</FormContext.Provider>
+      <FormContext.Provider value={{ errors, busy, onChanged }}>{children}</FormContext.Provider>
       <div class="buttons">
         <Button type="submit" kind={submitKind} busy={busy} disabled={props.disabled ?? null}>
           {busy ? "Please wait…" : submit}

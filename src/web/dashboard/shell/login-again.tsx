@@ -13,6 +13,7 @@ const REASONS = {
 
 export function LoginAgain() {
   if (lock.value === null) return null;
+  const email = session.value?.user.email ?? "";
   return (
     <Dialog title="Log in again" onClose={() => {}} locked>
       <p>{REASONS[lock.value]}</p>
@@ -22,14 +23,8 @@ export function LoginAgain() {
         send={({ email = "", password = "" }) => logInAgain(email, password)}
         actions={<Button onClick={logOut}>Log out</Button>}
       >
-        <TextField
-          name="email"
-          label="Email"
-          type="email"
-          autocomplete="username"
-          value={session.value?.user.email ?? ""}
-        />
-        <PasswordField name="password" label="Password" autocomplete="current-password" />
+        <TextField name="email" label="Email" type="email" autocomplete="username" value={email} />
+        <PasswordField name="password" label="Password" autocomplete="current-password" autofocus={email !== ""} />
       </Form>
     </Dialog>
   );
