@@ -29,8 +29,8 @@ const columns: Column<SessionRow>[] = [
       </span>
     ),
   },
+  { head: "Started", cell: ({ created_at }) => <Time at={created_at} /> },
   { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
-  { head: "Started", room: "more", cell: ({ created_at }) => <Time at={created_at} /> },
   { head: "Ends", cell: ({ expires_at }) => <Time at={expires_at} /> },
   {
     head: "Actions",

@@ -3,7 +3,6 @@ import { useMemo, useState } from "preact/hooks";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { ROLE_NAMES, session } from "../api/session.ts";
 import { logOut, refreshMe } from "../api/sign-in.ts";
-import { Button } from "../parts/button.tsx";
 import { WorkspaceFields } from "../forms/common-fields.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -53,9 +52,9 @@ export function Workspaces({ note }: { note?: string }) {
         <NewWorkspace onCreated={(slug, secret) => setCreated({ slug, secret })} />
       </details>
       <p class="after">
-        <Button kind="quiet" onClick={logOut}>
+        <button type="button" class="link" onClick={logOut}>
           Log out
-        </Button>
+        </button>
       </p>
       {created && (
         <SecretDialog

@@ -99,6 +99,24 @@ function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
   ];
 }
 
+/** Accepted ones are members by now, so they are folded away. */
+function InviteTables({ invites, columns }: { invites: readonly Invite[]; columns: Column<Invite>[] }) {
+  const { accepted = [], others = [] } = Object.groupBy(invites, ({ accepted_at }) =>
+    accepted_at === null ? "others" : "accepted",
+  );
+  return (
+    <>
+      {others.length > 0 && <Table caption="Invitations" columns={columns} rows={others} rowKey={({ id }) => id} />}
+      {accepted.length > 0 && (
+        <details class="more">
+          <summary>Accepted ({accepted.length})</summary>
+          <Table caption="Accepted invitations" columns={columns} rows={accepted} rowKey={({ id }) => id} />
+        </details>
+      )}
+    </>
+  );
+}
+
 function Invitations({ open }: { open: (next: Open) => void }) {
   const after = pageCursor();
   const read = useRead("GET /v1/invites", { query: { after, limit: pageSize() } });
@@ -121,7 +139,7 @@ function Invitations({ open }: { open: (next: Open) => void }) {
             </Empty>
           ) : (
             <>
-              <Table caption="Invitations" columns={inviteColumns(open)} rows={list.data} rowKey={({ id }) => id} />
+              <InviteTables invites={list.data} columns={inviteColumns(open)} />
               {(list.has_more || after !== undefined) && (
                 <Pager next={nextCursor(list)} shown={list.data.length} what="invitation" />
               )}

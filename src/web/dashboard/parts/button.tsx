@@ -24,6 +24,8 @@ export type ButtonProps = {
   kind?: ButtonKind;
   type?: "button" | "submit";
   icon?: IconName;
+  /** Behind the words. */
+  iconAfter?: IconName;
   /** For a button that shows only an icon. */
   label?: string;
   busy?: boolean;
@@ -57,6 +59,7 @@ export function Button(props: ButtonProps) {
     >
       {icon && <Icon name={icon} />}
       {children !== undefined && <span>{children}</span>}
+      {props.iconAfter && <Icon name={props.iconAfter} />}
     </button>
   );
   if (reason === null) return button;

@@ -66,7 +66,7 @@ export function Pager({ next, shown, what }: PagerProps) {
       >
         Previous page
       </Button>
-      <Button icon="right" disabled={next === null ? "This is the last page." : null} onClick={forward}>
+      <Button iconAfter="right" disabled={next === null ? "This is the last page." : null} onClick={forward}>
         Next page
       </Button>
     </nav>

@@ -5,6 +5,7 @@ import { Dialog } from "../parts/dialog.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { place } from "../routes.ts";
 import { ServerStatus } from "./status.tsx";
+import { WorkspaceMenu } from "./workspace-menu.tsx";
 
 export type NavItem = { page: string; title: string; icon: IconName };
 
@@ -41,6 +42,7 @@ export function NavMenu({ items }: { items: readonly NavItem[] }) {
       </button>
       {open && (
         <Dialog title="Menu" onClose={() => setOpen(false)}>
+          <WorkspaceMenu />
           <nav class="menu-nav" aria-label="Main">
             <NavList items={items} onChoose={() => setOpen(false)} />
           </nav>

@@ -1,5 +1,6 @@
 // Keyboard shortcuts. Single keys work only while nothing is being typed, and can be turned off.
 import { signal } from "@preact/signals";
+import { Fragment } from "preact";
 import { useLayoutEffect } from "preact/hooks";
 import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
@@ -68,13 +69,17 @@ function onKeyDown(event: KeyboardEvent): void {
   act();
 }
 
-const LISTED: readonly (readonly [keys: string, what: string])[] = [
-  ["Ctrl K or ⌘ K", "Open the command palette"],
-  ["/", "Search"],
-  ["g then h k t p u f l a", "Go to Home, Keys, Tenants, Projects, Usage, Fleet, Leaks, Audit"],
-  ["c", "Create on this page"],
-  ["j and k", "Next and previous row"],
-  ["?", "This list"],
+/** Keys of one row are pressed one after the other. */
+const LISTED: readonly (readonly [keys: readonly string[], what: string])[] = [
+  [["Ctrl K"], "Open the command palette (⌘ K on a Mac)"],
+  [["/"], "Search"],
+  ...Object.entries(JUMPS).map(
+    ([key, page]) => [["g", key], `Go to ${page.charAt(0).toUpperCase()}${page.slice(1)}`] as const,
+  ),
+  [["c"], "Create on this page"],
+  [["j"], "Next row"],
+  [["k"], "Previous row"],
+  [["?"], "This list"],
 ];
 
 export function Shortcuts() {
@@ -88,9 +93,14 @@ export function Shortcuts() {
     <Dialog title="Keyboard shortcuts" onClose={() => void (listOpen.value = false)}>
       <dl class="facts">
         {LISTED.map(([keys, what]) => (
-          <div key={keys}>
+          <div key={what}>
             <dt>
-              <kbd>{keys}</kbd>
+              {keys.map((key, i) => (
+                <Fragment key={key}>
+                  {i > 0 && " then "}
+                  <kbd>{key}</kbd>
+                </Fragment>
+              ))}
             </dt>
             <dd>{what}</dd>
           </div>

@@ -13,9 +13,11 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { Name, UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import type { Plan } from "../plans/plan-fields.tsx";
+import { usePlans } from "./plan-field.tsx";
 import { CreateTenant, type Tenant } from "./tenant-dialogs.tsx";
 
-const COLUMNS: readonly Column<Tenant>[] = [
+const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
   {
     head: "Tenant",
     names: true,
@@ -30,9 +32,15 @@ const COLUMNS: readonly Column<Tenant>[] = [
     cell: ({ suspended_at }) =>
       suspended_at === null ? <Badge tone="good">Active</Badge> : <Badge tone="warn">Suspended</Badge>,
   },
-  { head: "External id", cell: ({ external_id }) => <UserText>{external_id}</UserText> },
+  {
+    head: "Plan",
+    cell: ({ plan_id }) => {
+      const plan = plans.find(({ id }) => id === plan_id);
+      return plan ? <UserText>{plan.name}</UserText> : <span class="muted">None</span>;
+    },
+  },
+  { head: "External id", room: "some", cell: ({ external_id }) => <UserText>{external_id}</UserText> },
   { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
-  { head: "Changed", room: "some", cell: ({ updated_at }) => <Time at={updated_at} /> },
 ];
 
 /** A search is paged by cursor, the plain list by its last id. */
@@ -55,6 +63,7 @@ const STATES = [
 
 export function Tenants() {
   const read = useRead("GET /v1/tenants", { query: query() });
+  const plans = usePlans();
   const [creating, setCreating] = useCreating();
   const create = (
     <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
@@ -85,7 +94,7 @@ export function Tenants() {
             <NoMatch what="tenants" onClear={() => clearFilters(FILTERS)} />
           ) : (
             <>
-              <Table caption="Tenants" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />
+              <Table caption="Tenants" columns={columns(plans)} rows={data} rowKey={({ id }) => id} />
               <Pager next={next_cursor} shown={data.length} what="tenant" />
             </>
           )
