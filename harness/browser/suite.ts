@@ -24,6 +24,23 @@ export const field = (page: Page, label: string): Locator => page.getByLabel(lab
 /** The dialog with this name. */
 export const dialog = (page: Page, name: string | RegExp): Locator => page.getByRole("dialog", { name, exact: true });
 
+/** Text and ground of the first element with this selector. */
+export const colours = (page: Page, selector: string): Promise<string> =>
+  page.evaluate(
+    `(({ color, backgroundColor }) => color + backgroundColor)(getComputedStyle(document.querySelector("${selector}")))`,
+  );
+
+/** To be evaluated in a page with a dialog that has a disabled button under the pointer or with the focus. */
+export const REASON = `(() => {
+  const dialog = document.querySelector("dialog[open]");
+  const { width, left, right, top, bottom } = dialog.querySelector(".reason").getBoundingClientRect();
+  return {
+    isShown: width > 0,
+    isInWindow: left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight,
+    scrolls: dialog.scrollHeight > dialog.clientHeight || dialog.scrollWidth > dialog.clientWidth,
+  };
+})()`;
+
 export async function fillLogin(page: Page, email: string, password: string): Promise<void> {
   await field(page, "Email").fill(email);
   await field(page, "Password").fill(password);

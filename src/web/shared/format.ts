@@ -18,7 +18,7 @@ export const formatDate: Format = times({ dateStyle: "medium" });
 export const formatClock: Format = times({ timeStyle: "short" });
 /** "Nov 10, 4:00 AM": the year is known. */
 export const formatDayAndClock: Format = times({ month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
-const formatLocal: Format = times({ dateStyle: "medium", timeStyle: "medium" });
+export const formatLocal: Format = times({ dateStyle: "medium", timeStyle: "medium" });
 
 /** "1 key", "3 keys". */
 export const plural = (count: number, one: string, many = `${one}s`): string =>

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible, LOOKS } from "../../../harness/browser/pages.ts";
-import { button, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { button, colours, field, REASON, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
 const HOSTILE = '"><img src=x onerror=alert(1)>\u202etxt';
 
@@ -27,8 +27,14 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     const at = await shop(suite.instance, HOSTILE);
     await using g = await signedIn(suite.browser, suite.instance, at, { page: "home" });
     const { page } = g;
+    await page.emulateMedia({ reducedMotion: "reduce" }); // colours change at once
     await page.getByRole("link", { name: "Keys", exact: true }).click();
     await page.getByText("No live keys yet").waitFor();
+    const pointed = await colours(page, ".main-nav [aria-current]");
+    await page.mouse.move(600, 500);
+    expect(await colours(page, ".main-nav [aria-current]")).toBe(pointed);
+    const command = page.getByRole("region", { name: "command" });
+    expect(await command.evaluate((pre) => pre.scrollWidth - pre.clientWidth)).toBe(0); // nothing is behind Copy
     await button(page, "Create key").first().focus();
     await page.keyboard.press("Enter");
     await dialog(page, "Create key").waitFor();
@@ -43,6 +49,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.getByRole("option", { name: /globex/ }).waitFor();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
+    expect(await page.getByText("Tenant is required.").count()).toBe(0);
     await page.getByLabel(/^Name/).fill("Production");
     await page.getByLabel(/^Scopes/).fill("orders:read\norders:write");
     await button(page, "Create key").last().click();
@@ -63,7 +70,10 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await button(page, "Show").click();
     const secret = await reveal.locator(".secret-text").innerText();
     expect(secret).toMatch(/^kr_live_[A-Za-z0-9_-]{32}[0-9a-f]{8}$/);
+    const disabled = await colours(page, "dialog .button.primary");
     await button(page, "Done").click({ force: true });
+    expect(await colours(page, "dialog .button.primary")).toBe(disabled); // and not the ground of a button that can be pressed
+    expect(await page.evaluate(REASON)).toEqual({ isShown: true, isInWindow: true, scrolls: false });
     expect(await reveal.isVisible()).toBe(true);
     await page.getByLabel("I have stored it").check();
     await button(page, "Done").click();
@@ -101,7 +111,8 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.getByRole("textbox", { name: "Filter by scope" }).fill("orders:read"); // no project lists its scopes
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "No keys match" }).waitFor();
-    await button(page, "Clear filters").first().click();
+    expect(await button(page, "Clear filters").count()).toBe(1);
+    await button(page, "Clear filters").click();
     await page.getByRole("combobox", { name: "Filter by tenant" }).fill("glob");
     await page.getByRole("option", { name: /globex/ }).click();
     await expect.poll(() => page.url()).toContain(`tenant=${at.tenant_id}`);
@@ -111,6 +122,14 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
       .getByText(/^This is a secret key .* It was not sent anywhere\.$/)
       .waitFor();
     await button(page, "Done").click();
+    await button(page, "Look up a key").click();
+    await field(page, "Key").fill(staging.key);
+    await page.keyboard.press("Enter");
+    await dialog(page, "Look up a key").getByRole("status").getByText("It is disabled.").waitFor();
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Done"); // the field is gone
+    await page.evaluate("document.activeElement.blur()");
+    await page.keyboard.press("Escape");
+    expect(await page.getByRole("dialog").count()).toBe(0);
     await page.getByRole("searchbox", { name: "Search keys" }).fill(staging.key);
     await dialog(page, "Look up a key").getByText("It is disabled.").waitFor();
     expect(page.url()).not.toContain("kr_live_");
@@ -138,19 +157,21 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await button(page, "Done").click();
     await dialog(page, "Key rotated").waitFor();
     await button(page, "Open the new key").click();
-    await page.getByRole("link", { name: "the key before it" }).click();
+    await page.getByText("Created by rotating").getByRole("link", { name: /^CI/ }).click();
     await page.getByText("Being replaced").waitFor();
     await page.getByText(/^It was rotated: its successor works, and this key stops on /).waitFor();
     await g.show("keys");
     await page.getByRole("row", { name: /Being replaced/ }).waitFor();
     await g.show(`keys/${made.body.id}`);
-    await page.getByRole("link", { name: "its successor" }).click();
+    await page.locator("dl").getByRole("link", { name: /^CI/ }).click();
+    await page.getByRole("heading", { name: "Verdict" }).waitFor();
     await page.getByText("Verifiers admit this key.").waitFor();
     await button(page, "Disable").click();
     await button(page, "Disable key").click();
     await dialog(page, "Key disabled").waitFor();
     await button(page, "Done").click();
     await page.getByText(/Disabled since/).waitFor();
+    await page.getByRole("heading", { name: "Why is this key refused?" }).waitFor();
     await page.getByRole("list", { name: "Reasons" }).getByText("It is disabled.").waitFor();
     await button(page, "Enable").click();
     await button(page, "Enable key").click();

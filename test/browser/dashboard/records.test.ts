@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { signedIn } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
-import { button, dialog, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { button, dialog, field, REASON, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { team } from "../../../harness/instances/people.ts";
 
 const EVIL = '"><img src=x onerror=alert(1)>\u202Egnp.exe';
@@ -111,6 +111,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await button(page, "Delete tenant").click();
     const confirm = dialog(page, "Delete tenant");
     await confirm.getByRole("button", { name: "Delete tenant" }).click({ force: true }); // not typed yet: does nothing
+    expect(await page.evaluate(REASON)).toEqual({ isShown: true, isInWindow: true, scrolls: false });
     await confirm.getByLabel("Type cus_1 to confirm").fill("cus_1");
     await confirm.getByRole("button", { name: "Delete tenant" }).click();
     await page.getByText("Tenant deleted. 0 keys revoked.").waitFor();
@@ -152,11 +153,13 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await dialog(page, "Edit tenant").getByLabel(/^Plan/).selectOption("Pro");
     await button(page, "Save").click();
     await page.getByRole("link", { name: "Pro", exact: true }).waitFor();
+    await g.show("tenants");
+    await page.getByRole("row", { name: /cus_1/ }).getByRole("cell", { name: "Pro" }).waitFor();
     await g.show(`keys/${key.body.id}`);
     await page.getByText("Scopes removed by the plan").waitFor();
     const facts = await page.locator("dl.facts").allInnerTexts();
     expect(facts.join(" ").replace(/\s+/g, " ")).toMatch(
-      /100 \/ minute rule-1 Source Plan Plan Pro Scopes removed by the plan b/,
+      /100 \/ minute Source Plan Plan Pro Scopes removed by the plan b/,
     );
 
     await g.show(`plans/${body.data[0].id}`);

@@ -16,13 +16,14 @@ import { Traffic } from "../usage/traffic.tsx";
 import { UsedFrom } from "./addresses.tsx";
 import { DisableKey } from "./disable.tsx";
 import { EditKey } from "./edit.tsx";
+import { KeyLink } from "./key-name.tsx";
 import { ruleText } from "./limits.ts";
 import { Reasons } from "./lookup.tsx";
 import { tenantLabel, useProjects, useTenants } from "./records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
-import { StateBadge } from "./state-badge.tsx";
-import { keyState, keyTitle, type ApiKey } from "./state.ts";
+import { StateLine } from "./state-badge.tsx";
+import { keyTitle, type ApiKey } from "./state.ts";
 
 const EVERY_MS = 10_000;
 const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
@@ -83,7 +84,7 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
             <ul>
               {rules.map((rule) => (
                 <li key={rule.id}>
-                  {ruleText(rule)} <code class="muted">{rule.id}</code>
+                  {ruleText(rule)} {rules.length > 1 && <code class="muted">{rule.id}</code>}
                 </li>
               ))}
             </ul>
@@ -124,17 +125,24 @@ function Meta({ of }: { of: ApiKey }) {
 }
 
 /** A key that rotation made of this one, or this one of. */
-function neighbour(head: string, words: string, id: string | null) {
-  if (id === null) return [];
-  const link = <a href={hrefTo("keys", { id })}>{words}</a>;
-  return [[head, link] as const];
+const neighbour = (head: string, id: string | null) =>
+  id === null ? [] : [[head, <KeyLink key={id} id={id} />] as const];
+
+/** Its creation is a row about the key that was rotated. */
+function Changes({ of: { id, rotated_from } }: { of: ApiKey }) {
+  const rotation = rotated_from !== null && (
+    <p>
+      Created by rotating <KeyLink id={rotated_from} />
+    </p>
+  );
+  return <Recent target={id} title="Changes" none={rotation || undefined} />;
 }
 
 /** Of a revoked key too: it may be refused for more than that. */
 function Refusal({ of: { verdict } }: { of: ApiKey }) {
   if (!verdict) return null;
   return (
-    <Panel title="Why is this key refused?">
+    <Panel title={verdict.admitted ? "Verdict" : "Why is this key refused?"}>
       {verdict.admitted && verdict.reasons.length > 0 && <p>It is not refused now.</p>}
       <Reasons of={verdict.reasons} />
     </Panel>
@@ -151,26 +159,14 @@ function Record({ of, successors = [] }: { of: ApiKey; successors?: readonly Api
   const project = useProjects().find(({ id }) => id === of.project_id);
   const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
   const beside = { tenant, keys: successors };
-  const { sentence, reason } = keyState(of, beside);
   const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, { everyMs: EVERY_MS });
   return (
     <>
-      <p class="lead state-line">
-        <StateBadge of={of} {...beside} />
-        <span>
-          {sentence}
-          {reason && (
-            <>
-              {" Reason: "}
-              <UserText>{reason}</UserText>
-            </>
-          )}
-        </span>
-      </p>
+      <StateLine of={of} {...beside} />
       <div class="two-columns">
         <div>
           <Traffic title="Requests" of={{ key_id: of.id }} range="30d" />
-          <Recent target={of.id} title="Changes" />
+          <Changes of={of} />
         </div>
         <div>
           <Panel title="Details">
@@ -190,8 +186,8 @@ function Record({ of, successors = [] }: { of: ApiKey; successors?: readonly Api
                 ["Last used", <Time key="used" at={of.last_used_at} focusable />],
                 ...(of.last_used ? [["Last used from", <LastUse key="last" of={of.last_used} />] as const] : []),
                 ["Expires", <Time key="expires" at={of.expires_at} focusable />],
-                ...neighbour("Replaces", "the key before it", of.rotated_from),
-                ...neighbour("Replaced by", "its successor", of.successor_id ?? null),
+                ...neighbour("Replaces", of.rotated_from),
+                ...neighbour("Replaced by", of.successor_id ?? null),
               ]}
             />
             <Limits of={of} />

@@ -57,7 +57,9 @@ export function LookUpKey({ text, onClose }: { text: string; onClose: () => void
   return (
     <Dialog title="Look up a key" onClose={onClose}>
       {problem !== null && <p role="alert">{problem}</p>}
-      {found && <Verdict of={found} />}
+      <div role="status" class="stack">
+        {found && <Verdict of={found} />}
+      </div>
       {found === null && problem === null && text === "" && (
         <Form submit="Look up" watch={false} send={async ({ key = "" }) => setFound(await lookUp(key))}>
           <TextField name="key" label="Key" hint="The whole key. It is not stored." />

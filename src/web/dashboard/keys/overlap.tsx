@@ -1,9 +1,9 @@
 // How long the old key works after a rotation.
 import { useState } from "preact/hooks";
-import { formatAbsolute } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { SelectField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
+import { Time } from "../parts/time.tsx";
 
 const HOUR_MS = 3_600_000;
 const DEFAULT = "24";
@@ -17,7 +17,7 @@ const OVERLAPS: readonly Option[] = [
 
 export function OverlapField() {
   const [hours, setHours] = useState(DEFAULT);
-  const until = formatAbsolute(serverNow() + Number(hours) * HOUR_MS);
+  const until = new Date(serverNow() + Number(hours) * HOUR_MS).toISOString();
   return (
     <SelectField
       name="overlap_hours"
@@ -25,7 +25,15 @@ export function OverlapField() {
       options={OVERLAPS}
       value={hours}
       onChange={setHours}
-      hint={hours === "0" ? "The old key stops working at once." : `The old key works until ${until}.`}
+      hint={
+        hours === "0" ? (
+          "The old key stops working at once."
+        ) : (
+          <>
+            The old key works until <Time at={until} exact />.
+          </>
+        )
+      }
     />
   );
 }

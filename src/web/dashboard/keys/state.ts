@@ -1,6 +1,5 @@
 // The state of a key: the first that holds, as a badge and as a sentence.
 import type { RouteOutput } from "../../../client.ts";
-import { formatAbsolute } from "../../shared/format.ts";
 import { successorOf } from "../../shared/successor.ts";
 import { serverNow } from "../api/clock.ts";
 import type { Tone } from "../parts/badge.tsx";
@@ -28,48 +27,48 @@ export type Beside = {
 };
 
 /** `reason`: in the words of the person who gave it. */
-type KeyState = { name: string; tone: Tone; sentence: string; reason?: string | null };
+type KeyState = { name: string; tone: Tone; sentence: Sentence; reason?: string | null };
+/** With a time in it, if there is one. */
+type Sentence = readonly [before: string, at?: string, after?: string];
 
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 7;
 const IDLE_DAYS = 30;
 
-const at = (timestamp: string): string => formatAbsolute(Date.parse(timestamp));
-
 export function keyState(key: Lifecycle, { tenant, keys = [] }: Beside = {}, now = serverNow()): KeyState {
   const { revoked_at, revoked_reason, expires_at, quarantined_at, quarantine_reason } = key;
   if (revoked_at !== null)
-    return { name: "Revoked", tone: "plain", sentence: `Revoked on ${at(revoked_at)}.`, reason: revoked_reason };
+    return { name: "Revoked", tone: "plain", sentence: ["Revoked on ", revoked_at, "."], reason: revoked_reason };
   if (expires_at !== null && Date.parse(expires_at) <= now)
-    return { name: "Expired", tone: "plain", sentence: `Expired on ${at(expires_at)}.` };
+    return { name: "Expired", tone: "plain", sentence: ["Expired on ", expires_at, "."] };
   if (tenant && tenant.suspended_at !== null)
     return {
       name: "Suspended",
       tone: "warn",
-      sentence: `Its tenant has been suspended since ${at(tenant.suspended_at)}.`,
+      sentence: ["Its tenant has been suspended since ", tenant.suspended_at, "."],
       reason: tenant.suspended_reason,
     };
   if (key.disabled_at != null)
     return {
       name: "Disabled",
       tone: "warn",
-      sentence: `Disabled since ${at(key.disabled_at)}.`,
+      sentence: ["Disabled since ", key.disabled_at, "."],
       reason: key.disabled_reason ?? null,
     };
   if (quarantined_at !== null)
     return {
       name: "Quarantined",
       tone: "bad",
-      sentence: `It was found in public on ${at(quarantined_at)} and stops working unless it is rotated.`,
+      sentence: ["It was found in public on ", quarantined_at, " and stops working unless it is rotated."],
       reason: quarantine_reason,
     };
   if (expires_at !== null && successorOf(key, keys, now))
     return {
       name: "Being replaced",
       tone: "warn",
-      sentence: `It was rotated: its successor works, and this key stops on ${at(expires_at)}.`,
+      sentence: ["It was rotated: its successor works, and this key stops on ", expires_at, "."],
     };
-  return { name: "Active", tone: "good", sentence: "It works: requests with this key are admitted." };
+  return { name: "Active", tone: "good", sentence: ["It works: requests with this key are admitted."] };
 }
 
 /** What is worth a look although the key works. */

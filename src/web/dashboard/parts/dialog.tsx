@@ -30,50 +30,60 @@ function returnFocus(opener: Element | null, rows: readonly Element[]): void {
   else focusRow(rows);
 }
 
-/** The one button of a dialog that only shows a result. */
+/** The one button of a dialog that only shows a result. It takes the focus, which a form that it replaces would lose. */
 export function DoneButton({ onClick, children = "Done" }: { onClick: () => void; children?: string }) {
+  const ref = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => ref.current?.focus(), []);
   return (
     <div class="buttons">
-      <Button kind="primary" autofocus onClick={onClick}>
+      <Button kind="primary" autofocus buttonRef={ref} onClick={onClick}>
         {children}
       </Button>
     </div>
   );
 }
 
+/** The open dialogs, the topmost last. */
+const openDialogs: HTMLDialogElement[] = [];
+
 export function Dialog({ title, onClose, children, wide = false, locked = false, env }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
-  const state = useRef({ locked, open: true });
-  state.current.locked = locked;
+  const close = (): void => {
+    if (!locked && confirmLeaving()) onClose();
+  };
+  const state = useRef({ close, open: true });
+  state.current.close = close;
   useLayoutEffect(() => {
     const dialog = ref.current;
     const opener = document.activeElement;
     const rows = rowsFrom(opener);
     if (!dialog) return;
     dialog.showModal();
+    openDialogs.push(dialog);
     focusFirst(dialog);
+    // On the document: the focus is outside when what had it was replaced.
+    const onKeyDown = (event: KeyboardEvent): void => {
+      if (event.key !== "Escape" || event.defaultPrevented || openDialogs.at(-1) !== dialog) return;
+      event.preventDefault();
+      state.current.close();
+    };
+    document.addEventListener("keydown", onKeyDown);
     return () => {
       state.current.open = false;
+      document.removeEventListener("keydown", onKeyDown);
+      openDialogs.splice(openDialogs.indexOf(dialog), 1);
       dialog.close();
       // The opener may leave the page together with the dialog.
       queueMicrotask(() => returnFocus(opener, rows));
     };
   }, []);
-  const close = (): void => {
-    if (!locked && confirmLeaving()) onClose();
-  };
   return (
     <dialog
       ref={ref}
       class={wide ? "dialog wide" : "dialog"}
       aria-labelledby={id}
       {...{ closedby: "none" }}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape" || event.defaultPrevented) return;
-        event.preventDefault();
-        close();
-      }}
       onCancel={(event) => event.preventDefault()}
       // Browsers close on a repeated Escape whatever a handler says.
       onClose={() => state.current.open && ref.current?.showModal()}

@@ -20,7 +20,7 @@ export function Snippet({ code, name, shown = code, onSelect, onCopied }: Snippe
     return ref.current;
   };
   return (
-    <div class="snippet">
+    <div class={code.includes("\n") ? "snippet" : "snippet one-line"}>
       <pre tabIndex={0} role="region" aria-label={name}>
         <code ref={ref}>{shown}</code>
       </pre>

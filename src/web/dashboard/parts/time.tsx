@@ -1,6 +1,6 @@
 // A moment, relative to the server's clock; the exact local and UTC time on hover, on focus and for screen
 // readers.
-import { formatAbsolute, formatRelative } from "../../shared/format.ts";
+import { formatAbsolute, formatLocal, formatRelative } from "../../shared/format.ts";
 import { serverNow, tick } from "../api/clock.ts";
 
 type TimeProps = {
@@ -9,15 +9,17 @@ type TimeProps = {
   none?: string;
   /** Also reachable by keyboard; not in tables, where it would add a stop for every cell. */
   focusable?: boolean;
+  /** Within a sentence: date and time instead of how long ago. */
+  exact?: boolean;
 };
 
-export function Time({ at, none = "Never", focusable = false }: TimeProps) {
+export function Time({ at, none = "Never", focusable = false, exact = false }: TimeProps) {
   if (at === null) return <span class="muted">{none}</span>;
   void tick.value; // renders again as time passes
   const ms = Date.parse(at);
   return (
     <time dateTime={at} title={formatAbsolute(ms)} class="time" {...(focusable && { tabIndex: 0 })}>
-      {formatRelative(ms, serverNow())}
+      {exact ? formatLocal(ms) : formatRelative(ms, serverNow())}
     </time>
   );
 }
