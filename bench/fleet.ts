@@ -7,7 +7,7 @@ import { send } from "../harness/processes/send.ts";
 import { makeWorld } from "../harness/instances/world.ts";
 import { startServer } from "../harness/processes/server.ts";
 import { unusedPort } from "../harness/processes/unused-port.ts";
-import { writeReports } from "../src/domain/policy/node-reports.ts";
+import { writeReports } from "../src/domain/nodes/reports.ts";
 import { cellOwner } from "../src/fairness/owners.ts";
 import { openStore } from "../src/store/database.ts";
 import type { Store } from "../src/store/store.ts";

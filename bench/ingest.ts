@@ -8,7 +8,7 @@ import { loadSettings } from "../src/config/load.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import type { Ctx } from "../src/domain/core/context.ts";
 import type { RawBody } from "../src/domain/ingest/raw-body.ts";
-import { ingest as ingestBatch } from "../src/domain/usage/ingest.ts";
+import { ingest as ingestBatch } from "../src/domain/ingest/ingest.ts";
 import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
 import { createTenant } from "../src/domain/workspaces/tenants.ts";

@@ -1,6 +1,6 @@
 // Metering: rankings of usage, quotas beside none, and a plan of many tenants.
-import { ingest } from "../src/domain/usage/ingest.ts";
-import { foldJournal } from "../src/domain/usage/series-fold.ts";
+import { ingest } from "../src/domain/ingest/ingest.ts";
+import { foldJournal } from "../src/domain/series/fold.ts";
 import { createPlan, editPlan } from "../src/domain/plans/plans.ts";
 import { openRaw } from "../harness/databases/raw-sql.ts";
 import { startServer } from "../harness/processes/server.ts";

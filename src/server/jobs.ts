@@ -6,7 +6,7 @@ import { reapLogins } from "../domain/auth/retention.ts";
 import type { Services } from "../domain/core/context.ts";
 import { deleteInPieces } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
-import { runKeyPolicies } from "../domain/keys/policy-job.ts";
+import { runKeyPolicies } from "../domain/key-policy/job.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { reapIdempotency, recountIdempotency } from "../domain/limits/idempotency.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
@@ -16,14 +16,14 @@ import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
 import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
 import { indexChanges } from "../domain/search/search-index.ts";
 import { runCascades } from "../domain/workspaces/cascades.ts";
-import { reapIngest } from "../domain/usage/ingest.ts";
+import { reapIngest } from "../domain/ingest/ingest.ts";
 import { reapKeyNetworks } from "../domain/usage/key-networks.ts";
 import { reapLastUses } from "../domain/usage/last-use.ts";
-import { foldJournal } from "../domain/usage/series-fold.ts";
-import { reapSeries } from "../domain/usage/series-retention.ts";
+import { foldJournal } from "../domain/series/fold.ts";
+import { reapSeries } from "../domain/series/retention.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
 import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
-import { PRESENCE_EVERY_MS, recordPresence } from "../domain/health/presence.ts";
+import { PRESENCE_EVERY_MS, recordPresence } from "../domain/nodes/presence.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";
 
 export type Job = {

@@ -6,7 +6,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { foldJournal } from "../../src/domain/usage/series-fold.ts";
+import { foldJournal } from "../../src/domain/series/fold.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { testClock } from "../../harness/instances/test-services.ts";
 import { tempDir } from "../../harness/processes/cli.ts";

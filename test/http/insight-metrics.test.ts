@@ -4,7 +4,7 @@ import { backends } from "../../harness/databases/backends.ts";
 import { testInstance, type Json, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { indexChanges } from "../../src/domain/search/search-index.ts";
-import { foldJournal } from "../../src/domain/usage/series-fold.ts";
+import { foldJournal } from "../../src/domain/series/fold.ts";
 
 for (const back of backends) {
   describe(`/metrics on ${back}`, () => {

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
-import { applyKeyPolicies } from "../../src/domain/keys/policy-job.ts";
+import { applyKeyPolicies } from "../../src/domain/key-policy/job.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/databases/backends.ts";

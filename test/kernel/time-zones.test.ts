@@ -1,6 +1,6 @@
 // What the names of time zones cost: a formatter has memory that the garbage collector hardly notices.
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { calendarOf } from "../../src/domain/usage/series-buckets.ts";
+import { calendarOf } from "../../src/domain/series/buckets.ts";
 import { periodAt } from "../../src/kernel/quotas/period.ts";
 import { isTimeZone } from "../../src/kernel/time-zones.ts";
 

@@ -1,7 +1,7 @@
 // Telemetry ingest. The domain validates the body after it has charged the workspace's budget; the schema only documents.
 import { z } from "zod";
-import { ingest } from "../../domain/usage/ingest.ts";
-import { TAG_NAME, TAG_VALUE } from "../../domain/usage/series-batch.ts";
+import { ingest } from "../../domain/ingest/ingest.ts";
+import { TAG_NAME, TAG_VALUE } from "../../domain/series/batch.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { Env, NodeId, text, Timestamp, Uuid } from "../schemas.ts";

@@ -2,7 +2,7 @@
 import { CAPS_CHARS_MAX } from "../../kernel/policy/capabilities.ts";
 import { z } from "zod";
 import type { Machine, Services } from "../../domain/core/context.ts";
-import { readSdk } from "../../domain/policy/node-sdk.ts";
+import { readSdk } from "../../domain/nodes/sdk-name.ts";
 import { policyDelta, policySnapshot, type FeedCaller, type FeedResponse } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import { endpoint } from "../../http/endpoint.ts";

@@ -2,7 +2,7 @@
 // only credential, and the body is not parsed before it is verified.
 import type { IncomingHttpHeaders } from "node:http";
 import { z } from "zod";
-import { parseReports, reportLeaks } from "../../domain/keys/leaks.ts";
+import { parseReports, reportLeaks } from "../../domain/leaks/leaks.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";

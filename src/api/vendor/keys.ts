@@ -9,7 +9,7 @@ import type { Ctx } from "../../domain/core/context.ts";
 import { lookUpKey } from "../../domain/keys/lookup.ts";
 import { KEY_SORTS, SEARCH_STATES } from "../../domain/search/keys.ts";
 import { searchKeysWith, showKeyWith } from "../../domain/keys/included.ts";
-import { awaitKeyChange, type KeyChange } from "../../domain/policy/propagation.ts";
+import { awaitKeyChange, type KeyChange } from "../../domain/nodes/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { failField } from "../../kernel/errors.ts";
 import { NOT_AN_ADDRESS, readAddress } from "../../kernel/network/address.ts";

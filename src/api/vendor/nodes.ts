@@ -1,7 +1,7 @@
 // The nodes that hold policy, and which of them have acknowledged a version.
 import { z } from "zod";
-import { listFleet, listNodes, NODE_STATES } from "../../domain/policy/nodes.ts";
-import { showPropagation } from "../../domain/policy/propagation.ts";
+import { listFleet, listNodes, NODE_STATES } from "../../domain/nodes/nodes.ts";
+import { showPropagation } from "../../domain/nodes/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { onDisconnect } from "../../http/request.ts";
 import { failField } from "../../kernel/errors.ts";

@@ -1,8 +1,8 @@
 // Plans.
 import { z } from "zod";
 import { createPlan, deletePlan, editPlan, listPlans, showPlan } from "../../domain/plans/plans.ts";
-import { NEEDED } from "../../domain/policy/needs.ts";
-import { awaitProjects } from "../../domain/policy/propagation.ts";
+import { NEEDED } from "../../domain/nodes/needs.ts";
+import { awaitProjects } from "../../domain/nodes/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { ById, listOf, Meta, Name, Quotas, RateLimits, Scopes, Slug, Uuid, Wait } from "../schemas.ts";
 import { ChangedPlan, Plan } from "./schemas.ts";

@@ -7,11 +7,11 @@ import {
   listProjects,
   showProject,
 } from "../../domain/workspaces/projects.ts";
-import { BLOCKS } from "../../domain/keys/idle.ts";
-import { reportKeyPolicy, type PolicyOverrides } from "../../domain/keys/policy-report.ts";
+import { BLOCKS } from "../../domain/key-policy/idle.ts";
+import { reportKeyPolicy, type PolicyOverrides } from "../../domain/key-policy/report.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { AfterQuery, ById, Env, KeyPrefix, listOf, Name, RateLimits, Slug, Timestamp, Uuid } from "../schemas.ts";
-import { needsOfPrefix, warnOfNodes } from "../../domain/policy/needs.ts";
+import { needsOfPrefix, warnOfNodes } from "../../domain/nodes/needs.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { KeyPolicy, KeyPolicyFields, Project, RevokedKeys, ScopeCatalogue, Warnings } from "./schemas.ts";
 

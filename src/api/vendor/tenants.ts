@@ -10,8 +10,8 @@ import {
 } from "../../domain/workspaces/tenants.ts";
 import type { Vendor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
-import { NEEDED, warnOfNodes } from "../../domain/policy/needs.ts";
-import { awaitProjects } from "../../domain/policy/propagation.ts";
+import { NEEDED, warnOfNodes } from "../../domain/nodes/needs.ts";
+import { awaitProjects } from "../../domain/nodes/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { failField } from "../../kernel/errors.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";

@@ -2,8 +2,8 @@
 import { Readable } from "node:stream";
 import { z } from "zod";
 import { exportUsage } from "../../domain/usage/export.ts";
-import { BUCKETS } from "../../domain/usage/series-buckets.ts";
-import { usageSeries } from "../../domain/usage/series.ts";
+import { BUCKETS } from "../../domain/series/buckets.ts";
+import { usageSeries } from "../../domain/series/series.ts";
 import { showIpReport } from "../../domain/usage/key-networks.ts";
 import { billing, keyUsage, tenantActivity } from "../../domain/usage/usage.ts";
 import { endpoint } from "../../http/endpoint.ts";

@@ -9,7 +9,7 @@ import { sha256Hex } from "../../platform/crypto.ts";
 import { holderByHash } from "../../store/queries/holders.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { Actor, ApiKeyActor } from "../core/actor.ts";
-import { addressRuleOf, refusesAddress, tenantList } from "../core/address-rules.ts";
+import { addressRuleOf, refusesAddress, tenantList } from "../keys/address-rules.ts";
 import type { Services } from "../core/context.ts";
 
 const PER_NETWORK = { name: "holder-network", limit: 60, windowMs: MINUTE_MS };

@@ -1,6 +1,6 @@
 // The wire shapes of records, field by field: a column that is not named here never leaves the process.
-import { parseKeyPolicy } from "./key-policy.ts";
-import type { CatalogueScope } from "./scope-catalogue.ts";
+import { parseKeyPolicy } from "../key-policy/key-policy.ts";
+import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import type { Permission } from "./actor.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";

@@ -6,7 +6,7 @@ import { liveTenantById } from "../../store/queries/tenants.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Actor, EmbedActor } from "../core/actor.ts";
-import { parseKeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy } from "../key-policy/key-policy.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 export const EMBED_KEYS_MAX = 100;

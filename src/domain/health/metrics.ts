@@ -15,7 +15,7 @@ import {
 import { journalState } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
 import { isSetupOpen } from "../workspaces/setup-tokens.ts";
-import { DEGRADED_MS } from "../policy/nodes.ts";
+import { DEGRADED_MS } from "../nodes/nodes.ts";
 import { meterLagMs } from "../metering/status.ts";
 import { mailState } from "../mail/outbox.ts";
 import { backupState } from "./status.ts";

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { isCleanValue, requireCleanTexts, requireCleanValue } from "../../kernel/clean-text.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { ArrayCuts, RawBody } from "./raw-body.ts";
-import { usedFields } from "../usage/ingest-events.ts";
+import { usedFields } from "./events.ts";
 
 /** A batch of usual size is parsed in one turn. bench: ingest/batch */
 const HOLD_LOOP_MS = 4;

@@ -22,7 +22,7 @@ import { keyPrefixesOf } from "../workspaces/key-prefixes.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
-import type { KeyPolicy } from "../core/key-policy.ts";
+import type { KeyPolicy } from "../key-policy/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { keyPolicyOf } from "../plans/resolution.ts";

@@ -19,7 +19,7 @@ import type { Reader } from "../../store/engine/statement.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
-import { parseKeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy } from "../key-policy/key-policy.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { findReplay } from "../limits/idempotency-replays.ts";

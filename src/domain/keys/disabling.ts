@@ -11,8 +11,8 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { viewKey } from "../core/views.ts";
 import { planOfKey } from "../plans/plans.ts";
-import { needsToServe } from "../policy/needs.ts";
-import type { KeyChange } from "../policy/propagation.ts";
+import { needsToServe } from "../nodes/needs.ts";
+import type { KeyChange } from "../nodes/propagation.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 
 /** Disabling a disabled key changes nothing: the first reason stays. */

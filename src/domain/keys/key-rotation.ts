@@ -4,7 +4,7 @@ import { insertMeteredKey, keyById, shortenKey } from "../../store/queries/keys.
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import type { Ctx } from "../core/context.ts";
-import { successorExpiry, type KeyPolicy } from "../core/key-policy.ts";
+import { successorExpiry, type KeyPolicy } from "../key-policy/key-policy.ts";
 import { mutate } from "../core/mutate.ts";
 import { viewKey, withKey, type ApiKey, type Rotated } from "../core/views.ts";
 import { requireRotatable } from "../embed/rules.ts";

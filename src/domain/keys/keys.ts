@@ -14,7 +14,7 @@ import {
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow, PlanRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
-import { addressRuleOf, newList, type ListInput } from "../core/address-rules.ts";
+import { addressRuleOf, newList, type ListInput } from "./address-rules.ts";
 import { projectsOf, type ApiKeyActor, type EmbedActor, type Vendor } from "../core/actor.ts";
 import {
   positionAfter,
@@ -30,10 +30,10 @@ import { ownsKey, requireKeyQuota } from "../embed/rules.ts";
 import type { Event } from "../core/events.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { initialExpiry } from "../core/key-policy.ts";
-import { needsToServe, withNodeWarnings } from "../policy/needs.ts";
-import type { KeyChange } from "../policy/propagation.ts";
-import { unknownScopes } from "../core/scope-catalogue.ts";
+import { initialExpiry } from "../key-policy/key-policy.ts";
+import { needsToServe, withNodeWarnings } from "../nodes/needs.ts";
+import type { KeyChange } from "../nodes/propagation.ts";
+import { unknownScopes } from "./scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { withWarnings, type Warned } from "../core/warnings.ts";
 import { takeKeyPlace } from "../plans/key-cap.ts";

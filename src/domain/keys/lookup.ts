@@ -12,7 +12,7 @@ import { secretKeyByHash, secretKeyById } from "../../store/queries/secret-keys.
 import { anyTenantById } from "../../store/queries/tenants.ts";
 import type { ApiKeyRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
 import { confinedTo, ownerOf, restrictionOf, type Vendor } from "../core/actor.ts";
-import { addressRuleOf, refusesAddress } from "../core/address-rules.ts";
+import { addressRuleOf, refusesAddress } from "./address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { reachesProject, requireReadable } from "../core/env-access.ts";
 import { inFleetSlot } from "../limits/read-slots.ts";
@@ -20,7 +20,7 @@ import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/vie
 import type { LookupOutcome } from "../health/counts.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { resolveLimits, splitScopes } from "../plans/resolution.ts";
-import { countLacking, needsToServe, nodesHolding } from "../policy/needs.ts";
+import { countLacking, needsToServe, nodesHolding } from "../nodes/needs.ts";
 import { keyBalances } from "../quotas/balances.ts";
 
 const PER_CREDENTIAL = { name: "lookup", limit: 60, windowMs: MINUTE_MS };

@@ -4,13 +4,13 @@ import { thenMaybe } from "../../kernel/maybe-promise.ts";
 import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { selfById } from "../../store/queries/holders.ts";
 import type { ApiKeyActor } from "../core/actor.ts";
-import { addressRuleOf, tenantList } from "../core/address-rules.ts";
+import { addressRuleOf, tenantList } from "./address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { forCustomer } from "../core/views.ts";
-import { awaitKeyChange } from "../policy/propagation.ts";
+import { awaitKeyChange } from "../nodes/propagation.ts";
 import { rotateKey } from "./key-rotation.ts";
 import { revokeKey } from "./keys.ts";
-import { parseKeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy } from "../key-policy/key-policy.ts";
 import { resolveLimits, splitScopes } from "../plans/resolution.ts";
 
 const DEFAULT_REASON = "revoked by its holder";

@@ -12,7 +12,7 @@ import type { Reader } from "../../store/engine/statement.ts";
 import type { MeteredHourRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { GRAIN } from "../usage/series-rollups.ts";
+import { GRAIN } from "../series/rollups.ts";
 import { dueBefore } from "./state.ts";
 
 const GROUPS_AT_ONCE = 100;

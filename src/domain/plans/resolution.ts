@@ -3,7 +3,7 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { PlanRow, ProjectRow } from "../../store/schema/tables.ts";
-import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy, type KeyPolicy } from "../key-policy/key-policy.ts";
 
 type LimitsSource = "key" | "tenant" | "plan" | "project";
 

@@ -10,7 +10,7 @@ import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
 import { cutTagOf, filterOf, segmentOf, tagOf, type Filter, type FilterQuery } from "./filter.ts";
 import type { Page, Wanted } from "./page-cache.ts";
-import type { PollingNode } from "./node-traits.ts";
+import type { PollingNode } from "../nodes/traits.ts";
 import type { OnDisconnect } from "../core/subscription.ts";
 
 export const DELTA_VERSIONS_MAX = 10_000;

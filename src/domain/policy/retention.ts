@@ -3,7 +3,7 @@ import { reapVersions, oldestVersion, projectsAfter } from "../../store/queries/
 import { reapNodes } from "../../store/queries/nodes.ts";
 import type { Services } from "../core/context.ts";
 import { deleteInPieces } from "../core/record.ts";
-import { NODE_RETENTION_MS } from "./node-registry.ts";
+import { NODE_RETENTION_MS } from "../nodes/registry.ts";
 import { DELTA_VERSIONS_MAX } from "./policy.ts";
 import { DELTA_AGE_MAX_MS } from "./build-page.ts";
 

@@ -2,7 +2,7 @@
 import { ENVS, type Env } from "../../kernel/credentials.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
-import { wordsOf } from "../core/words.ts";
+import { wordsOf } from "./words.ts";
 
 const WORDS_MAX = 5;
 /** A whole credential, anywhere in a text. */

@@ -3,7 +3,7 @@ import { ENVS, type Env } from "../../kernel/credentials.ts";
 import { utcDay } from "../../kernel/durations.ts";
 import type { ChangedKey, IndexedTenant } from "../../store/queries/search-terms.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
-import { cutToTerm, wordsOf } from "../core/words.ts";
+import { cutToTerm, wordsOf } from "./words.ts";
 
 const PREFIX_CHARS = 6;
 

@@ -16,8 +16,8 @@ import type { Ctx } from "../core/context.ts";
 import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { inThreadSlot } from "../limits/read-slots.ts";
-import { calendarOf, requireTimeZone, type Calendar } from "./series-buckets.ts";
-import { reachOf, requireSeries } from "./series.ts";
+import { calendarOf, requireTimeZone, type Calendar } from "../series/buckets.ts";
+import { reachOf, requireSeries } from "../series/series.ts";
 
 /** With its line feed; a text in CSV quotes may contain line feeds, which does not matter here. */
 const LINE = /[^\n]*\n/g;

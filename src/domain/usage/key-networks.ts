@@ -15,7 +15,7 @@ import { anyTenantById } from "../../store/queries/tenants.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { KeyNetworkRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
-import { addressRuleOf } from "../core/address-rules.ts";
+import { addressRuleOf } from "../keys/address-rules.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { requireReadable } from "../core/env-access.ts";
 import { deleteInPieces } from "../core/record.ts";

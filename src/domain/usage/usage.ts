@@ -9,7 +9,7 @@ import { activeTenants, keyDays, reapDays, tenantMonths } from "../../store/quer
 import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
 import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { monthOf } from "./ingest-totals.ts";
+import { monthOf } from "../ingest/totals.ts";
 import { deleteInPieces } from "../core/record.ts";
 import { listOf, type List } from "../core/list.ts";
 

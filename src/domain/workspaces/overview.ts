@@ -12,7 +12,7 @@ import { requireEnvAccess } from "../core/env-access.ts";
 import { inFleetSlot } from "../limits/read-slots.ts";
 import { countActiveKeys } from "../search/key-counts.ts";
 import { countKeys } from "../search/keys.ts";
-import { countNodes } from "../policy/nodes.ts";
+import { countNodes } from "../nodes/nodes.ts";
 import type { Overview } from "./overview-cache.ts";
 
 const COUNT_MAX = 10_000;

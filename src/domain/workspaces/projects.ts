@@ -23,9 +23,9 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { quotaReached } from "../core/quota.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
-import type { CatalogueScope } from "../core/scope-catalogue.ts";
+import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
-import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy, type KeyPolicy } from "../key-policy/key-policy.ts";
 import { planDeletion, revokeKeysOf } from "./cascades.ts";
 import { claim, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
 

@@ -23,7 +23,7 @@ import {
   reserveTestTenantSlot,
 } from "../../store/queries/workspaces.ts";
 import { chargedEnvOf, type Vendor } from "../core/actor.ts";
-import { addressRuleOf, editedList, storedCidrs, type ListInput } from "../core/address-rules.ts";
+import { addressRuleOf, editedList, storedCidrs, type ListInput } from "../keys/address-rules.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
@@ -34,7 +34,7 @@ import { readList, type ListQuery } from "../core/list.ts";
 import { indexTenant, reindexTenant } from "../search/changes.ts";
 import { viewTenant, type Meta, type Tenant } from "../core/views.ts";
 import { livePlan } from "../plans/plans.ts";
-import { needsOfList, needsOfQuotas } from "../policy/needs.ts";
+import { needsOfList, needsOfQuotas } from "../nodes/needs.ts";
 import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, meterOf, storedQuotas, type GivenQuotas } from "../quotas/stored.ts";
 import { planDeletion, raiseVersions, revokeKeysOf } from "./cascades.ts";

@@ -2,7 +2,7 @@
 // and verifiers. Everything goes through the operations that the API calls, so nothing is there that could not be.
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx, Services } from "../../domain/core/context.ts";
-import { reportLeaks } from "../../domain/keys/leaks.ts";
+import { reportLeaks } from "../../domain/leaks/leaks.ts";
 import { createSecretKey } from "../../domain/keys/secret-keys.ts";
 import { createProject } from "../../domain/workspaces/projects.ts";
 import type { DemoClock } from "./clock.ts";

@@ -1,6 +1,6 @@
 // The requests of the demonstration's customers, as verifiers report them: with a daily rhythm, and with every reason for
 // which a request is denied.
-import { ingest } from "../../domain/usage/ingest.ts";
+import { ingest } from "../../domain/ingest/ingest.ts";
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";

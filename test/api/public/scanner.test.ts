@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { formatApiKey, formatCredential, PREFIXES, type CredentialKind } from "../../../src/kernel/credentials.ts";
-import { parseReports } from "../../../src/domain/keys/leaks.ts";
+import { parseReports } from "../../../src/domain/leaks/leaks.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, freshEmail, receivedMail, memberOf, person, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, type TestInstance } from "../../../harness/instances/test-instance.ts";

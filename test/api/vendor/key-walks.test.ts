@@ -10,7 +10,7 @@ import {
 } from "../../../harness/instances/test-instance.ts";
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import { countKeys } from "../../../src/domain/search/keys.ts";
-import { wordsOf } from "../../../src/domain/core/words.ts";
+import { wordsOf } from "../../../src/domain/search/words.ts";
 import { countDisabled, countExpired, countSuspended, countUnrevoked } from "../../../src/store/queries/key-counts.ts";
 import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts";
 import { countTermMatches } from "../../../src/store/queries/search-terms.ts";

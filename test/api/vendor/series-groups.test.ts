@@ -1,7 +1,7 @@
 // Usage series: routes, tags, outcomes, keys and durations, and what exceeds a cap.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
-import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
+import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,

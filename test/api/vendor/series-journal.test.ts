@@ -1,8 +1,8 @@
 // The journal of usage series is read in pieces, because its rows together may be larger than memory, and by workspaces in turn.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { SeriesBatch } from "../../../src/domain/usage/series-batch.ts";
-import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
-import type { JournalData } from "../../../src/domain/usage/series-journal.ts";
+import { SeriesBatch } from "../../../src/domain/series/batch.ts";
+import { foldJournal } from "../../../src/domain/series/fold.ts";
+import type { JournalData } from "../../../src/domain/series/journal.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import type { Store } from "../../../src/store/store.ts";

@@ -1,8 +1,8 @@
 // Usage series: every projection counts every event once, in the buckets, groups and zones that a request names.
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
-import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
-import { reapSeries } from "../../../src/domain/usage/series-retention.ts";
+import { foldJournal } from "../../../src/domain/series/fold.ts";
+import { reapSeries } from "../../../src/domain/series/retention.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { cellOwner } from "../../../src/fairness/owners.ts";
-import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
+import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,

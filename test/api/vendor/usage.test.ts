@@ -1,6 +1,6 @@
 // Usage and billing figures: filled with zeros, in UTC, ordered, and confined for test credentials.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { reapIngest } from "../../../src/domain/usage/ingest.ts";
+import { reapIngest } from "../../../src/domain/ingest/ingest.ts";
 import { reapUsage } from "../../../src/domain/usage/usage.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {

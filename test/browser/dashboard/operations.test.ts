@@ -5,7 +5,7 @@ import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
-import { reportLeaks } from "../../../src/domain/keys/leaks.ts";
+import { reportLeaks } from "../../../src/domain/leaks/leaks.ts";
 
 describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
   const suite = useBrowserSuite();

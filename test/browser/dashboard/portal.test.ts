@@ -5,7 +5,7 @@ import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
-import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
+import { foldJournal } from "../../../src/domain/series/fold.ts";
 
 describe.runIf(hasBrowser)("portal and usage", () => {
   const suite = useBrowserSuite();

@@ -3,9 +3,9 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { ingestBatch } from "../../../src/api/machine/ingest.ts";
-import { usedFields, checkEvents, type Batch } from "../../../src/domain/usage/ingest-events.ts";
+import { usedFields, checkEvents, type Batch } from "../../../src/domain/ingest/events.ts";
 import { parseBatch, parseInPieces, type ParsedBatch } from "../../../src/domain/ingest/parse.ts";
-import { sumEvents } from "../../../src/domain/usage/ingest-totals.ts";
+import { sumEvents } from "../../../src/domain/ingest/totals.ts";
 import { JsonStructure } from "../../../src/http/body/structure.ts";
 import { Failure } from "../../../src/kernel/errors.ts";
 

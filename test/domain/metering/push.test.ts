@@ -6,8 +6,8 @@ import { pushUsage } from "../../../src/domain/metering/push.ts";
 import { replayMeter, retryMeter, showMeter } from "../../../src/domain/metering/status.ts";
 import { collectMetrics } from "../../../src/domain/health/metrics.ts";
 import { showStatus } from "../../../src/domain/health/status.ts";
-import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
-import { reapSeries } from "../../../src/domain/usage/series-retention.ts";
+import { foldJournal } from "../../../src/domain/series/fold.ts";
+import { reapSeries } from "../../../src/domain/series/retention.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { meterReceiver, type MeterEvent, type MeterReceiver } from "../../../harness/meter-receiver.ts";
 import {

@@ -1,0 +1,103 @@
+// What a node has to enforce to get a key, and which nodes cannot: they are named where a key is made that needs it.
+import type { Env } from "../../kernel/credentials.ts";
+import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
+import { CAP, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import type { PolicyNodeRow } from "../../store/schema/tables.ts";
+import { liveNodesAfter } from "../../store/queries/nodes.ts";
+import { addressRuleOf, type StoredList } from "../keys/address-rules.ts";
+import type { Ctx } from "../core/context.ts";
+import { seenSince } from "./presence.ts";
+import { inFleetSlotIfAny } from "../limits/read-slots.ts";
+import { meterOf } from "../quotas/stored.ts";
+import { holdsKeysOf } from "./traits.ts";
+import { walkNodes } from "./walk.ts";
+import { withWarnings, type Warned } from "../core/warnings.ts";
+
+/** Capabilities without which a key is withheld. `disabled` is none: without it, a disabled key is removed. */
+export const NEEDED = CAP.cidr | CAP.formats | CAP.quotas;
+
+/** Of keys with this prefix. */
+export function needsOfPrefix(display_prefix: string): number {
+  return display_prefix.startsWith(`${OWN_PREFIX}_`) ? NO_CAPS : CAP.formats;
+}
+
+/** A quota that only reports goes uncounted on nodes that do not charge it. */
+export function needsOfQuotas(stored: string | null | undefined): number {
+  return meterOf(stored) === "deny" ? CAP.quotas : NO_CAPS;
+}
+
+/** Of keys with this list, or else with their tenant's. */
+export function needsOfList(key: StoredList, tenant: StoredList): number {
+  return addressRuleOf(key, tenant)?.mode === "enforce" ? CAP.cidr : NO_CAPS;
+}
+
+/** With quotas, as they are stored. */
+type Metered = { quotas: string | null };
+type Served = StoredList & Metered & { display_prefix: string; revoked_at: unknown; disabled_at: unknown };
+type ServedTenant = StoredList & Metered & { suspended_at: unknown };
+
+/** What nodes need to get a key as it is now: nothing where it is removed from them. */
+export function needsToServe(key: Served, tenant: ServedTenant, plan: Metered | null): number {
+  if (key.revoked_at !== null || key.disabled_at !== null || tenant.suspended_at !== null) return NO_CAPS;
+  const metered = needsOfQuotas(key.quotas) | needsOfQuotas(tenant.quotas ?? plan?.quotas);
+  return needsOfPrefix(key.display_prefix) | needsOfList(key, tenant) | metered;
+}
+
+/** The live nodes of a project that hold keys of an environment, or of either where it is null. */
+export async function nodesHolding(
+  { services }: Ctx,
+  { project_id, env }: { project_id: string; env: Env | null },
+): Promise<PolicyNodeRow[]> {
+  const { store } = services;
+  const seenAfter = (await seenSince(services))();
+  const holding: PolicyNodeRow[] = [];
+  const pieces = walkNodes((after) => liveNodesAfter.all(store.read, { project_id, seenAfter, ...after }));
+  for await (const piece of pieces) for (const row of piece) if (holdsKeysOf(env, row.env_scope)) holding.push(row);
+  return holding;
+}
+
+/** How many of the nodes lack a needed capability. Many nodes announce the same. */
+export function countLacking(nodes: readonly PolicyNodeRow[], needs: number): number {
+  const lacking = [...Map.groupBy(nodes, ({ caps }) => caps)].filter(([caps]) => missingFrom(caps, needs).length > 0);
+  return lacking.reduce((sum, [, alike]) => sum + alike.length, 0);
+}
+
+/** The fields that cause a need. */
+const PATHS = [
+  [CAP.cidr, "allowed_cidrs"],
+  [CAP.formats, "key_prefix"],
+  [CAP.quotas, "quotas"],
+] as const;
+
+type Holder = { project_id: string; env: Env | null };
+
+const UNREAD = "the live nodes could not be read in time: those that cannot enforce this do not get the keys";
+
+async function nodesOfAll(ctx: Ctx, holders: readonly Holder[]): Promise<PolicyNodeRow[]> {
+  const nodes: PolicyNodeRow[] = [];
+  for (const holder of holders) for (const node of await nodesHolding(ctx, holder)) nodes.push(node);
+  return nodes;
+}
+
+/** Adds `warnings` to a response where live nodes do not get what it is about. */
+export function withNodeWarnings<T extends Holder>(ctx: Ctx, shown: Warned<T>, needs: number): Promise<Warned<T>> {
+  return warnOfNodes(ctx, shown, [shown], needs);
+}
+
+/** The same for what several projects have. */
+export async function warnOfNodes<T extends object>(
+  ctx: Ctx,
+  shown: Warned<T>,
+  holders: readonly Holder[],
+  needs: number,
+): Promise<Warned<T>> {
+  if (needs === NO_CAPS) return shown;
+  const nodes = await inFleetSlotIfAny(ctx, () => nodesOfAll(ctx, holders));
+  const warnings = PATHS.flatMap(([need, path]) => {
+    if (!nodes) return (needs & need) === NO_CAPS ? [] : [{ path, message: UNREAD }];
+    const lacking = countLacking(nodes, needs & need);
+    const message = `${lacking} of ${nodes.length} live nodes cannot enforce this and do not get the keys: update their library`;
+    return lacking === 0 ? [] : [{ path, message }];
+  });
+  return withWarnings(shown, [...(shown.warnings ?? []), ...warnings]);
+}

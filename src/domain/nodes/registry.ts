@@ -1,0 +1,284 @@
+// Records which nodes poll the feed and which policy version each has acknowledged. Polls never wait for the database:
+// reports are collected and written in batches, and only when they change something.
+import { setTimeout as sleep } from "node:timers/promises";
+import { FairMap } from "../../fairness/fair-map.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
+import type { Log } from "../../platform/log.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { Store } from "../../store/store.ts";
+import { nodesByKeys } from "../../store/queries/nodes.ts";
+import type { PolicyNodeRow } from "../../store/schema/tables.ts";
+import type { Clock } from "../core/clock.ts";
+import type { WrittenBytes } from "../limits/written-bytes.ts";
+import type { Head } from "../policy/head.ts";
+import { record } from "../core/record.ts";
+import { bytesOf, keyOf, nodesLock, noteLost, writeReports } from "./reports.ts";
+import type { LostNodes, NodeBounds, NodeReport } from "./reports.ts";
+import { ReportQueue, scopeKey, scopeKeys, type Pending } from "./report-queue.ts";
+import { envOf, hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./traits.ts";
+
+export const NODE_RETENTION_MS = DAY_MS;
+/** How often to write that a node is still there, at most. */
+const SEEN_EVERY_MS = 30_000;
+/** Notices of nodes that left. */
+const TOPIC = "node";
+const WRITE_MAX = 500;
+/** Waits that are notified of a batch before other requests get their turn: each reads the nodes that it waits for. */
+const SLICE = 32;
+/** How long the first snapshot of a node waits until the node is registered. */
+const REGISTER_MS = 1_000;
+/** Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its poll. */
+const GATHER_MS = 10;
+
+type Written = NodeTraits & Pick<PolicyNodeRow, "version" | "last_seen_at">;
+
+type Options = {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  /** Reports that wait to be written. */
+  waiting: Ledger;
+  /** Nodes whose row this process knows. */
+  known: Ledger;
+  bounds: Omit<NodeBounds, "hasRoom">;
+  /** Every new row is charged to its owner; without room for more, a newcomer is not registered. */
+  writtenBytes: Pick<WrittenBytes, "hasRoom" | "add">;
+};
+
+export class NodeRegistry {
+  /** Reports that found no room, for /metrics. */
+  dropped = 0;
+  /** When a node has reported last, by `performance.now()`; before that, when this process started. */
+  reportedAt = performance.now();
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  /** What is known to be in the database, so that a report without news costs no write. */
+  readonly #written: FairMap<Written>;
+  readonly #queue: ReportQueue;
+  readonly #bounds: NodeBounds;
+  readonly #writtenBytes: Options["writtenBytes"];
+  readonly #seenEveryMs: number;
+  /** By project. */
+  readonly #listeners = new Map<string, Set<() => void>>();
+  /** Nodes that left through another process during a write. */
+  readonly #left = new Set<string>();
+  /** By project and environment, until that is in the database: no receipt may say that every node is known. */
+  readonly #lost = new Map<string, LostNodes>();
+  #writing: Promise<void> | undefined;
+  /** The batch being written, or the pause after one. */
+  #batch: Promise<void> | undefined;
+
+  constructor({ store, clock, log, waiting, known, bounds, writtenBytes }: Options) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#log = log;
+    this.#bounds = { ...bounds, hasRoom: (owner) => writtenBytes.hasRoom(owner) };
+    this.#writtenBytes = writtenBytes;
+    this.#seenEveryMs = Math.min(SEEN_EVERY_MS, bounds.liveMs / 4);
+    this.#written = new FairMap(known);
+    this.#queue = new ReportQueue(waiting, (key, report) => this.#drop(key, report));
+    // A node that left through one process may come back to another, which must then register it again.
+    store.onNotice(TOPIC, (key) => {
+      this.#written.delete(key);
+      if (this.#writing) this.#left.add(key);
+    });
+    store.onNotice("resync", () => this.#written.clear());
+  }
+
+  acknowledge(head: Head, node: PollingNode, version: number): void {
+    const key = keyOf({ project_id: head.project_id, ...node });
+    const known = this.#written.get(key);
+    if (known?.version === version && this.#isFresh(known, node)) return;
+    this.#enqueue(key, this.#report(head, node, version));
+  }
+
+  /**
+   * Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. It may have left and
+   * started again since, so its row is read again.
+   */
+  seen(head: Head, node: PollingNode): void {
+    const key = keyOf({ project_id: head.project_id, ...node });
+    this.#written.delete(key);
+    this.#enqueue(key, this.#report(head, node, null));
+  }
+
+  /** As `seen`; resolves when a node that this process did not know is in the database: receipts of other processes count it. */
+  async register(head: Head, node: PollingNode): Promise<void> {
+    const isKnown = this.#isKnownLive(keyOf({ project_id: head.project_id, ...node }));
+    this.seen(head, node);
+    if (isKnown || (await this.settled(head.project_id, envOf(node.env_scope), REGISTER_MS))) return;
+    this.#noteLost(this.#report(head, node, null));
+  }
+
+  leave(head: Head, node: PollingNode): void {
+    const key = keyOf({ project_id: head.project_id, ...node });
+    this.#written.delete(key); // polls that arrive before its row is deleted register it again
+    this.#enqueue(key, { ...this.#report(head, node, null), leaving: true });
+  }
+
+  /** Whether the database knows the node as it is, and saw it lately. */
+  #isFresh(known: Written, node: PollingNode): boolean {
+    return hasTraits(known, traitsOf(node)) && this.#clock.now() - known.last_seen_at < this.#seenEveryMs;
+  }
+
+  #report({ project_id, workspace_id }: Head, node: PollingNode, version: number | null): NodeReport {
+    const { node_id, env_scope, account_id } = node;
+    const last_seen_at = this.#clock.now();
+    const owner = cellOwner(workspace_id, envOf(env_scope), account_id);
+    return { project_id, node_id, env_scope, version, last_seen_at, ...traitsOf(node), leaving: false, owner };
+  }
+
+  /** Resolves when all reports so far are in the database, or were dropped because the write failed. */
+  async flushed(): Promise<void> {
+    while (this.#writing) await this.#writing;
+  }
+
+  /**
+   * Whether the reports so far of nodes with keys of this environment, or of either, are in the database or were lost,
+   * within this time. Later ones do not matter.
+   */
+  async settled(project_id: string, env: Env | null, waitMs: number): Promise<boolean> {
+    const { newest } = this.#queue;
+    if (this.#queue.isSettled(project_id, env, newest)) return true;
+    const end = new AbortController();
+    const timeUp = sleep(waitMs, undefined, { ref: false, signal: end.signal }).catch(() => {});
+    const deadline = performance.now() + waitMs;
+    while (!this.#queue.isSettled(project_id, env, newest) && performance.now() < deadline)
+      await Promise.race([this.#batch, timeUp]);
+    end.abort();
+    return this.#queue.isSettled(project_id, env, newest);
+  }
+
+  /** Whether such a node may have no row because its report was lost. */
+  hasLost(project_id: string, env: Env | null): boolean {
+    const seenAfter = this.#clock.now() - this.#bounds.liveMs;
+    return scopeKeys(project_id, env).some((key) => (this.#lost.get(key)?.last_seen_at ?? seenAfter) > seenAfter);
+  }
+
+  /** Registers a listener for written reports of a project; returns how to unregister it. */
+  onWritten(project_id: string, listener: () => void): () => void {
+    const listeners = this.#listeners.get(project_id) ?? new Set();
+    this.#listeners.set(project_id, listeners.add(listener));
+    return () => {
+      if (listeners.delete(listener) && listeners.size === 0) this.#listeners.delete(project_id);
+    };
+  }
+
+  #enqueue(key: string, report: NodeReport): void {
+    this.reportedAt = performance.now();
+    if (this.#queue.add(key, report)) this.#writing ??= this.#write();
+    else this.#drop(key, report);
+  }
+
+  /** The node reports again with its next poll. */
+  #drop(key: string, report: NodeReport): void {
+    this.dropped++;
+    if (!this.#isKnownLive(key)) this.#noteLost(report);
+  }
+
+  /** Whether the database has a row that will count as live until the node's next poll. */
+  #isKnownLive(key: string): boolean {
+    const known = this.#written.get(key);
+    return known !== undefined && this.#clock.now() - known.last_seen_at < this.#bounds.liveMs / 2;
+  }
+
+  #noteLost(report: NodeReport): void {
+    const { project_id, env_scope, last_seen_at, leaving } = report;
+    if (!leaving) this.#lost.set(scopeKey(report), { project_id, scope: envOf(env_scope), last_seen_at });
+  }
+
+  async #write(): Promise<void> {
+    while (this.#queue.size > 0) {
+      this.#batch = this.#writeBatch();
+      await this.#batch;
+      if (this.#queue.size >= WRITE_MAX) continue;
+      this.#batch = sleep(GATHER_MS);
+      await this.#batch;
+    }
+    this.#writing = undefined;
+  }
+
+  async #writeBatch(): Promise<void> {
+    const batch = this.#queue.take(WRITE_MAX);
+    const unknown = batch.filter(({ key }) => !this.#isKnownLive(key));
+    let changed: NodeReport[] = [];
+    try {
+      changed = await this.#writeChanged(batch);
+    } catch (error) {
+      for (const { key } of batch) this.#written.delete(key);
+      for (const { report } of unknown) this.#noteLost(report);
+      this.#log.warn("acknowledgements of nodes were not written", { nodes: batch.length, error: String(error) });
+    }
+    this.#queue.settle(batch);
+    await this.#notifyOf(changed);
+    this.#sayWhoLeft(changed);
+  }
+
+  async #writeChanged(batch: readonly Pending[]): Promise<NodeReport[]> {
+    const changed = await this.#changedAmong(batch);
+    const lost = [...this.#lost].toSorted(([a], [b]) => (a < b ? -1 : 1)); // as nodes, in one order in every process
+    if (changed.length + lost.length > 0) {
+      const projects = [...changed, ...lost.map(([, nodes]) => nodes)].map(({ project_id }) => project_id);
+      const write = async (tx: Tx) => {
+        const outcome = await writeReports(tx, changed, { ...this.#bounds, now: this.#clock.now() });
+        for (const [, nodes] of lost) await noteLost(tx, nodes, this.#bounds);
+        return outcome;
+      };
+      const { without, added } = await record({ store: this.#store }, write, { locks: projects.map(nodesLock) });
+      for (const node of without) this.#written.delete(keyOf(node));
+      for (const report of added) this.#writtenBytes.add(report.owner, bytesOf(report));
+    }
+    for (const [key, nodes] of lost) if (this.#lost.get(key) === nodes) this.#lost.delete(key);
+    for (const key of this.#left) this.#written.delete(key);
+    this.#left.clear();
+    return changed;
+  }
+
+  /** In slices: thousands of revocations may wait for the same nodes. Those that begin meanwhile are not notified. */
+  async #notifyOf(changed: readonly NodeReport[]): Promise<void> {
+    let notified = 0;
+    for (const project_id of new Set(changed.map((report) => report.project_id)))
+      for (const listener of Array.from(this.#listeners.get(project_id) ?? [])) {
+        listener();
+        if (++notified % SLICE === 0) await yieldToEventLoop();
+      }
+  }
+
+  #sayWhoLeft(changed: readonly NodeReport[]): void {
+    const left = changed.filter(({ leaving }) => leaving).map(keyOf);
+    if (left.length > 0) this.#store.notify(TOPIC, ...left).catch(() => {}); // only speeds up what the next snapshot does
+  }
+
+  /** Reads nodes not yet known to this process: after a restart most reports change nothing. */
+  async #changedAmong(batch: readonly Pending[]): Promise<NodeReport[]> {
+    const unknown = batch.filter(({ key }) => !this.#written.get(key)).map(({ report }) => report);
+    const rows = unknown.length > 0 ? await nodesByKeys(this.#store.read, unknown) : [];
+    const stored = new Map(rows.map((row) => [keyOf(row), row]));
+    const changed: NodeReport[] = [];
+    for (const { key, report } of batch) {
+      const row = this.#written.get(key) ?? stored.get(key);
+      const version = report.version ?? row?.version ?? 0;
+      const fresh = row && report.last_seen_at - row.last_seen_at < this.#seenEveryMs && hasTraits(row, report);
+      const isChange = report.leaving ? row !== undefined : !fresh || row.version !== version;
+      const { caps, full_power, sdk } = report;
+      if (isChange) changed.push({ ...report, version });
+      if (report.leaving) this.#written.delete(key);
+      else {
+        const last_seen_at = isChange ? report.last_seen_at : (row?.last_seen_at ?? 0);
+        this.#remember(report.owner, key, { version, last_seen_at, caps, full_power, sdk });
+      }
+    }
+    return changed;
+  }
+
+  /** As its owner's youngest. */
+  #remember(owner: Owner, key: string, written: Written): void {
+    this.#written.delete(key);
+    this.#written.set(owner, key, written);
+  }
+}

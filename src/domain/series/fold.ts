@@ -1,0 +1,175 @@
+// Adds the journal of counted batches to the rollups of the usage series. Rows are added and deleted in one transaction, so a
+// crash neither repeats nor skips one. Decoding and summing happen before the transaction, in turns of the event loop.
+import { cleanText } from "../../kernel/clean-text.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
+import { Failure } from "../../kernel/errors.ts";
+import { MIB } from "../../kernel/sizes.ts";
+import { LoopShare } from "../../platform/event-loop.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import {
+  deleteJournal,
+  journalRows,
+  journalSizes,
+  lockRollups,
+  nextJournalWorkspace,
+} from "../../store/queries/series.ts";
+import { markHour } from "../../store/queries/metering.ts";
+import type { UsageJournalRow } from "../../store/schema/tables.ts";
+import type { Services } from "../core/context.ts";
+import { record } from "../core/record.ts";
+import { Caps } from "./caps.ts";
+import { JournalSums, type Part } from "./groups.ts";
+import type { JournalData } from "./journal.ts";
+import { Rollups } from "./rollups.ts";
+
+/** Workspaces and rows of one turn. */
+const WORKSPACES_MAX = 32;
+const JOURNAL_ROWS_MAX = 200;
+/** Of the journal, read at once unless a single row has more. */
+const JOURNAL_BYTES_MAX = MIB;
+/** Rows changed by one transaction, besides those of its last journal row: every other writer waits for it. */
+const ROLLUPS_MAX = 1_000;
+
+/** Another process has added some of the same rows meanwhile: nothing was written here. */
+class JournalMoved extends Error {}
+
+/**
+ * Scheduled job. Ends when the journal is empty. Rows that cannot be added stay in it and fail the job, but only after the rows
+ * of every other workspace were added.
+ */
+export async function foldJournal(services: Services): Promise<void> {
+  const loop = new LoopShare();
+  const failed = new Map<string, unknown>();
+  let isolated = false;
+  for (let after = ""; ; ) {
+    const turn = await nextTurn(services, after, failed);
+    if (turn.rows.length === 0 && after === "") break;
+    after = turn.last;
+    const rows = await decodeRows(turn.rows, loop);
+    for (let done = 0; done < rows.length; ) {
+      if (services.shutdown.signal.aborted) return;
+      const piece = await takePiece(rows.slice(done), isolated, loop);
+      try {
+        await record(services, (tx) => fold(services, tx, { ...piece, loop }));
+        done += piece.ids.length;
+      } catch (error) {
+        if (error instanceof JournalMoved) return;
+        if (error instanceof Failure) throw error; // of the storage, whatever the rows are
+        if (isolated) {
+          failed.set((rows[done] as DecodedRow).workspace_id, error);
+          done += piece.ids.length;
+        }
+        isolated = true; // the same rows again, by workspace
+      }
+    }
+  }
+  const [first] = failed;
+  if (first)
+    throw new Error(`${failed.size} workspaces have rows that cannot be added; ${first[0]}: ${String(first[1])}`);
+}
+
+type Piece = { ids: string[]; sums: JournalSums };
+
+/** The first rows, as many as one transaction adds. */
+async function takePiece(rows: readonly DecodedRow[], isolated: boolean, loop: LoopShare): Promise<Piece> {
+  const piece: Piece = { ids: [], sums: new JournalSums() };
+  const { ids, sums } = piece;
+  for (const [i, row] of rows.entries()) {
+    if (sums.rollups >= ROLLUPS_MAX || (isolated && row.workspace_id !== rows[0]?.workspace_id)) break;
+    // A shard that is begun in one transaction and ended in the next one has its rollups written twice.
+    if (sums.rollups > ROLLUPS_MAX / 2 && compareShards(rows[i - 1], row) !== 0) break;
+    sums.add(row.workspace_id, row.data);
+    ids.push(row.id);
+    await loop.yieldIfDue();
+  }
+  return piece;
+}
+
+type Turn = { rows: UsageJournalRow[]; last: string };
+
+/** Rows of the workspaces behind `after`, a share of each: one that reports much does not delay the others. */
+async function nextTurn(
+  { store: { read } }: Services,
+  after: string,
+  skipped: ReadonlyMap<string, unknown>,
+): Promise<Turn> {
+  const workspaces: string[] = [];
+  for (let id: string | undefined = after; id !== undefined && workspaces.length < WORKSPACES_MAX; ) {
+    id = (await nextJournalWorkspace.first(read, { after: id }))?.id;
+    if (id !== undefined && !skipped.has(id)) workspaces.push(id);
+  }
+  const share = Math.ceil(JOURNAL_ROWS_MAX / Math.max(1, workspaces.length));
+  const turn: Turn = { rows: [], last: "" };
+  let bytes = 0;
+  for (const workspace_id of workspaces) {
+    // Sizes first, because together the rows may not fit into memory.
+    const sizes = await journalSizes.all(read, { workspace_id, limit: share });
+    let count = 0;
+    for (const each of sizes) {
+      if (turn.rows.length + count > 0 && bytes + each.bytes > JOURNAL_BYTES_MAX) break;
+      bytes += each.bytes;
+      count++;
+    }
+    if (count === 0 && sizes.length > 0) break;
+    turn.rows.push(...(await journalRows.all(read, { workspace_id, limit: count })));
+    turn.last = workspace_id;
+  }
+  return turn;
+}
+
+type DecodedRow = Omit<UsageJournalRow, "data"> & { data: JournalData };
+
+/** By workspace and shard: neighbours change the same rollups. bench: ingest/series */
+async function decodeRows(rows: readonly UsageJournalRow[], loop: LoopShare): Promise<DecodedRow[]> {
+  const decoded: DecodedRow[] = [];
+  for (const row of rows) {
+    const data = JSON.parse(row.data) as JournalData;
+    // Earlier releases accepted texts that cannot be stored as they are.
+    if (row.data.includes("\\u")) data.texts = data.texts.map(cleanText);
+    decoded.push({ ...row, data });
+    await loop.yieldIfDue();
+  }
+  return decoded.toSorted(compareShards);
+}
+
+function compareShards(a: DecodedRow | undefined, b: DecodedRow | undefined): number {
+  if (!a || !b) return 0;
+  if (a.workspace_id !== b.workspace_id) return a.workspace_id < b.workspace_id ? -1 : 1;
+  return (a.data.shard ?? 0) - (b.data.shard ?? 0);
+}
+
+type Fold = Piece & { loop: LoopShare };
+
+async function fold(services: Services, tx: Tx, { ids, sums, loop }: Fold): Promise<void> {
+  await lockRollups.run(tx, { at: String(services.clock.now()) });
+  if ((await deleteJournal(tx, ids)) !== ids.length) throw new JournalMoved();
+  const caps = new Caps(services, tx);
+  const parts: Part[] = [];
+  for (const part of sums.parts()) {
+    parts.push(await caps.apply(part));
+    await loop.yieldIfDue();
+  }
+  const rollups = new Rollups(tx, loop);
+  await rollups.resolve(parts.map(({ group }) => group));
+  const minutesFrom = Math.floor((services.clock.now() - services.settings.series_minutes) / MINUTE_MS);
+  for (const part of parts) {
+    rollups.addPart(part, minutesFrom);
+    await loop.yieldIfDue();
+  }
+  await rollups.load();
+  await rollups.moveKeys(caps);
+  await caps.save();
+  await rollups.write();
+  await markHours(tx, parts, services.clock.now());
+}
+
+/** The push looks at hours in which live tenants had requests. */
+async function markHours(tx: Tx, parts: readonly Part[], now: number): Promise<void> {
+  const hours = new Map<string, { hour: number; workspace_id: string }>();
+  for (const { hour, group } of parts) {
+    const { kind, env, tenant, workspace_id } = group;
+    if (kind === "tenant" && env === "live" && tenant !== "")
+      hours.set(`${hour} ${workspace_id}`, { hour, workspace_id });
+  }
+  for (const each of hours.values()) await markHour.run(tx, { ...each, now });
+}

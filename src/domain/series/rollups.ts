@@ -1,0 +1,150 @@
+// Changes the rollups of the usage series: what a fold adds to each row is summed first, so that each is read and written once.
+import { addToSlot, decodeSlots, encodeSlots, type Slots, type Sums } from "../../kernel/usage/sums.ts";
+import type { LoopShare } from "../../platform/event-loop.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import {
+  findGroups,
+  findRollups,
+  insertGroups,
+  lastGroupId,
+  writeRollups,
+  type RollupKey,
+} from "../../store/queries/series.ts";
+import type { UsageGroup, UsageRollupRow } from "../../store/schema/tables.ts";
+import type { Caps } from "./caps.ts";
+import { groupKey, HOUR_MINUTES, OTHER, type Part } from "./groups.ts";
+
+const QUARTER_MINUTES = 15;
+
+export const GRAIN = { minute: 1, hour: 2, day: 3 } as const;
+
+type Pending = RollupKey & { outcome: string; slots: Slots };
+
+/** The rows that one fold changes. */
+export class Rollups {
+  readonly #tx: Tx;
+  readonly #loop: LoopShare;
+  readonly #ids = new Map<string, number>();
+  readonly #groups = new Map<number, UsageGroup>();
+  readonly #pending = new Map<string, Pending>();
+  readonly #stored = new Map<string, UsageRollupRow>();
+  /** group, grain and start of the stored rows. */
+  readonly #known = new Set<string>();
+
+  constructor(tx: Tx, loop: LoopShare) {
+    this.#tx = tx;
+    this.#loop = loop;
+  }
+
+  /** Finds or creates the ids of the groups. */
+  async resolve(groups: readonly UsageGroup[]): Promise<void> {
+    const wanted = new Map(groups.map((group) => [groupKey(group), group]));
+    const found = await findGroups(this.#tx, [...wanted.values()]);
+    for (const row of found) this.#remember(row.id, row);
+    let id = (await lastGroupId.first(this.#tx, {}))?.id ?? 0;
+    const missing = [...wanted.values()].filter((group) => !this.#ids.has(groupKey(group)));
+    const rows = missing.map(({ workspace_id, kind, project_id, env, tenant, name }) => {
+      return { id: ++id, workspace_id, kind, project_id, env, tenant, name };
+    });
+    await insertGroups(this.#tx, rows);
+    for (const row of rows) this.#remember(row.id, row);
+  }
+
+  #remember(id: number, group: UsageGroup): void {
+    this.#ids.set(groupKey(group), id);
+    this.#groups.set(id, group);
+  }
+
+  addPart({ group, hour, outcomes }: Part, minutesFrom: number): void {
+    const group_id = this.#ids.get(groupKey(group)) as number;
+    for (const [outcome, minutes] of outcomes)
+      for (const [minute, sums] of minutes) {
+        const inHour = minute % HOUR_MINUTES;
+        if (minute >= minutesFrom) this.#add({ group_id, grain: GRAIN.minute, start: hour, outcome }, inHour, sums);
+        const quarter = Math.floor(inHour / QUARTER_MINUTES);
+        this.#add({ group_id, grain: GRAIN.hour, start: hour, outcome }, quarter, sums);
+        this.#add({ group_id, grain: GRAIN.day, start: Math.floor(hour / 24), outcome }, 0, sums);
+      }
+  }
+
+  #add(key: RollupKey & { outcome: string }, slot: number, sums: Sums): void {
+    const id = rowKey(key);
+    let pending = this.#pending.get(id);
+    if (!pending) this.#pending.set(id, (pending = { ...key, slots: new Map() }));
+    addToSlot(pending.slots, slot, sums);
+  }
+
+  /** Reads what is stored of the rows that change. */
+  async load(): Promise<void> {
+    const keys = new Map<string, RollupKey>();
+    for (const pending of this.#pending.values()) keys.set(startKey(pending), pending);
+    const wanted = [...keys].filter(([id]) => !this.#known.has(id)).map(([, key]) => key);
+    for (let from = 0; from < wanted.length; from += 64) {
+      for (const row of await findRollups(this.#tx, wanted.slice(from, from + 64))) {
+        this.#stored.set(rowKey(row), row);
+        this.#known.add(startKey(row));
+      }
+      await this.#loop.yieldIfDue();
+    }
+  }
+
+  /** Above the cap of an hour, the minutes and hours of further keys are kept together; their days are not. */
+  async moveKeys(caps: Caps): Promise<void> {
+    const moved: [UsageGroup, Pending][] = [];
+    const checked = new Map<string, boolean>();
+    for (const [id, pending] of this.#pending) {
+      const group = this.#groups.get(pending.group_id) as UsageGroup;
+      if (group.kind !== "key" || group.name === OTHER || pending.grain === GRAIN.day) continue;
+      const hour = { ...pending, grain: GRAIN.hour };
+      const isNew = !this.#known.has(startKey(hour));
+      const key = startKey(hour);
+      if (!checked.has(key)) checked.set(key, !isNew || (await caps.admitKey(group.workspace_id, pending.start)));
+      if (checked.get(key)) continue;
+      this.#pending.delete(id);
+      moved.push([{ ...group, name: OTHER }, pending]);
+    }
+    if (moved.length === 0) return;
+    await this.resolve(moved.map(([group]) => group));
+    for (const [group, { grain, start, outcome, slots }] of moved) {
+      const group_id = this.#ids.get(groupKey(group)) as number;
+      for (const [slot, sums] of slots) this.#add({ group_id, grain, start, outcome }, slot, sums);
+    }
+    await this.load();
+  }
+
+  async write(): Promise<void> {
+    const pending = [...this.#pending.values()];
+    for (let from = 0; from < pending.length; from += 64) {
+      await writeRollups(
+        this.#tx,
+        pending.slice(from, from + 64).map((each) => this.#row(each)),
+      );
+      await this.#loop.yieldIfDue();
+    }
+  }
+
+  #row({ group_id, grain, start, outcome, slots }: Pending): UsageRollupRow {
+    const stored = this.#stored.get(rowKey({ group_id, grain, start, outcome }));
+    const total = { requests: stored?.requests ?? 0, errors: stored?.errors ?? 0, units: stored?.units ?? 0 };
+    let timed = false;
+    for (const sums of slots.values()) {
+      total.requests += sums.requests;
+      total.errors += sums.errors;
+      total.units += sums.units;
+      timed ||= sums.bins !== undefined;
+    }
+    // The columns of a day without a histogram say it all.
+    const needsDetail = grain !== GRAIN.day || timed;
+    if (stored && stored.detail !== "")
+      for (const [slot, sums] of decodeSlots(stored.detail)) addToSlot(slots, slot, sums);
+    return { group_id, grain, start, outcome, ...total, detail: needsDetail ? encodeSlots(slots) : "" };
+  }
+}
+
+function startKey({ group_id, grain, start }: RollupKey): string {
+  return `${group_id} ${grain} ${start}`;
+}
+
+function rowKey({ outcome, ...key }: RollupKey & { outcome: string }): string {
+  return `${startKey(key)} ${outcome}`;
+}
