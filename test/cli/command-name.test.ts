@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { CHECKOUT } from "../../harness/processes/server.ts";
-import { commandName, shellWord } from "../../src/cli/ui/command-name.ts";
+import { commandName, shellQuote } from "../../src/cli/ui/command-name.ts";
 
 const [argv1 = ""] = process.argv.slice(1);
 afterEach(() => {
@@ -25,11 +25,11 @@ it("names the command where it is on PATH, and its path where it is not", () => 
   }
 });
 
-it("a word of a printed command is what a shell reads from it, and is quoted only where it must be", () => {
+it("quotes an argument for a shell, which reads the same text, and leaves plain ones as they are", () => {
   const words = ["/var/lib/keyrack", "/tmp/my data", "it's", "$HOME", "a;b", "*"];
   for (const word of words) {
-    const read = execFileSync("sh", ["-c", `printf %s ${shellWord(word)}`], { encoding: "utf8" });
+    const read = execFileSync("sh", ["-c", `printf %s ${shellQuote(word)}`], { encoding: "utf8" });
     expect(read).toBe(word);
   }
-  expect(words.map(shellWord).slice(0, 2)).toEqual(["/var/lib/keyrack", "'/tmp/my data'"]);
+  expect(words.map(shellQuote).slice(0, 2)).toEqual(["/var/lib/keyrack", "'/tmp/my data'"]);
 });

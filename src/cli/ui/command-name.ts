@@ -30,7 +30,7 @@ export function commandName(env: NodeJS.ProcessEnv = process.env): string {
   return near.includes("/") ? near : `./${near}`;
 }
 
-/** A text as one word of a shell command. */
-export function shellWord(text: string): string {
+/** Quotes an argument of a shell command where that is needed. */
+export function shellQuote(text: string): string {
   return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

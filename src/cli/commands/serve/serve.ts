@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import type { SetupLink } from "../../../domain/workspaces/setup-tokens.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
-import { commandName, shellWord } from "../../ui/command-name.ts";
+import { commandName, shellQuote } from "../../ui/command-name.ts";
 import { ExitError, examples, print } from "../../ui/output.ts";
 import { ENDING_SIGNALS, environmentOf, exitOnSignals, start, startEphemeral, type StartOptions } from "./start.ts";
 
@@ -101,12 +101,12 @@ async function setupLink({ services }: RunningInstance): Promise<SetupLink | nul
 function firstSteps(url: string, file: string): string {
   const credential =
     basename(file) === "bootstrap.token"
-      ? `--data-dir ${shellWord(dirname(file))}`
-      : `--bootstrap-token "$(cat ${shellWord(file)})"`;
+      ? `--data-dir ${shellQuote(dirname(file))}`
+      : `--bootstrap-token "$(cat ${shellQuote(file)})"`;
   return [
     "",
     "Or create your first workspace from the command line:",
-    `  ${shellWord(commandName())} workspace create --name "Acme" --slug acme --save --url ${url} ${credential}`,
+    `  ${shellQuote(commandName())} workspace create --name "Acme" --slug acme --save --url ${url} ${credential}`,
     "It prints a secret key, shown only once; --save stores it in your profile for the next commands.",
   ].join("\n");
 }

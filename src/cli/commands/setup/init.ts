@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { fileKey, settingsTable, type SettingName, type Settings } from "../../../config/settings.ts";
 import { readSettings } from "../../settings.ts";
-import { shellWord } from "../../ui/command-name.ts";
+import { shellQuote } from "../../ui/command-name.ts";
 import { ExitError, examples, fileError, isTerminal, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
 import { tryConnections } from "./connections.ts";
 
@@ -170,6 +170,6 @@ function printSummary(file: string, settings: Settings, key: string | undefined,
   print(`Wrote ${file}.`);
   if (key) print(`Secret key of the workspace:\n  ${key}\nSave this key now. It will not be shown again.`);
   print(
-    `Start the server: keyrack serve${file === join(process.cwd(), "keyrack.toml") ? "" : ` --config ${shellWord(file)}`}`,
+    `Start the server: keyrack serve${file === join(process.cwd(), "keyrack.toml") ? "" : ` --config ${shellQuote(file)}`}`,
   );
 }
