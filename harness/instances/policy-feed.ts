@@ -1,6 +1,14 @@
-// The policy feed of one project under test: one instance per describe, one workspace per test, and a node's calls.
+// The policy feed of one project under test: one instance per describe, one workspace per test, and a node's calls; and projects
+// with nodes that report without HTTP.
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Backend } from "../databases/backends.ts";
+import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
+import type { Ctx } from "../../src/domain/core/context.ts";
+import { NEVER_DISCONNECTS } from "../../src/domain/core/subscription.ts";
+import { awaitPropagation } from "../../src/domain/nodes/propagation.ts";
+import type { Head } from "../../src/domain/policy/head.ts";
+import { createProject } from "../../src/domain/workspaces/projects.ts";
+import type { Env } from "../../src/kernel/credentials.ts";
 import { testInstance, type Reply, type TestInstance, type Workspace } from "./test-instance.ts";
 
 export type Body = Record<string, unknown>;
@@ -34,4 +42,25 @@ export function policyFeed(back: Backend) {
       .flushed()
       .then(() => r.sql("select * from policy_nodes where project_id = $1", [w.project_id]));
   return { now: () => ({ r, w }), snapshot, delta, version, ids, revoke, nodes };
+}
+
+/** Reads a receipt without waiting. */
+export const ONCE = { waitMs: 0, onDisconnect: NEVER_DISCONNECTS };
+
+export const policyNode = (node_id: string, env_scope: Env | "all" = "live") => ({
+  node_id,
+  env_scope,
+  caps: 0,
+  full_power: true,
+  sdk: null,
+});
+
+let slugs = 0;
+
+export async function newPolicyProject(ctx: Ctx<SecretKeyActor>) {
+  const { id: project_id } = await createProject(ctx, { name: "P", slug: `p${++slugs}` });
+  const head = { project_id, workspace_id: ctx.actor.workspace_id, version: 1 } as Head;
+  const { services } = ctx;
+  const receipt = () => awaitPropagation(ctx, { project_id, version: 1, env: "live", needs: 0 }, ONCE);
+  return { ctx, services, project_id, head, receipt };
 }

@@ -261,7 +261,7 @@ export class QuotaBank {
     returns: readonly Return[],
     work: (tx: Tx, request: Omit<TakeRequest, "need">, after: Stored | null) => Promise<T>,
   ): Promise<T> {
-    const { metered, workspace_id } = holding;
+    const { metered, workspace_id, owner } = holding;
     const now = this.#clock.now();
     const request = { metered, workspace_id, process_id: this.process_id, now };
     const write = async (tx: Tx): Promise<T> => {
@@ -271,8 +271,7 @@ export class QuotaBank {
       return done;
     };
     try {
-      const locks = [`quota/${balanceName(metered)}`];
-      return await record({ store: this.#store }, write, { owner: holding.owner, locks });
+      return await record({ store: this.#store }, write, { owner, locks: [`quota/${balanceName(metered)}`] });
     } catch (error) {
       // Refused before it began. Any other error leaves open whether it was committed.
       if (error instanceof Failure && error.failure === "share_full") this.#putBack(holding, returns);

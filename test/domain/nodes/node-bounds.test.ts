@@ -1,27 +1,18 @@
 // The bound on nodes: forged nodes displace none that is live, and no receipt claims to know nodes that it does not know.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
+import { ONCE, policyNode } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { nodesHolding } from "../../../src/domain/nodes/needs.ts";
 import { countNodes, listFleet } from "../../../src/domain/nodes/nodes.ts";
 import { awaitPropagation } from "../../../src/domain/nodes/propagation.ts";
-import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import type { Env } from "../../../src/kernel/credentials.ts";
 import type { Head } from "../../../src/domain/policy/head.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
 
 const MAX = 100;
 const AT_LEAST_ONE = expect.any(Number);
-const ONCE = { waitMs: 0, onDisconnect: NEVER_DISCONNECTS };
-
-const node = (node_id: string, env_scope: Env | "all") => ({
-  node_id,
-  env_scope,
-  caps: 0,
-  full_power: true,
-  sdk: null,
-});
 
 for (const back of backends) {
   describe(`nodes of a project on ${back}`, () => {
@@ -38,7 +29,7 @@ for (const back of backends) {
       const { workspace_id } = ctx.actor;
       const head = { project_id, workspace_id, version: 1 } as Head;
       const poll = async (count: number, scope: Env | "all", name = "n", on: Services = services) => {
-        for (let i = 0; i < count; i++) on.nodes.acknowledge(head, node(`${name}-${scope}-${i}`, scope), 1);
+        for (let i = 0; i < count; i++) on.nodes.acknowledge(head, policyNode(`${name}-${scope}-${i}`, scope), 1);
         await on.nodes.flushed();
       };
       const receipt = (env: Env | null, on: Services = services) =>
@@ -127,7 +118,7 @@ for (const back of backends) {
     const { id: project_id } = await createProject(ctx, { name: "P", slug: "p" });
     const head = { project_id, workspace_id: ctx.actor.workspace_id, version: 1 } as Head;
     const { nodes } = fixture.services;
-    for (let i = 0; i < 1_004; i++) nodes.acknowledge(head, node(`n${i}`, "live"), i >= 1_002 ? 0 : 1);
+    for (let i = 0; i < 1_004; i++) nodes.acknowledge(head, policyNode(`n${i}`, "live"), i >= 1_002 ? 0 : 1);
     await nodes.flushed();
     const receipt = await awaitPropagation(ctx, { project_id, version: 1, env: "live", needs: 0 }, ONCE);
     expect(receipt).toMatchObject({ complete: false, acked_nodes: 1_002, total_nodes: 1_004, nodes_omitted: 4 });
@@ -137,8 +128,8 @@ for (const back of backends) {
       ["n1003", false],
       ["n0", true],
     ]);
-    nodes.leave(head, node("n1002", "live"));
-    nodes.acknowledge(head, node("n1003", "live"), 1);
+    nodes.leave(head, policyNode("n1002", "live"));
+    nodes.acknowledge(head, policyNode("n1003", "live"), 1);
     await nodes.flushed();
     const after = await awaitPropagation(ctx, { project_id, version: 1, env: "live", needs: 0 }, ONCE);
     expect(after).toMatchObject({ complete: true, acked_nodes: 1_003, total_nodes: 1_003, nodes_omitted: 3 });
@@ -151,7 +142,7 @@ for (const back of backends) {
     const { id: project_id } = await createProject(ctx, { name: "P", slug: "p" });
     const head = { project_id, workspace_id: ctx.actor.workspace_id, version: 2 } as Head;
     const acknowledge = async (name: string, version: number): Promise<void> => {
-      nodes.acknowledge(head, node(name, "live"), version);
+      nodes.acknowledge(head, policyNode(name, "live"), version);
       await nodes.flushed();
     };
     for (const name of ["a", "b"]) await acknowledge(name, 1);

@@ -2,12 +2,10 @@
 // has seen.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
+import { newPolicyProject as newProject, ONCE, policyNode } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { turns, until } from "../../../harness/waiting.ts";
-import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
-import type { Ctx } from "../../../src/domain/core/context.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
-import type { Head } from "../../../src/domain/policy/head.ts";
 import {
   awaitProjects,
   awaitPropagation,
@@ -15,33 +13,11 @@ import {
   type KeyChange,
   showPropagation,
 } from "../../../src/domain/nodes/propagation.ts";
-import { recordPresence } from "../../../src/domain/nodes/presence.ts";
-import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
-import type { Env } from "../../../src/kernel/credentials.ts";
 
 const HOUR = 3_600_000;
 const MIB = 1024 * 1024;
 const MAX = 100;
-const ONCE = { waitMs: 0, onDisconnect: NEVER_DISCONNECTS };
-
-const node = (node_id: string, env_scope: Env | "all" = "live") => ({
-  node_id,
-  env_scope,
-  caps: 0,
-  full_power: true,
-  sdk: null,
-});
-
-let slugs = 0;
-
-async function newProject(ctx: Ctx<SecretKeyActor>) {
-  const { id: project_id } = await createProject(ctx, { name: "P", slug: `p${++slugs}` });
-  const head = { project_id, workspace_id: ctx.actor.workspace_id, version: 1 } as Head;
-  const { services } = ctx;
-  const receipt = () => awaitPropagation(ctx, { project_id, version: 1, env: "live", needs: 0 }, ONCE);
-  return { ctx, services, project_id, head, receipt };
-}
 
 for (const back of backends) {
   describe(`a receipt on ${back}`, () => {
@@ -53,21 +29,21 @@ for (const back of backends) {
 
     it("counts a node whose report is not written yet", async () => {
       const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
-      services.nodes.seen(head, node("starting"));
+      services.nodes.seen(head, policyNode("starting"));
       expect(await receipt()).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1 });
-      services.nodes.acknowledge(head, node("starting"), 1);
+      services.nodes.acknowledge(head, policyNode("starting"), 1);
       expect(await receipt()).toMatchObject({ complete: true, acked_nodes: 1, total_nodes: 1 });
     });
 
     it("counts a node that polls again before its leave is written", async () => {
       const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
-      services.nodes.acknowledge(head, node("restarted"), 0);
+      services.nodes.acknowledge(head, policyNode("restarted"), 0);
       await services.nodes.flushed();
-      services.nodes.acknowledge(head, node("written first"), 1);
-      services.nodes.leave(head, node("restarted"));
-      services.nodes.acknowledge(head, node("restarted"), 0);
+      services.nodes.acknowledge(head, policyNode("written first"), 1);
+      services.nodes.leave(head, policyNode("restarted"));
+      services.nodes.acknowledge(head, policyNode("restarted"), 0);
       expect(await receipt()).toMatchObject({ complete: false, total_nodes: 2 });
-      services.nodes.leave(head, node("restarted"));
+      services.nodes.leave(head, policyNode("restarted"));
       expect(await receipt()).toMatchObject({ complete: true, total_nodes: 1 });
     });
 
@@ -76,12 +52,12 @@ for (const back of backends) {
       const [crowded, quiet] = [await newProject(ctx), await newProject(ctx)];
       const { nodes } = fixture.services;
       await nodes.flushed();
-      for (let i = 0; i <= MAX; i++) nodes.acknowledge(crowded.head, node(`n${i}`), 1); // the first is being written
-      nodes.acknowledge(quiet.head, node("dropped"), 0);
+      for (let i = 0; i <= MAX; i++) nodes.acknowledge(crowded.head, policyNode(`n${i}`), 1); // the first is being written
+      nodes.acknowledge(quiet.head, policyNode("dropped"), 0);
       expect(nodes.dropped).toBe(1);
       expect(await quiet.receipt()).toMatchObject({ complete: false, total_nodes: 0, unregistered_nodes: 1 });
       await nodes.flushed();
-      nodes.acknowledge(crowded.head, node("n0"), 0); // the next batch stores it
+      nodes.acknowledge(crowded.head, policyNode("n0"), 0); // the next batch stores it
       await nodes.flushed();
       await using other = await fixture.another();
       const elsewhere = await newProject(await vendorOf(fixture.services));
@@ -99,7 +75,7 @@ for (const back of backends) {
       const projects = [await newProject(ctx), await newProject(ctx), await newProject(ctx)];
       const ids = projects.map(({ project_id }) => project_id);
       const report = async (name: string, version: number): Promise<void> => {
-        for (const { head } of projects) nodes.acknowledge(head, node(name), version);
+        for (const { head } of projects) nodes.acknowledge(head, policyNode(name), version);
         await nodes.flushed();
       };
       await report("a", 1);
@@ -124,7 +100,7 @@ for (const back of backends) {
     it("is not complete while the report of a new node could not be written", async () => {
       const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
       vi.spyOn(services.store, "write").mockRejectedValueOnce(new Error("down"));
-      services.nodes.acknowledge(head, node("lost"), 0);
+      services.nodes.acknowledge(head, policyNode("lost"), 0);
       expect(await receipt()).toMatchObject({ complete: false, unregistered_nodes: 1 });
       fixture.clock.advance(121_000);
       expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
@@ -137,9 +113,9 @@ for (const back of backends) {
       await services.nodes.flushed();
       const stuck = Promise.withResolvers<never>();
       vi.spyOn(services.store, "write").mockReturnValueOnce(stuck.promise);
-      services.nodes.acknowledge(head, node("waiting"), 0);
-      services.nodes.acknowledge(neighbour.head, node("n"), 1);
-      services.nodes.acknowledge(ownTest.head, node("t", "test"), 1);
+      services.nodes.acknowledge(head, policyNode("waiting"), 0);
+      services.nodes.acknowledge(neighbour.head, policyNode("n"), 1);
+      services.nodes.acknowledge(ownTest.head, policyNode("t", "test"), 1);
       expect(await ownTest.receipt()).toMatchObject({ complete: true, total_nodes: 0 }); // it needs none of them
       expect(await receipt()).toMatchObject({ complete: false, total_nodes: 0, unregistered_nodes: 1 });
       stuck.reject(new Error("down"));
@@ -150,18 +126,18 @@ for (const back of backends) {
       const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
       const owner = cellOwner(head.workspace_id, "live");
       const used = (): number => services.shares.of("disk").usedBy(owner);
-      services.nodes.acknowledge(head, node("first"), 0);
+      services.nodes.acknowledge(head, policyNode("first"), 0);
       await services.nodes.flushed();
       const before = used();
-      services.nodes.acknowledge(head, node("known"), 0);
+      services.nodes.acknowledge(head, policyNode("known"), 0);
       await services.nodes.flushed();
       const bytes = used() - before;
       expect([bytes > 200, bytes < 500]).toEqual([true, true]);
       services.writtenBytes.add(owner, 8 * MIB);
       const full = used();
-      services.nodes.acknowledge(head, node("newcomer"), 1);
-      services.nodes.acknowledge(head, node("first"), 1);
-      services.nodes.acknowledge(head, node("known"), 1);
+      services.nodes.acknowledge(head, policyNode("newcomer"), 1);
+      services.nodes.acknowledge(head, policyNode("first"), 1);
+      services.nodes.acknowledge(head, policyNode("known"), 1);
       expect(await receipt()).toMatchObject({ complete: false, total_nodes: 2, acked_nodes: 2, unregistered_nodes: 1 });
       expect(used()).toBe(full);
     });
@@ -179,7 +155,7 @@ describe("calls that wait for nodes", () => {
     const busy = await newProject(await vendorOf(fixture.services));
     const neighbour = await newProject(await vendorOf(fixture.services));
     const { nodes, feed } = fixture.services;
-    for (const { head } of [busy, neighbour]) nodes.acknowledge(head, node("behind"), 0);
+    for (const { head } of [busy, neighbour]) nodes.acknowledge(head, policyNode("behind"), 0);
     await nodes.flushed();
     const answered: number[] = [];
     const call = ({ ctx, project_id }: typeof busy, name: number) => {
@@ -195,8 +171,8 @@ describe("calls that wait for nodes", () => {
     expect(feed.waiting).toBe(MAX);
     const revoked = { project_id: busy.project_id, version: 1, key: { env: "live" }, needs: 0 } as KeyChange;
     expect(await awaitKeyChange(busy.ctx, revoked)).toMatchObject({ complete: false, total_nodes: 1 });
-    nodes.acknowledge(busy.head, node("behind"), 1);
-    nodes.acknowledge(neighbour.head, node("behind"), 1);
+    nodes.acknowledge(busy.head, policyNode("behind"), 1);
+    nodes.acknowledge(neighbour.head, policyNode("behind"), 1);
     const shown = await Promise.all(calls.slice(1));
     expect(shown.every(({ complete }) => complete)).toBe(true);
     expect(fixture.services.shares.of("receipts").used).toBe(0);
@@ -208,10 +184,10 @@ describe("calls that wait for nodes", () => {
     const { nodes } = fixture.services;
     let notified = 0;
     const listeners = Array.from({ length: 200 }, () => nodes.onWritten(own.project_id, () => void notified++));
-    nodes.acknowledge(other.head, node("n"), 1);
+    nodes.acknowledge(other.head, policyNode("n"), 1);
     await nodes.flushed();
     expect(notified).toBe(0);
-    nodes.acknowledge(own.head, node("n"), 1);
+    nodes.acknowledge(own.head, policyNode("n"), 1);
     let [before, most] = [0, 0];
     while (notified < listeners.length) {
       await turns();
@@ -229,71 +205,23 @@ describe("a report of a node", () => {
     const busy = await newProject(await vendorOf(fixture.services));
     const quiet = await newProject(await vendorOf(fixture.services));
     const { nodes } = fixture.services;
-    for (let i = 0; i < 3_000; i++) nodes.acknowledge(busy.head, node(`n${i}`), 1);
+    for (let i = 0; i < 3_000; i++) nodes.acknowledge(busy.head, policyNode(`n${i}`), 1);
     const order: string[] = [];
     nodes.onWritten(quiet.project_id, () => order.push("quiet"));
     nodes.onWritten(busy.project_id, () => order.push("busy"));
-    nodes.acknowledge(quiet.head, node("n"), 1);
+    nodes.acknowledge(quiet.head, policyNode("n"), 1);
     await nodes.flushed();
     // The first report of all was written alone.
     expect([order.indexOf("quiet") <= 2, order.length > 5]).toEqual([true, true]);
   });
 });
 
-for (const back of backends)
-  describe(`after an absence of the service a receipt on ${back}`, () => {
-    const LIVE_MS = 120_000;
-    /** A process that was there for 10 s steps until it, or its database, went away. */
-    async function world() {
-      const fixture = await testServices(back);
-      const project = await newProject(await vendorOf(fixture.services));
-      const serve = async (ms: number) => {
-        for (let served = 0; served < ms; served += 10_000) {
-          fixture.clock.advance(10_000);
-          await recordPresence(fixture.services);
-        }
-      };
-      await recordPresence(fixture.services);
-      return { fixture, ...project, serve, [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose]() };
-    }
-
-    it("counts nodes that were live before it, until they could have come back", async () => {
-      await using w = await world();
-      const { services, head, receipt, serve, fixture } = w;
-      services.nodes.acknowledge(head, node("stopped long before"), 0);
-      await services.nodes.flushed();
-      await serve(LIVE_MS);
-      expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
-      services.nodes.acknowledge(head, node("waits to come back"), 0);
-      await services.nodes.flushed();
-      await recordPresence(services);
-      fixture.clock.advance(10 * LIVE_MS);
-      expect(await receipt()).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1 });
-      await serve(LIVE_MS / 2);
-      fixture.clock.advance(LIVE_MS); // away again
-      await serve(LIVE_MS - 10_000);
-      expect(await receipt()).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1 });
-      await serve(20_000);
-      expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
-    });
-
-    it("is complete when they have come back", async () => {
-      await using w = await world();
-      const { services, head, receipt, fixture } = w;
-      services.nodes.acknowledge(head, node("n"), 0);
-      await services.nodes.flushed();
-      fixture.clock.advance(10 * LIVE_MS);
-      services.nodes.acknowledge(head, node("n"), 1);
-      expect(await receipt()).toMatchObject({ complete: true, acked_nodes: 1 });
-    });
-  });
-
 describe("a node", () => {
   it("that polls stays live, however short the time is after which it is not", async () => {
     await using fixture = await testServices("sqlite", { flags: { node_live_ms: "1000" } });
     const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
     for (let i = 0; i < 8; i++) {
-      services.nodes.acknowledge(head, node("n"), 0);
+      services.nodes.acknowledge(head, policyNode("n"), 0);
       fixture.clock.advance(300);
       expect(await receipt()).toMatchObject({ complete: false, total_nodes: 1 });
     }
@@ -302,7 +230,7 @@ describe("a node", () => {
   it("is charged to the account that created its workspace", async () => {
     await using fixture = await testServices("sqlite");
     const { services, head } = await newProject(await vendorOf(fixture.services));
-    services.nodes.acknowledge(head, { ...node("n", "test"), account_id: "founder" }, 1);
+    services.nodes.acknowledge(head, { ...policyNode("n", "test"), account_id: "founder" }, 1);
     await services.nodes.flushed();
     const [known] = services.shares.of("known_nodes").owners();
     expect(known).toMatchObject({ used: 1, owner: { group: "founder", displacedFirst: true } });
