@@ -5,7 +5,6 @@ import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import { ownerOf } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
-import { LineLimit } from "../fairness/line-limit.ts";
 import { Turns } from "../fairness/turns.ts";
 import { fail } from "../kernel/errors.ts";
 import { codeOf, errorFields } from "../platform/errors.ts";
@@ -53,8 +52,7 @@ export type HttpServer = { readonly server: Server; readonly connections: Connec
 const HEADERS_MS = 10_000;
 
 export function createHttpServer(services: Services, endpoints: readonly Endpoint[], given: HttpOptions): HttpServer {
-  const refusals = new LineLimit((summary) => services.log.info("refused, more of the same", summary));
-  const options = { ...given, refusals, turns: new Turns(services.shares.of("loop")) };
+  const options = { ...given, refusals: services.securityLines, turns: new Turns(services.shares.of("loop")) };
   const defaults = defaultHeaders(options.publicUrl);
   const finish: Finish = (req, response) => withCorsByPath(services, req, response);
   const guard = new OverloadGuard(options.overloadClock, finish);

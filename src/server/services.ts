@@ -18,6 +18,7 @@ import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/leaks/scanner-keys.ts";
 import { Bodies } from "../fairness/bodies.ts";
 import { FairMap } from "../fairness/fair-map.ts";
+import { LineLimit } from "../fairness/line-limit.ts";
 import { FairSet } from "../fairness/fair-set.ts";
 import { LargeResponses } from "../fairness/large-responses.ts";
 import { FLEET_READS, ReadSlots, THREAD_READS } from "../fairness/read-slots.ts";
@@ -56,6 +57,7 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
   opened.defer(() => claims.close());
   const largeResponses = new LargeResponses(shares.of("unsent"));
   return {
+    securityLines: new LineLimit((summary) => log.info("refused, more of the same", summary)),
     largeResponses,
     fleetReads: new ReadSlots(FLEET_READS, shares.of("fleet_reads")),
     threadReads: new ReadSlots(THREAD_READS, shares.of("usage_reads")),

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { consumeVerification, requestVerification } from "../../domain/auth/email-verifications.ts";
 import { endpoint } from "../../http/endpoint.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { EmptyBody } from "../schemas.ts";
 import { OneTimeToken } from "./schemas.ts";
 
@@ -17,9 +18,10 @@ export const emailVerificationsCreate = endpoint("POST /v1/auth/email_verificati
 export const emailVerificationsConsume = endpoint("POST /v1/auth/email_verifications/consume", {
   summary: "Verify an email address with the token from the email.",
   access: "auth.open",
+  perNetwork: { name: "verification", limit: 60, windowMs: MINUTE_MS },
   body: z.strictObject({ token: OneTimeToken }),
   output: z.strictObject({ object: z.literal("email_verification"), verified: z.literal(true) }),
-  failures: ["invalid_token"],
+  failures: ["invalid_token", "rate_limited"],
   emits: ["user.email_verified"],
   handle: (ctx, { body }) => consumeVerification(ctx, body.token),
 });

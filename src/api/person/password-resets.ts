@@ -4,7 +4,7 @@ import { consumeReset, requestReset } from "../../domain/auth/password-resets.ts
 import { endpoint } from "../../http/endpoint.ts";
 import { Email } from "../schemas.ts";
 import { NewPassword, OneTimeToken } from "./schemas.ts";
-import { HOUR_MS } from "../../kernel/durations.ts";
+import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 
 export const passwordResetsCreate = endpoint("POST /v1/auth/password_resets", {
   summary: "Send a password reset link. The response is the same whether or not the address has an account.",
@@ -20,9 +20,10 @@ export const passwordResetsCreate = endpoint("POST /v1/auth/password_resets", {
 export const passwordResetsConsume = endpoint("POST /v1/auth/password_resets/consume", {
   summary: "Set a new password with the token from the email. Revokes all sessions and verifies the address.",
   access: "auth.open",
+  perNetwork: { name: "reset_consume", limit: 60, windowMs: MINUTE_MS },
   body: z.strictObject({ token: OneTimeToken, password: NewPassword }),
   output: z.strictObject({ object: z.literal("password_reset"), consumed: z.literal(true) }),
-  failures: ["invalid_token", "overloaded"],
+  failures: ["invalid_token", "rate_limited", "overloaded"],
   emits: ["user.password_reset", "user.email_verified"],
   handle: (ctx, { body }) => consumeReset(ctx, body),
 });

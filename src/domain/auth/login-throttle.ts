@@ -12,6 +12,7 @@ import {
 } from "../../store/queries/logins.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { RequestSource, Services } from "../core/context.ts";
+import { warnOfAttempt } from "../limits/attempt-log.ts";
 import type { PasswordCaller } from "./password-queue.ts";
 import { networkThrottles, sourceOwner, throttleKey, type Throttle } from "../limits/throttles.ts";
 import { record } from "../core/record.ts";
@@ -121,9 +122,9 @@ export async function checkPasswordThrottled(
   wrong: "invalid_credentials" | "wrong_current_password",
 ): Promise<LoginAttempt> {
   const { email_key, from } = subject;
-  const subjectFields = { address: throttleKey(services, email_key).slice(0, 12), ...from }; // groups attempts by address without revealing it
+  const subjectFields = { address: throttleKey(services, email_key).slice(0, 12) }; // groups attempts by address without revealing it
   const attempt = await startLoginAttempt(services, email_key, from).catch((error: unknown) => {
-    services.log.warn("login throttled", subjectFields);
+    warnOfAttempt(services, "login throttled", subjectFields, from);
     throw error;
   });
   let right: boolean;
@@ -136,7 +137,7 @@ export async function checkPasswordThrottled(
   if (right) subject.refuse?.();
   if (!right || subject.refuse) {
     await attempt.failed();
-    services.log.warn("login failed", subjectFields);
+    warnOfAttempt(services, "login failed", subjectFields, from);
     throw fail(wrong);
   }
   attempt.passed();

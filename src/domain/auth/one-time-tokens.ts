@@ -7,6 +7,7 @@ import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-tim
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../../store/schema/tables.ts";
 import type { Ctx, Services } from "../core/context.ts";
+import { warnOfAttempt } from "../limits/attempt-log.ts";
 import { mint } from "./new-credentials.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
@@ -42,7 +43,7 @@ export async function issueToken(
 export async function liveToken(ctx: Ctx, on: Reader, text: string, purpose: TokenPurpose): Promise<OneTimeTokenRow> {
   if (parseCredential(text)?.kind !== purpose) throw fail("invalid_token");
   const row = await tokenByHash.first(on, { token_hash: sha256Hex(text), purpose });
-  if (row?.ended_at) ctx.services.log.warn("token reuse", { purpose, user_id: row.user_id, ...ctx.from });
+  if (row?.ended_at) warnOfAttempt(ctx.services, "token reuse", { purpose, user_id: row.user_id }, ctx.from);
   if (!row || row.ended_at !== null || row.expires_at <= ctx.services.clock.now()) throw fail("invalid_token");
   return row;
 }

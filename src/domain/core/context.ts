@@ -4,6 +4,7 @@ import type { Settings } from "../../config/settings.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { FairMap } from "../../fairness/fair-map.ts";
 import type { LargeResponses } from "../../fairness/large-responses.ts";
+import type { LineLimit } from "../../fairness/line-limit.ts";
 import type { ReadSlots } from "../../fairness/read-slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
@@ -39,6 +40,8 @@ export type Services = {
   readonly settings: Settings;
   readonly vault: Vault;
   readonly log: Log;
+  /** Which lines about refused requests and failed attempts are written in full. */
+  readonly securityLines: LineLimit;
   newId(): string;
   /** What owners share, and how much of it each of them holds. */
   readonly shares: Shares;

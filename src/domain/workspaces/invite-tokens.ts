@@ -6,6 +6,7 @@ import type { Reader } from "../../store/engine/statement.ts";
 import { inviteByHash } from "../../store/queries/invites.ts";
 import type { WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import type { Ctx } from "../core/context.ts";
+import { warnOfAttempt } from "../limits/attempt-log.ts";
 
 /** `mailed`: the token is the one that was mailed, which proves control of the mailbox. */
 export type LiveInvite = WorkspaceInviteRow & { mailed: boolean };
@@ -17,7 +18,7 @@ export async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<L
   const token_hash = sha256Hex(token);
   const row = await inviteByHash.first(on, { workspace_id: parsed.workspace_id, token_hash });
   if (row && (row.accepted_at ?? row.revoked_at) !== null) {
-    ctx.services.log.warn("token reuse", { purpose: "workspace_invite", invite_id: row.id, ...ctx.from });
+    warnOfAttempt(ctx.services, "token reuse", { purpose: "workspace_invite", invite_id: row.id }, ctx.from);
     throw fail("invalid_token");
   }
   if (!row || row.expires_at <= ctx.services.clock.now()) throw fail("invalid_token");

@@ -51,6 +51,23 @@ for (const back of backends) {
       }
     };
 
+    it.runIf(onOne)(
+      "write 20 lines of a kind for a network in a minute, and limit the links that it may try",
+      async () => {
+        const email = freshEmail();
+        const written = (event: string): number => r.logs.filter((line) => line.includes(`"event":"${event}"`)).length;
+        const before = written("login throttled");
+        for (let i = 0; i < 40; i++) await tryLogin(email, 900);
+        expect(written("login throttled") - before).toBe(20);
+        for (const path of ["email_verifications", "password_resets"]) {
+          const body = { token: "krev_unknown", ...(path === "password_resets" && { password: PASSWORD }) };
+          const consume = () => r.call(null, `POST /v1/auth/${path}/consume`, body, { headers: at(900) });
+          for (let i = 0; i < 60; i++) expect((await consume()).status).toBe(400);
+          expectRefusal(await consume(), 429, "rate_limited");
+        }
+      },
+    );
+
     it("allows ten failures per address and network, known or unknown alike, then 429 until the window ends", async () => {
       const known = await account(r);
       const answers: Reply[] = [];
