@@ -122,12 +122,8 @@ export class CredentialCache {
     });
   }
 
-  /**
-   * Calls `listener` when the key may have ended or changed, at once if there was an eviction after `epoch`. Returns how to
-   * unregister it.
-   */
-  onEvicted(id: string, epoch: number, listener: () => void): () => void {
-    if (epoch !== this.#epoch) listener();
+  /** Calls `listener` when the key may have ended or changed. Returns how to unregister it. */
+  onEvicted(id: string, listener: () => void): () => void {
     const listeners = this.#listeners.get(id) ?? new Set();
     this.#listeners.set(id, listeners.add(listener));
     return () => {

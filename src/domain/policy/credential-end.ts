@@ -18,7 +18,9 @@ export function orCredentialEnds(ctx: Ctx<Vendor>, onDisconnect: OnDisconnect): 
   const { credentialCache } = services;
   const { epoch } = credentialCache;
   return (listener) => {
-    const unregister = [onDisconnect(listener), credentialCache.onEvicted(actor.id, epoch, listener)];
+    const unregister = [onDisconnect(listener), credentialCache.onEvicted(actor.id, listener)];
+    // What was evicted since may have been this key, or one of another workspace.
+    if (credentialCache.epoch !== epoch) void ctx.requireStillValid?.().catch(listener);
     return () => unregister.forEach((each) => each());
   };
 }

@@ -141,6 +141,7 @@ async function awaitChange(
       await ctx.requireStillValid?.();
       now = newer ?? (await feed.head(ctx.actor.workspace_id, head.project_id));
     }
+    if (subscription.ended) await ctx.requireStillValid?.(); // it may have ended before the first wait
     return now;
   } finally {
     subscription.close();

@@ -1,5 +1,5 @@
 // A long poll is refused as soon as its secret key ends, and shows nothing that happens after.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { memberOf, team } from "../../../harness/instances/people.ts";
 import {
@@ -9,6 +9,7 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
+import { turns } from "../../../harness/waiting.ts";
 
 for (const back of backends) {
   describe(`a long poll that outlives its credential on ${back}`, () => {
@@ -43,6 +44,30 @@ for (const back of backends) {
         expectRefusal(await answer, 401, "invalid_key");
         expect(r.app.services.feed.waiting).toBe(0);
       }
+    });
+
+    it("is refused where its key is revoked before it waits, and continues to wait where another workspace's is", async () => {
+      const [w, stranger] = [await r.workspace(), await r.workspace()];
+      const { feed } = r.app.services;
+      const head = feed.head.bind(feed);
+      const revokedMeanwhile = async (of: Workspace) => {
+        const reading = vi.spyOn(feed, "head").mockImplementationOnce(async (...args) => {
+          const found = await head(...args);
+          await byOwner(of, "revoke");
+          return found;
+        });
+        onTestFinished(() => reading.mockRestore());
+        const { policy_version } = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body;
+        const query = `project_id=${w.project_id}&since=${policy_version}&wait_ms=25000`;
+        return r.call(w.keys.sk_admin, `GET /v1/policy/delta?${query}`);
+      };
+      let isAnswered = false;
+      const first = revokedMeanwhile(stranger).finally(() => (isAnswered = true));
+      await waiting(1);
+      await turns(20);
+      expect(isAnswered).toBe(false);
+      expectRefusal(await revokedMeanwhile(w), 401, "invalid_key");
+      expectRefusal(await first, 401, "invalid_key");
     });
 
     it("that waits for nodes is refused likewise", async () => {
