@@ -94,7 +94,7 @@ export const jobs = [
   { name: "key policies", everyMs: SECOND_MS, runsOn: "leader", run: runKeyPolicies },
   { name: "old mail", everyMs: HOUR_MS, runsOn: "leader", run: reapOutbox },
   { name: "old sessions and tokens", everyMs: HOUR_MS, runsOn: "leader", run: reapLogins },
-  { name: "WAL checkpoint", everyMs: 5 * MINUTE_MS, runsOn: "leader", run: checkpointWal },
+  { name: "WAL checkpoint", everyMs: 10 * SECOND_MS, runsOn: "leader", run: checkpointWal },
 ] as const satisfies readonly Job[];
 
 export type JobName = (typeof jobs)[number]["name"];

@@ -28,6 +28,12 @@ const job = (run: Job["run"], more: Partial<Job> = {}): Job => ({
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
+describe("the WAL checkpoint", () => {
+  it("is due within any pause of 20 s: a -wal that has grown is made smaller after 5 s without a commit", () => {
+    expect(jobs.find(({ name }) => name === "WAL checkpoint")?.everyMs).toBeLessThanOrEqual(15_000);
+  });
+});
+
 describe("a job", () => {
   it("runs once in each interval, and not before the first one is over", async () => {
     const { services } = world();
