@@ -14,7 +14,7 @@ import type { Clock } from "../core/clock.ts";
 import { record } from "../core/record.ts";
 import { Definitions, type Metered } from "./definitions.ts";
 import { Holding } from "./holding.ts";
-import { returnsOf, writeLease } from "./lease-records.ts";
+import { claimReturn, returnsOf, writeLease } from "./lease-records.ts";
 import { QuotaLeases, RETURNABLE_MS, type NewLease } from "./leases.ts";
 import {
   balanceKey,
@@ -141,9 +141,9 @@ export class QuotaBank {
   async returnLease(owner: Owner, workspace_id: string, lease_id: string, unused: number): Promise<number> {
     const own = this.leases.find(workspace_id, lease_id);
     if (this.#shared && own?.isShared !== false) {
-      const record = await this.#shared.take(workspace_id, lease_id);
-      if (record === null) return 0;
-      if (!own) return this.#returnRecord(owner, workspace_id, record, unused);
+      const shared = await this.#shared.take(workspace_id, lease_id);
+      if (shared === null || !(await claimReturn(this.#store, owner, lease_id, this.#clock.now()))) return 0;
+      if (!own) return this.#returnRecord(owner, workspace_id, shared, unused);
     }
     const { units, holdings } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
     for (const holding of holdings) {
@@ -173,17 +173,14 @@ export class QuotaBank {
     this.leases.expire(now);
     const publishes = this.#store.dialect === "postgres" && now - this.#publishedAt >= PUBLISH_EVERY_MS;
     if (publishes) this.#publishedAt = now;
-    if (this.#store.dialect === "postgres" && this.#holdings.size > 0) await this.#reportAlive(now);
+    const alive = { process_id: this.process_id, expires_at: now + ALIVE_MS };
+    if (this.#store.dialect === "postgres" && this.#holdings.size > 0)
+      await record({ store: this.#store }, (tx) => putProcess.run(tx, alive)).catch(() => {}); // the next sweep tries again
     const due = [...this.#holdings.values()].filter((holding) => !holding.pending && holding.isDue(now, publishes));
     await forSome(due, (holding) => this.#settle(holding, now));
     const refused = [...this.#refused];
     for (const holding of refused) this.#refused.delete(holding);
     await forSome(refused, (holding) => this.giveBack(holding));
-  }
-
-  async #reportAlive(now: number): Promise<void> {
-    const row = { process_id: this.process_id, expires_at: now + ALIVE_MS };
-    await record({ store: this.#store }, (tx) => putProcess.run(tx, row)).catch(() => {}); // the next sweep tries again
   }
 
   /** At a clean stop nothing is lost. */

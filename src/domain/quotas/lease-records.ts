@@ -1,5 +1,11 @@
 // A lease as it is on Redis: enough to give its units back to the database in any process, with any of its holdings or none.
+import type { Owner } from "../../fairness/owners.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { Part } from "../../kernel/quotas/allocation.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
+import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
+import type { Store } from "../../store/store.ts";
+import { record } from "../core/record.ts";
 import type { Metered } from "./definitions.ts";
 import { RETURNABLE_MS, type NewLease } from "./leases.ts";
 import type { Return } from "./takes.ts";
@@ -37,4 +43,27 @@ function lastOf(spent: readonly SpentPart[], units: number): Return[] {
     left -= given;
     return { period: { start }, parts: [{ grant, units: given }] };
   });
+}
+
+/** Longer than a lease can be returned. */
+const RETURN_KEPT_MS = 10 * MINUTE_MS;
+
+/**
+ * Whether the lease is returned for the first time, committed before its units can be spent again. Redis alone does not know:
+ * after a failover or a restart with older data it has the record again. False also where that cannot be stored: the units then
+ * count as spent.
+ */
+export function claimReturn(store: Store, owner: Owner, lease_id: string, now: number): Promise<boolean> {
+  const key_hash = sha256Hex(`quota return\n${lease_id}`);
+  const row = { key_hash, fingerprint: "", status: 200, sealed_body: Buffer.alloc(0) };
+  const claimed = record(
+    { store },
+    async (tx) => {
+      if (await replayByKey.first(tx, { key_hash, now })) return false;
+      await insertReplay.run(tx, { ...row, created_at: now, expires_at: now + RETURN_KEPT_MS });
+      return true;
+    },
+    { owner, locks: [`lease/${lease_id}`] },
+  );
+  return claimed.catch(() => false);
 }

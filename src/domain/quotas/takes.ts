@@ -217,8 +217,8 @@ export async function returnUnits(
   const row = { ...at.row };
   for (const { period, parts } of returns) {
     if (period.start === at.period.start) {
-      row.taken -= sumOf(parts);
-      row.from_amount -= amountIn(parts);
+      row.taken = Math.max(0, row.taken - sumOf(parts));
+      row.from_amount = Math.max(Math.min(0, row.from_amount), row.from_amount - amountIn(parts));
     }
     for (const { grant, units } of parts) {
       if (grant === null || (await giveBackToGrant.run(tx, { id: grant, units })) > 0) continue;

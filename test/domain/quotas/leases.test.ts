@@ -1,4 +1,5 @@
 // Leases of quota units over several processes with Redis: their units come back once, whichever process gets the return.
+import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { hasRedis, startRedis, type OwnRedis } from "../../../harness/databases/redis.ts";
@@ -51,6 +52,29 @@ for (const back of hasRedis() ? backends : []) {
       const returned = (await Promise.all(all)).map((one) => one.returned);
       expect(returned.toSorted((a, b) => a - b)).toEqual([0, 0, 0, granted]);
       expect(await spent(own)).toEqual([{ taken: 0, from_amount: 0 }]);
+    });
+
+    it("come back once although Redis has the record of the lease again", async () => {
+      const { own, other } = await world();
+      await own.check({ cost: 1 });
+      const client = new Redis(redis.url);
+      const values = async () => {
+        const names = await client.keys("*");
+        const texts = await Promise.all(names.map((name) => client.get(name).catch(() => null)));
+        return names.flatMap((name, i) => (texts[i]?.includes('"granted"') ? [[name, texts[i]] as const] : []));
+      };
+      for (const [first, second] of [
+        [own, other],
+        [other, own],
+      ] as const) {
+        const { lease_id, granted } = await own.lease(8);
+        const before = await values();
+        expect(await first.return(lease_id, granted)).toMatchObject({ returned: granted });
+        for (const [name, text] of before) await client.set(name, text);
+        expect(await second.return(lease_id, granted)).toMatchObject({ returned: 0 });
+      }
+      client.disconnect();
+      expect(await spent(own)).toEqual([{ taken: 1, from_amount: 1 }]);
     });
 
     it("come back to the grants that they came from, the last units first", async () => {
