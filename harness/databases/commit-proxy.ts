@@ -11,6 +11,8 @@ export type Proxy = AsyncDisposable & {
   cutNext(when: Cut): Promise<void>;
   /** From now on nothing passes on the connections that listen for notices, which stay open. New ones work. */
   swallowListeners(): void;
+  /** The same on all connections that are open now. */
+  swallowAll(): void;
 };
 
 /** COMMIT as the client sends it, and as the server confirms it. */
@@ -36,12 +38,14 @@ function endTogether(pair: readonly Socket[], open: Set<Socket>): () => void {
 export async function tcpProxy(host: string, port: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
   const listeners = new Set<{ dead: boolean }>();
+  const all = new Set<{ dead: boolean }>();
   let armed: { when: Cut; done: () => void } | undefined;
   const server = createServer((client) => {
     const upstream = connect(port, host);
     const end = endTogether([client, upstream], sockets);
     let cut: (() => void) | undefined;
     const state = { dead: false };
+    all.add(state);
     client.on("data", (data) => {
       if (state.dead) return;
       if (data.includes(LISTEN)) listeners.add(state);
@@ -77,6 +81,9 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
       }),
     swallowListeners: () => {
       for (const listener of listeners) listener.dead = true;
+    },
+    swallowAll: () => {
+      for (const each of all) each.dead = true;
     },
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();

@@ -1,4 +1,5 @@
 // Connects to PostgreSQL: the only place that creates a client, so that all have the same types and timeout.
+import type { Socket } from "node:net";
 import { Client, TypeOverrides, type ClientConfig } from "pg";
 
 const INT8 = 20;
@@ -21,6 +22,11 @@ export async function connectPostgres(url: string, options: ConnectOptions = {})
   client.on("end", () => onLost(client));
   await client.connect();
   return client;
+}
+
+/** Fails what is in flight at once: `end` of a pipelined client waits for it. pg's types lack the socket. */
+export function dropConnection(client: Client): void {
+  (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
 }
 
 /** `connect_timeout` is in seconds, as in PostgreSQL's own tools. */

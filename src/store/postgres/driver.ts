@@ -163,7 +163,7 @@ export class PostgresDriver implements Driver {
     this.#listener = client;
   }
 
-  /** A connection may be dead without an error: a proxy that dropped it, a failover. */
+  /** Connections may be dead without an error: a proxy that dropped them, a failover. Readers are replaced with it. */
   async #checkListener(): Promise<void> {
     const client = this.#listener;
     if (!client || this.#unanswered === client) return;
@@ -175,6 +175,7 @@ export class PostgresDriver implements Driver {
     } catch {
       this.#relisten(client);
       client.end().catch(() => {});
+      this.reader.replaceAll();
     }
   }
 

@@ -3,7 +3,7 @@
 import type { Client } from "pg";
 import { fail } from "../../kernel/errors.ts";
 import type { Query, Reader } from "../engine/statement.ts";
-import { connectPostgres, type ConnectOptions } from "./client.ts";
+import { connectPostgres, dropConnection, type ConnectOptions } from "./client.ts";
 import { isConnectionLost, isTimeout } from "./connection-lost.ts";
 import { isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 
@@ -56,6 +56,14 @@ export class PostgresReader implements Reader {
   /** Runs SQL that is not kept prepared. Rejects with the database's own error. */
   query<R>(text: string): Promise<R[]> {
     return this.#send<R>(this.#leastBusy(), { text, query_timeout: QUERY_MAX_MS });
+  }
+
+  /** Closes all connections at once: they may be dead without an error. What is in flight is sent again on new ones. */
+  replaceAll(): void {
+    for (const connection of this.#connections.splice(0)) {
+      connection.retired = true;
+      connection.client.then(dropConnection).catch(() => {});
+    }
   }
 
   async end(): Promise<void> {

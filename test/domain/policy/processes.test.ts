@@ -68,6 +68,23 @@ describe.runIf(backends.includes("postgres"))("polls of another process", () => 
   });
 });
 
+describe.runIf(backends.includes("postgres"))("a poll whose connection to the database is dead but open", () => {
+  it("is answered once the listening connection is found dead", async () => {
+    await using fixture = await testServices("postgres");
+    if (fixture.target.kind !== "postgres") throw new Error("this is about PostgreSQL");
+    const { hostname, port } = new URL(fixture.target.url);
+    await using proxy = await tcpProxy(hostname, Number(port || 5432));
+    await using other = await fixture.another({ ...fixture.target, url: proxy.url(fixture.target.url) });
+    const p = await project(fixture);
+    const { feed } = other.services;
+    expect(await feed.head(p.workspace_id, p.project_id)).toMatchObject({ version: 1 });
+    proxy.swallowAll();
+    await p.change();
+    const polls = Array.from({ length: 20 }, () => feed.head(p.workspace_id, p.project_id));
+    expect((await Promise.all(polls)).map(({ version }) => version)).toEqual(polls.map(() => 2));
+  });
+});
+
 describe.runIf(backends.includes("postgres"))("a report that was written late", () => {
   /** A process that is paused with a report, while the node polls another process. */
   async function paused() {
