@@ -11,7 +11,7 @@ import { withSharesTable } from "../../tools/shares-table.ts";
 const FILES: Record<Resource, readonly string[]> = {
   polls: ["src/domain/policy/feed.ts", "src/domain/policy/waiters.ts"],
   receipts: ["src/server/services.ts"],
-  writes: ["src/store/engine/write-queue.ts"],
+  writes: ["src/store/engine/write-queue.ts", "src/store/engine/group-locks.ts"],
   loop: ["src/fairness/turns.ts"],
   pipeline: ["src/http/sending/pipelining.ts"],
   counters: ["cells", "dirty-rows", "row-index", "row-store", "row-table", "rows", "rules"].map(

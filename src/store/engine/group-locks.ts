@@ -20,8 +20,8 @@ type Taken = { heads: AuditHeads; missing: string[] };
 
 export class GroupLocks {
   readonly #driver: Driver;
-  /** Chains and names that could not be locked: they are tried without waiting while other jobs wait. */
-  readonly #stuck = new Set<string>();
+  /** Chains and names that the group before could not lock: they are tried without waiting while other jobs wait. */
+  #stuck: ReadonlySet<string> = new Set();
 
   constructor(driver: Driver) {
     this.#driver = driver;
@@ -33,8 +33,7 @@ export class GroupLocks {
     if (this.#driver.exclusive) return { heads: await lockHeads(tx, locks.chains, true), blocked: [] };
     if (locks.chains.length + locks.names.length === 0) return { heads: new Map(), blocked: [] };
     const { heads, missing } = await this.#take(tx, group, locks);
-    for (const each of [...locks.chains, ...locks.names]) this.#stuck.delete(each);
-    for (const each of missing) this.#stuck.add(each);
+    this.#stuck = new Set(missing);
     return { heads, blocked: group.filter((pending) => needsAny(pending, this.#stuck)) };
   }
 
