@@ -6,8 +6,8 @@ import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { namesOf, type Named } from "./series-labels.ts";
-import { readGroupPage, type GroupPosition } from "./export-groups.ts";
-import { readBuckets, type Group, type GroupFilter, type Range } from "./series-rows.ts";
+import { hasNoKey, readGroupPage, type ExportGroups, type GroupPosition } from "./export-groups.ts";
+import { readBuckets, type Group, type Range } from "./series-rows.ts";
 import type { Source } from "./source.ts";
 
 /** Events are accepted up to seven days late, and up to five minutes early. */
@@ -23,7 +23,7 @@ export type ExportQuery = {
   by: ExportBy;
   bucket: "day" | "hour";
   format: ExportFormat;
-  groups: GroupFilter;
+  groups: ExportGroups;
   /** Of one bucket. */
   range: Range;
   /** Everything that was reported before this time is counted. */
@@ -115,7 +115,7 @@ async function readLines(source: Source, query: ExportQuery, groups: readonly Gr
     ({ group_id, outcome }, _bucket, { requests, errors, units }) => {
       const group = byId.get(group_id) as Group;
       // Requests without a key, and of keys above the cap of an hour, are one line of their tenant.
-      const key_id = group.name === "" || group.name === "*" ? null : group.name;
+      const key_id = hasNoKey(group.name) ? null : group.name;
       const id = `${group.tenant} ${group.project_id} ${key_id ?? ""}`;
       let line = lines.get(id);
       if (!line) lines.set(id, (line = { group, key_id, allowed: 0, denied: 0, errors: 0, units: 0 }));

@@ -1,0 +1,1 @@
+-- Groups of usage by tenant: the order of usage exports, which are read in pages.
