@@ -80,7 +80,7 @@ describe.runIf(backends.includes("postgres"))("a poll whose connection to the da
     expect(await feed.head(p.workspace_id, p.project_id)).toMatchObject({ version: 1 });
     proxy.swallowAll();
     await p.change();
-    const polls = Array.from({ length: 20 }, () => feed.head(p.workspace_id, p.project_id));
+    const polls = Array.from({ length: 20 }, async () => feed.head(p.workspace_id, p.project_id));
     expect((await Promise.all(polls)).map(({ version }) => version)).toEqual(polls.map(() => 2));
   });
 });
