@@ -1,4 +1,5 @@
 // The machine plane while a store is unavailable: limits continue, idempotency refuses, no handler runs twice.
+import { Redis } from "ioredis";
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { StartRefused } from "../../../src/server/start-refused.ts";
@@ -92,6 +93,25 @@ describe("idempotency in Redis", () => {
       }
     });
   }
+
+  it("is refused at start on a Redis with replicas, unless forced", async () => {
+    const redis = await startDurableRedis();
+    const { hostname, port } = new URL(redis.url);
+    const replica = await startRedis(["--replicaof", hostname, port]);
+    const client = new Redis(redis.url);
+    const flags = { redis_url: redis.url, idempotency_store: "redis" };
+    try {
+      await until(async () => (await client.info("replication")).includes("connected_slaves:1"));
+      const refused = await testInstance("sqlite", { flags }).catch((error: unknown) => error);
+      expect((refused as StartRefused).message).toContain("replicas");
+      await using r = await testInstance("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
+      expect((await claimOf(await r.workspace(), "forced")).body.state).toBe("execute");
+    } finally {
+      client.disconnect();
+      await replica?.stop();
+      await redis.stop();
+    }
+  });
 
   it("is refused at start without a Redis address", async () => {
     const refused = await testInstance("sqlite", { flags: { idempotency_store: "redis" } }).catch(
