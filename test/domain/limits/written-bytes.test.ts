@@ -6,6 +6,7 @@ import { testClock } from "../../../harness/instances/test-services.ts";
 import { WrittenBytes } from "../../../src/domain/limits/written-bytes.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner, soleOwner } from "../../../src/fairness/owners.ts";
+import { fail } from "../../../src/kernel/errors.ts";
 import type { OnWritten, Store } from "../../../src/store/store.ts";
 
 const DAY = 86_400_000;
@@ -132,6 +133,24 @@ describe("a disk that is almost full", () => {
 });
 
 describe("bytes that could not be added", () => {
+  it("are not added again where PostgreSQL may have stored them", async () => {
+    const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 0 };
+    const write = vi.fn(async () => [5]);
+    const store = { dialect: "postgres", onWritten: () => {}, write } as unknown as Store;
+    const diskSpace = async () => ({ free: MIB, total: MIB });
+    const bytes = new WrittenBytes({ store, clock: testClock(20_000 * DAY), settings, ledger: ledgerOf(), diskSpace });
+    const writesAfter = async (error: Error): Promise<number> => {
+      bytes.add(cellOwner("w", "live"), 5);
+      write.mockRejectedValueOnce(error);
+      await expect(bytes.flush()).rejects.toThrow(error);
+      write.mockClear();
+      await bytes.flush();
+      return write.mock.calls.length;
+    };
+    expect(await writesAfter(fail("unavailable"))).toBe(0);
+    expect(await writesAfter(fail("share_full"))).toBe(1);
+  });
+
   it("are added by the next flush, to the day on which they were written", async () => {
     let written: OnWritten = () => {};
     const store = { onWritten: (listener: OnWritten) => (written = listener) } as unknown as Store;
