@@ -1,5 +1,5 @@
 // Two processes on one PostgreSQL while keys are revoked and something between them fails: the notices of one are lost, the
-// listening connection of the other is half-open, or the other is paused. Each process reaches the database through a proxy
+// listening connection of the other is half-open, or the other is paused while it writes. Each process reaches the database through a proxy
 // of its own. The promise: a poll that began after a revocation's response brings the revocation, and no receipt is
 // complete while a node holds the key.
 import { mkdirSync } from "node:fs";
@@ -25,6 +25,8 @@ const LONG_POLL_MS = 2_000;
 const INTERVAL_MS = 10;
 const RECEIPT_MS = 800;
 const PAUSE_MAX_MS = 1_500;
+const PAUSED_WRITES = 8;
+const STOP_WITHIN_MS = 10;
 
 const FAULTS = ["none", "notices lost", "half-open", "paused"] as const;
 type Fault = (typeof FAULTS)[number];
@@ -182,23 +184,33 @@ class Round {
   }
 }
 
+/** Changes that the paused process is in the middle of, in another workspace: they must not delay those of its peer. */
+function writeAt({ server }: Process, { project_id, tenant_id, key }: World): Promise<unknown> {
+  const body = { project_id, tenant_id, env: "live" };
+  return Promise.all(Array.from({ length: PAUSED_WRITES }, () => send(server.ready.url, key, "POST /v1/keys", body)));
+}
+
 /** Returns how to lift the fault. A connection that is half-open is noticed and replaced by the process itself. */
-function applyFault(fault: Fault, [a, b]: Processes, random: Random): () => Promise<void> {
+function applyFault(fault: Fault, [a, b]: Processes, busy: World, random: Random): () => Promise<void> {
   if (fault === "notices lost") a.proxy.swallowListeners();
   if (fault === "half-open") b.proxy.swallowListeners();
   if (fault !== "paused") return async () => {};
   const { child } = b.server;
-  child.kill("SIGSTOP");
+  const writing = writeAt(b, busy);
+  const stopping = sleep(random.int(0, STOP_WITHIN_MS)).then(() => child.kill("SIGSTOP"));
   const pause = random.int(0, PAUSE_MAX_MS);
   return async () => {
+    await stopping;
     await sleep(pause);
     child.kill("SIGCONT");
+    await writing;
   };
 }
 
 async function runRound(
   processes: Processes,
   projects: readonly Followed[],
+  busy: World,
   seed: number,
   tally: Tally,
   report: Report,
@@ -206,7 +218,7 @@ async function runRound(
   const fault = FAULTS[seed % FAULTS.length] ?? "none";
   const all = projects.map((one, i) => new Round(processes, one, seeded(seed * projects.length + i), tally, report));
   await Promise.all(all.map((one) => one.mint()));
-  const lift = applyFault(fault, processes, seeded(seed));
+  const lift = applyFault(fault, processes, busy, seeded(seed));
   const started = performance.now();
   await Promise.all(all.map((one) => one.revoke(fault)));
   await lift();
@@ -252,9 +264,10 @@ export function processesCampaign(projects: number): Campaign {
       let polling: Promise<unknown> = Promise.resolve();
       try {
         const followed = await followProjects(projects, started, report);
+        const busy = await worldOn(started[0].server, "busy");
         polling = Promise.all(followed.flatMap(({ nodes }) => nodes.map((node) => node.run(stop.signal))));
         polling.catch((error: unknown) => report(`a node failed: ${String(error)}`));
-        for (seed of rounds(options, tally)) await runRound(started, followed, seed, tally, report);
+        for (seed of rounds(options, tally)) await runRound(started, followed, busy, seed, tally, report);
       } finally {
         stop.abort();
         await polling.catch(() => {});
