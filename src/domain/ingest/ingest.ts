@@ -15,7 +15,6 @@ import {
   reapBatches,
   type KeyOwner,
 } from "../../store/queries/ingest.ts";
-import type { DegradedNode } from "../../store/queries/nodes.ts";
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
@@ -24,7 +23,6 @@ import { usageDayUpsert, tenantMonthUpsert, touchKeys } from "../../store/querie
 import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Machine, Services } from "../core/context.ts";
 import type { RawBody } from "./raw-body.ts";
-import { nodesLock } from "../nodes/reports.ts";
 import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
 import { checkBatch, checkEvents } from "./events.ts";
 import { parseBatch, parseInPieces } from "./parse.ts";
@@ -184,10 +182,8 @@ async function charge(ctx: Machine, cost: number): Promise<Budget> {
   return requireCharged(ctx, charged);
 }
 
-/** The workspace's budget and sums, and the nodes of its projects that a batch marks as degraded. */
-function locksOf({ actor }: Machine, marked: readonly DegradedNode[] = []): string[] {
-  return [`ingest/${actor.workspace_id}`, ...marked.map(({ project_id }) => nodesLock(project_id))];
-}
+/** Of the workspace's budget and sums. */
+const locksOf = ({ actor }: Machine): string[] => [`ingest/${actor.workspace_id}`];
 
 /** What is used of the budget, with whether it sufficed. */
 type Charged = Budget & { exceeded?: boolean };
@@ -235,7 +231,6 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
   const journal = (await totals.journal) ?? [];
   const now = services.clock.now();
   const receipt = { accepted: totals.accepted, events_dropped: sum.events_dropped };
-  const degraded = degradedNodes(actor, { ...sum, at: now });
   // In the order of ids, so that two processes with the same keys hardly deadlock.
   const touched = [...totals.lastUsed]
     .filter(([key, at]) => at - (key.last_used_at ?? 0) >= TOUCH_EVERY_MS)
@@ -256,11 +251,11 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
       for (const data of journal)
         await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data });
       if (touched.length > 0) await touchUsed(tx, workspace_id, touched);
-      await tx.upsertAdditive(degradedUpsert, degraded);
+      await tx.upsertAdditive(degradedUpsert, degradedNodes(actor, { ...sum, at: now }));
       return { charged };
     },
     // The bound on networks depends on what the batch before has stored.
-    { batch: totals.networks.length === 0, owner: ownerOf(actor), locks: locksOf(ctx, degraded) },
+    { batch: totals.networks.length === 0, owner: ownerOf(actor), locks: locksOf(ctx) },
   );
   const rateLimit = stateOf(services, actor, requireCharged(ctx, charged));
   if (earlier) return { receipt: receiptOf(earlier), rateLimit };

@@ -8,7 +8,6 @@ import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Tx } from "../../store/engine/statement.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
@@ -16,7 +15,7 @@ import type { Clock } from "../core/clock.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Head } from "../policy/head.ts";
 import { record } from "../core/record.ts";
-import { bytesOf, keyOf, nodesLock, noteLost, writeReports } from "./reports.ts";
+import { bytesOf, keyOf, noteLost, writeReports } from "./reports.ts";
 import type { LostNodes, NodeBounds, NodeReport } from "./reports.ts";
 import { ReportQueue, scopeKey, scopeKeys, type Pending } from "./report-queue.ts";
 import { envOf, hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./traits.ts";
@@ -223,13 +222,11 @@ export class NodeRegistry {
     const changed = await this.#changedAmong(batch);
     const lost = [...this.#lost].toSorted(([a], [b]) => (a < b ? -1 : 1)); // as nodes, in one order in every process
     if (changed.length + lost.length > 0) {
-      const projects = [...changed, ...lost.map(([, nodes]) => nodes)].map(({ project_id }) => project_id);
-      const write = async (tx: Tx) => {
+      const { without, added } = await record({ store: this.#store }, async (tx) => {
         const outcome = await writeReports(tx, changed, { ...this.#bounds, now: this.#clock.now() });
         for (const [, nodes] of lost) await noteLost(tx, nodes, this.#bounds);
         return outcome;
-      };
-      const { without, added } = await record({ store: this.#store }, write, { locks: projects.map(nodesLock) });
+      });
       for (const node of without) this.#written.delete(keyOf(node));
       for (const report of added) this.#writtenBytes.add(report.owner, bytesOf(report));
     }

@@ -97,9 +97,6 @@ function isSuperseded(report: NodeReport, row: PolicyNodeRow | undefined, now: n
 /** A node's identity as one text. */
 export const keyOf = ({ project_id, node_id, env_scope }: NodeKey): string => `${project_id} ${env_scope} ${node_id}`;
 
-/** The lock of those that write nodes of a project. */
-export const nodesLock = (project_id: string): string => `nodes/${project_id}`;
-
 /** Stored for a new node, about. */
 export function bytesOf({ project_id, node_id, caps, sdk }: NodeReport): number {
   return ROW_BYTES + project_id.length + node_id.length + caps.length + (sdk?.length ?? 0);

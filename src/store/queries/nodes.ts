@@ -28,7 +28,7 @@ export function nodesByKeys(on: Reader, keys: readonly NodeKey[]): Promise<Polic
 export function lockNodes(on: Tx, keys: readonly NodeKey[]): Promise<PolicyNodeRow[]> {
   if (on.dialect === "sqlite") return nodesByKeys(on, keys);
   const sql = `select * from policy_nodes where (project_id, node_id, env_scope) in (${KEYS.postgres})
-    order by project_id, node_id, env_scope for update`;
+    order by project_id, env_scope collate "C", node_id collate "C" for update`;
   return on.all<PolicyNodeRow>({ sql, values: keyList(keys) });
 }
 
