@@ -6,7 +6,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { until } from "../../../harness/waiting.ts";
-import { recordPresence } from "../../../src/domain/health/presence.ts";
+import { recordPresence } from "../../../src/domain/nodes/presence.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
