@@ -144,6 +144,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   listInvites: (on) => [listInvites(on, workspace_id, null, 1), listInvites(on, workspace_id, after, 1)],
   listKeys: (on) => [
     listKeys(on, { workspace_id, include_revoked: true, limit: 1, after: null }),
+    listKeys(on, { workspace_id, ids: ["i"], tenant_id: "t", include_revoked: false, limit: 1, after: null }),
     listKeys(on, {
       workspace_id,
       project_id: "p",

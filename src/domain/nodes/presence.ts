@@ -2,7 +2,7 @@
 // set forward) nodes have had no chance to report, so their silence means nothing until it has been back for as long as a node
 // counts as live. Until then those that were live when it went away still count.
 import { SECOND_MS } from "../../kernel/durations.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import { readFact, writeFact } from "../../store/queries/deployment.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
@@ -14,37 +14,36 @@ const AWAY_MS = 3 * PRESENCE_EVERY_MS;
 /** `alive_at`: its last sign of life. It was away from `away_from` until `back_at`; both are 0 if it never was. */
 type Presence = { alive_at: number; away_from: number; back_at: number };
 
-/** By any process, while nodes may still count as live: an idle service writes nothing. */
+/** By any process. It is written only while nodes may still count as live; a process that was there itself needs no note of it. */
 export async function recordPresence(services: Services): Promise<void> {
-  const { clock, nodes, settings } = services;
-  if (performance.now() - nodes.reportedAt > settings.node_live_ms + 2 * PRESENCE_EVERY_MS) return;
-  await record(
-    services,
-    async (tx) => {
-      const now = clock.now();
-      const before = await readPresence(tx);
-      const presence = before ? at(before, now, settings.node_live_ms) : { alive_at: now, away_from: 0, back_at: 0 };
-      // Never earlier: the clocks of processes differ.
-      const value = JSON.stringify({ ...presence, alive_at: Math.max(now, presence.alive_at) });
-      await writeFact.run(tx, { name: "presence", value });
-    },
-    { locks: ["presence"] },
-  );
+  const { clock, nodes, settings, store } = services;
+  const isIdle = performance.now() - nodes.reportedAt > settings.node_live_ms + 2 * PRESENCE_EVERY_MS;
+  if (isIdle)
+    await readPresence(store.read); // nodes can report only while the database is in reach
+  else await record(services, (tx) => writePresence(tx, services), { locks: ["presence"] });
+  nodes.presentAt = clock.now();
 }
 
+async function writePresence(tx: Tx, { clock, nodes, settings }: Services): Promise<void> {
+  const now = clock.now();
+  const stored = await readPresence(tx);
+  const presence = stored ? at(stored, nodes.presentAt, now, settings.node_live_ms) : { away_from: 0, back_at: 0 };
+  await writeFact.run(tx, { name: "presence", value: JSON.stringify({ ...presence, alive_at: now }) });
+}
+
+type Asked = Pick<Services, "store" | "clock" | "settings" | "nodes">;
+
 /** Nodes that were seen after the returned time count as live; it moves with the clock. */
-export async function seenSince({
-  store,
-  clock,
-  settings,
-}: Pick<Services, "store" | "clock" | "settings">): Promise<() => number> {
+export async function seenSince({ store, clock, settings, nodes }: Asked): Promise<() => number> {
   const stored = await readPresence(store.read);
   const { node_live_ms: liveMs } = settings;
   if (!stored) return () => clock.now() - liveMs;
-  const presence = at(stored, clock.now(), liveMs);
+  const { away_from, back_at } = at(stored, nodes.presentAt, clock.now(), liveMs);
   return () => {
     const now = clock.now();
-    return (now < presence.back_at + liveMs ? presence.away_from : now) - liveMs;
+    // A clock that was ahead is no absence.
+    const isBack = back_at <= now && now < back_at + liveMs;
+    return (isBack ? away_from : now) - liveMs;
   };
 }
 
@@ -54,8 +53,9 @@ async function readPresence(on: Reader): Promise<Presence | undefined> {
 }
 
 /** With an absence that ends now. One that begins before all nodes could come back belongs to the absence before it. */
-function at(presence: Presence, now: number, liveMs: number): Presence {
-  const { alive_at, away_from, back_at } = presence;
-  if (now - alive_at <= AWAY_MS) return presence;
-  return { alive_at, away_from: alive_at < back_at + liveMs ? away_from : alive_at, back_at: now };
+function at(stored: Presence, presentAt: number, now: number, liveMs: number): Omit<Presence, "alive_at"> {
+  const { away_from, back_at } = stored;
+  const alive_at = Math.max(stored.alive_at, presentAt);
+  if (now - alive_at <= AWAY_MS) return { away_from, back_at };
+  return { away_from: alive_at < back_at + liveMs ? away_from : alive_at, back_at: now };
 }

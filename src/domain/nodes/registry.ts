@@ -53,6 +53,8 @@ export class NodeRegistry {
   dropped = 0;
   /** When a node has reported last, by `performance.now()`; before that, when this process started. */
   reportedAt = performance.now();
+  /** When this process last found that nodes could report to it, by the clock. */
+  presentAt = 0;
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -110,8 +112,7 @@ export class NodeRegistry {
   async register(head: Head, node: PollingNode): Promise<void> {
     const isKnown = this.#isKnownLive(keyOf({ project_id: head.project_id, ...node }));
     this.seen(head, node);
-    if (isKnown || (await this.settled(head.project_id, envOf(node.env_scope), REGISTER_MS))) return;
-    this.#noteLost(this.#report(head, node, null));
+    if (!isKnown) await this.settled(head.project_id, envOf(node.env_scope), REGISTER_MS);
   }
 
   leave(head: Head, node: PollingNode): void {

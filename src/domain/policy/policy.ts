@@ -42,7 +42,10 @@ export async function policySnapshot(
   const filter = filterOf(ctx, query);
   const head = await services.feed.head(ctx.actor.workspace_id, query.project_id);
   const cursor = query.cursor === undefined ? null : readCursor(services, head, filter, query.cursor);
-  if (query.node) await services.nodes.register(head, nodeOf(ctx, filter, query.node, caller));
+  if (query.node) {
+    await services.nodes.register(head, nodeOf(ctx, filter, query.node, caller));
+    await ctx.requireStillValid?.(); // it may have waited
+  }
   const tag = tagOf("snap", head, filter, head.version);
   // All pages of a version share its tag, so a 304 is possible for the first page only.
   if (!cursor && caller.hasTag(tag)) return { tag, page: null };

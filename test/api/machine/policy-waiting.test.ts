@@ -183,7 +183,7 @@ for (const back of backends) {
         const key = await w.mint();
         await delta(await version(), "&node=gone");
         await nodes();
-        for (let served = 0; served < 120_000; served += 10_000) {
+        for (let served = 0; served < 240_000; served += 10_000) {
           r.clock.advance(10_000);
           await recordPresence(r.app.services); // nodes could have reported all the time
         }

@@ -42,6 +42,16 @@ for (const back of backends)
       expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
     });
 
+    it("counts none where this process was there, though no node has reported to it", async () => {
+      await using w = await world();
+      const { services, head, receipt, serve } = w;
+      services.nodes.acknowledge(head, policyNode("of a process that has ended"), 0);
+      await services.nodes.flushed();
+      services.nodes.reportedAt = -Infinity;
+      await serve(2 * LIVE_MS);
+      expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
+    });
+
     it("is complete when they have come back", async () => {
       await using w = await world();
       const { services, head, receipt, fixture } = w;
