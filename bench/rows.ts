@@ -79,7 +79,7 @@ export const ROWS = {
   "rules/self": "GET /v1/self with the API key; compared with GET /v1/keys/{id}",
   "rules/mint": "POST /v1/keys under a key policy and with a prefix; compared with neither",
 
-  "dashboard/log-in": "the log-in page until its heading, at a quarter of the speed; compared with a blank page",
+  "dashboard/login": "the login page until its heading, at a quarter of the speed; compared with a blank page",
   "dashboard/keys": "the list of keys until its first row, 100,000 keys and 10,000 tenants; compared with 50 keys",
   "dashboard/heap": "growth of the page's heap, 100,000 keys paged 20 times forward and back; limit: 30 MB",
   "dashboard/verify": "the audit log verified in the browser; compared with keyrack audit verify --file",

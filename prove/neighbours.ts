@@ -106,7 +106,7 @@ function judgeHolds(tally: Tally, seed: number, quiet: number, beside: number, m
 function judge(tally: Tally, seed: number, quiet: Answers, beside: Answers, measured: boolean): void {
   for (const what of [...quiet.wrong, ...beside.wrong]) tally.failed(seed, `a victim got a wrong answer: ${what}`);
   tally.count("wrong answers", quiet.wrong.length + beside.wrong.length);
-  for (const kind of ["requests", "revocations", "log-ins"] as const) {
+  for (const kind of ["requests", "revocations", "logins"] as const) {
     tally.count(`${kind} of victims`, quiet.times[kind].length + beside.times[kind].length);
     const [before, during] = [p99(quiet.times[kind]), p99(beside.times[kind])];
     tally.most(`${kind}: quiet p99 ms`, before);

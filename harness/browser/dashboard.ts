@@ -1,4 +1,4 @@
-// A person in the dashboard: signed in through the log-in page, in a workspace with a project and a tenant.
+// A person in the dashboard: signed in through the login page, in a workspace with a project and a tenant.
 import type { Browser } from "playwright-core";
 import type { Role } from "../../src/domain/core/actor.ts";
 import { memberOf, PASSWORD, team, type Team } from "../instances/people.ts";

@@ -6,7 +6,7 @@ const NETWORKS = 20;
 const PASSWORD = "a wrong password";
 
 export const loginFlood: Attack = {
-  name: "log-ins with wrong passwords",
+  name: "logins with wrong passwords",
   async run(stage) {
     const { call } = stage.attacker;
     const first = stage.random.int(0, 250);

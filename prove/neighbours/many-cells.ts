@@ -15,7 +15,7 @@ export const manyCells: Attack = {
     const email = `${fresh()}@example.com`;
     await call(null, "POST /v1/auth/users", { email, password: PASSWORD }, { from });
     const { status, body } = await call(null, "POST /v1/auth/sessions", { email, password: PASSWORD }, { from });
-    if (status !== 201) return; // refused beside a flood of log-ins
+    if (status !== 201) return; // refused beside a flood of logins
     const cells: { key: string; env: string }[] = [];
     for (let i = 0; i < WORKSPACES; i++) {
       const made = await call(String(body.token), "POST /v1/workspaces", { name: "Cells", slug: fresh() });

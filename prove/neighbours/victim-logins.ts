@@ -19,13 +19,13 @@ export async function makeVictimPerson(call: Call, dataDir: string, seed: number
   return { email, from };
 }
 
-/** Every log-in with the right password succeeds, and ends with its log-out. */
+/** Every login with the right password succeeds, and ends with its log-out. */
 export async function loginTraffic(call: Call, { email, from }: VictimPerson, traffic: Traffic): Promise<void> {
   const { report, answers, end } = traffic;
-  const timed = timedCalls(call, answers, "log-ins");
+  const timed = timedCalls(call, answers, "logins");
   for (let i = 0; i < LOGINS_MAX && !end.aborted; i++) {
     const { status, body } = await timed(null, "POST /v1/auth/sessions", { email, password: PASSWORD }, { from });
-    report(`log-in: ${status}`, status !== 201);
+    report(`login: ${status}`, status !== 201);
     if (status !== 201) continue;
     const session = String(body.token);
     const out = await call(session, "DELETE /v1/auth/sessions/current", undefined, { from });

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { must, type World } from "../../harness/instances/world.ts";
 import type { Random } from "../../harness/random.ts";
 
-/** What is timed apart: a revocation waits for the nodes, a log-in for its password. */
-export type Timed = "requests" | "revocations" | "log-ins";
+/** What is timed apart: a revocation waits for the nodes, a login for its password. */
+export type Timed = "requests" | "revocations" | "logins";
 /** `invited`: addresses to which a letter must be delivered. */
 export type Answers = { wrong: string[]; times: Record<Timed, number[]>; invited: string[] };
 export type Report = (what: string, wrong: boolean) => void;
@@ -91,7 +91,7 @@ export type Traffic = { answers: Answers; report: Report; fresh: () => string; e
 
 export const newAnswers = (): Answers => ({
   wrong: [],
-  times: { requests: [], revocations: [], "log-ins": [] },
+  times: { requests: [], revocations: [], logins: [] },
   invited: [],
 });
 

@@ -20,6 +20,7 @@ const AVOIDED: [RegExp, string][] = [
   [/\b(at a|a) word\b|\bword (of|on|from)\b/, "report, description"],
   [/\b(goes|go|going|went) on\b/, "continue"],
   [/\bin the midst\b/, "during"],
+  [/\blog-ins?\b/i, "login; the verb is log in"],
   [/\bso (many|much) (?!that)/, "give the number a name"],
 ];
 

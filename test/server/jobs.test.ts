@@ -40,7 +40,7 @@ for (const back of backends) {
       expect(await r.sql("select token_hash from one_time_tokens where user_id = 'a'")).toEqual([]);
     });
 
-    it("keep the newest failed log-ins, and those that have disabled an address", async () => {
+    it("keep the newest failed logins, and those that have disabled an address", async () => {
       await using r = await testInstance(back);
       const now = r.clock.now();
       const rows = Array.from({ length: 6 }, (_, i) => `('a${i + 2}', '', 1, ${now + i + 2})`);

@@ -38,7 +38,7 @@ export type LoginAttempt = {
   passed(): void;
   /** The password was not checked: returns all quota. */
   refund(): void;
-  /** Clears the failures, in the transaction of a successful log-in. */
+  /** Clears the failures, in the transaction of a successful login. */
   succeeded(tx: Tx): Promise<void>;
 };
 
@@ -52,7 +52,7 @@ async function startLoginAttempt(
   const network_key = throttleKey(services, network);
   const { read } = services.store;
   const since = services.clock.now() - KNOWN_NETWORK_MS;
-  // A network with a recent log-in to this account has its own bucket, so attackers elsewhere cannot lock the person out.
+  // A network with a recent login to this account has its own bucket, so attackers elsewhere cannot lock the person out.
   const known = (await loginNetwork.first(read, { address_key, network_key, since })) !== undefined;
   const bucket = known ? network_key : "";
   const taken = takeQuota(services, { address_key, network, known });

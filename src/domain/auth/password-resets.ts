@@ -1,5 +1,5 @@
 // Password resets. A request gets the same response for every address. Using the link ends all sessions, verifies the
-// address and re-enables a disabled log-in; it does not log the person in.
+// address and re-enables a disabled login; it does not log the person in.
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { clearAllLoginFailures } from "../../store/queries/logins.ts";

@@ -1,4 +1,4 @@
-// Deletes sessions, tokens and the state of the log-in throttle once they are of no use. Anyone can cause these rows.
+// Deletes sessions, tokens and the state of the login throttle once they are of no use. Anyone can cause these rows.
 import { failureBeyond, reapLoginFailures, reapLoginNetworks } from "../../store/queries/logins.ts";
 import { reapTokens } from "../../store/queries/one-time-tokens.ts";
 import { reapSessions } from "../../store/queries/sessions.ts";
@@ -22,7 +22,7 @@ export async function reapLogins(services: Services): Promise<void> {
   await trimLoginFailures(services);
 }
 
-/** Failures that are old, or beyond the newest `kept`. Those that have disabled log-in stay: only a password reset clears them. */
+/** Failures that are old, or beyond the newest `kept`. Those that have disabled login stay: only a password reset clears them. */
 export async function trimLoginFailures(services: Services, kept = FAILURES_MAX): Promise<void> {
   const beyond = await failureBeyond.first(services.store.read, { kept });
   const before = Math.max(services.clock.now() - FAILURES_KEPT_MS, (beyond?.failed_at ?? 0) + 1);

@@ -1,4 +1,4 @@
-// Sessions: signed-in people (docs/design/0010-sessions-without-cookies.md). The token is returned by the log-in and never
+// Sessions: signed-in people (docs/design/0010-sessions-without-cookies.md). The token is returned by the login and never
 // again. The active workspace belongs to the session; requests do not name one.
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
@@ -29,12 +29,12 @@ import { viewSession, viewUserFields, type Membership } from "../core/views.ts";
 export const IDLE_MS = 12 * HOUR_MS;
 const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
 export const SESSIONS_MAX = 50;
-/** Kept of a person, and deleted at one log-in. */
+/** Kept of a person, and deleted at one login. */
 const ENDED_SESSIONS = { keep: 100, limit: 1_000 };
 
 type LogIn = { email: string; password: string; workspace_id?: string | undefined };
 
-/** The stored hash changed between the check and the commit: by a reset, or because another log-in rehashed it. */
+/** The stored hash changed between the check and the commit: by a reset, or because another login rehashed it. */
 class PasswordChanged extends Error {}
 
 export async function logIn(ctx: Ctx<AnonymousActor>, input: LogIn) {
@@ -94,7 +94,7 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, input: LogIn
   });
 }
 
-/** The session as the log-in returns it, with its token. */
+/** The session as the login returns it, with its token. */
 export function viewLogin(row: SessionRow, token: string, user: UserRow, memberships: Membership[]) {
   return { object: "session" as const, token, ...viewSession(row), user: viewUserFields(user), memberships };
 }
@@ -103,7 +103,7 @@ export function sessionCreated({ id, display_prefix }: SessionRow): Event {
   return { action: "session.created", target_id: id, payload: { display_prefix } };
 }
 
-/** Upgrades a hash with outdated parameters. At the concurrency limit the log-in continues with the old hash. */
+/** Upgrades a hash with outdated parameters. At the concurrency limit the login continues with the old hash. */
 async function rehashIfStale(
   services: Services,
   { caller }: LoginAttempt,
@@ -193,7 +193,7 @@ export async function switchWorkspace(ctx: Ctx<SessionActor>, workspace_id: stri
   );
 }
 
-/** Makes a workspace active in this session, and the default of the next log-in. */
+/** Makes a workspace active in this session, and the default of the next login. */
 export async function enterWorkspace(tx: Tx, actor: SessionActor, workspace_id: string): Promise<void> {
   await setActiveWorkspace.run(tx, { id: actor.id, workspace_id });
   await setLastWorkspace.run(tx, { id: actor.user_id, workspace_id });

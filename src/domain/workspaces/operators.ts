@@ -1,4 +1,4 @@
-// Operator commands for people: create and list accounts, unlock log-ins, issue reset links. Not reachable through the API.
+// Operator commands for people: create and list accounts, unlock logins, issue reset links. Not reachable through the API.
 import { randomBytes } from "node:crypto";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
@@ -38,7 +38,7 @@ async function findUserByEmail(services: Services, email: string): Promise<UserR
   return row;
 }
 
-/** Clears the failed log-ins of an account. */
+/** Clears the failed logins of an account. */
 export async function unlockUser(services: Services, email: string) {
   const user = await findUserByEmail(services, email);
   const address_key = throttleKey(services, user.email_key);

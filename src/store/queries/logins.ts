@@ -1,4 +1,4 @@
-// State of the log-in throttle: consecutive failures, and networks with a recent success. Keys are HMACs of address and
+// State of the login throttle: consecutive failures, and networks with a recent success. Keys are HMACs of address and
 // network, so addresses with and without an account leave the same rows.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
@@ -61,7 +61,7 @@ export const reapLoginNetworks = deletePiece<{ before: number }>()(
   (p) => sql`succeeded_at < ${p.before}`,
 );
 
-/** Keeps rows that have disabled log-in: only a password reset clears them. */
+/** Keeps rows that have disabled login: only a password reset clears them. */
 export const reapLoginFailures = deletePiece<{ before: number; max: number }>()(
   "login_failures",
   ["address_key", "bucket"],

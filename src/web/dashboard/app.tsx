@@ -1,5 +1,5 @@
-// Chooses the page for the address. The log-in pages are in this script; every other page is in the second one, so that the
-// log-in page loads little. The second is requested as soon as the first page is shown, before an upgrade could remove it.
+// Chooses the page for the address. The login pages are in this script; every other page is in the second one, so that the
+// login page loads little. The second is requested as soon as the first page is shown, before an upgrade could remove it.
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
@@ -7,7 +7,7 @@ import { useRead } from "./api/query.ts";
 import { lock, session } from "./api/session.ts";
 import { Card } from "./enter/card.tsx";
 import { Forgot } from "./enter/forgot.tsx";
-import { LogIn } from "./enter/log-in.tsx";
+import { LogIn } from "./enter/login.tsx";
 import { SignUp } from "./enter/sign-up.tsx";
 import type * as Pages from "./second-script.tsx";
 import { Button } from "./parts/button.tsx";

@@ -29,6 +29,6 @@ answerOtherTabs();
 watchConnection();
 watchBuild();
 render(<App />, document.body);
-// The log-in page does not wait for what comes after it.
+// The login page does not wait for what comes after it.
 if (session.value) loadSecondScript();
 else requestAnimationFrame(() => setTimeout(loadSecondScript));

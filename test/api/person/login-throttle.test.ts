@@ -91,7 +91,7 @@ for (const back of backends) {
       expect((await tryLogin(known, 1, PASSWORD)).status).toBe(201);
     });
 
-    it.runIf(onOne)("allows sixty successful log-ins per address and network, because each costs a hash", async () => {
+    it.runIf(onOne)("allows sixty successful logins per address and network, because each costs a hash", async () => {
       const email = await account(r);
       for (let n = 0; n < 60; n++) expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       const refused = await tryLogin(email, 1, PASSWORD);
@@ -108,7 +108,7 @@ for (const back of backends) {
       expect(replies.filter(({ status }) => status === 401).length).toBeLessThanOrEqual(10);
     });
 
-    it("allows twenty failures per address, then one try per thirty seconds; networks of earlier log-ins are exempt", async () => {
+    it("allows twenty failures per address, then one try per thirty seconds; networks of earlier logins are exempt", async () => {
       const email = await account(r);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       await failTimes(20, email, (n) => 10 + n);
@@ -131,7 +131,7 @@ for (const back of backends) {
       expect((await tryLogin(email, 8, PASSWORD)).status).toBe(201);
     });
 
-    it("disables log-in after a hundred consecutive failures until a reset, except from networks of earlier log-ins", async () => {
+    it("disables login after a hundred consecutive failures until a reset, except from networks of earlier logins", async () => {
       const email = await account(r);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       await failHundredTimes(email);
@@ -157,7 +157,7 @@ for (const back of backends) {
       expect(refused.body.error.message).toContain("Reset the password");
     });
 
-    it("counts wrong current passwords like log-ins", async () => {
+    it("counts wrong current passwords like logins", async () => {
       const p = await person(r);
       const want = { current_password: "wrong", password: "whatever it may be" };
       const change = () => r.call(p.session, "POST /v1/auth/me/password", want, { headers: at(1) });
@@ -205,7 +205,7 @@ for (const back of backends) {
       expect(await receivedMail(r, p.email)).toHaveLength(1 + 5);
     });
 
-    it("stores no address and no network in the log-in tables", async () => {
+    it("stores no address and no network in the login tables", async () => {
       await using own = await open();
       const email = freshEmail("planted");
       await tryLogin(email, 77, "wrong", own);

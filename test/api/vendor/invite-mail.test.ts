@@ -38,7 +38,7 @@ for (const back of backends) {
       return (await receivedMail(r, email)).filter(({ subject }) => subject === "You are invited to a workspace");
     }
     const rename = (t: Team, name: string) => r.call(t.owner.session, "PATCH /v1/workspace", { name });
-    /** People who may make workspaces, without the throttles of sign-up and log-in. */
+    /** People who may make workspaces, without the throttles of sign-up and login. */
     async function teams(count: number): Promise<Team[]> {
       const made: Team[] = [];
       for (let i = 0; i < count; i++) {

@@ -35,7 +35,7 @@ const PAGES = [
 const RETRIED_MS = 60_000;
 const REQUEST_ID = "01a1e3c8-0444-732a-922b-13ab70423f87";
 
-/** How the server appears to respond. What the log-in needs is not touched. */
+/** How the server appears to respond. What the login needs is not touched. */
 type Mode = "normal" | "silent" | "refusing" | "gone";
 
 async function control(page: Page): Promise<(next: Mode) => void> {

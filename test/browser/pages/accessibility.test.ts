@@ -80,7 +80,7 @@ describe.runIf(hasBrowser)("accessibility of the pages", () => {
       };
       await g.open(`${suite.instance.url}/#/login`);
       await g.at("Log in");
-      await lookAt("log-in");
+      await lookAt("login");
       await g.open(`${suite.instance.url}/#/signup`);
       await g.at("Sign up");
       await lookAt("sign-up");

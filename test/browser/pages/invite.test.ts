@@ -1,4 +1,4 @@
-// Accepting an invitation, with sign-up or log-in on the way.
+// Accepting an invitation, with sign-up or login on the way.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { expectAccessible, guest } from "../../../harness/browser/pages.ts";

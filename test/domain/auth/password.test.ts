@@ -89,7 +89,7 @@ describe("hashing", () => {
 });
 
 for (const back of backends) {
-  it(`a log-in rehashes a password that was hashed with other parameters, on ${back}`, async () => {
+  it(`a login rehashes a password that was hashed with other parameters, on ${back}`, async () => {
     await using r = await testInstance(back);
     const email = await account(r);
     const phc = async (): Promise<string> =>

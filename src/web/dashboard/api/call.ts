@@ -72,7 +72,7 @@ async function refusal(response: Response): Promise<Problem> {
   return new Problem(response.status, error, response.headers);
 }
 
-/** The response as it comes, for streams and texts. Refusals throw; a 401 waits for a new log-in and repeats once. */
+/** The response as it comes, for streams and texts. Refusals throw; a 401 waits for a new login and repeats once. */
 export async function request(route: string, input: Input = {}, options: CallOptions = {}): Promise<Response> {
   const [method = "GET", path = "/"] = route.split(" ");
   const own = options.token === undefined;

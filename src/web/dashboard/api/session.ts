@@ -52,7 +52,7 @@ export function toSession({ token, id, user, memberships, active_workspace_id }:
   return { token, id, user: person, memberships, workspaceId: active_workspace_id, stay };
 }
 
-/** Why the page waits for a log-in: the server ended the session, or the page was idle for too long. */
+/** Why the page waits for a login: the server ended the session, or the page was idle for too long. */
 type Lock = "expired" | "idle";
 export const lock = signal<Lock | null>(null);
 

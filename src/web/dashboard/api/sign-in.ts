@@ -17,7 +17,7 @@ export function adopt(created: NewSession, stay: boolean): void {
   setSession(toSession(created, stay));
 }
 
-/** Logs in over the page. Another person's log-in discards what is on the screen. */
+/** Logs in over the page. Another person's login discards what is on the screen. */
 export async function logInAgain(email: string, password: string): Promise<void> {
   const before = session.value;
   const workspace_id = workspaceId.value;

@@ -1,4 +1,4 @@
-// Accepts an invitation, with sign-up or log-in on the way. The mailed link verifies the address it was sent to; a person
+// Accepts an invitation, with sign-up or login on the way. The mailed link verifies the address it was sent to; a person
 // who uses another address verifies that one first. Afterwards the person is signed in and arrives in the workspace.
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";

@@ -55,7 +55,7 @@ export function watchIdle(): void {
   // A reload is no input: a session that was idle before it stays so.
   check();
   let token = session.value?.token;
-  // A log-in is input, whatever was before it. Other changes of the session are not.
+  // A login is input, whatever was before it. Other changes of the session are not.
   effect(() => {
     const before = token;
     token = session.value?.token;
