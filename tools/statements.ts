@@ -23,14 +23,7 @@ import { listInvites } from "../src/store/queries/invites.ts";
 import { capExpiries, changeKeys, countEligible, eligibleKeys, rangeEnd } from "../src/store/queries/key-bulk.ts";
 import { keysByIds } from "../src/store/queries/key-search.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
-import {
-  countNeedingKeys,
-  deleteNodes,
-  firstLagging,
-  lockNodes,
-  nodesByKeys,
-  unregisteredNodes,
-} from "../src/store/queries/nodes.ts";
+import { countNeedingKeys, deleteNodes, firstLagging, lockNodes, nodesByKeys } from "../src/store/queries/nodes.ts";
 import { listGrants } from "../src/store/queries/quota-grants.ts";
 import { findMeteredHours, writeParts } from "../src/store/queries/metering.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
@@ -106,7 +99,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   firstLagging: (on) => [firstLagging(on, [], 1)],
-  unregisteredNodes: (on) => [unregisteredNodes(on, ["p"], 1)],
+
   lockNodes: (on) => [lockNodes(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],
   touchKeys: (on) => [touchKeys(on, workspace_id, [])],
@@ -230,7 +223,9 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 const COMPOSED = new Set(
   `tallyCell claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
    listProjects listTenants pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor BULK_ACTIONS BULK_STATES
-   inRange isIn isNamed notLookedUp KEY_STATES selectKeys notRevoked keysWith rateLimits scopesWithin`.split(/\s+/),
+   inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked keysWith rateLimits scopesWithin`.split(
+    /\s+/,
+  ),
 );
 
 /** Exported functions and tables of src/store/queries that this file does not know. */

@@ -1,5 +1,7 @@
-// What an operation reads at much cost, in a slot of its caller. Where it had to wait, its credential must still be valid.
+// What an operation reads at much cost, in a slot of its caller. Where it had to wait, its credential must still be valid, and it
+// starts in a turn of its own: otherwise all that wait for a slot would run in the turn of the first.
 import { Failure } from "../../kernel/errors.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { ownerOf } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Query, Reader } from "../../store/engine/statement.ts";
@@ -7,13 +9,16 @@ import type { Store } from "../../store/store.ts";
 
 /** Reads all nodes, or all keys, of a project. */
 export function inFleetSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
-  return ctx.services.fleetReads.run(ownerOf(ctx.actor), read, async () => ctx.requireStillValid?.());
+  return ctx.services.fleetReads.run(ownerOf(ctx.actor), read, async () => {
+    await yieldToEventLoop();
+    await ctx.requireStillValid?.();
+  });
 }
 
 /** The same for the response to a change that is committed, which is sent in any case: undefined where there is no slot. */
 export async function inFleetSlotIfAny<T>({ services, actor }: Ctx, read: () => Promise<T>): Promise<T | undefined> {
   try {
-    return await services.fleetReads.run(ownerOf(actor), read);
+    return await services.fleetReads.run(ownerOf(actor), read, yieldToEventLoop);
   } catch (error) {
     if (error instanceof Failure && error.failure === "share_full") return undefined;
     throw error;

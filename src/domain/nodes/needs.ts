@@ -43,13 +43,14 @@ export function needsToServe(key: Served, tenant: ServedTenant, plan: Metered | 
   return needsOfPrefix(key.display_prefix) | needsOfList(key, tenant) | metered;
 }
 
-/** The live nodes of a project that hold keys of an environment, or of either where it is null. */
+/** The live nodes of a project that hold keys of an environment, or of either where it is null; `since`: if it is known. */
 export async function nodesHolding(
   { services }: Ctx,
   { project_id, env }: { project_id: string; env: Env | null },
+  since?: number,
 ): Promise<PolicyNodeRow[]> {
   const { store } = services;
-  const seenAfter = (await seenSince(services))();
+  const seenAfter = since ?? (await seenSince(services))();
   const holding: PolicyNodeRow[] = [];
   const pieces = walkNodes((after) => liveNodesAfter.all(store.read, { project_id, seenAfter, ...after }));
   for await (const piece of pieces) for (const row of piece) if (holdsKeysOf(env, row.env_scope)) holding.push(row);

@@ -92,7 +92,7 @@ async function awaitVersions(
       if (!lagging) {
         // The database may not have every node that this process knows.
         const settled = await Promise.all(awaited.map((each) => nodes.settled(each.project_id, each.env, SETTLE_MS)));
-        const receipts = await inSlot(() => readReceipts(ctx, awaited, settled, start));
+        const receipts = await inSlot(() => readReceipts(ctx, awaited, { settled, start, seenAfter: seenAfter() }));
         if (!receipts) return awaited.map((each) => unknownReceipt(each, clock.now() - start));
         // Waiting longer does not help where only nodes are missing that never report.
         const areAcked = receipts.every(({ acked_nodes, total_nodes }) => acked_nodes === total_nodes);
@@ -196,20 +196,19 @@ async function findLagging(
 async function readReceipts(
   ctx: Ctx,
   awaited: readonly AwaitedVersion[],
-  settled: readonly boolean[],
-  start: number,
+  { settled, start, seenAfter }: { settled: readonly boolean[]; start: number; seenAfter: number },
 ): Promise<ProjectReceipt[]> {
   const { clock, store } = ctx.services;
   const fleets: Fleet[] = [];
   let left = LISTED_MAX;
   // One project after the other, so that only the nodes of one are in memory.
   for (const each of awaited) {
-    const fleet = viewFleet(await nodesHolding(ctx, each), each, left);
+    const fleet = viewFleet(await nodesHolding(ctx, each, seenAfter), each, left);
     left -= fleet.nodes.length;
     fleets.push(fleet);
   }
   const ids = awaited.map(({ project_id }) => project_id);
-  const noted = await unregisteredNodes(store.read, ids, (await seenSince(ctx.services))());
+  const noted = await unregisteredNodes.all(store.read, { ids: JSON.stringify(ids), seenAfter });
   const byProject = Map.groupBy(noted, ({ project_id }) => project_id);
   return awaited.map((each, i) => {
     const { acked_nodes, total_nodes, ...fleet } = fleets[i] ?? viewFleet([], each, 0);

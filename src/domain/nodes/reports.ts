@@ -131,7 +131,8 @@ type Noted = { project_id: string; scope: Env; nodes: number; last_seen_at: numb
 /** The most that one write has found lately: at least this many nodes are without a row. */
 async function note(tx: Tx, noted: Noted, liveMs: number): Promise<void> {
   const { project_id, scope, last_seen_at } = noted;
-  const rows = await unregisteredNodes(tx, [project_id], last_seen_at - liveMs);
+  const since = { ids: JSON.stringify([project_id]), seenAfter: last_seen_at - liveMs };
+  const rows = await unregisteredNodes.all(tx, since);
   const before = rows.find((row) => row.scope === scope);
   const nodes = Math.max(noted.nodes, before?.nodes ?? 0);
   const isNews = !before || before.nodes < nodes || last_seen_at - before.last_seen_at >= NOTED_AGAIN_AFTER * liveMs;

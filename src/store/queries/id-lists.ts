@@ -17,7 +17,15 @@ export function isIn(
   list: readonly string[],
   dialect: Dialect,
 ): Expression<SqlBool> {
-  const json = JSON.stringify(list);
+  return isInJson(column, JSON.stringify(list), dialect);
+}
+
+/** The same with a list that is JSON already. */
+export function isInJson(
+  column: ListedColumn | Expression<string>,
+  json: string,
+  dialect: Dialect,
+): Expression<SqlBool> {
   const compared = typeof column === "string" ? sql.ref(column) : column;
   return dialect === "sqlite"
     ? sql<SqlBool>`${compared} in (select value from json_each(${json}))`

@@ -1,7 +1,7 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
 import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { isIn } from "./id-lists.ts";
+import { isInJson } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
 import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -250,21 +250,14 @@ export const noteUnregistered = statement<UnregisteredNodesRow>()((db, p) =>
     ),
 );
 
-export function unregisteredNodes(
-  on: Reader,
-  project_ids: readonly string[],
-  seenAfter: number,
-): Promise<UnregisteredNodesRow[]> {
-  return on.all<UnregisteredNodesRow>(
-    compileQuery(on, (db, dialect) =>
-      db
-        .selectFrom("unregistered_nodes")
-        .selectAll()
-        .where(isIn("unregistered_nodes.project_id", project_ids, dialect))
-        .where("last_seen_at", ">", seenAfter),
-    ),
-  );
-}
+/** `ids`: projects, as JSON. */
+export const unregisteredNodes = statement<{ ids: string; seenAfter: number }>()((db, p, dialect) =>
+  db
+    .selectFrom("unregistered_nodes")
+    .selectAll()
+    .where(isInJson("unregistered_nodes.project_id", p.ids, dialect))
+    .where("last_seen_at", ">", p.seenAfter),
+);
 
 /** Of all projects of a workspace. */
 export const unregisteredOf = statement<{ workspace_id: string; seenAfter: number }>()((db, p) =>

@@ -170,7 +170,9 @@ for (const back of backends) {
       await expectNoScan(r.target, (on) => projectsWithNodes.all(on, { workspace_id }));
       const awaited = { project_id, version: 1, from: "", one: "live", other: "test" } as const;
       await expectNoScan(r.target, (on) => firstLagging(on, [awaited, awaited], 1));
-      await expectNoScan(r.target, (on) => unregisteredNodes(on, [project_id, workspace_id], 1));
+      await expectNoScan(r.target, (on) =>
+        unregisteredNodes.all(on, { ids: JSON.stringify([project_id, workspace_id]), seenAfter: 1 }),
+      );
     });
 
     it("names the nodes that have not acknowledged a version, and waits for them", async () => {
