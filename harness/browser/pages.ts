@@ -84,6 +84,7 @@ const SETTLED = `Promise.allSettled(document.getAnimations()
 
 /** Asserts that the page passes axe's rules and fits its window. */
 export async function expectAccessible(page: Page): Promise<void> {
+  await page.emulateMedia({ reducedMotion: "reduce" }); // a colour that is changing has the contrast of neither
   await page.evaluate(SETTLED);
   // The page's policy blocks foreign scripts, so axe is injected by the debugger.
   const session = await page.context().newCDPSession(page);
