@@ -1,5 +1,6 @@
 // KEYRACK_BENCH_BASE=DIR npm run bench -- compare: this checkout beside another one (with its packages installed), for
-// example of the commit before a change. CPU time of the server per request; a ratio below 1 means that this one is slower.
+// example of the commit before a change. CPU time of the server per request; a ratio below 1 means that this one is
+// slower.
 import { join } from "node:path";
 import { CASES } from "./parts.ts";
 import type { Row } from "./report.ts";

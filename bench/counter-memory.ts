@@ -1,5 +1,5 @@
-// Resident memory of the rate-limit counters in process, by what is counted: `node --expose-gc bench/counter-memory.ts`.
-// A place must cost at most 165 bytes, whatever ids, rules and algorithms callers make up.
+// Resident memory of the rate-limit counters in process, by what is counted: `node --expose-gc
+// bench/counter-memory.ts`. A place must cost at most 165 bytes, whatever ids, rules and algorithms callers make up.
 import { randomUUID } from "node:crypto";
 import { Ledger } from "../src/fairness/ledger.ts";
 import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";

@@ -1,6 +1,6 @@
-// The dashboard in a browser: the login page beside a page with one heading and one script, and the list of keys of a large
-// workspace beside a small one, both with a processor slowed down four times; and the audit log verified in the browser
-// beside the command line.
+// The dashboard in a browser: the login page beside a page with one heading and one script, and the list of keys of a
+// large workspace beside a small one, both with a processor slowed down four times; and the audit log verified in the
+// browser beside the command line.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -92,7 +92,9 @@ async function writersOnOneCluster(): Promise<Row> {
   });
 }
 
-/** Rate-limit checks per second while `WAITING` polls wait, quiet and while many mints wake them: over several wakes. */
+/**
+ * Rate-limit checks per second while `WAITING` polls wait, quiet and while many mints wake them: over several wakes.
+ */
 async function checksBesideWakes(): Promise<Row> {
   const server = await startServer(["--ephemeral", "--seed"], { KEYRACK_THROTTLE: "off" });
   const ready = server.ready as unknown as Ready;

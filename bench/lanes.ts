@@ -1,5 +1,5 @@
-// What the fast lane saves: CPU time of the server per request, h3 alone (KEYRACK_FAST_LANE=off) beside the fast lane. One
-// row per endpoint declared `hot`; an endpoint whose row stays under 1.05 is not worth its place there.
+// What the fast lane saves: CPU time of the server per request, h3 alone (KEYRACK_FAST_LANE=off) beside the fast lane.
+// One row per endpoint declared `hot`; an endpoint whose row stays under 1.05 is not worth its place there.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Searches, lookups, the overview and audit filters of a large workspace: how long each takes, and how long it holds the event
-// loop. That is measured in CPU time of a turn, so that it is right on a busy machine too.
+// Searches, lookups, the overview and audit filters of a large workspace: how long each takes, and how long it holds
+// the event loop. That is measured in CPU time of a turn, so that it is right on a busy machine too.
 import { Worker } from "node:worker_threads";
 import { withLarge, type Large, type LargeWorkspace, type Size } from "./large.ts";
 import { median } from "./report.ts";
@@ -50,7 +50,9 @@ function requestsOf({ key, key_id, tenant_ids, ctx }: LargeWorkspace): Request[]
   ];
 }
 
-/** CPU milliseconds of this thread in the longest turn of the event loop since the last call. Keeps the loop turning. */
+/**
+ * CPU milliseconds of this thread in the longest turn of the event loop since the last call. Keeps the loop turning.
+ */
 class Turns {
   #longest = 0;
   #last = process.threadCpuUsage();

@@ -1,5 +1,5 @@
-// The rows of a large workspace, written by the store itself in large transactions: the chain is a real one, and the search
-// index is complete.
+// The rows of a large workspace, written by the store itself in large transactions: the chain is a real one, and the
+// search index is complete.
 import { randomBytes } from "node:crypto";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";

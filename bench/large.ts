@@ -1,5 +1,5 @@
-// A workspace with very many keys and audit rows, and an instance that serves it. The rows are written before the instance
-// starts: the process does nothing else meanwhile, and an instance would shed the first requests after that.
+// A workspace with very many keys and audit rows, and an instance that serves it. The rows are written before the
+// instance starts: the process does nothing else meanwhile, and an instance would shed the first requests after that.
 import { withScratch } from "../harness/databases/scratch.ts";
 import { vendorOf } from "../harness/instances/services.ts";
 import { loadSettings } from "../src/config/load.ts";

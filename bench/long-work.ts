@@ -1,4 +1,5 @@
-// Long work of another owner: writes while a project with very many keys is deleted, and the verification of a long chain.
+// Long work of another owner: writes while a project with very many keys is deleted, and the verification of a long
+// chain.
 import { setTimeout as sleep } from "node:timers/promises";
 import { send } from "../harness/processes/send.ts";
 import { must } from "../harness/instances/world.ts";

@@ -1,5 +1,5 @@
-// Every request that searches or filters, at a million keys and audit rows on both databases. None of them may hold the event
-// loop for 10 ms. It takes long: .ci/nightly runs it. KEYRACK_BENCH_KEYS makes it smaller.
+// Every request that searches or filters, at a million keys and audit rows on both databases. None of them may hold the
+// event loop for 10 ms. It takes long: .ci/nightly runs it. KEYRACK_BENCH_KEYS makes it smaller.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { timeLarge, type Times } from "./large-requests.ts";

@@ -1,6 +1,6 @@
-// What a flood costs a neighbour: times of a client that sends one request at a time, beside another owner that pipelines
-// on many connections, compared with the same client alone. Quiet and busy slices alternate on one server. Then what the
-// isolation itself costs, and what long work of another owner does.
+// What a flood costs a neighbour: times of a client that sends one request at a time, beside another owner that
+// pipelines on many connections, compared with the same client alone. Quiet and busy slices alternate on one server.
+// Then what the isolation itself costs, and what long work of another owner does.
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { send } from "../harness/processes/send.ts";

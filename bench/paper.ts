@@ -1,5 +1,5 @@
-// What a very large deployment would need, computed from the figures that the other benchmarks have published: nothing here
-// is measured at that size.
+// What a very large deployment would need, computed from the figures that the other benchmarks have published: nothing
+// here is measured at that size.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { RowName } from "./rows.ts";

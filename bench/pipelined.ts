@@ -1,5 +1,5 @@
-// A client that sends requests in bursts on several connections, each with a body of its own, from a new process. It is the
-// flood beside which a neighbour is measured, and, with one connection and bursts of one, the neighbour itself.
+// A client that sends requests in bursts on several connections, each with a body of its own, from a new process. It is
+// the flood beside which a neighbour is measured, and, with one connection and bursts of one, the neighbour itself.
 import { fork } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
-// What restrictions of keys cost: capabilities in the feed, suspending a tenant, bulk changes, the holder's own endpoint, and
-// minting under a key policy with a prefix; each beside the same without them.
+// What restrictions of keys cost: capabilities in the feed, suspending a tenant, bulk changes, the holder's own
+// endpoint, and minting under a key policy with a prefix; each beside the same without them.
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { startServer } from "../harness/processes/server.ts";
@@ -50,7 +50,10 @@ async function restrict(ready: Ready): Promise<void> {
 
 type SnapshotCpu = { first: number; later: number };
 
-/** CPU milliseconds of the server for a snapshot, and for a second node's. Nodes without capabilities get nine keys of ten. */
+/**
+ * CPU milliseconds of the server for a snapshot, and for a second node's. Nodes without capabilities get nine keys of
+ * ten.
+ */
 async function snapshotCpu(caps: string): Promise<SnapshotCpu> {
   return onSeededServer(async (ready) => {
     await restrict(ready);

@@ -1,5 +1,5 @@
-// Searches and audit filters of a large workspace beside those of a small one. It shares its measurements with `million` when
-// both run in one command.
+// Searches and audit filters of a large workspace beside those of a small one. It shares its measurements with
+// `million` when both run in one command.
 import { timeLarge, type Times } from "./large-requests.ts";
 import { timeMillion } from "./million.ts";
 import type { Row } from "./report.ts";

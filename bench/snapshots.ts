@@ -1,5 +1,5 @@
-// Snapshots of large projects over HTTP, for the benchmarks of the feed: a server, keys inserted directly, and a node that
-// fetches every page.
+// Snapshots of large projects over HTTP, for the benchmarks of the feed: a server, keys inserted directly, and a node
+// that fetches every page.
 import { randomBytes } from "node:crypto";
 import { Agent, request } from "node:http";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// CPU time per request of several variants of the server. They run at the same time and are measured in turns, so a slow
-// moment of the machine affects all of them.
+// CPU time per request of several variants of the server. They run at the same time and are measured in turns, so a
+// slow moment of the machine affects all of them.
 import { startServer } from "../harness/processes/server.ts";
 import { load, type LoadOptions } from "./client.ts";
 import { microsIn } from "./micros.ts";

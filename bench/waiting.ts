@@ -1,5 +1,5 @@
-// Thousands of nodes that wait in long polls of one process: what a waiting poll costs, how soon a revocation is at all of
-// them, how soon all of them have acknowledged it, and how long other requests take meanwhile.
+// Thousands of nodes that wait in long polls of one process: what a waiting poll costs, how soon a revocation is at all
+// of them, how soon all of them have acknowledged it, and how long other requests take meanwhile.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

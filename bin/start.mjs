@@ -3,6 +3,7 @@
 import { enableCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";
 
-// In node_modules: a process that can write there can change the program anyway. If it is not writable, Node runs without.
+// In node_modules: a process that can write there can change the program anyway. If it is not writable, Node runs
+// without.
 enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/keyrack", import.meta.url)));
 await import("../src/cli/main.ts");

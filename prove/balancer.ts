@@ -1,5 +1,5 @@
-// A load balancer for campaigns that replace processes: each request goes to the next process that is not being replaced,
-// and every answer that a client must not get is reported.
+// A load balancer for campaigns that replace processes: each request goes to the next process that is not being
+// replaced, and every answer that a client must not get is reported.
 import { send, type Call, type Reply } from "../harness/processes/send.ts";
 import type { Running } from "../harness/processes/server.ts";
 

@@ -1,4 +1,5 @@
-// `keyrack key bulk` as a process that is killed, or whose server is, after some of its calls; its progress file says how many.
+// `keyrack key bulk` as a process that is killed, or whose server is, after some of its calls; its progress file says
+// how many.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
@@ -21,7 +22,9 @@ export class BulkCommand {
     this.#env = cleanEnv({ KEYRACK_URL: url, KEYRACK_SECRET_KEY: key, HOME: dir, NO_COLOR: "1" });
   }
 
-  /** Null before the first call and after the last. The command replaces the file at once, so it is never half-written. */
+  /**
+   * Null before the first call and after the last. The command replaces the file at once, so it is never half-written.
+   */
   progress(): Progress | null {
     const file = readdirSync(this.#dir).find((name) => PROGRESS.test(name));
     if (file === undefined) return null;

@@ -1,5 +1,5 @@
-// Bulk changes of very many keys by `keyrack key bulk` while the command or the server is killed, and nodes poll: each key is
-// changed once, in whole calls with their audit rows, each new key is in the file once, and every node follows.
+// Bulk changes of very many keys by `keyrack key bulk` while the command or the server is killed, and nodes poll: each
+// key is changed once, in whole calls with their audit rows, each new key is in the file once, and every node follows.
 import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,6 @@
-// Attackers beside victims on one server: a stranger with a workspace of its own, and the victim's own test key. Whatever they
-// do, every answer to the victims is the one that an exact model expects, and nothing takes effect after its credential ended.
+// Attackers beside victims on one server: a stranger with a workspace of its own, and the victim's own test key.
+// Whatever they do, every answer to the victims is the one that an exact model expects, and nothing takes effect after
+// its credential ended.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// What the campaign on quotas runs on: one process on SQLite, or two that share a PostgreSQL database, in some rounds with a
-// Redis. Processes are killed, Redis loses everything, and a backup is restored.
+// What the campaign on quotas runs on: one process on SQLite, or two that share a PostgreSQL database, in some rounds
+// with a Redis. Processes are killed, Redis loses everything, and a backup is restored.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

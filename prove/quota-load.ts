@@ -1,4 +1,5 @@
-// The load of the campaign on quotas: checks, leases, returns and grants on one key, with an exact log of the responses.
+// The load of the campaign on quotas: checks, leases, returns and grants on one key, with an exact log of the
+// responses.
 import { setTimeout as sleep } from "node:timers/promises";
 import { send, type Reply } from "../harness/processes/send.ts";
 import type { Running } from "../harness/processes/server.ts";
@@ -7,7 +8,9 @@ import type { Random } from "../harness/random.ts";
 const COST_MAX = 3;
 const WANT_MAX = 20;
 const GRANT_MAX = 40;
-/** After a refused connection: the process is being started again. After a refusal: another process may give units back. */
+/**
+ * After a refused connection: the process is being started again. After a refusal: another process may give units back.
+ */
 export const RETRY_MS = 20;
 /** In a row, after which a quota counts as used up. */
 export const REFUSALS = 3;

@@ -1,4 +1,5 @@
-// Nodes of the library in the campaign on quotas. They refuse requests that they cannot charge, so none of theirs is owed.
+// Nodes of the library in the campaign on quotas. They refuse requests that they cannot charge, so none of theirs is
+// owed.
 import { setTimeout as sleep } from "node:timers/promises";
 import { patientPorts } from "../harness/sdk/ports.ts";
 import { internalsOf, type Keyrack } from "../src/sdk/internals.ts";

@@ -1,5 +1,6 @@
-// Quotas under load while a process is killed or stopped, Redis loses everything, or a backup is restored: nothing that was
-// admitted is forgotten, so none is overspent, no grant is lost or counted twice, and a crash costs at most two blocks.
+// Quotas under load while a process is killed or stopped, Redis loses everything, or a backup is restored: nothing that
+// was admitted is forgotten, so none is overspent, no grant is lost or counted twice, and a crash costs at most two
+// blocks.
 import { setTimeout as sleep } from "node:timers/promises";
 import { rawSql } from "../harness/databases/raw-sql.ts";
 import { must, type World } from "../harness/instances/world.ts";
@@ -32,7 +33,10 @@ type Plan = { fault: (typeof FAULTS)[number]; isRush: boolean };
 type Judged = { name: string; subject_id: string; amount: number; granted: number };
 type Found = { taken: number; grants: number; units: number };
 
-/** After every fault with one kind of load, every fault with the other. A restore is compared with what came after a backup. */
+/**
+ * After every fault with one kind of load, every fault with the other. A restore is compared with what came after a
+ * backup.
+ */
 function planOf(seed: number, hasRedis: boolean): Plan {
   const fault = FAULTS[seed % FAULTS.length]!;
   const isRush = fault !== "restore" && Math.floor(seed / FAULTS.length) % 2 === 1;

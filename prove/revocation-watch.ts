@@ -1,5 +1,5 @@
-// Verifier nodes that poll one process each, and a client that mints keys and revokes them with wait=true: once the response
-// says that every node has the revocation, no node may admit the key.
+// Verifier nodes that poll one process each, and a client that mints keys and revokes them with wait=true: once the
+// response says that every node has the revocation, no node may admit the key.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { World } from "../harness/instances/world.ts";
 import { createKeyrack } from "../src/sdk/index.ts";

@@ -1,4 +1,5 @@
-// kill -9 while telemetry arrives and is added to the usage series: every projection equals the receipts and the daily figures.
+// kill -9 while telemetry arrives and is added to the usage series: every projection equals the receipts and the daily
+// figures.
 import { setTimeout as sleep } from "node:timers/promises";
 import { must, type World } from "../harness/instances/world.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";

@@ -1,5 +1,6 @@
-// A rolling upgrade under load: two processes of an older version on one PostgreSQL are replaced one by one, and the first
-// new one is killed during its migration. Clients go through a balancer that takes a process out while it is replaced.
+// A rolling upgrade under load: two processes of an older version on one PostgreSQL are replaced one by one, and the
+// first new one is killed during its migration. Clients go through a balancer that takes a process out while it is
+// replaced.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// Writes without pause beside a reader on another connection that holds its snapshot for up to a second, or several short ones
-// that overlap: the -wal must not grow without bound, and a write must not wait long for a checkpoint.
+// Writes without pause beside a reader on another connection that holds its snapshot for up to a second, or several
+// short ones that overlap: the -wal must not grow without bound, and a write must not wait long for a checkpoint.
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,6 +1,7 @@
 // The verifier as an auth service behind a proxy: nginx auth_request, forward auth of Caddy and Traefik, Envoy's
 // ext_authz over HTTP. Only /verify decides. Caution: Envoy appends the client's path and query, so nothing in them may
-// loosen the decision: a client's `scope` or `scope_any` only requires more, and no other path responds with exactly 200.
+// loosen the decision: a client's `scope` or `scope_any` only requires more, and no other path responds with exactly
+// 200.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,5 +1,5 @@
-// npm run build [-- --target linux-x64|linux-arm64] [--out FILE]: the single binary, dist/keyrack. Its version names the
-// commit. The files of a release are made by npm run release.
+// npm run build [-- --target linux-x64|linux-arm64] [--out FILE]: the single binary, dist/keyrack. Its version names
+// the commit. The files of a release are made by npm run release.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";

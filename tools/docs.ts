@@ -1,5 +1,5 @@
-// `npm run docs`: writes what is generated from tables: docs/api.md, docs/configure.md, docs/limits.md, a table of docs/isolation.md, the CLI's commands.gen.json and
-// the golden files for help and OpenAPI.
+// `npm run docs`: writes what is generated from tables: docs/api.md, docs/configure.md, docs/limits.md, a table of
+// docs/isolation.md, the CLI's commands.gen.json and the golden files for help and OpenAPI.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { fileKey, settingsTable, type SettingName } from "../src/config/settings.ts";

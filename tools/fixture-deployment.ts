@@ -1,5 +1,5 @@
-// A deployment filled through its own API, so that every row is one that a release could have written, and what its users
-// hold afterwards: credentials, receipts, and the answers they got. A later release must still honour all of it.
+// A deployment filled through its own API, so that every row is one that a release could have written, and what its
+// users hold afterwards: credentials, receipts, and the answers they got. A later release must still honour all of it.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { send, type Call, type Reply } from "../harness/processes/send.ts";

@@ -1,7 +1,7 @@
-// npm run fixtures -- --release: writes what later versions must live with. test/fixtures/release-V.tar.gz is the data that
-// this version leaves behind: a filled data dir on SQLite, one on PostgreSQL with its dump, and what the users of both hold
-// (facts.json). test/fixtures/statements-V.json is the SQL that its processes run, surface-V.json what its users rely on by
-// name. None of them is ever rewritten.
+// npm run fixtures -- --release: writes what later versions must live with. test/fixtures/release-V.tar.gz is the data
+// that this version leaves behind: a filled data dir on SQLite, one on PostgreSQL with its dump, and what the users of
+// both hold (facts.json). test/fixtures/statements-V.json is the SQL that its processes run, surface-V.json what its
+// users rely on by name. None of them is ever rewritten.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,6 @@
-// Takes the pictures of docs/dashboard.md and docs/people.md: starts the demonstration and visits its pages in a browser, in a light, a dark
-// and a phone-sized window. `npm run screenshots -- DIR` takes every page, into DIR instead of docs/images.
+// Takes the pictures of docs/dashboard.md and docs/people.md: starts the demonstration and visits its pages in a
+// browser, in a light, a dark and a phone-sized window. `npm run screenshots -- DIR` takes every page, into DIR instead
+// of docs/images.
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";

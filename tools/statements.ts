@@ -1,6 +1,7 @@
 // Every SQL statement that this version runs on its tables, for test/fixtures/statements-V.json: while a deployment is
-// upgraded, processes of this version run them on the schema of the next one. Statements declared with `statement()` list
-// themselves. A function that builds its SQL from its arguments has a line in `built`, with arguments for each shape.
+// upgraded, processes of this version run them on the schema of the next one. Statements declared with `statement()`
+// list themselves. A function that builds its SQL from its arguments has a line in `built`, with arguments for each
+// shape.
 import { readdirSync } from "node:fs";
 import * as auditChains from "../src/store/offline/audit-chains.ts";
 import { expectedCheckpoints, listTables, readContents } from "../src/store/offline/contents.ts";

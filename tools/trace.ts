@@ -1,7 +1,7 @@
 // npm run trace: lists the files of src that run during one request, and during one verify(). The walks in
 // docs/architecture.md are written from this list. With --no-fast-lane requests go through h3 alone.
-// Counts by V8's precise coverage. Each request runs several times, and only the files that ran every time are listed, or
-// background jobs would appear too. Code that runs in worker threads, or only while a module loads, is not seen.
+// Counts by V8's precise coverage. Each request runs several times, and only the files that ran every time are listed,
+// or background jobs would appear too. Code that runs in worker threads, or only while a module loads, is not seen.
 import { Session } from "node:inspector/promises";
 import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

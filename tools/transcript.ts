@@ -1,5 +1,5 @@
-// npm run transcript [-- --write]   Runs the README's code blocks in order against a fresh instance and fails if an output
-// differs. --write replaces the printed outputs with the real ones.
+// npm run transcript [-- --write]   Runs the README's code blocks in order against a fresh instance and fails if an
+// output differs. --write replaces the printed outputs with the real ones.
 //
 // ```console          a line with `$ ` is a command, the lines below it are its output
 // ```console running  a command that keeps running; its output is complete when it has as many lines as printed

@@ -1,5 +1,5 @@
-// Preloaded into a server under measurement (node --import): replaces a fast path by its slower equivalent in the source as
-// it is loaded. The product itself carries no switches.
+// Preloaded into a server under measurement (node --import): replaces a fast path by its slower equivalent in the
+// source as it is loaded. The product itself carries no switches.
 import { registerHooks } from "node:module";
 
 /** @type {{ file: string, find: string | null, put: string }[]} */

@@ -1,5 +1,5 @@
-// The fast paths of the server, and the edit of the source that switches each off. The fast lane as a whole is measured by
-// `lanes`. test/house/fast-paths.test.ts checks that every edit still applies.
+// The fast paths of the server, and the edit of the source that switches each off. The fast lane as a whole is measured
+// by `lanes`. test/house/fast-paths.test.ts checks that every edit still applies.
 import type { RowName } from "../rows.ts";
 import type { Variant } from "../variants.ts";
 
@@ -154,7 +154,9 @@ export const SWITCHES: readonly Switch[] = [
   },
 ];
 
-/** Not fast paths, but what isolation costs: the row that it is added to, and at least which part of its speed stays. */
+/**
+ * Not fast paths, but what isolation costs: the row that it is added to, and at least which part of its speed stays.
+ */
 export type Cost = { name: RowName; row: Measured; target: string; edits: readonly Edit[] };
 
 export const COSTS: readonly Cost[] = [

@@ -1,5 +1,5 @@
-// A payments endpoint that charges once, however often a client retries: the same Idempotency-Key gets the same response.
-// An unreachable bank throws, which lets a retry run; a declined card is a response, and is replayed.
+// A payments endpoint that charges once, however often a client retries: the same Idempotency-Key gets the same
+// response. An unreachable bank throws, which lets a retry run; a declined card is a response, and is replayed.
 import fastify from "fastify";
 import { createKeyrack } from "@keyrack/sdk";
 import { idempotent, protect } from "@keyrack/sdk/fastify";

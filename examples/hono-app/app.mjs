@@ -1,5 +1,5 @@
-// A hono API protected by Keyrack keys: every route but one is protected, and rate limits are spent from a lease, so that
-// a busy customer does not need a call to Keyrack for each request.
+// A hono API protected by Keyrack keys: every route but one is protected, and rate limits are spent from a lease, so
+// that a busy customer does not need a call to Keyrack for each request.
 import { Hono } from "hono";
 import { serve } from "srvx";
 import { createKeyrack } from "@keyrack/sdk";

@@ -45,9 +45,9 @@ export function launchBrowser(): Promise<Browser> {
 let shared: Browser | undefined;
 
 /**
- * The browser of this test process, launched by the first file that needs one: every test has a context of its own, and a
- * launch takes more CPU time than most tests. It ends with the process; after a crash the next file launches another. Its
- * files are in the run's folder, because the file's own must be empty at its end (harness/setup/leftovers.ts).
+ * The browser of this test process, launched by the first file that needs one: every test has a context of its own, and
+ * a launch takes more CPU time than most tests. It ends with the process; after a crash the next file launches another.
+ * Its files are in the run's folder, because the file's own must be empty at its end (harness/setup/leftovers.ts).
  */
 export async function sharedBrowser(): Promise<Browser> {
   const { TMPDIR: own, KEYRACK_TEST_RUN: run = own } = process.env;

@@ -36,7 +36,10 @@ function inline(sql: string, values: readonly (string | number | null)[]): strin
   return sql.replaceAll(/\?|\$(\d+)/g, (_all, n: string | undefined) => literal(values[n ? Number(n) - 1 : next++]));
 }
 
-/** A list that is a parameter may be scanned, and so may the rows of a bounded subquery. Returns the plan, for further checks. */
+/**
+ * A list that is a parameter may be scanned, and so may the rows of a bounded subquery. Returns the plan, for further
+ * checks.
+ */
 export async function expectNoScan(target: DatabaseTarget, run: (on: Reader) => Promise<unknown>): Promise<string> {
   const plan = await plansOf(target, run);
   expect(plan === "").toBe(false);

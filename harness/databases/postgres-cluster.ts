@@ -1,6 +1,6 @@
 // The run's own PostgreSQL: a new cluster, in memory where there is a file system for it, removed when the run ends.
-// Its keeper (a shell) stops the server and removes the folder when its input ends, so nothing stays behind after Ctrl-C
-// or a killed run either.
+// Its keeper (a shell) stops the server and removes the folder when its input ends, so nothing stays behind after
+// Ctrl-C or a killed run either.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, mkdtempSync, rmSync } from "node:fs";

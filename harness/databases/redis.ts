@@ -23,8 +23,8 @@ export type OwnRedis = {
 };
 
 /**
- * For `describe.runIf(hasRedis())`. Only hooks and tests start a server: what is started while tests are collected stays
- * behind when `-t` leaves out the tests whose hook would stop it.
+ * For `describe.runIf(hasRedis())`. Only hooks and tests start a server: what is started while tests are collected
+ * stays behind when `-t` leaves out the tests whose hook would stop it.
  */
 export function hasRedis(): boolean {
   if (process.env["KEYRACK_TEST_REDIS_URL"] !== undefined) return true;
@@ -39,7 +39,10 @@ export async function findRedis(): Promise<{ url: string; stop(): Promise<void> 
   return (await listens(url)) ? { url, stop: async () => {} } : missing("nothing answers at KEYRACK_TEST_REDIS_URL");
 }
 
-/** A server of the test's own, or null after a warning without `redis-server`; throws when KEYRACK_TEST_REQUIRE names redis. */
+/**
+ * A server of the test's own, or null after a warning without `redis-server`; throws when KEYRACK_TEST_REQUIRE names
+ * redis.
+ */
 export async function startRedis(args: string[] = []): Promise<OwnRedis | null> {
   let port = 0;
   let child: ChildProcess | null = null;

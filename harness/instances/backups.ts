@@ -1,4 +1,5 @@
-// Helpers for tests of backups: data to back up, the file to damage, and the state that /status derives from the record.
+// Helpers for tests of backups: data to back up, the file to damage, and the state that /status derives from the
+// record.
 import { join } from "node:path";
 import { backupStateOf, readBackupLog } from "../../src/backup/schedule.ts";
 import type { Services } from "../../src/domain/core/context.ts";

@@ -1,5 +1,5 @@
-// A deployment that a test starts, stops, backs up and restores: its data dir, database and address survive restarts, so
-// that clients reconnect.
+// A deployment that a test starts, stops, backs up and restores: its data dir, database and address survive restarts,
+// so that clients reconnect.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// The policy feed of one project under test: one instance per describe, one workspace per test, and a node's calls; and projects
-// with nodes that report without HTTP.
+// The policy feed of one project under test: one instance per describe, one workspace per test, and a node's calls; and
+// projects with nodes that report without HTTP.
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Backend } from "../databases/backends.ts";
 import type { SecretKeyActor } from "../../src/domain/core/actor.ts";

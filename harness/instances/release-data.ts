@@ -1,5 +1,5 @@
-// The data of every past release (test/fixtures/release-V.tar.gz) as databases that a test may open, and what the users of
-// that release hold. Written by `npm run fixtures -- --release`.
+// The data of every past release (test/fixtures/release-V.tar.gz) as databases that a test may open, and what the users
+// of that release hold. Written by `npm run fixtures -- --release`.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

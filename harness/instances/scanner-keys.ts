@@ -1,5 +1,5 @@
-// The key pair of a secret scanner in GitHub's format, and signatures made with it. Campaigns use it too, so it must not
-// load vitest.
+// The key pair of a secret scanner in GitHub's format, and signatures made with it. Campaigns use it too, so it must
+// not load vitest.
 import { generateKeyPairSync, sign } from "node:crypto";
 
 /** The test vector that GitHub publishes for its secret scanning partners. */

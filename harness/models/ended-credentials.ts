@@ -1,5 +1,5 @@
-// What an audit chain proves about ended credentials: no row of a secret key follows its revocation, none of a person their
-// removal, no owner's row their demotion, and none of an embed token the revocation of its epoch.
+// What an audit chain proves about ended credentials: no row of a secret key follows its revocation, none of a person
+// their removal, no owner's row their demotion, and none of an embed token the revocation of its epoch.
 import { endpoints } from "../../src/api/index.ts";
 import type { Action } from "../../src/domain/core/events.ts";
 import { access } from "../../src/http/access.ts";

@@ -13,8 +13,8 @@ export type CliOptions = { env?: Record<string, string>; cwd?: string; input?: s
 const SERVERS = new Set(["serve", "ephemeral", "gateway"]);
 
 /**
- * Runs a command in this process: starting another takes more CPU time than what most commands do. Servers are processes,
- * and every command is one when `npm run test:binary` tests a binary.
+ * Runs a command in this process: starting another takes more CPU time than what most commands do. Servers are
+ * processes, and every command is one when `npm run test:binary` tests a binary.
  */
 export function keyrack(args: string[], options: CliOptions = {}): Promise<Ran> {
   const isProcess = process.env.KEYRACK_TEST_BIN !== undefined || args.some((word) => SERVERS.has(word));

@@ -1,5 +1,5 @@
-// The next version of Keyrack: a copy of this checkout with a higher version and one more migration, so that an upgrade has
-// something to do whatever this version is.
+// The next version of Keyrack: a copy of this checkout with a higher version and one more migration, so that an upgrade
+// has something to do whatever this version is.
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -14,7 +14,9 @@ export type RawOptions = {
   between?: () => Promise<void>;
 };
 
-/** Text is latin1 in both directions, one character per byte. The server, in this process, reads the parts one by one. */
+/**
+ * Text is latin1 in both directions, one character per byte. The server, in this process, reads the parts one by one.
+ */
 export function sendRaw(
   url: string,
   parts: string | readonly string[],
@@ -81,8 +83,8 @@ export function codeOf({ status, body }: RawResponse): [number, string | undefin
 export type HeldRequest = { finish(): Promise<RawResponse> };
 
 /**
- * Sends a request but for the last byte of its body. Resolves when the server has begun to serve it: it asks for the body
- * (100 Continue) in the turn of the event loop in which it looks at the credential.
+ * Sends a request but for the last byte of its body. Resolves when the server has begun to serve it: it asks for the
+ * body (100 Continue) in the turn of the event loop in which it looks at the credential.
  */
 export async function holdLastByte(
   url: string,

@@ -7,7 +7,9 @@ import { fileURLToPath } from "node:url";
 /** The checkout's launcher. */
 export const CHECKOUT = fileURLToPath(new URL("../../bin/keyrack", import.meta.url));
 const { KEYRACK_TEST_BIN, KEYRACK_TEST_PROGRAM } = process.env;
-/** The binary that `npm run test:binary` names, else the program bundled for the test run (harness/setup/program.ts). */
+/**
+ * The binary that `npm run test:binary` names, else the program bundled for the test run (harness/setup/program.ts).
+ */
 export const BIN = KEYRACK_TEST_BIN ?? KEYRACK_TEST_PROGRAM ?? CHECKOUT;
 
 export type Ready = { url: string; pid: number; data_dir: string; bootstrap_token_file: string | null } & Record<

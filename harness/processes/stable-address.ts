@@ -1,5 +1,5 @@
-// A TCP address that stays while the server behind it stops and starts again elsewhere. The system chooses every port, so
-// none can be taken by another process in between.
+// A TCP address that stays while the server behind it stops and starts again elsewhere. The system chooses every port,
+// so none can be taken by another process in between.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { pipeline } from "node:stream";

@@ -1,5 +1,6 @@
 // Programs of the machine that some tests need. Without one its tests are skipped with a warning, or fail when
-// KEYRACK_TEST_REQUIRE names it. KEYRACK_TEST_SKIPPED names a file that lists what was skipped, for the end of a long run.
+// KEYRACK_TEST_REQUIRE names it. KEYRACK_TEST_SKIPPED names a file that lists what was skipped, for the end of a long
+// run.
 import { spawnSync } from "node:child_process";
 import { appendFileSync } from "node:fs";
 

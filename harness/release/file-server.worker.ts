@@ -1,5 +1,5 @@
-// Serves the files of a folder over https, by their names alone. A thread of its own, because scripts that download from
-// it run synchronously.
+// Serves the files of a folder over https, by their names alone. A thread of its own, because scripts that download
+// from it run synchronously.
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";

@@ -1,5 +1,5 @@
-// Ed25519 keys that sign as `ssh-keygen -Y sign` does, without ssh-keygen: for releases made by tests, and for signatures
-// that ssh-keygen would not make.
+// Ed25519 keys that sign as `ssh-keygen -Y sign` does, without ssh-keygen: for releases made by tests, and for
+// signatures that ssh-keygen would not make.
 import { generateKeyPairSync, sign, type KeyObject } from "node:crypto";
 import { encodePublicKey, signedBytes } from "../../src/cli/commands/release/ssh-signature.ts";
 import { IDENTITY, NAMESPACE } from "../../src/cli/commands/release/verify.ts";

@@ -13,7 +13,10 @@ import { FakeIngest } from "./control-plane-ingest.ts";
 import { FakeLimits } from "./control-plane-limits.ts";
 import type { FakeResponse, RecordedRequest } from "./exchange.ts";
 
-/** The behaviour of a broken control plane in place of a response. `lose`: it does what is asked, and the response is lost. */
+/**
+ * The behaviour of a broken control plane in place of a response. `lose`: it does what is asked, and the response is
+ * lost.
+ */
 export type InjectedFault = FakeResponse | "hang" | "drop" | "lose" | undefined;
 
 export type MintOptions = Partial<

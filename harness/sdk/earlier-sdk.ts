@@ -1,5 +1,5 @@
-// The library of release 0.1.0, which announces no capabilities: bundled into one file, as vendors still run it. Kept to prove
-// that it never admits a key whose restrictions it does not know.
+// The library of release 0.1.0, which announces no capabilities: bundled into one file, as vendors still run it. Kept
+// to prove that it never admits a key whose restrictions it does not know.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

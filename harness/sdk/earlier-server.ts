@@ -1,5 +1,5 @@
-// A proxy that makes a server look like one of release 0.1.0 to nodes: it refuses the parameter `caps` of the policy feed as
-// unknown, until it is upgraded.
+// A proxy that makes a server look like one of release 0.1.0 to nodes: it refuses the parameter `caps` of the policy
+// feed as unknown, until it is upgraded.
 import { once } from "node:events";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,5 +1,5 @@
-// Runs before each test file and measures the CPU time that it takes, for times-reporter.ts. What a process uses between
-// two files counts for the second one: starting the process, loading modules.
+// Runs before each test file and measures the CPU time that it takes, for times-reporter.ts. What a process uses
+// between two files counts for the second one: starting the process, loading modules.
 import { afterAll } from "vitest";
 import { cpuSinceLastCall } from "./cpu-time.ts";
 

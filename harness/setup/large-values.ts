@@ -1,7 +1,7 @@
 // Runs before each test file. A failed matcher prints its values; for a buffer of 5 MiB that takes 30 s, and as long
-// again for every attempt of `expect.poll`. So a failed matcher gets 1 KiB of a longer value, around the first difference
-// of two texts, and the name of a file with all of it. `npm run test:times` names every test that gives a large value to
-// a matcher, also one that passes.
+// again for every attempt of `expect.poll`. So a failed matcher gets 1 KiB of a longer value, around the first
+// difference of two texts, and the name of a file with all of it. `npm run test:times` names every test that gives a
+// large value to a matcher, also one that passes.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Runs before each test file, in its process: gives it a temporary folder, and fails the file when it leaves something in
-// there, a process that it started, or a database.
+// Runs before each test file, in its process: gives it a temporary folder, and fails the file when it leaves something
+// in there, a process that it started, or a database.
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll } from "vitest";

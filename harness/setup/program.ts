@@ -1,6 +1,6 @@
 // Bundles the program that tests start as processes (harness/processes), before any of them runs: one script with a
-// compile cache starts with half the CPU time that the files of a checkout need. Its folder is named after a hash of the
-// sources, so that a program made from other sources is never started.
+// compile cache starts with half the CPU time that the files of a checkout need. Its folder is named after a hash of
+// the sources, so that a program made from other sources is never started.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
-// The run's temporary folder: in memory where there is room, so that tests do not wait for the disk; removed at the end.
-// Each test process has a folder of its own inside it, which every test file leaves empty (leftovers.ts).
+// The run's temporary folder: in memory where there is room, so that tests do not wait for the disk; removed at the
+// end. Each test process has a folder of its own inside it, which every test file leaves empty (leftovers.ts).
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 // The order of test files: the slowest first, so that none runs alone at the end while other processes wait. The runner
-// sorts by the times of earlier runs, and in a new checkout by size; but the slowest files are short, because they start
-// processes, browsers and campaigns that live elsewhere.
+// sorts by the times of earlier runs, and in a new checkout by size; but the slowest files are short, because they
+// start processes, browsers and campaigns that live elsewhere.
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Beginnings of paths, slowest first. */

@@ -1,5 +1,5 @@
-// Runs before each test file. A program that a test runs synchronously stops the whole process, and with it vitest's own
-// deadlines: one that hangs would hang the run. So each gets a deadline, unless it has one.
+// Runs before each test file. A program that a test runs synchronously stops the whole process, and with it vitest's
+// own deadlines: one that hangs would hang the run. So each gets a deadline, unless it has one.
 import childProcess from "node:child_process";
 import { syncBuiltinESMExports } from "node:module";
 import { TEST_DEADLINE_MS } from "../waiting.ts";

@@ -1,5 +1,5 @@
-// Writes the seconds and CPU seconds of the last run and of each of its files to dist/test-times.json. The CPU time of a
-// file includes the processes that it started and ended, but not the shared servers; that of the run includes all.
+// Writes the seconds and CPU seconds of the last run and of each of its files to dist/test-times.json. The CPU time of
+// a file includes the processes that it started and ended, but not the shared servers; that of the run includes all.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Reporter, TestModule } from "vitest/node";

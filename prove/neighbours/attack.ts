@@ -1,4 +1,5 @@
-// What an attack of the campaign `neighbours` gets, and what it is: a file of its own in this folder, listed in index.ts.
+// What an attack of the campaign `neighbours` gets, and what it is: a file of its own in this folder, listed in
+// index.ts.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,4 +1,5 @@
-// Sends more small requests at once than the server reads in one piece, without a credential, on one connection after another.
+// Sends more small requests at once than the server reads in one piece, without a credential, on one connection after
+// another.
 import { connect } from "node:net";
 import { flood, type Attack } from "./attack.ts";
 

@@ -1,4 +1,5 @@
-// Reads whole fleets many times at once, as a stranger and with the victim's own test key: the event loop must stay free.
+// Reads whole fleets many times at once, as a stranger and with the victim's own test key: the event loop must stay
+// free.
 import { flood, type Attack } from "./attack.ts";
 
 const NODES = 600;

@@ -1,4 +1,5 @@
-// Uses many new secret keys once each, all at the same time: each use is a write, which must not fill the queue of the service.
+// Uses many new secret keys once each, all at the same time: each use is a write, which must not fill the queue of the
+// service.
 import { flood, type Attack } from "./attack.ts";
 
 const KEYS = 600;

@@ -1,5 +1,5 @@
-// Guesses passwords and signs up on many connections and from many networks: the password queue serves networks and people
-// in turns.
+// Guesses passwords and signs up on many connections and from many networks: the password queue serves networks and
+// people in turns.
 import { flood, type Attack } from "./attack.ts";
 
 const NETWORKS = 20;

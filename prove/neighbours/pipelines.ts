@@ -1,4 +1,5 @@
-// Sends pipelined requests on many connections, without waiting for answers: rate-limit checks, or claims, which are writes.
+// Sends pipelined requests on many connections, without waiting for answers: rate-limit checks, or claims, which are
+// writes.
 import { connect } from "node:net";
 import type { Attack, Stage } from "./attack.ts";
 

@@ -1,5 +1,5 @@
-// Waits for a node that never acknowledges, as a stranger and with the victim's own test key, while acknowledgements arrive:
-// the victim's own call must still wait for its node, and answer when that has the version.
+// Waits for a node that never acknowledges, as a stranger and with the victim's own test key, while acknowledgements
+// arrive: the victim's own call must still wait for its node, and answer when that has the version.
 import { flood, type Attack, type Stage } from "./attack.ts";
 
 const CALLS = 300;

@@ -1,5 +1,5 @@
-// Uses embed tokens of many tenants once each, in both environments: the windows of their throttles are those of one workspace.
-// A burst is far below the bound of windows; test/http/request-throttles.test.ts reaches it.
+// Uses embed tokens of many tenants once each, in both environments: the windows of their throttles are those of one
+// workspace. A burst is far below the bound of windows; test/http/request-throttles.test.ts reaches it.
 import { flood, type Attack } from "./attack.ts";
 
 const TENANTS = 150;

@@ -10,7 +10,10 @@ const PAUSE_MS = 20;
 
 type Node = { name: string; keyrack: Keyrack };
 
-/** A key that stays is always admitted. A new one is admitted by every node, and by none once its revocation is complete. */
+/**
+ * A key that stays is always admitted. A new one is admitted by every node, and by none once its revocation is
+ * complete.
+ */
 async function mintAndRevoke(world: World, nodes: readonly Node[], stays: string, traffic: Traffic): Promise<void> {
   const { key, project_id, tenant_id } = world;
   const { report, answers } = traffic;

@@ -1,4 +1,5 @@
-// The traffic of victims in a process of its own: in the attackers' process, its times would be those of their event loop.
+// The traffic of victims in a process of its own: in the attackers' process, its times would be those of their event
+// loop.
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { send, type Call } from "../../harness/processes/send.ts";

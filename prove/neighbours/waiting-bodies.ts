@@ -1,5 +1,5 @@
-// Sends large bodies without a credential on many connections of one network, and never their ends: a few fill its share, and
-// what the others have sent must not be kept.
+// Sends large bodies without a credential on many connections of one network, and never their ends: a few fill its
+// share, and what the others have sent must not be kept.
 import { keepOpen, type Attack } from "./attack.ts";
 
 const CONNECTIONS = 1_000;

@@ -1,6 +1,7 @@
-// Finishes a restore inside the restored database: raises every policy version so that none is used for two contents, ends
-// all sessions and one-time tokens, and records the restore in the deployment's audit chain. The fact `restore_pending` in
-// the database itself asks for this, so that the next start finishes a restore that was interrupted.
+// Finishes a restore inside the restored database: raises every policy version so that none is used for two contents,
+// ends all sessions and one-time tokens, and records the restore in the deployment's audit chain. The fact
+// `restore_pending` in the database itself asks for this, so that the next start finishes a restore that was
+// interrupted.
 import { dropFact, readFact, writeFact } from "../store/queries/deployment.ts";
 import { dropMarks } from "../store/queries/audit-marks.ts";
 import {

@@ -1,6 +1,6 @@
-// The backup made before a SQLite database is migrated: the way back from an upgrade, because an older binary refuses the
-// new schema. It is taken before anything of this version has touched the database, so nothing is recorded in it until the
-// migration is done; the operator's hook does not run for it.
+// The backup made before a SQLite database is migrated: the way back from an upgrade, because an older binary refuses
+// the new schema. It is taken before anything of this version has touched the database, so nothing is recorded in it
+// until the migration is done; the operator's hook does not run for it.
 import { rmSync } from "node:fs";
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";

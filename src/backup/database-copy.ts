@@ -1,5 +1,6 @@
-// Copies a whole deployment from SQLite to PostgreSQL or back. The source is only read. The copy goes into use when every
-// row is there, every value is equal and every audit chain verifies; until then it is marked or named as unfinished.
+// Copies a whole deployment from SQLite to PostgreSQL or back. The source is only read. The copy goes into use when
+// every row is there, every value is equal and every audit chain verifies; until then it is marked or named as
+// unfinished.
 import { statSync } from "node:fs";
 import { openStore } from "../store/database.ts";
 import { readAppliedMigrations } from "../store/offline/audit-chains.ts";

@@ -1,5 +1,5 @@
-// Backups on disk: one folder each, `<utc time>-<short id>/` (and `-pre-<schema>` when it was made before the database was
-// migrated to that schema), with the database copy and manifest.json. The manifest has one
+// Backups on disk: one folder each, `<utc time>-<short id>/` (and `-pre-<schema>` when it was made before the database
+// was migrated to that schema), with the database copy and manifest.json. The manifest has one
 // exact serialization with a digest over itself, so that a change of any byte in either file is detected.
 // A folder whose name begins with a dot is incomplete. A crash leaves it behind; a later backup removes it after a day.
 import { createHash, hash, randomBytes } from "node:crypto";
@@ -158,7 +158,8 @@ export function createPartialDir(dir: string, id: string): string {
     for (const name of readdirSync(dir)) {
       const path = join(dir, name);
       if (!ID.test(name.slice(1)) || !name.startsWith(".")) continue;
-      // Before a migration nothing else uses the database. A start that is killed and tried again must not fill the disk.
+      // Before a migration nothing else uses the database. A start that is killed and tried again must not fill the
+      // disk.
       const killed = isPreMigration(id) && isPreMigration(name);
       if (killed || Date.now() - statSync(path).mtimeMs > DAY_MS) rmSync(path, { recursive: true, force: true });
     }
@@ -191,7 +192,9 @@ export async function assertChecksum(
     throw new BackupRefused(`Backup ${manifest.id} is damaged: its file does not match its checksum.`, 4);
 }
 
-/** Copies the database out of a backup, durably. The checksum is verified on the copy: it is the file that will be used. */
+/**
+ * Copies the database out of a backup, durably. The checksum is verified on the copy: it is the file that will be used.
+ */
 export async function extract(backup: Backup, to: string, onProgress: OnProgress): Promise<void> {
   await copyFile(join(backup.folder, backup.manifest.file), to);
   chmodSync(to, 0o600); // the copy inherits the mode of a backup that may have been moved: readable by all, or read-only

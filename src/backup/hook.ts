@@ -1,5 +1,5 @@
-// Runs the operator's command that copies a finished backup off this host, with the backup's folder as its argument. The
-// command gets none of Keyrack's own settings, which hold secrets. A failed hook is reported; the backup stays.
+// Runs the operator's command that copies a finished backup off this host, with the backup's folder as its argument.
+// The command gets none of Keyrack's own settings, which hold secrets. A failed hook is reported; the backup stays.
 import { spawn } from "node:child_process";
 import type { Services } from "../domain/core/context.ts";
 import { HOUR_MS } from "../kernel/durations.ts";

@@ -2,8 +2,8 @@
 import { backupDir, fileProblem, listBackups, type Backup, type BackupSettings, type BrokenBackup } from "./files.ts";
 
 /**
- * good: checked as a database, or restored by a test. unproven: a PostgreSQL dump that no restore test has restored yet.
- * failed: a restore test found a problem. damaged: its files are not the ones that were written.
+ * good: checked as a database, or restored by a test. unproven: a PostgreSQL dump that no restore test has restored
+ * yet. failed: a restore test found a problem. damaged: its files are not the ones that were written.
  */
 export type BackupCondition = "good" | "unproven" | "failed" | "damaged";
 

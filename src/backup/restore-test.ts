@@ -1,5 +1,5 @@
-// Tests a backup by restoring it into a scratch database and inspecting all of it. The result is stored beside the backup
-// and in the database, from which /status reads it.
+// Tests a backup by restoring it into a scratch database and inspecting all of it. The result is stored beside the
+// backup and in the database, from which /status reads it.
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";

@@ -1,6 +1,6 @@
-// Restores a backup into a database that no server uses. On SQLite the restored file is prepared and checked beside the old
-// one and then swapped in, so that an interrupted restore leaves the old database in place. On PostgreSQL the swap is one
-// transaction that comes before the check; a failed check undoes it.
+// Restores a backup into a database that no server uses. On SQLite the restored file is prepared and checked beside the
+// old one and then swapped in, so that an interrupted restore leaves the old database in place. On PostgreSQL the swap
+// is one transaction that comes before the check; a failed check undoes it.
 import { statSync } from "node:fs";
 import type { Services } from "../domain/core/context.ts";
 import type { Log } from "../platform/log.ts";
@@ -221,7 +221,9 @@ async function findLostRevocations(
   }
 }
 
-/** The replaced database may itself be a restore of the same backup: its policy versions must not be used again either. */
+/**
+ * The replaced database may itself be a restore of the same backup: its policy versions must not be used again either.
+ */
 async function pendingOf(job: Job, replaced: string | null): Promise<PendingRestore> {
   const { options, backup } = job;
   const versions = replaced ? await fromReplaced(job, readVersions) : null;

@@ -1,6 +1,7 @@
-// Which backups are kept: the newest of each of the last 7 days, 4 weeks and 12 months (UTC) that have one, and always the
-// newest of all. Periods without a backup do not count, so a month without backups does not remove older ones. A backup
-// from before a migration is the way back from an upgrade: it is kept for 30 days beside these, and then counts as any other.
+// Which backups are kept: the newest of each of the last 7 days, 4 weeks and 12 months (UTC) that have one, and always
+// the newest of all. Periods without a backup do not count, so a month without backups does not remove older ones. A
+// backup from before a migration is the way back from an upgrade: it is kept for 30 days beside these, and then counts
+// as any other.
 import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { backupDir, isPreMigration, listBackups, type BackupSettings } from "./files.ts";

@@ -65,7 +65,10 @@ function age(now: number, at: string | null): number {
   return at === null ? Infinity : now - Date.parse(at);
 }
 
-/** Creates a backup when one is due and prunes old ones. A failed backup is retried after an hour. Returns whether it ran. */
+/**
+ * Creates a backup when one is due and prunes old ones. A failed backup is retried after an hour. Returns whether it
+ * ran.
+ */
 export async function runDueBackup(services: Services): Promise<boolean> {
   const { backup_every: every } = services.settings;
   if (every === null) return false;

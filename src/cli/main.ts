@@ -14,6 +14,7 @@ process.stderr.on("error", () => {});
 
 void runCommandLine(process.argv.slice(2)).then((code) => {
   process.exitCode = code;
-  // What a failure left open, such as a thread of a failed stop, must not keep the process alive. Output is flushed first.
+  // What a failure left open, such as a thread of a failed stop, must not keep the process alive. Output is flushed
+  // first.
   if (code !== 0) process.stdout.write("", () => process.stderr.write("", () => process.exit()));
 });

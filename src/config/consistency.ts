@@ -1,5 +1,5 @@
-// Rules about settings that no parser of one setting can check. They need neither files nor connections, so that a start
-// checks them before it creates anything, and `keyrack config check` too.
+// Rules about settings that no parser of one setting can check. They need neither files nor connections, so that a
+// start checks them before it creates anything, and `keyrack config check` too.
 import { guessCredentialKind } from "../kernel/credentials.ts";
 import { BadSetting, type Settings } from "./settings.ts";
 

@@ -1,5 +1,6 @@
-// Loads the settings. Precedence, lowest first: defaults, keyrack.toml, environment, flags. Unknown names in keyrack.toml are
-// errors. Of unknown KEYRACK_* variables only those that look misspelt are: other programs may use the prefix.
+// Loads the settings. Precedence, lowest first: defaults, keyrack.toml, environment, flags. Unknown names in
+// keyrack.toml are errors. Of unknown KEYRACK_* variables only those that look misspelt are: other programs may use the
+// prefix.
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse as parseToml } from "smol-toml";

@@ -1,4 +1,5 @@
-// Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the name.
+// Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the
+// name.
 import { parseSettingNetwork } from "../kernel/network/cidr.ts";
 import { addressIn, isPublicAddress } from "../kernel/network/public-addresses.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";

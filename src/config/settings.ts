@@ -1,5 +1,5 @@
-// The settings table: name, kind, default and description of every setting. The loader, docs/configure.md, `keyrack config`
-// and the flags of `keyrack serve` read it. To add a setting, add a line.
+// The settings table: name, kind, default and description of every setting. The loader, docs/configure.md, `keyrack
+// config` and the flags of `keyrack serve` read it. To add a setting, add a line.
 import type { parsers } from "./parsers.ts";
 import { setting, type Setting } from "./setting.ts";
 import { keySettings } from "./key-settings.ts";

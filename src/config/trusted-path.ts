@@ -1,5 +1,5 @@
-// Whether a path that was found, not named, may be used. A stranger can leave a keyrack.toml where an operator works, and
-// settings run commands: so only what the operator or root alone can change is used unasked.
+// Whether a path that was found, not named, may be used. A stranger can leave a keyrack.toml where an operator works,
+// and settings run commands: so only what the operator or root alone can change is used unasked.
 import { existsSync, lstatSync, realpathSync, statSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import { BadSetting } from "./settings.ts";
@@ -21,7 +21,10 @@ export function fileDistrust(path: string): string | null {
   return null;
 }
 
-/** A data dir that was not named, such as ./keyrack-data where anyone can create one. Its owner alone decides about its mode. */
+/**
+ * A data dir that was not named, such as ./keyrack-data where anyone can create one. Its owner alone decides about its
+ * mode.
+ */
 export function requireTrustedDataDir(dir: string): void {
   for (const each of existsSync(dir) ? withTarget(dir) : []) {
     const reason = ownerDistrust(each, lstatSync(each));

@@ -4,7 +4,10 @@ import type { Owner } from "./owners.ts";
 
 type Item = { readonly owner: Owner };
 
-/** `held` is oldest first. `cut` must release the item. False where the owner would have to cut its own or a smaller owner's. */
+/**
+ * `held` is oldest first. `cut` must release the item. False where the owner would have to cut its own or a smaller
+ * owner's.
+ */
 export function displaceFor<T extends Item>(
   owner: Owner,
   amount: number,

@@ -1,5 +1,5 @@
-// A cache that owners share within the bounds of a ledger. At its share an owner replaces its own oldest entry; at the bound
-// of all, the largest owner loses its oldest.
+// A cache that owners share within the bounds of a ledger. At its share an owner replaces its own oldest entry; at the
+// bound of all, the largest owner loses its oldest.
 import { FairSet } from "./fair-set.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";

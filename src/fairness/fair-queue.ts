@@ -1,5 +1,6 @@
-// A queue that serves its owners in turn, one item each, and each owner's items in order: a long queue of one owner delays
-// another by at most one item. With one owner it is an ordinary queue. Items may have weights, which limit how many are taken.
+// A queue that serves its owners in turn, one item each, and each owner's items in order: a long queue of one owner
+// delays another by at most one item. With one owner it is an ordinary queue. Items may have weights, which limit how
+// many are taken.
 import type { Owner } from "./owners.ts";
 
 type Lane<T> = { readonly owner: Owner; items: T[]; head: number };
@@ -45,8 +46,9 @@ export class FairQueue<T> {
   }
 
   /**
-   * Items chosen in turn until their weights reach `max`, and `perAccount` for all cells of an account and for any other owner;
-   * each owner's are adjacent and in order. One item never weighs more than `perAccount`, so that it leaves room for those of others.
+   * Items chosen in turn until their weights reach `max`, and `perAccount` for all cells of an account and for any
+   * other owner; each owner's are adjacent and in order. One item never weighs more than `perAccount`, so that it
+   * leaves room for those of others.
    */
   take(max: number, perAccount = max): T[] {
     const [first] = this.#lanes.values();

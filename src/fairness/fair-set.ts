@@ -1,5 +1,5 @@
-// Items that owners hold at the same time, oldest first, within the bounds of a ledger. At the bound the largest owner's
-// oldest item is displaced to make room for a smaller owner's.
+// Items that owners hold at the same time, oldest first, within the bounds of a ledger. At the bound the largest
+// owner's oldest item is displaced to make room for a smaller owner's.
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
@@ -120,8 +120,8 @@ export class FairSet<T> {
   }
 
   /**
-   * Looks at few of the oldest: a long list of spared items must not delay each newcomer. Those that are held leave the list,
-   * so that they are looked at once.
+   * Looks at few of the oldest: a long list of spared items must not delay each newcomer. Those that are held leave the
+   * list, so that they are looked at once.
    */
   #firstToGo(items: ReadonlySet<T>, sparesAll: boolean): T | undefined {
     const { isSpared, isHeld } = this.#rules;

@@ -1,5 +1,5 @@
-// Large responses, from the moment they are built until their clients have taken them. An owner builds two at a time, and
-// none while its clients leave its share of bytes unread; it waits a moment for them to read and is then refused.
+// Large responses, from the moment they are built until their clients have taken them. An owner builds two at a time,
+// and none while its clients leave its share of bytes unread; it waits a moment for them to read and is then refused.
 import { fail } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { displaceFor } from "./displacement.ts";

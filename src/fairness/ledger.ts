@@ -1,5 +1,6 @@
-// How much of one shared resource each owner holds, and who must give way at the bound (max-min fairness): below the bound
-// only an owner's own share limits it; at the bound an owner that holds less than the largest takes a place from the largest.
+// How much of one shared resource each owner holds, and who must give way at the bound (max-min fairness): below the
+// bound only an owner's own share limits it; at the bound an owner that holds less than the largest takes a place from
+// the largest.
 import { MaxHeap, OUTSIDE, type HeapEntry } from "./max-heap.ts";
 import type { Owner, OwnerKind } from "./owners.ts";
 import { RecentRefusals } from "./recent-refusals.ts";
@@ -75,7 +76,9 @@ export class Ledger {
     return this.#used + amount <= this.limits.bound && this.withinShare(owner, amount);
   }
 
-  /** Whether the owner, or all owners together, hold more than they may: where room is made after something was taken. */
+  /**
+   * Whether the owner, or all owners together, hold more than they may: where room is made after something was taken.
+   */
   isOver(owner: Owner): boolean {
     return !this.hasRoom(owner, 0);
   }

@@ -1,5 +1,5 @@
-// Limits log lines about refused requests by network and kind of refusal: the first of a minute are written in full, the
-// others become one summary.
+// Limits log lines about refused requests by network and kind of refusal: the first of a minute are written in full,
+// the others become one summary.
 import { MINUTE_MS } from "../kernel/durations.ts";
 
 const FULL_MAX = 20;

@@ -1,5 +1,5 @@
-// Who a shared resource is charged to. A cell is one environment of a workspace; the account that created the workspace owns
-// its cells. A request without a valid credential is charged to the client's network.
+// Who a shared resource is charged to. A cell is one environment of a workspace; the account that created the workspace
+// owns its cells. A request without a valid credential is charged to the client's network.
 import type { Env } from "../kernel/credentials.ts";
 import { ADDRESS, IPV4, NOT_AN_ADDRESS, readAddress } from "../kernel/network/address.ts";
 
@@ -36,7 +36,10 @@ export function soleOwner(kind: Exclude<OwnerKind, "cell">, id: string): Owner {
 /** What no caller causes is charged to the service itself. */
 export const SERVICE_OWNER = soleOwner("account", "service");
 
-/** The network of a client's address or smaller network: an IPv4 /24 or an IPv6 /48, which is what one customer of a provider gets. */
+/**
+ * The network of a client's address or smaller network: an IPv4 /24 or an IPv6 /48, which is what one customer of a
+ * provider gets.
+ */
 export function networkOwner(address: string): Owner {
   return soleOwner("network", prefixOf(address, 48));
 }

@@ -1,5 +1,5 @@
-// Slots for reads that cost much: few run at the same time, and fewer of one owner. Further ones wait a moment for a slot
-// and are then refused.
+// Slots for reads that cost much: few run at the same time, and fewer of one owner. Further ones wait a moment for a
+// slot and are then refused.
 import { fail } from "../kernel/errors.ts";
 import { FairSet } from "./fair-set.ts";
 import { Ledger } from "./ledger.ts";

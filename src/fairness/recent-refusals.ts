@@ -1,4 +1,5 @@
-// Who was refused in the last minutes, for `keyrack top`. Bounded: beyond some owners in a minute no further ones are named.
+// Who was refused in the last minutes, for `keyrack top`. Bounded: beyond some owners in a minute no further ones are
+// named.
 import type { Owner } from "./owners.ts";
 import { MINUTE_MS } from "../kernel/durations.ts";
 

@@ -1,5 +1,5 @@
-// Room that is reserved before it is filled: an owner waits while its share is taken, and at the bound the largest owner's
-// oldest reservation is cut to make room for a smaller owner's. What waits is bounded too.
+// Room that is reserved before it is filled: an owner waits while its share is taken, and at the bound the largest
+// owner's oldest reservation is cut to make room for a smaller owner's. What waits is bounded too.
 import { fail, type Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { displaceFor } from "./displacement.ts";
@@ -43,8 +43,8 @@ export class Reservations {
   }
 
   /**
-   * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes meanwhile, or if too
-   * many wait.
+   * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes meanwhile, or if
+   * too many wait.
    */
   reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone = () => () => {}): MaybePromise<Release> {
     const now = this.tryReserve(owner, amount, cut);

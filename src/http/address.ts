@@ -1,6 +1,7 @@
-// The client's address: the socket's peer, or behind trusted proxies the right-most X-Forwarded-For entry that is not one
-// of them. The header is ignored when it comes from any other peer. Where proxies do not name the client, its requests are
-// counted for the proxy; a list of networks is never judged by the proxy's address, which would open it to everyone.
+// The client's address: the socket's peer, or behind trusted proxies the right-most X-Forwarded-For entry that is not
+// one of them. The header is ignored when it comes from any other peer. Where proxies do not name the client, its
+// requests are counted for the proxy; a list of networks is never judged by the proxy's address, which would open it to
+// everyone.
 import { prefixOf } from "../fairness/owners.ts";
 import { withoutPort } from "../kernel/network/address.ts";
 import { parseSettingNetwork } from "../kernel/network/cidr.ts";

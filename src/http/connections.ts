@@ -11,7 +11,9 @@ import { MINUTE_MS } from "../kernel/durations.ts";
 /** How long a connection may stay idle between two requests; announced in every response. */
 export const KEEP_ALIVE_MS = 65_000;
 
-/** The last request of a connection and its response; a property of the socket, as a WeakMap costs with every request. */
+/**
+ * The last request of a connection and its response; a property of the socket, as a WeakMap costs with every request.
+ */
 export const LAST_EXCHANGE = Symbol("last exchange");
 /** When a connection last carried a valid credential, of performance.now(). */
 export const LAST_VALID = Symbol("last valid");

@@ -1,4 +1,5 @@
-// The Idempotency-Key header of our own POSTs: reads it, fingerprints the request, and lets one request per key run at a time.
+// The Idempotency-Key header of our own POSTs: reads it, fingerprints the request, and lets one request per key run at
+// a time.
 import { hash } from "node:crypto";
 import type { Actor } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -29,8 +30,8 @@ export function replayOf(
 }
 
 /**
- * A session moves between workspaces, so its keys belong to the active one. Creating a workspace may itself change which one
- * that is, and a retry must still find the response.
+ * A session moves between workspaces, so its keys belong to the active one. Creating a workspace may itself change
+ * which one that is, and a retry must still find the response.
  */
 function scopeOf(endpoint: Endpoint, actor: Actor): string | null {
   return actor.kind === "session" && endpoint.access !== "workspaces.create" ? actor.workspace_id : null;

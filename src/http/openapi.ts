@@ -1,5 +1,5 @@
-// Generates OpenAPI 3.1 from the endpoint declarations. Throws for a schema that cannot be described (a transform, a date),
-// so that the golden test fails.
+// Generates OpenAPI 3.1 from the endpoint declarations. Throws for a schema that cannot be described (a transform, a
+// date), so that the golden test fails.
 import { z } from "zod";
 import { failures, type FailureName } from "../kernel/errors.ts";
 import { access, COLUMNS, isVendorPlane, type AccessName } from "./access.ts";

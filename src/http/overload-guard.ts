@@ -1,5 +1,5 @@
-// Overload shedding and the request deadline. While the event loop has lagged for five seconds, every request except the
-// probes gets 503; a request that has no response after thirty seconds gets 503 whatever it still waits for.
+// Overload shedding and the request deadline. While the event loop has lagged for five seconds, every request except
+// the probes gets 503; a request that has no response after thirty seconds gets 503 whatever it still waits for.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { fail } from "../kernel/errors.ts";
 import { thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";

@@ -1,5 +1,5 @@
-// Refuses what node's parser rejects, with the error envelope, on the socket itself and after the responses that are due
-// before it. Node reports every further packet of such a connection again, so a pending refusal is queued once.
+// Refuses what node's parser rejects, with the error envelope, on the socket itself and after the responses that are
+// due before it. Node reports every further packet of such a connection again, so a pending refusal is queued once.
 import { STATUS_CODES, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { fail, type Failure, type FailureName } from "../kernel/errors.ts";

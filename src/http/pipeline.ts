@@ -1,5 +1,5 @@
-// The request pipeline behind both lanes: credential, role, origin and scope, throttles, size and media type, validation,
-// handler, durability, response. The order is part of the contract (docs/design/0014-request-pipeline-order.md).
+// The request pipeline behind both lanes: credential, role, origin and scope, throttles, size, media type, validation,
+// handler, durability, response. The order is contract: docs/design/0014-request-pipeline-order.md.
 import { ANONYMOUS, ownerOf, type Actor } from "../domain/core/actor.ts";
 import type { RequestSource, Services } from "../domain/core/context.ts";
 import type { RawBody } from "../domain/ingest/raw-body.ts";
@@ -231,7 +231,7 @@ class Run implements Admission {
     );
   }
 
-  /** A change that found its credential changed has done nothing: the request runs again with what the credential is now. */
+  /** A change that found its credential changed has done nothing: the request starts over with what it is now. */
   #startOverOrRefuse(error: unknown, bytes: Buffer | undefined): void {
     const changed = error instanceof Failure && error.failure === "credential_changed";
     if (!changed || this.#startsOver++ === STARTS_OVER_MAX) return this.#refuse(error);

@@ -22,7 +22,10 @@ export function throttleNetwork(
   services.throttles.takeOfNetwork(BOOTSTRAP_THROTTLE, network());
 }
 
-/** The embed plane is reachable by any browser and always throttled; other credentials only where a cap or the endpoint says so. */
+/**
+ * The embed plane is reachable by any browser and always throttled; other credentials only where a cap or the endpoint
+ * says so.
+ */
 export function throttleActor(services: Services, actor: Actor, endpoint: Endpoint): void {
   if (actor.kind === "embed_token") {
     const subject = `${actor.tenant_id} ${actor.env}`;

@@ -1,5 +1,5 @@
-// A request as a plain value: what the pipeline sees, whichever lane the request came through; and the context that it gives
-// to handlers.
+// A request as a plain value: what the pipeline sees, whichever lane the request came through; and the context that it
+// gives to handlers.
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { recheckOf } from "../domain/auth/credentials.ts";
@@ -69,8 +69,9 @@ export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean
 }
 
 /**
- * A request that has been read never closes; only its socket shows that the client has disconnected. One that is not read
- * (pipelining.ts) cannot show it, so it counts as disconnected: a client with many requests behind this one wants their answers.
+ * A request that has been read never closes; only its socket shows that the client has disconnected. One that is not
+ * read (pipelining.ts) cannot show it, so it counts as disconnected: a client with many requests behind this one wants
+ * their answers.
  */
 export function onDisconnect({ socket }: Pick<HttpRequest, "socket">): OnDisconnect {
   return (listener) => {

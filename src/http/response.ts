@@ -41,7 +41,10 @@ export function jsonTextResponse(status: number, text: string, headers?: Headers
   return new HttpResponse(status, text, headers ? { "content-type": JSON_TYPE, ...headers } : JSON_HEADERS);
 }
 
-/** A 304, memoized by its tag: most polls get the same. A tag is always sent with the same headers. bench: feed/unchanged-poll */
+/**
+ * A 304, memoized by its tag: most polls get the same. A tag is always sent with the same headers. bench:
+ * feed/unchanged-poll
+ */
 export function notModified({ services, actor }: Ctx, tag: string, headers: Headers): HttpResponse {
   const known = services.notModified.get(tag);
   if (known) return known as HttpResponse; // the domain has no type for it
@@ -53,7 +56,9 @@ export function notModified({ services, actor }: Ctx, tag: string, headers: Head
 const NO_CREDENTIAL = 'Bearer realm="keyrack"';
 const INVALID_CREDENTIAL = `${NO_CREDENTIAL}, error="invalid_token"`;
 
-/** Headers of the refusals without a credential or with a wrong one; frozen, see HeaderDefaults. bench: parts/refused */
+/**
+ * Headers of the refusals without a credential or with a wrong one; frozen, see HeaderDefaults. bench: parts/refused
+ */
 const CHALLENGES = [NO_CREDENTIAL, INVALID_CREDENTIAL].map((challenge) =>
   Object.freeze({ ...JSON_HEADERS, "www-authenticate": challenge }),
 );

@@ -1,5 +1,5 @@
-// The listening server: node:http in front, then the fast lane (if on), then h3. Refusals that come before routing carry
-// the error envelope too.
+// The listening server: node:http in front, then the fast lane (if on), then h3. Refusals that come before routing
+// carry the error envelope too.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";

@@ -1,5 +1,5 @@
-// The certificate and its key, from two files, reloaded on demand. Open connections keep the old certificate, new ones get
-// the new one, and files that do not match change nothing.
+// The certificate and its key, from two files, reloaded on demand. Open connections keep the old certificate, new ones
+// get the new one, and files that do not match change nothing.
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Server } from "node:http";

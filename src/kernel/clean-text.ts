@@ -1,5 +1,5 @@
-// Text that every database stores alike. PostgreSQL has no NUL in texts, and a lone surrogate becomes U+FFFD in UTF-8, where
-// two different ones would then be equal.
+// Text that every database stores alike. PostgreSQL has no NUL in texts, and a lone surrogate becomes U+FFFD in UTF-8,
+// where two different ones would then be equal.
 import { failField } from "./errors.ts";
 
 const PATH_MAX = 200;
@@ -19,8 +19,9 @@ export function cleanText(text: string): string {
 const SUSPECT = /\\u(?:0000|[dD][89a-fA-F])/;
 
 /**
- * Checks every text and name of a value that was parsed from `json`. Parsing refuses a NUL as it is, and decoding a lone
- * surrogate, so either is an escape. Searching for any escape first is faster where there is none. bench: ingest/batch
+ * Checks every text and name of a value that was parsed from `json`. Parsing refuses a NUL as it is, and decoding a
+ * lone surrogate, so either is an escape. Searching for any escape first is faster where there is none. bench:
+ * ingest/batch
  */
 export function requireCleanTexts(json: string, value: unknown): void {
   if (json.includes("\\u") && SUSPECT.test(json)) requireCleanValue(value);

@@ -2,10 +2,10 @@
 //
 //   prefix | body: 32 of A-Z a-z 0-9 - _ (24 random bytes, base64url) | crc: 8 of 0-9 a-f
 //
-// where crc = CRC-32 (crc32.ts) over prefix+body. The prefix of an API key is `<prefix>_live_` or `<prefix>_test_`; `kr` is
-// ours, and projects may choose another (key-prefixes.ts). An invitation has `<workspace_id>.` (lower-case UUID and a dot) as
-// its prefix, so its crc covers `<workspace_id>.<body>` and it is 77 characters. Only the SHA-256 of the whole text is
-// stored. A correct CRC rules out a typing error and proves nothing else: anyone can compute it.
+// where crc = CRC-32 (crc32.ts) over prefix+body. The prefix of an API key is `<prefix>_live_` or `<prefix>_test_`;
+// `kr` is ours, and projects may choose another (key-prefixes.ts). An invitation has `<workspace_id>.` (lower-case UUID
+// and a dot) as its prefix, so its crc covers `<workspace_id>.<body>` and it is 77 characters. Only the SHA-256 of the
+// whole text is stored. A correct CRC rules out a typing error and proves nothing else: anyone can compute it.
 
 import { toBase64Url } from "./crypto/bytes.ts";
 import { crc32Hex } from "./crypto/crc32.ts";
@@ -34,7 +34,10 @@ export const PREFIXES = {
   setup: "krset_",
 } as const satisfies Record<CredentialKind, string | Record<Env, string>>;
 
-/** Regex sources for secret scanners, of credentials with our own prefixes. They carry no anchors, and a match still has to pass `parseCredential`. */
+/**
+ * Regex sources for secret scanners, of credentials with our own prefixes. They carry no anchors, and a match still has
+ * to pass `parseCredential`.
+ */
 export const CREDENTIAL_PATTERN = [
   "kr(sk)?_(live|test)_[A-Za-z0-9_-]{32}[0-9a-f]{8}",
   "kr(ses|boot|ev|pr|set)_[A-Za-z0-9_-]{32}[0-9a-f]{8}",

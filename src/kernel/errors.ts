@@ -182,8 +182,9 @@ type FailureExtra = {
 };
 
 /**
- * A failure as an exception. `status`, `code` and `message` come from the table. It has no stack: its name identifies it,
- * and in a flood of refused requests stacks would cost most. Errors that are no failures keep theirs. bench: parts/refused
+ * A failure as an exception. `status`, `code` and `message` come from the table. It has no stack: its name identifies
+ * it, and in a flood of refused requests stacks would cost most. Errors that are no failures keep theirs. bench:
+ * parts/refused
  */
 export class Failure extends Error {
   readonly failure: FailureName;

@@ -1,10 +1,14 @@
-// The prefix of API keys, which each project may choose: a key is `<prefix>_<env>_<body><crc>`. The text before the first
-// underscore is the prefix; there is no other parse. The longest makes a key of 55 characters, which still fits one SHA-256 block.
+// The prefix of API keys, which each project may choose: a key is `<prefix>_<env>_<body><crc>`. The text before the
+// first underscore is the prefix; there is no other parse. The longest makes a key of 55 characters, which still fits
+// one SHA-256 block.
 
 export const OWN_PREFIX = "kr";
 export const PREFIX_FORM = /^[a-z][a-z0-9]{1,8}$/;
 
-/** Beginnings of credentials that others issue: their published patterns match ours too, and scanners would send keys to them. */
+/**
+ * Beginnings of credentials that others issue: their published patterns match ours too, and scanners would send keys to
+ * them.
+ */
 const TAKEN = new Set(
   (
     "sk pk rk whsec ghp gho ghu ghs ghr github glpat gldt npm pypi xoxb xoxp xapp shpat shpss shpca shppa hf dop doo rzp " +

@@ -1,5 +1,5 @@
-// The days of IANA time zones, by the rules that the runtime knows. A day may have 23, 24 or 25 hours, may start later than
-// midnight where the clock skips it, and a few dates do not exist at all in a zone.
+// The days of IANA time zones, by the rules that the runtime knows. A day may have 23, 24 or 25 hours, may start later
+// than midnight where the clock skips it, and a few dates do not exist at all in a zone.
 import { BoundedMap } from "./bounded-map.ts";
 import { DAY_MS, MINUTE_MS } from "./durations.ts";
 
@@ -10,8 +10,8 @@ const REACH_MS = 2 * DAY_MS;
 const ZONES_MAX = 1_000;
 
 /**
- * One formatter for each zone, however its name is spelled: a formatter has 30 KB outside the heap, which the garbage collector
- * hardly notices, so one for each request or spelling would fill the memory.
+ * One formatter for each zone, however its name is spelled: a formatter has 30 KB outside the heap, which the garbage
+ * collector hardly notices, so one for each request or spelling would fill the memory.
  */
 export class ZoneFormatters {
   readonly #options: Intl.DateTimeFormatOptions;

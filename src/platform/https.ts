@@ -7,7 +7,9 @@ import { MIB } from "../kernel/sizes.ts";
 
 const TEXT_BYTES_MAX = MIB;
 
-/** Connects to the given addresses only: a name that is resolved again may have another address by then. No redirects. */
+/**
+ * Connects to the given addresses only: a name that is resolved again may have another address by then. No redirects.
+ */
 export function getText(
   url: string,
   addresses: readonly LookupAddress[],

@@ -1,5 +1,5 @@
-// Structured logs on stderr: JSON lines, or short text on a terminal. Every finished line passes the redactor, so that a
-// credential passed by mistake is not logged.
+// Structured logs on stderr: JSON lines, or short text on a terminal. Every finished line passes the redactor, so that
+// a credential passed by mistake is not logged.
 import { MIB } from "../kernel/sizes.ts";
 
 export type Level = "debug" | "info" | "warn" | "error";

@@ -1,4 +1,5 @@
-// How late a timer fires, as a histogram that is never reset: whatever blocks the event loop delays every request by as much.
+// How late a timer fires, as a histogram that is never reset: whatever blocks the event loop delays every request by as
+// much.
 import { Histogram } from "../kernel/exposition.ts";
 
 const TICK_MS = 5;

@@ -1,6 +1,6 @@
-// Native addons of the single binary: unpacked from the executable to a cache folder, verified, then loaded. In a checkout
-// packages load their own addons. Caution: in a folder that other users can write to, they could replace the file between
-// the check and the load, so such folders are rejected.
+// Native addons of the single binary: unpacked from the executable to a cache folder, verified, then loaded. In a
+// checkout packages load their own addons. Caution: in a folder that other users can write to, they could replace the
+// file between the check and the load, so such folders are rejected.
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -98,7 +98,10 @@ function writeAddon(folder: string, file: string, bytes: Buffer, checksum: strin
   return path;
 }
 
-/** Not mkdir's `recursive`, which loops forever on a file system that answers ENOENT for an existing folder, as /proc does. */
+/**
+ * Not mkdir's `recursive`, which loops forever on a file system that answers ENOENT for an existing folder, as /proc
+ * does.
+ */
 function ensureFolder(folder: string): void {
   if (existsSync(folder)) return;
   if (dirname(folder) !== folder) ensureFolder(dirname(folder));

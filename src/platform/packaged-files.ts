@@ -1,5 +1,5 @@
-// Reads the files that ship with Keyrack: migrations, worker sources, pages, word lists. In a checkout they are files; in
-// the single binary they are assets inside the executable.
+// Reads the files that ship with Keyrack: migrations, worker sources, pages, word lists. In a checkout they are files;
+// in the single binary they are assets inside the executable.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import * as sea from "node:sea";

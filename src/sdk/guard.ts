@@ -31,7 +31,9 @@ export type ProtectOptions<Req = unknown> = {
   getKey?: (req: Req) => string | null | undefined | Promise<string | null | undefined>;
   /** Returns the client's address, or null; replaces the socket's address and `trustedProxies`. */
   getIp?: (req: Req) => string | null | undefined;
-  /** Units that the request is charged to rate limits and counts in usage: a whole number from 0 to 1000. Default: 1. */
+  /**
+   * Units that the request is charged to rate limits and counts in usage: a whole number from 0 to 1000. Default: 1.
+   */
   cost?: number | ((req: Req) => number);
   /** Up to four names and values to group usage by. A function that throws reports none. */
   tags?: Tags | ((req: Req, context: Context | null) => Tags | null | undefined);

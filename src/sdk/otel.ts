@@ -1,6 +1,6 @@
-// OpenTelemetry: attributes on the active span, a span around limit checks, and four metrics. The vendor passes the API it
-// uses; the library imports none. Ids are attributes of spans only: as labels of metrics they would be without bound. An
-// exception of the API is logged once and changes nothing.
+// OpenTelemetry: attributes on the active span, a span around limit checks, and four metrics. The vendor passes the API
+// it uses; the library imports none. Ids are attributes of spans only: as labels of metrics they would be without
+// bound. An exception of the API is logged once and changes nothing.
 
 import type { Env } from "../kernel/credentials.ts";
 import type { Subject } from "./context.ts";

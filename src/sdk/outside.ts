@@ -1,5 +1,5 @@
-// Requests from outside a key's networks. Their events have the network of the client, so that a list can be tried in report
-// mode before it is enforced. The address itself never leaves the process.
+// Requests from outside a key's networks. Their events have the network of the client, so that a list can be tried in
+// report mode before it is enforced. The address itself never leaves the process.
 
 import { networkOfAddress } from "../kernel/network/cidr.ts";
 import type { Decision, Outcome } from "../kernel/policy/policy.ts";

@@ -177,8 +177,8 @@ export class Reporter {
   }
 
   /**
-   * A key's first admitted event of a UTC day is never sampled out: usage counts active tenants by it, and a project may
-   * revoke keys that are not used.
+   * A key's first admitted event of a UTC day is never sampled out: usage counts active tenants by it, and a project
+   * may revoke keys that are not used.
    */
   #firstToday({ denial, subject }: RequestOutcome): boolean {
     if (denial !== null || !subject?.keyId) return false;

@@ -1,5 +1,5 @@
-// Tags of a request's event: up to four names with short values, which the usage series group by. What is not a tag is left
-// out: telemetry must not fail a request.
+// Tags of a request's event: up to four names with short values, which the usage series group by. What is not a tag is
+// left out: telemetry must not fail a request.
 
 import type { Context } from "./context.ts";
 import { redactCredentials } from "./redact.ts";

@@ -68,7 +68,10 @@ export class Verifier {
     return this.#state.policy?.formats ?? this.#settings.formats;
   }
 
-  /** Judges the key in `text` from `offset` to its end. It must have all of `required`, and one of each group of `anyOf`. */
+  /**
+   * Judges the key in `text` from `offset` to its end. It must have all of `required`, and one of each group of
+   * `anyOf`.
+   */
   judge(
     text: string,
     offset: number,

@@ -31,7 +31,10 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
   return hash ? { hash, file: null, token: null } : createToken(store, file);
 }
 
-/** Writes the file before the hash: after a crash in between, the next start reads the file; the other order loses the token. */
+/**
+ * Writes the file before the hash: after a crash in between, the next start reads the file; the other order loses the
+ * token.
+ */
 async function createToken(store: Store, file: string): Promise<Bootstrap> {
   const { text, stored } = mint("bootstrap");
   createFileDurably(file, `${text}\n`);

@@ -37,7 +37,10 @@ export function openDataDir(settings: Settings): string {
   return dir;
 }
 
-/** Unlike mkdirSync's `recursive`, which does not return where the file system refuses a folder with ENOENT, as /proc does. */
+/**
+ * Unlike mkdirSync's `recursive`, which does not return where the file system refuses a folder with ENOENT, as /proc
+ * does.
+ */
 function createDir(dir: string): void {
   if (!existsSync(dirname(dir))) createDir(dirname(dir));
   try {
@@ -53,8 +56,8 @@ function restrictMode(path: string, mode: number): void {
 }
 
 /**
- * Reads a file that holds a secret. One that other users can read is refused: it may have leaked already. A file of root's
- * may be readable by a group: a secret mounted into a container is, and its user could not read it otherwise.
+ * Reads a file that holds a secret. One that other users can read is refused: it may have leaked already. A file of
+ * root's may be readable by a group: a secret mounted into a container is, and its user could not read it otherwise.
  */
 export function readPrivateFile(file: string): string {
   try {

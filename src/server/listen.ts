@@ -58,8 +58,8 @@ type Address = {
   host: string;
   port: number;
   /**
-   * Connections that may wait to be accepted. Node's 511 is too few for a fleet that reconnects at once: the kernel resets
-   * what exceeds it. The kernel's own limit (net.core.somaxconn) applies too.
+   * Connections that may wait to be accepted. Node's 511 is too few for a fleet that reconnects at once: the kernel
+   * resets what exceeds it. The kernel's own limit (net.core.somaxconn) applies too.
    */
   backlog?: number;
 };

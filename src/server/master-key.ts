@@ -1,5 +1,6 @@
-// The master key file: created for a new database, checked against the database's fingerprint at every start, replaced by
-// rotation. A missing key is never replaced by a new one where the database has a fingerprint: sealed values would be lost.
+// The master key file: created for a new database, checked against the database's fingerprint at every start, replaced
+// by rotation. A missing key is never replaced by a new one where the database has a fingerprint: sealed values would
+// be lost.
 import { randomBytes } from "node:crypto";
 import { existsSync, linkSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";

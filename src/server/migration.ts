@@ -1,5 +1,5 @@
-// Opens the database of a deployment, with what surrounds the migration of an existing one: permission, a backup as the way
-// back, and a refusal that names this backup when an older binary meets the migrated database.
+// Opens the database of a deployment, with what surrounds the migration of an existing one: permission, a backup as the
+// way back, and a refusal that names this backup when an older binary meets the migrated database.
 import { backUpBeforeMigration, findWayBack } from "../backup/before-migration.ts";
 import type { Manifest } from "../backup/files.ts";
 import type { Settings } from "../config/settings.ts";

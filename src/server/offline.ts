@@ -1,5 +1,5 @@
-// Operator work on a deployment that no server is running on: any operator command, restore, database copy and rotation of
-// the master key. Each takes the locks, opens what it needs and closes it again.
+// Operator work on a deployment that no server is running on: any operator command, restore, database copy and rotation
+// of the master key. Each takes the locks, opens what it needs and closes it again.
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { copyDatabase, type CopiedDatabase } from "../backup/database-copy.ts";
@@ -76,7 +76,8 @@ export function restoreOffline({ settings, log, ...request }: RestoreRequest): P
     preferNativeFolders([settings.cache_dir, dir]);
     const target = databaseTarget(settings, dir);
     const lock = target.kind === "sqlite" ? lockSqlite(dir, target.file, false) : undefined;
-    // Finishing a restore writes to the database alone: Redis may still be in use, or gone. It also migrates an older backup.
+    // Finishing a restore writes to the database alone: Redis may still be in use, or gone. It also migrates an older
+    // backup.
     const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database", migrate: "auto" };
     const open = (database_url: DatabaseTarget) =>
       openUnlistened({ settings: { ...alone, database_url }, log, locked: true });

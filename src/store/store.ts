@@ -37,7 +37,10 @@ export interface Store {
   /** Sends notices to every process on this database, this one included; used to drop what is cached. */
   notify(topic: string, ...payloads: string[]): Promise<void>;
   onNotice(topic: string, listener: (payload: string) => void): void;
-  /** Verifies an audit chain, or what follows `from`, off the main thread; concurrent callers for the same workspace share one run. */
+  /**
+   * Verifies an audit chain, or what follows `from`, off the main thread; concurrent callers for the same workspace
+   * share one run.
+   */
   verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck>;
   /** Rows that the running verification of a whole chain has passed; null when there is none. */
   verifyProgress(workspace_id: string): number | null;

@@ -1,5 +1,5 @@
-// Backups leave the host, so they must not contain secrets. The test plants every kind of secret through the API, creates a
-// backup, and searches every byte of it.
+// Backups leave the host, so they must not contain secrets. The test plants every kind of secret through the API,
+// creates a backup, and searches every byte of it.
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// A binary does its work: the short test that also runs on another platform's binary under qemu. Not part of the default
-// run: `npm run test:binary`.
+// A binary does its work: the short test that also runs on another platform's binary under qemu. Not part of the
+// default run: `npm run test:binary`.
 import { rmSync } from "node:fs";
 import { describe, expect, it, vi } from "vitest";
 import { keyrack } from "../../harness/processes/cli.ts";

@@ -1,4 +1,5 @@
-// `keyrack key bulk` as a process: what it shows and asks, and that a killed run continues without losing or repeating a key.
+// `keyrack key bulk` as a process: what it shows and asks, and that a killed run continues without losing or repeating
+// a key.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

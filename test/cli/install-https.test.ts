@@ -28,8 +28,8 @@ let url: string;
 const plain: string[] = [];
 
 /**
- * Serves /good and /bad; /cut ends early, /broken fails, /lost fails for the signature. /moved redirects to /good, /plain
- * to the server without TLS, /loop to itself.
+ * Serves /good and /bad; /cut ends early, /broken fails, /lost fails for the signature. /moved redirects to /good,
+ * /plain to the server without TLS, /loop to itself.
  */
 beforeAll(async () => {
   temp = tempDir();

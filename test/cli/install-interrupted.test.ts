@@ -1,4 +1,5 @@
-// install.sh, ended by a signal at its worst moment: between the two renames that swap the binary with the one before it.
+// install.sh, ended by a signal at its worst moment: between the two renames that swap the binary with the one before
+// it.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";

@@ -1,4 +1,5 @@
-// `keyrack user`, `keyrack mail` and `keyrack audit list --deployment`, as processes on the database of a stopped server.
+// `keyrack user`, `keyrack mail` and `keyrack audit list --deployment`, as processes on the database of a stopped
+// server.
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { DatabaseTarget } from "../../src/store/target.ts";

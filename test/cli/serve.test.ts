@@ -12,7 +12,10 @@ import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
-/** A start that is refused before it changes anything of the process that it runs in; of the binary, where that is tested. */
+/**
+ * A start that is refused before it changes anything of the process that it runs in; of the binary, where that is
+ * tested.
+ */
 const refusedServe = (args: readonly string[], env: Record<string, string> = {}, cwd = tmpdir()) =>
   process.env.KEYRACK_TEST_BIN === undefined
     ? runHere(["serve", ...args], { env: cleanEnv(env), cwd })

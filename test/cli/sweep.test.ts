@@ -1,5 +1,5 @@
-// Runs every command as a process against one seeded instance: success, unknown flags (2) and an unreachable server (3).
-// The checkout by default; `npm run test:binary` runs the same on dist/keyrack.
+// Runs every command as a process against one seeded instance: success, unknown flags (2) and an unreachable server
+// (3). The checkout by default; `npm run test:binary` runs the same on dist/keyrack.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

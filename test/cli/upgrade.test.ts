@@ -1,5 +1,5 @@
-// An upgrade and the way back, as an operator does them: this checkout is the older version, on data of a released one, and
-// a copy of it with another migration is the newer.
+// An upgrade and the way back, as an operator does them: this checkout is the older version, on data of a released one,
+// and a copy of it with another migration is the newer.
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { send } from "../../harness/processes/send.ts";

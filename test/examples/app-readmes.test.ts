@@ -1,5 +1,5 @@
-// The READMEs of the example applications as written: their first block starts the example with a throwaway Keyrack, their
-// second one calls it from another terminal.
+// The READMEs of the example applications as written: their first block starts the example with a throwaway Keyrack,
+// their second one calls it from another terminal.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";

@@ -1,4 +1,5 @@
-// Large responses: an owner whose clients do not read waits and is refused; no other owner notices; a shared page counts once.
+// Large responses: an owner whose clients do not read waits and is refused; no other owner notices; a shared page
+// counts once.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { LargeResponses } from "../../src/fairness/large-responses.ts";
 import type { Release } from "../../src/fairness/reservations.ts";

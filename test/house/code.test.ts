@@ -89,6 +89,17 @@ describe("source files of src", () => {
     expect(long).toEqual([]);
   });
 
+  it("have no comment line of more than 120 columns, as the formatter has it for code", () => {
+    const tables = /^\s*\/\/ (\||  )/;
+    const found = sources.flatMap(({ path, text }) =>
+      text
+        .split("\n")
+        .filter((line) => line.length > 120 && /^\s*(\/\/|\/\*|\* )/.test(line) && !tables.test(line))
+        .map((line) => `${path}: ${line}`),
+    );
+    expect(found).toEqual([]);
+  });
+
   it("bind every raw value: nothing is interpolated into SQL", () => {
     const raw = /sql\.raw\(|sql\.lit\(/;
     const found = sources.filter(({ text }) => raw.test(text)).map(({ path }) => path);

@@ -1,5 +1,6 @@
-// Everything that grows across requests has a bound and an owner: a file that keeps a Map, Set, queue or growing array is
-// listed here with the resource of the shares table that it holds, or with the reason why no caller can make it grow.
+// Everything that grows across requests has a bound and an owner: a file that keeps a Map, Set, queue or growing array
+// is listed here with the resource of the shares table that it holds, or with the reason why no caller can make it
+// grow.
 import { describe, expect, it } from "vitest";
 import { filesIn, readText } from "../../harness/repository.ts";
 import { firstDifference } from "../../harness/texts.ts";
@@ -114,7 +115,9 @@ const WITHOUT_OWNER = [
 
 const FOLDERS = ["api", "domain", "fairness", "http", "platform", "ratelimit", "server", "store"];
 const GROWS = String.raw`(new (Map|Set|BoundedMap|FairMap|FairSet|FairQueue)\b|\[\];)`;
-/** A constant of a module, a field of a class (also one that its constructor sets), and what a function makes for one. */
+/**
+ * A constant of a module, a field of a class (also one that its constructor sets), and what a function makes for one.
+ */
 const KEPT = [
   new RegExp(`^(export )?(const|let) .*= ${GROWS}`, "m"),
   new RegExp(`^  (readonly |static )*#?\\w+(: [^=\n]+)? = ${GROWS}`, "m"),

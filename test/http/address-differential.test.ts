@@ -1,5 +1,5 @@
-// The client's address, compared with a second reading of the same rules: BlockList of node:net, and a plain walk of the
-// header from the right.
+// The client's address, compared with a second reading of the same rules: BlockList of node:net, and a plain walk of
+// the header from the right.
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP, isIPv6 } from "node:net";
 import { describe, expect, it } from "vitest";

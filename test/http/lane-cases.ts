@@ -1,5 +1,5 @@
-// The requests of the lane contract (lanes.test.ts), but for those about the protocol (lane-protocol.ts): each is sent to
-// an instance with and one without the fast lane.
+// The requests of the lane contract (lanes.test.ts), but for those about the protocol (lane-protocol.ts): each is sent
+// to an instance with and one without the fast lane.
 import { vi } from "vitest";
 import { OverloadGuard } from "../../src/http/overload-guard.ts";
 import type { RawOptions } from "../../harness/processes/raw-http.ts";

@@ -1,5 +1,5 @@
-// A flood of logins whose hashing is slow enough to queue: shed early, for known and unknown addresses alike, without affecting
-// other requests.
+// A flood of logins whose hashing is slow enough to queue: shed early, for known and unknown addresses alike, without
+// affecting other requests.
 import { describe, expect, it } from "vitest";
 import { PASSWORD_COST } from "../../src/domain/auth/password.ts";
 import { account, freshEmail, logIn, PASSWORD } from "../../harness/instances/people.ts";

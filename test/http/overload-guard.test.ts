@@ -1,4 +1,5 @@
-// The overload guard on an injected clock: sheds after five seconds of lag, and responds for requests that take too long.
+// The overload guard on an injected clock: sheds after five seconds of lag, and responds for requests that take too
+// long.
 import { Readable } from "node:stream";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";

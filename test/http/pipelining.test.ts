@@ -1,5 +1,5 @@
-// Requests that a client sends before the answers to earlier ones: one of a connection runs at a time, few wait, and other
-// owners take their turns in between.
+// Requests that a client sends before the answers to earlier ones: one of a connection runs at a time, few wait, and
+// other owners take their turns in between.
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";

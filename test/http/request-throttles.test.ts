@@ -1,4 +1,5 @@
-// Throttle windows of credentials are charged to their cell: the subjects that a workspace can make up cost no other owner one.
+// Throttle windows of credentials are charged to their cell: the subjects that a workspace can make up cost no other
+// owner one.
 import { describe, expect, it } from "vitest";
 import { testClock } from "../../harness/instances/test-services.ts";
 import { Throttles } from "../../src/domain/limits/throttles.ts";

@@ -1,4 +1,5 @@
-// A body is measured while it arrives: one that would block the event loop when parsed is refused before it is complete.
+// A body is measured while it arrives: one that would block the event loop when parsed is refused before it is
+// complete.
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../src/api/index.ts";

@@ -1,5 +1,5 @@
-// Clients that never read their answers: the bytes are bounded by owner, the connections are closed, and other workspaces
-// are served. With both lanes.
+// Clients that never read their answers: the bytes are bounded by owner, the connections are closed, and other
+// workspaces are served. With both lanes.
 import { EventEmitter, once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";

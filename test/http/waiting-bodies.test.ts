@@ -1,4 +1,5 @@
-// Bodies of requests that have not started: those that wait behind another of their connection, or for a turn of their owner.
+// Bodies of requests that have not started: those that wait behind another of their connection, or for a turn of their
+// owner.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";

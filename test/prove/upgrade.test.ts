@@ -1,4 +1,5 @@
-// The short version of `npm run prove -- upgrade`: one rolling upgrade from this checkout to a copy with another migration.
+// The short version of `npm run prove -- upgrade`: one rolling upgrade from this checkout to a copy with another
+// migration.
 import { describe, expect, it } from "vitest";
 import { upgrade } from "../../prove/upgrade.ts";
 import { backends } from "../../harness/databases/backends.ts";

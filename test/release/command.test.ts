@@ -1,5 +1,5 @@
-// `npm run release` as a command: its refusals, and a whole release of the part that is built in seconds. Releases with a
-// binary are made by the tests that install one.
+// `npm run release` as a command: its refusals, and a whole release of the part that is built in seconds. Releases with
+// a binary are made by the tests that install one.
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

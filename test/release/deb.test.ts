@@ -1,5 +1,5 @@
-// The Debian package: what it contains, and what dpkg does with it on a Debian that is thrown away afterwards. The program
-// in it is a script, or the binary that `npm run test:binary` names.
+// The Debian package: what it contains, and what dpkg does with it on a Debian that is thrown away afterwards. The
+// program in it is a script, or the binary that `npm run test:binary` names.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// A finished release on a machine with Debian alone: install.sh, the Debian package and the image give the same program,
-// and each serves. Not part of the default run: `npm run release -- --snapshot && npm run test:release`.
+// A finished release on a machine with Debian alone: install.sh, the Debian package and the image give the same
+// program, and each serves. Not part of the default run: `npm run release -- --snapshot && npm run test:release`.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";

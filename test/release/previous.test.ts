@@ -1,4 +1,5 @@
-// The nightly workflow's step that fetches the last release: it fails unless there is none yet, or a good one was fetched.
+// The nightly workflow's step that fetches the last release: it fails unless there is none yet, or a good one was
+// fetched.
 import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

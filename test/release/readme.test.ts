@@ -1,6 +1,6 @@
-// The ways to install that the README shows, and to check a release that SECURITY.md shows, run as written, with a signed
-// release made here. Without a binary the program in it is a script that starts the bundled one, and the image is left out;
-// `npm run test:binary` runs all with the built one.
+// The ways to install that the README shows, and to check a release that SECURITY.md shows, run as written, with a
+// signed release made here. Without a binary the program in it is a script that starts the bundled one, and the image
+// is left out; `npm run test:binary` runs all with the built one.
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// install.sh --systemd on a Debian that is thrown away: the user, the data dir and the unit are made with the binary, or not
-// at all.
+// install.sh --systemd on a Debian that is thrown away: the user, the data dir and the unit are made with the binary,
+// or not at all.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

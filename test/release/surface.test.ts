@@ -1,6 +1,6 @@
-// What a version promises: everything that users of an earlier release rely on by name is there, and nothing more is asked
-// of them. Before 1.0 a minor release may remove a command, a flag or an export that the one before it announced: such a
-// removal is left out here by name.
+// What a version promises: everything that users of an earlier release rely on by name is there, and nothing more is
+// asked of them. Before 1.0 a minor release may remove a command, a flag or an export that the one before it announced:
+// such a removal is left out here by name.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

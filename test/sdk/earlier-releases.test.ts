@@ -1,5 +1,5 @@
-// Libraries and servers of different releases together: nothing that an earlier library does not know makes it admit a key,
-// and a later library works with an earlier server.
+// Libraries and servers of different releases together: nothing that an earlier library does not know makes it admit a
+// key, and a later library works with an earlier server.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
-// The package @keyrack/sdk as a release has it: installed offline into an empty folder, and run on every available Node.
+// The package @keyrack/sdk as a release has it: installed offline into an empty folder, and run on every available
+// Node.
 
 import { execFile, spawnSync } from "node:child_process";
 import {

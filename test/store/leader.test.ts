@@ -1,5 +1,5 @@
-// Leader election: of several processes on PostgreSQL one leads, and a dead leader is replaced. On SQLite the one process
-// leads.
+// Leader election: of several processes on PostgreSQL one leads, and a dead leader is replaced. On SQLite the one
+// process leads.
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

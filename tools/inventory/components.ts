@@ -1,5 +1,5 @@
-// What is inside the binary and the packages, read from esbuild's metafiles: the one list behind the licence notices and
-// the bill of materials.
+// What is inside the binary and the packages, read from esbuild's metafiles: the one list behind the licence notices
+// and the bill of materials.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Metafile } from "esbuild";

@@ -28,7 +28,9 @@ export function isAllowed(expression: string): boolean {
   return alternatives.some((each) => ALLOWED.has(each));
 }
 
-/** The licence text in a package's folder, with the notices that Apache-2.0 requires to be kept; null if it has none. */
+/**
+ * The licence text in a package's folder, with the notices that Apache-2.0 requires to be kept; null if it has none.
+ */
 export function licenceText(folder: string): string | null {
   const names = readdirSync(folder).toSorted();
   const read = (wanted: RegExp): string[] =>

@@ -12,7 +12,10 @@ function entryOf(parent: string, path: string): Entry {
   return { path, kind: "file", mode: executable ? 0o755 : 0o644, content: readFileSync(join(parent, path)) };
 }
 
-/** Folders before what is in them; files of one name next to each other, because they are alike and compress well together. */
+/**
+ * Folders before what is in them; files of one name next to each other, because they are alike and compress well
+ * together.
+ */
 const byName = ({ kind, path }: Entry): string => (kind === "folder" ? "" : basename(path));
 
 /** Packs the folder `name` of `parent`. */

@@ -1,5 +1,5 @@
-// The base layer of the image: the libraries that the binary needs, certificates, time zones and the files that name them,
-// out of Debian packages. No shell, no package manager.
+// The base layer of the image: the libraries that the binary needs, certificates, time zones and the files that name
+// them, out of Debian packages. No shell, no package manager.
 import type { Architecture } from "./architectures.ts";
 import { openPackage, readLock, type DebianPackage } from "./debian.ts";
 import { withFolders, writeTar, type Entry } from "./tar.ts";
@@ -7,8 +7,8 @@ import { withFolders, writeTar, type Entry } from "./tar.ts";
 export const USER = 4747;
 
 /**
- * What no program in the image reads: documents except licences, translations, converters of character sets (Node has its
- * own), certificates one by one. Programs of these packages are shell scripts.
+ * What no program in the image reads: documents except licences, translations, converters of character sets (Node has
+ * its own), certificates one by one. Programs of these packages are shell scripts.
  */
 const LEFT_OUT = [
   /^usr\/share\/doc\/[^/]+\/(?!copyright$)/,

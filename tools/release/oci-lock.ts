@@ -1,5 +1,5 @@
-// npm run oci:lock   Writes tools/oci.lock.json: the newest packages of the image's base, as apt's mirrors have them. apt
-// itself checks the signatures, in a state folder of its own, so that this machine needs no foreign architecture.
+// npm run oci:lock   Writes tools/oci.lock.json: the newest packages of the image's base, as apt's mirrors have them.
+// apt itself checks the signatures, in a state folder of its own, so that this machine needs no foreign architecture.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

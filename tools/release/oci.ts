@@ -1,5 +1,5 @@
-// The container image as an OCI image layout in one tar, made without an engine. Every target has two layers, the base and
-// the binary; one index names them all.
+// The container image as an OCI image layout in one tar, made without an engine. Every target has two layers, the base
+// and the binary; one index names them all.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";

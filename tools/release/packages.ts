@@ -1,5 +1,5 @@
-// Builds the binaries and every package of a release. What can run at the same time does: the targets beside each other,
-// and the packages of a binary as soon as it is there.
+// Builds the binaries and every package of a release. What can run at the same time does: the targets beside each
+// other, and the packages of a binary as soon as it is there.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Metafile } from "esbuild";

@@ -1,5 +1,5 @@
-// Signs SHA256SUMS with the maintainer's own key, by ssh-keygen: it also asks for a passphrase and uses keys of an agent.
-// Every new signature is verified as a user will do it before it is written.
+// Signs SHA256SUMS with the maintainer's own key, by ssh-keygen: it also asks for a passphrase and uses keys of an
+// agent. Every new signature is verified as a user will do it before it is written.
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +46,9 @@ export function checkSignKey(signKeyFile: string, keysFile: string): void {
   signAndVerify(Buffer.alloc(0), signKeyFile, keysFile);
 }
 
-/** Writes SHA256SUMS.sig beside the sums in `out` and returns the key's fingerprint. Refuses a key that is not listed. */
+/**
+ * Writes SHA256SUMS.sig beside the sums in `out` and returns the key's fingerprint. Refuses a key that is not listed.
+ */
 export function signSums(out: string, signKeyFile: string, keysFile: string): string {
   const { text, signer } = signAndVerify(readFileSync(join(out, SUMS)), signKeyFile, keysFile);
   writeFileSync(join(out, SIGNATURE), text);

@@ -1,4 +1,5 @@
-// Tar archives in memory: reads those inside Debian packages, writes reproducible ones (ustar, entries in a fixed order).
+// Tar archives in memory: reads those inside Debian packages, writes reproducible ones (ustar, entries in a fixed
+// order).
 export type Entry = {
   /** Without a leading or trailing slash. */
   path: string;

@@ -1,5 +1,5 @@
-// The Node that a binary is made of: the installed package for this machine's platform, the registry's for another. Both
-// are the bytes that the lock file names.
+// The Node that a binary is made of: the installed package for this machine's platform, the registry's for another.
+// Both are the bytes that the lock file names.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";

@@ -1,7 +1,7 @@
 // Puts a program into a copy of the target's Node, by Node's Single Executable Application feature. The same program
-// gives the same bytes: V8's code cache depends on the random seed and on the script's path, so both are fixed. Caution:
-// --hash-seed makes equal bytes too, but V8 then rejects the cache at run time. And the Node binary is stripped before
-// the blob is injected; stripping afterwards would remove the blob.
+// gives the same bytes: V8's code cache depends on the random seed and on the script's path, so both are fixed.
+// Caution: --hash-seed makes equal bytes too, but V8 then rejects the cache at run time. And the Node binary is
+// stripped before the blob is injected; stripping afterwards would remove the blob.
 import { execFile } from "node:child_process";
 import { chmodSync, copyFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -95,8 +95,8 @@ const bundledWorkers = (folder: string): Plugin => ({
 });
 
 /**
- * Writes the program of a checkout, with its worker threads beside it: it finds the checkout's files from src/platform, and
- * native addons in its node_modules. The file appears at once, because another process may be looking for it.
+ * Writes the program of a checkout, with its worker threads beside it: it finds the checkout's files from src/platform,
+ * and native addons in its node_modules. The file appears at once, because another process may be looking for it.
  */
 export async function bundleCheckout(checkout: string, file: string): Promise<void> {
   const url = pathToFileURL(join(checkout, "src/platform/program.js")).href;

@@ -2,7 +2,9 @@
 import { spawnSync } from "node:child_process";
 import { commandFor, type Target } from "./targets.ts";
 
-/** What keeps programs of the target from running here, or null. `node`: the target's own Node, which is known to work. */
+/**
+ * What keeps programs of the target from running here, or null. `node`: the target's own Node, which is known to work.
+ */
 export function emulatorProblem(target: Target, node: string): string | null {
   const [command, ...args] = commandFor(target, node);
   const { status, stderr } = spawnSync(command, [...args, "--version"], { encoding: "utf8" });

@@ -1,5 +1,5 @@
-// The platforms that a binary is built for. Each is built on the other as well as on itself: the programs named here work
-// on files of the target, whatever machine they run on.
+// The platforms that a binary is built for. Each is built on the other as well as on itself: the programs named here
+// work on files of the target, whatever machine they run on.
 import { fileURLToPath } from "node:url";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));

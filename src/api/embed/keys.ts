@@ -1,4 +1,5 @@
-// The embed plane: a tenant's browser manages the tenant's keys. Tenant, project and environment come from the token only.
+// The embed plane: a tenant's browser manages the tenant's keys. Tenant, project and environment come from the token
+// only.
 import { z } from "zod";
 import {
   createEmbedKey,

@@ -1,4 +1,5 @@
-// Telemetry ingest. The domain validates the body after it has charged the workspace's budget; the schema only documents.
+// Telemetry ingest. The domain validates the body after it has charged the workspace's budget; the schema only
+// documents.
 import { z } from "zod";
 import { ingest } from "../../domain/ingest/ingest.ts";
 import { TAG_NAME, TAG_VALUE } from "../../domain/series/batch.ts";

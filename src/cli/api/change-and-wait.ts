@@ -1,6 +1,6 @@
-// `keyrack key revoke|disable|enable|update --wait`, `keyrack tenant update|suspend|resume --wait` and `keyrack plan update
-// --wait`: polls until every node has acknowledged the change, and lists the nodes. The server holds each request for some
-// seconds; repeating the change does nothing and returns the current state.
+// `keyrack key revoke|disable|enable|update --wait`, `keyrack tenant update|suspend|resume --wait` and `keyrack plan
+// update --wait`: polls until every node has acknowledged the change, and lists the nodes. The server holds each
+// request for some seconds; repeating the change does nothing and returns the current state.
 import type { CommandSpec } from "./command-spec.ts";
 import { buildRequest, sendRequest, type ApiOptions } from "./generated.ts";
 import { cell } from "../ui/format.ts";

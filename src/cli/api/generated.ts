@@ -153,7 +153,10 @@ export async function sendRequest(
   return response;
 }
 
-/** Sends a request, and while it gets an empty page of a list before its end, the request for the next page. --json prints the first. */
+/**
+ * Sends a request, and while it gets an empty page of a list before its end, the request for the next page. --json
+ * prints the first.
+ */
 export async function sendListRequest(message: ApiRequest, options: ApiOptions): Promise<ApiResponse> {
   const target = requireBearer(resolveTarget(options));
   let response = await sendRequest(message, options, target);

@@ -98,7 +98,8 @@ async function gateway(options: Options): Promise<void> {
       throw new ExitError(`Cannot listen on ${options.host}:${port} (${error.code ?? error.message}).`, 2);
     },
   );
-  // A refused credential ends the gateway whenever it is reported: waiting does not fix it. An unreachable server is retried.
+  // A refused credential ends the gateway whenever it is reported: waiting does not fix it. An unreachable server is
+  // retried.
   const ready = keyrack.ready();
   try {
     await Promise.race([ready, stopped, setTimeout(FIRST_POLICY_MS, undefined, { ref: false })]);

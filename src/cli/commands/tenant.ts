@@ -1,4 +1,5 @@
-// `keyrack tenant`: the generated commands; `update|suspend|resume --wait` wait for all nodes; and `import` to create many from a CSV file.
+// `keyrack tenant`: the generated commands; `update|suspend|resume --wait` wait for all nodes; and `import` to create
+// many from a CSV file.
 import type { Command } from "commander";
 import { addApiCommands, commandSpec } from "../api/generated.ts";
 import { waitable } from "../api/waitable.ts";

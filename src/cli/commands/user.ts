@@ -1,5 +1,5 @@
-// `keyrack user create/list/unlock/reset-link`: accounts where sign-up is closed, and help for people who are locked out
-// where mail does not work.
+// `keyrack user create/list/unlock/reset-link`: accounts where sign-up is closed, and help for people who are locked
+// out where mail does not work.
 import type { Command } from "commander";
 import { isEmail } from "../../kernel/emails.ts";
 import { operate, operatorFlags, type OperatorOptions } from "../operator.ts";

@@ -1,6 +1,6 @@
-// Verifies audit chains. A chain of ordinary length is re-derived by every call. A longer one is verified from a mark to its
-// head: a job re-derives the whole chain from time to time and leaves the mark, signed with the checkpoint key. A response
-// says how far the mark reaches and how old it is, and never calls rows verified that nothing has read.
+// Verifies audit chains. A chain of ordinary length is re-derived by every call. A longer one is verified from a mark
+// to its head: a job re-derives the whole chain from time to time and leaves the mark, signed with the checkpoint key.
+// A response says how far the mark reaches and how old it is, and never calls rows verified that nothing has read.
 import { setTimeout as sleep } from "node:timers/promises";
 import { utf8 } from "../../kernel/crypto/bytes.ts";
 import { GENESIS_HASH, type BreakReason } from "../../kernel/audit/chain.ts";
@@ -135,8 +135,8 @@ async function storeMark(
 }
 
 /**
- * Null unless our key signed it, not long ago: a stranger's mark, or an old one that was put back, would hide rows that were
- * altered since.
+ * Null unless our key signed it, not long ago: a stranger's mark, or an old one that was put back, would hide rows that
+ * were altered since.
  */
 async function readMark(services: Services, workspace_id: string): Promise<AuditMarkRow | null> {
   const row = await markOf.first(services.store.read, { workspace_id });

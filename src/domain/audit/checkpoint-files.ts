@@ -1,5 +1,5 @@
-// A plain-text copy of every checkpoint in the data dir: `checkpoints/<workspace_id>.txt`, append-only, each note followed
-// by an empty line. Copied elsewhere, it is evidence against an attacker who rewrites the database.
+// A plain-text copy of every checkpoint in the data dir: `checkpoints/<workspace_id>.txt`, append-only, each note
+// followed by an empty line. Copied elsewhere, it is evidence against an attacker who rewrites the database.
 import { existsSync } from "node:fs";
 import { appendFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";

@@ -31,7 +31,9 @@ export type SignedCheckpoint = { size: number; note: string; vkey: string };
 /** The chain in the database does not extend the signed one. Nothing is signed until an operator has resolved it. */
 export class BrokenChain extends Error {}
 
-/** `<host>/audit/<workspace_id>`. The host is fixed at first use, so that a renamed server extends its old checkpoints. */
+/**
+ * `<host>/audit/<workspace_id>`. The host is fixed at first use, so that a renamed server extends its old checkpoints.
+ */
 export async function checkpointOrigin(services: Services, workspace_id: string): Promise<string> {
   return `${await originHost(services)}/audit/${workspace_id}`;
 }

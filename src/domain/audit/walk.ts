@@ -1,6 +1,6 @@
-// Reads a piece of the log. Every filter has an index, but for what secret keys do and for the creation of keys, which are most
-// of a long log: an index of them would cost every new key. What the index does not decide is filtered from a bounded number
-// of its rows, so a piece may be short, or empty, although there is more.
+// Reads a piece of the log. Every filter has an index, but for what secret keys do and for the creation of keys, which
+// are most of a long log: an index of them would cost every new key. What the index does not decide is filtered from a
+// bounded number of its rows, so a piece may be short, or empty, although there is more.
 import {
   filterAuditRows,
   lastExamined,
@@ -71,8 +71,8 @@ function merge(pieces: readonly Piece[], { order, limit }: Paging): Piece {
 type Plan = { walks: readonly AuditWalk[]; rest?: AuditFilter | undefined };
 
 /**
- * The index that is likely to have the fewest rows. For a test principal none whose rows may be hidden from it: the number
- * of its pages would reveal how many are.
+ * The index that is likely to have the fewest rows. For a test principal none whose rows may be hidden from it: the
+ * number of its pages would reveal how many are.
  */
 async function planOf(ctx: Ctx<Vendor>, { actor_type, actor_id, target_id, ...named }: RowFilters): Promise<Plan> {
   const isConfined = confinedTo(ctx.actor) === "test";

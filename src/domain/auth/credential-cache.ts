@@ -1,6 +1,6 @@
-// Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict the
-// entry at once in this process and by notice in others; if a notice is lost, the entry expires. What waits on behalf of a
-// key is notified of its eviction. bench: ratelimit/check
+// Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict
+// the entry at once in this process and by notice in others; if a notice is lost, the entry expires. What waits on
+// behalf of a key is notified of its eviction. bench: ratelimit/check
 import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { fail } from "../../kernel/errors.ts";

@@ -1,5 +1,5 @@
-// Resolves a bearer credential to its actor. A credential with a bad checksum is rejected before any lookup, with the same
-// failure as an unknown one.
+// Resolves a bearer credential to its actor. A credential with a bad checksum is rejected before any lookup, with the
+// same failure as an unknown one.
 import { timingSafeEqual } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { fail, type FailureName } from "../../kernel/errors.ts";
@@ -34,8 +34,8 @@ const REJECTED_AS: Partial<Record<CredentialKind, FailureName>> = {
 };
 
 /**
- * Returns without a promise where the database does (bench: vendor/get-by-id). `mayHaveExpired`: for a secret key that repeats a
- * request, as that of its own rotation without overlap whose response was lost.
+ * Returns without a promise where the database does (bench: vendor/get-by-id). `mayHaveExpired`: for a secret key that
+ * repeats a request, as that of its own rotation without overlap whose response was lost.
  */
 export function resolveBearer(services: Services, bearer: string, mayHaveExpired = false): MaybePromise<Actor> {
   const kind = guessCredentialKind(bearer);

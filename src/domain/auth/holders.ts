@@ -1,5 +1,5 @@
-// The customer's own API key as a credential: its holder may look at it, rotate it and revoke it, and nothing else. It is
-// judged as an up-to-date verifier would judge it, so that a secret scanner learns whether the key still works.
+// The customer's own API key as a credential: its holder may look at it, rotate it and revoke it, and nothing else. It
+// is judged as an up-to-date verifier would judge it, so that a secret scanner learns whether the key still works.
 import { networkOwner } from "../../fairness/owners.ts";
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { looksLikeApiKey, parseCredential } from "../../kernel/credentials.ts";

@@ -52,7 +52,8 @@ async function startLoginAttempt(
   const network_key = throttleKey(services, network);
   const { read } = services.store;
   const since = services.clock.now() - KNOWN_NETWORK_MS;
-  // A network with a recent login to this account has its own bucket, so attackers elsewhere cannot lock the person out.
+  // A network with a recent login to this account has its own bucket, so attackers elsewhere cannot lock the person
+  // out.
   const known = (await loginNetwork.first(read, { address_key, network_key, since })) !== undefined;
   const bucket = known ? network_key : "";
   const taken = takeQuota(services, { address_key, network, known });

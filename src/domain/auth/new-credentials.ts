@@ -15,9 +15,9 @@ import { sha256Hex } from "../../platform/crypto.ts";
 const POOL_SECRETS = 32;
 
 /**
- * Random bytes for one secret at a time, filled for 32 secrets at once: a call for randomness costs more than everything
- * else in minting a key. Bytes are wiped as they are taken; unused ones stay in memory, like the generator's own state.
- * bench: vendor/mint
+ * Random bytes for one secret at a time, filled for 32 secrets at once: a call for randomness costs more than
+ * everything else in minting a key. Bytes are wiped as they are taken; unused ones stay in memory, like the generator's
+ * own state. bench: vendor/mint
  */
 export function createRandomPool(fill: (bytes: Uint8Array) => void): () => Uint8Array {
   const pool = new Uint8Array(POOL_SECRETS * RANDOM_BYTES);

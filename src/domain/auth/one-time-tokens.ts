@@ -1,5 +1,5 @@
-// One-time tokens, sent by mail: `krev_` verifies an address, `krpr_` sets a password. Issuing one ends older tokens of the
-// same purpose.
+// One-time tokens, sent by mail: `krev_` verifies an address, `krpr_` sets a password. Issuing one ends older tokens of
+// the same purpose.
 import { fail } from "../../kernel/errors.ts";
 import { parseCredential } from "../../kernel/credentials.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";

@@ -1,6 +1,6 @@
-// The queue in front of password hashing, which takes a core for a moment and 64 MiB. Networks take turns, and every second
-// turn goes to a person who has logged in from their network before: so a flood of logins, even with right passwords,
-// delays them by a few hashes. It is no throttle: it limits how much runs and waits, not how often.
+// The queue in front of password hashing, which takes a core for a moment and 64 MiB. Networks take turns, and every
+// second turn goes to a person who has logged in from their network before: so a flood of logins, even with right
+// passwords, delays them by a few hashes. It is no throttle: it limits how much runs and waits, not how often.
 import { availableParallelism } from "node:os";
 import { FairQueue } from "../../fairness/fair-queue.ts";
 import type { Ledger } from "../../fairness/ledger.ts";

@@ -1,5 +1,6 @@
 // Argon2id behind a fair queue.
-// Caution: a verification must take the same time whether or not the account exists, so unknown ones verify a dummy hash.
+// Caution: a verification must take the same time whether or not the account exists, so unknown ones verify a dummy
+// hash.
 import { hash as argonHash, needsRehash, verify as argonVerify } from "argon2";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { PasswordQueue, type PasswordCaller } from "./password-queue.ts";

@@ -22,7 +22,10 @@ export async function reapLogins(services: Services): Promise<void> {
   await trimLoginFailures(services);
 }
 
-/** Failures that are old, or beyond the newest `kept`. Those that have disabled login stay: only a password reset clears them. */
+/**
+ * Failures that are old, or beyond the newest `kept`. Those that have disabled login stay: only a password reset clears
+ * them.
+ */
 export async function trimLoginFailures(services: Services, kept = FAILURES_MAX): Promise<void> {
   const beyond = await failureBeyond.first(services.store.read, { kept });
   const before = Math.max(services.clock.now() - FAILURES_KEPT_MS, (beyond?.failed_at ?? 0) + 1);

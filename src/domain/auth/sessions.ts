@@ -1,5 +1,5 @@
-// Sessions: signed-in people (docs/design/0010-sessions-without-cookies.md). The token is returned by the login and never
-// again. The active workspace belongs to the session; requests do not name one.
+// Sessions: signed-in people (docs/design/0010-sessions-without-cookies.md). The token is returned by the login and
+// never again. The active workspace belongs to the session; requests do not name one.
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
@@ -55,8 +55,8 @@ export async function logIn(ctx: Ctx<AnonymousActor>, input: LogIn) {
 }
 
 /**
- * With KEYRACK_UNVERIFIED_LOGIN=refuse an unverified account looks like a wrong password. Otherwise a stranger who signs up
- * with an address and then logs in learns whether it had an account. The owner gets another link by mail.
+ * With KEYRACK_UNVERIFIED_LOGIN=refuse an unverified account looks like a wrong password. Otherwise a stranger who
+ * signs up with an address and then logs in learns whether it had an account. The owner gets another link by mail.
  */
 function refusesUnverified(services: Services, user: UserRow): (() => void) | undefined {
   if (user.email_verified_at !== null || services.settings.unverified_login === "allow") return undefined;

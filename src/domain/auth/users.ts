@@ -1,5 +1,5 @@
-// Accounts of people: sign-up, name, password. A sign-up gets the same response for every address, and one message is sent
-// either way: only the mailbox shows whether the address had an account.
+// Accounts of people: sign-up, name, password. A sign-up gets the same response for every address, and one message is
+// sent either way: only the mailbox shows whether the address had an account.
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
@@ -136,8 +136,8 @@ async function createUser(
 }
 
 /**
- * The message for an address that already has an account. An unverified one gets a reset link: its use ends the password of
- * a stranger who signed up with the address first.
+ * The message for an address that already has an account. An unverified one gets a reset link: its use ends the
+ * password of a stranger who signed up with the address first.
  */
 async function mailAccountOwner({ services, from }: Ctx, email_key: string): Promise<void> {
   const work = async (tx: Tx): Promise<void> => {

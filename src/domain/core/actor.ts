@@ -16,7 +16,9 @@ export type Restriction = {
   readonly project_ids: readonly string[] | null;
 };
 
-/** Who created the actor's workspace; null where the bootstrap token did. Absent where no shared resource is charged. */
+/**
+ * Who created the actor's workspace; null where the bootstrap token did. Absent where no shared resource is charged.
+ */
 type Account = string | null;
 
 export type SecretKeyActor = {

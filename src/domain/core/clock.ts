@@ -1,5 +1,5 @@
-// A clock that never runs backwards within a process: the wall clock at start plus monotonic time, slewed toward the wall
-// clock. When the wall clock is set back, this one runs at half speed until both agree.
+// A clock that never runs backwards within a process: the wall clock at start plus monotonic time, slewed toward the
+// wall clock. When the wall clock is set back, this one runs at half speed until both agree.
 import { failField } from "../../kernel/errors.ts";
 
 export type Clock = { now(): number };
@@ -32,7 +32,10 @@ export function createClock({ wall, monotonic, jumped }: Sources = systemSources
   };
 }
 
-/** Rejects an expiry that has passed. Call it inside `mutate`: a retry that comes after the expiry gets the stored response. */
+/**
+ * Rejects an expiry that has passed. Call it inside `mutate`: a retry that comes after the expiry gets the stored
+ * response.
+ */
 export function requireFuture(clock: Clock, expires_at: number | null | undefined): void {
   if (typeof expires_at === "number" && expires_at <= clock.now())
     throw failField("invalid_body", "expires_at", "must be in the future");

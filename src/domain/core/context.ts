@@ -1,5 +1,5 @@
-// The arguments of every operation: the services of the running instance, and the caller. Nothing is global. Types only:
-// the classes named here must not import this file.
+// The arguments of every operation: the services of the running instance, and the caller. Nothing is global. Types
+// only: the classes named here must not import this file.
 import type { Settings } from "../../config/settings.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { FairMap } from "../../fairness/fair-map.ts";
@@ -115,8 +115,8 @@ export type Ctx<A extends Actor = Actor> = {
   /** Set when the request carries an idempotency key. */
   readonly replay?: IdempotencyReplay | undefined;
   /**
-   * Fails unless the credential behind `actor` still is, in this transaction, what it was when the request began. `mutate`
-   * calls it. Absent for operations that did not come over HTTP.
+   * Fails unless the credential behind `actor` still is, in this transaction, what it was when the request began.
+   * `mutate` calls it. Absent for operations that did not come over HTTP.
    */
   readonly recheck?: Recheck | undefined;
   /** Fails if the credential has ended: for an operation that has waited. */

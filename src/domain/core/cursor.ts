@@ -1,6 +1,6 @@
-// The cursor of a list: base64url of the encrypted JSON of a position. It needs no state on the server. Encrypted, because a page
-// may end at a record that the caller does not see, as of another project. Its key depends on the workspace, the list and its
-// filters, so a cursor of another list is refused.
+// The cursor of a list: base64url of the encrypted JSON of a position. It needs no state on the server. Encrypted,
+// because a page may end at a record that the caller does not see, as of another project. Its key depends on the
+// workspace, the list and its filters, so a cursor of another list is refused.
 import { failField, type FailureName } from "../../kernel/errors.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 import type { Vendor } from "./actor.ts";

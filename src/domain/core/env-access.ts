@@ -1,5 +1,5 @@
-// The live/test boundary (docs/design/0007-live-test-boundary.md): a test principal cannot see or touch live records. And
-// the projects of a restricted secret key: to that key, no other project exists.
+// The live/test boundary (docs/design/0007-live-test-boundary.md): a test principal cannot see or touch live records.
+// And the projects of a restricted secret key: to that key, no other project exists.
 import { fail, failField, type FailureName } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { PageKey } from "../../store/queries/page.ts";

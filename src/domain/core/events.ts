@@ -1,5 +1,5 @@
-// The audit actions: a closed list, each with the type of its target. Workspace actions go to the workspace's own chain;
-// actions of people and operators go to the deployment's chain, which only the operator can read.
+// The audit actions: a closed list, each with the type of its target. Workspace actions go to the workspace's own
+// chain; actions of people and operators go to the deployment's chain, which only the operator can read.
 import type { Json } from "../../kernel/audit/canonical.ts";
 
 const workspaceActions = {
@@ -94,7 +94,10 @@ export const PRODUCT_STATE: ReadonlySet<string> = new Set([
   "secret_key",
 ]);
 
-/** Target types whose rows belong to an environment: a test principal may list those of its own, and all rows of the others. */
+/**
+ * Target types whose rows belong to an environment: a test principal may list those of its own, and all rows of the
+ * others.
+ */
 export const TARGETS_WITH_ENV: ReadonlySet<string> = new Set(["api_key", "secret_key", "quota_grant"]);
 
 /** `{field: {old, new}}` for the fields that differ; null when none does. */

@@ -1,5 +1,5 @@
-// Exports: streams of lines that are read in pieces as their client takes them. Only a few of an owner run, and each piece is
-// charged to its owner until the client wants the next one.
+// Exports: streams of lines that are read in pieces as their client takes them. Only a few of an owner run, and each
+// piece is charged to its owner until the client wants the next one.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { ownerOf, type Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";

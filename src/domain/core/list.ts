@@ -1,5 +1,5 @@
-// Lists: a page ends at its number of rows or at the maximum size of an answer, whichever comes first, with at least one row.
-// Long lists are read in pieces, so that neither memory nor a turn of the event loop holds all rows at once.
+// Lists: a page ends at its number of rows or at the maximum size of an answer, whichever comes first, with at least
+// one row. Long lists are read in pieces, so that neither memory nor a turn of the event loop holds all rows at once.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Services } from "./context.ts";
 

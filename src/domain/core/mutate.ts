@@ -1,6 +1,6 @@
-// The one write path of the control plane: `mutate` locks the audit heads, checks that the credential has not ended, runs the
-// callback, appends its audit rows, raises policy versions and commits. A callback returns at least one event, or
-// `unchanged(value)`, which rolls back.
+// The one write path of the control plane: `mutate` locks the audit heads, checks that the credential has not ended,
+// runs the callback, appends its audit rows, raises policy versions and commits. A callback returns at least one event,
+// or `unchanged(value)`, which rolls back.
 import { fail, type Failure } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";

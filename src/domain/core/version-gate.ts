@@ -1,7 +1,7 @@
-// Mixed versions during an upgrade: several processes share a PostgreSQL database, and one of an earlier release does not know
-// a restriction that a later one stores, so it would admit what is forbidden. Until every earlier process is gone, storing
-// such a restriction is refused; everything else works. An earlier release cannot start once the database is migrated, so
-// the gate opens once and stays open.
+// Mixed versions during an upgrade: several processes share a PostgreSQL database, and one of an earlier release does
+// not know a restriction that a later one stores, so it would admit what is forbidden. Until every earlier process is
+// gone, storing such a restriction is refused; everything else works. An earlier release cannot start once the database
+// is migrated, so the gate opens once and stays open.
 import { fail } from "../../kernel/errors.ts";
 import { VERSION } from "../../platform/version.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,5 +1,5 @@
-// Key management by a tenant's browser. Project, tenant and environment come from the token alone. Responses have `meta: {}`:
-// the vendor's metadata is not for the customer's browser.
+// Key management by a tenant's browser. Project, tenant and environment come from the token alone. Responses have
+// `meta: {}`: the vendor's metadata is not for the customer's browser.
 import { fail, Failure } from "../../kernel/errors.ts";
 import { normalizeOrigin } from "../../kernel/origins.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -79,7 +79,10 @@ export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revok
 
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
 
-/** The expiry that the project's policy gives, the default limits of the project, and at most the scopes that the token grants. */
+/**
+ * The expiry that the project's policy gives, the default limits of the project, and at most the scopes that the token
+ * grants.
+ */
 export async function createEmbedKey(ctx: Ctx<EmbedActor>, input: NewEmbedKey) {
   const { project_id, tenant_id, env } = ctx.actor;
   requireGrantable(ctx.actor, input.scopes ?? []);

@@ -29,7 +29,9 @@ export function requireOrigin(actor: EmbedActor, origin: string | undefined): vo
   if (normal === null || !actor.origins.includes(normal)) throw fail("origin_not_allowed");
 }
 
-/** A vendor owns all keys of its workspace; an embed token those of its tenant, project and environment; a key itself. */
+/**
+ * A vendor owns all keys of its workspace; an embed token those of its tenant, project and environment; a key itself.
+ */
 export function ownsKey(actor: Actor, row: ApiKeyRow): boolean {
   if (actor.kind === "api_key") return row.id === actor.id;
   if (actor.kind !== "embed_token") return true;
@@ -48,7 +50,9 @@ export async function requireKeyQuota(tx: Tx, actor: EmbedActor, now: number): P
   if (active.length >= EMBED_KEYS_MAX) throw fail("embed_keys_cap");
 }
 
-/** A customer's rotation issues a new key, so it must not exceed the token's scopes, nor multiply keys by repetition. */
+/**
+ * A customer's rotation issues a new key, so it must not exceed the token's scopes, nor multiply keys by repetition.
+ */
 export async function requireRotatable(tx: Tx, actor: Actor, row: ApiKeyRow, now: number): Promise<void> {
   if (actor.kind !== "embed_token" && actor.kind !== "api_key") return;
   const tenant = await liveTenantById.first(tx, { workspace_id: row.workspace_id, id: row.tenant_id });

@@ -1,6 +1,6 @@
-// The keys that sign embed tokens: one signs, one is on standby. The standby is published long before it is needed, so a
-// compromised key can be dropped at once. Life of a row: published_at → active_from → retired_at → removed_at. Caution: a
-// key is out of use in every process once its private part is wiped, not when the clock says so.
+// The keys that sign embed tokens: one signs, one is on standby. The standby is published long before it is needed, so
+// a compromised key can be dropped at once. Life of a row: published_at → active_from → retired_at → removed_at.
+// Caution: a key is out of use in every process once its private part is wiped, not when the clock says so.
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -100,7 +100,10 @@ export async function maintainEmbedKeys(services: Services): Promise<void> {
 }
 
 export type Rotation = {
-  /** The key to replace; if it no longer signs, another process has rotated and nothing is done. Default: the current one. */
+  /**
+   * The key to replace; if it no longer signs, another process has rotated and nothing is done. Default: the current
+   * one.
+   */
   kid?: string | undefined;
   /** The private key has leaked: remove it now, which invalidates all outstanding tokens. */
   compromised?: boolean | undefined;

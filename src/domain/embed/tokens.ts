@@ -1,5 +1,5 @@
-// Embed tokens: five-minute JWTs that let a tenant's browser manage its own keys. Tokens are not stored, so every request
-// checks in the database that tenant, project, epoch and origins are still valid.
+// Embed tokens: five-minute JWTs that let a tenant's browser manage its own keys. Tokens are not stored, so every
+// request checks in the database that tenant, project, epoch and origins are still valid.
 import type { KeyObject } from "node:crypto";
 import { compactVerify, decodeProtectedHeader, SignJWT } from "jose";
 import { fail, failField } from "../../kernel/errors.ts";

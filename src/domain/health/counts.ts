@@ -1,5 +1,5 @@
-// What happened since the start of the process, for /metrics: committed mutations by audit action, and keys that were looked up
-// by outcome (`other`: not an API key).
+// What happened since the start of the process, for /metrics: committed mutations by audit action, and keys that were
+// looked up by outcome (`other`: not an API key).
 import { actions, type Action } from "../core/events.ts";
 
 export type MutationCounts = Record<Action, number>;

@@ -11,8 +11,8 @@ import type { IngestTotals } from "./totals.ts";
 const MARK_EVERY_MS = MINUTE_MS;
 
 /**
- * Not sums, but merged alike: the newest mark of each node. One statement per node, and in the order in which reports of nodes
- * are written, so that two processes cannot deadlock.
+ * Not sums, but merged alike: the newest mark of each node. One statement per node, and in the order in which reports
+ * of nodes are written, so that two processes cannot deadlock.
  */
 export const degradedUpsert: AdditiveUpsert<DegradedNode> = {
   keyOf,

@@ -1,5 +1,6 @@
-// Telemetry ingest, in a fixed order: reject an exhausted budget before reading the body; read and parse the batch; validate it
-// and check the ownership of its ids; charge it and add it to the usage totals, in one transaction. An invalid batch is charged too.
+// Telemetry ingest, in a fixed order: reject an exhausted budget before reading the body; read and parse the batch;
+// validate it and check the ownership of its ids; charge it and add it to the usage totals, in one transaction. An
+// invalid batch is charged too.
 import { hash, subtle } from "node:crypto";
 import { TEST_PART } from "../../fairness/owners.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
@@ -55,10 +56,15 @@ export async function ingest(ctx: Machine, read: () => Promise<RawBody>): Promis
   });
 }
 
-/** `sum`, unless the batch is invalid or has ids that must be looked up: then it is charged first, and `rest` does that. */
+/**
+ * `sum`, unless the batch is invalid or has ids that must be looked up: then it is charged first, and `rest` does that.
+ */
 type Begun = { cost: number } & ({ sum: BatchSum; rest?: never } | { sum?: never; rest: () => MaybePromise<BatchSum> });
 
-/** Checks and sums the batch synchronously, so that the parsed events are garbage before the next await. bench: ingest/batch */
+/**
+ * Checks and sums the batch synchronously, so that the parsed events are garbage before the next await. bench:
+ * ingest/batch
+ */
 async function begin(ctx: Machine, { bytes, pieces }: RawBody): Promise<Begun> {
   const max = eventsMax(ctx);
   const { value, requireClean } = pieces ? await parseInPieces(bytes, pieces, max) : parseBatch(bytes);
@@ -147,7 +153,8 @@ function check(ctx: Machine, value: unknown, known: KnownOwners) {
   return { batch, checked };
 }
 
-// The budget: events per workspace and UTC minute. Test credentials may use a part of it, and never refuse events of live.
+// The budget: events per workspace and UTC minute. Test credentials may use a part of it, and never refuse events of
+// live.
 
 type Budget = { used: number; test_used: number };
 
@@ -222,7 +229,10 @@ function stateOf(services: Services, actor: SecretKeyActor, budget: Budget): Rat
 
 // The totals.
 
-/** `charge` locks the workspace's budget: batches of one workspace are saved one after the other, also by other processes. */
+/**
+ * `charge` locks the workspace's budget: batches of one workspace are saved one after the other, also by other
+ * processes.
+ */
 async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Charged>): Promise<Ingested> {
   const { services, actor } = ctx;
   const { workspace_id } = actor;

@@ -1,5 +1,5 @@
-// Caches which ids belong to a workspace, so that ingest looks up new ids only. Ids are never reused and never change their
-// owner, so entries never become invalid; the cache is only bounded. bench: ingest/batch
+// Caches which ids belong to a workspace, so that ingest looks up new ids only. Ids are never reused and never change
+// their owner, so entries never become invalid; the cache is only bounded. bench: ingest/batch
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { Reader } from "../../store/engine/statement.ts";

@@ -1,5 +1,5 @@
-// Parses a batch: a small one at once, a large one in pieces of its events. JSON.parse takes microseconds for each name of an
-// object of a new shape, so that a batch of them could hold the event loop for most of a second.
+// Parses a batch: a small one at once, a large one in pieces of its events. JSON.parse takes microseconds for each name
+// of an object of a new shape, so that a batch of them could hold the event loop for most of a second.
 import { isAscii, isUtf8 } from "node:buffer";
 import { randomUUID } from "node:crypto";
 import { isCleanValue, requireCleanTexts, requireCleanValue } from "../../kernel/clean-text.ts";
@@ -82,7 +82,9 @@ class Pieces {
     this.#head = `${textOf(0, start)}"${this.#placeholder}"${textOf(end + 1)}`;
   }
 
-  /** Whether nothing is left. Events that wait for another turn lose their unknown fields, which may take much memory. */
+  /**
+   * Whether nothing is left. Events that wait for another turn lose their unknown fields, which may take much memory.
+   */
   parseSome(): boolean {
     const until = performance.now() + HOLD_LOOP_MS;
     this.#batch ??= this.#parseHead();

@@ -1,6 +1,8 @@
 // A JSON text that its operation parses itself, in pieces where it is long.
 
-/** An array in JSON that can be cut into pieces: the offsets in bytes of its brackets, and of commas between its items. */
+/**
+ * An array in JSON that can be cut into pieces: the offsets in bytes of its brackets, and of commas between its items.
+ */
 export type ArrayCuts = {
   readonly start: number;
   readonly commas: readonly number[];

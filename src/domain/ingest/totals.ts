@@ -142,7 +142,9 @@ function degradedOf(found: ReadonlyMap<string, DegradedRequests>): DegradedReque
   return [...found.values()].map(({ project_id, env }) => ({ project_id, env }));
 }
 
-/** At once, because the sums take more memory than their text; but in turns, because a batch may have tens of thousands. */
+/**
+ * At once, because the sums take more memory than their text; but in turns, because a batch may have tens of thousands.
+ */
 async function journalOf(series: SeriesBatch): Promise<string[]> {
   const loop = new LoopShare();
   const rows: string[] = [];

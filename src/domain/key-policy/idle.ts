@@ -1,6 +1,6 @@
-// Revokes keys that are not used, where a project's policy says so. A key that looks idle may only look so: because nodes do
-// not report, sample blindly, or because a clock jumped. Then nothing is revoked. And only a few keys a day are, each after
-// owners who want notices got one.
+// Revokes keys that are not used, where a project's policy says so. A key that looks idle may only look so: because
+// nodes do not report, sample blindly, or because a clock jumped. Then nothing is revoked. And only a few keys a day
+// are, each after owners who want notices got one.
 import { ENVS, type Env } from "../../kernel/credentials.ts";
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { changeKeys } from "../../store/queries/key-bulk.ts";
@@ -67,8 +67,8 @@ export function idleDueAt(key: KeyUse, project: RuledProject, policy: KeyPolicy,
 }
 
 /**
- * Those whose announced date has come; all where the policy has no notices. A date may have passed without a notice: while
- * nodes did not report, or the server was down. A use after the notice makes it void.
+ * Those whose announced date has come; all where the policy has no notices. A date may have passed without a notice:
+ * while nodes did not report, or the server was down. A use after the notice makes it void.
  */
 async function announcedOf(on: Reader, project: RuledProject, policy: KeyPolicy, keys: KeyUse[], now: number) {
   if (policy.notice_days.length === 0) return keys;

@@ -1,5 +1,5 @@
-// Walks the working keys of a project with what is known of their use, in pieces, so that a large project blocks no other
-// request.
+// Walks the working keys of a project with what is known of their use, in pieces, so that a large project blocks no
+// other request.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyBehind, keyUses, type KeysOf, type KeyUse } from "../../store/queries/idle-keys.ts";
 import type { Reader } from "../../store/engine/statement.ts";
@@ -20,8 +20,8 @@ export async function* walkKeyUses(on: Reader, of: KeysOf): AsyncGenerator<KeyUs
 }
 
 /**
- * When it was last used; for an unused key, when its life or its being enabled began. A change of its tenant counts too: keys of
- * one that was suspended for long and is resumed would be revoked at once.
+ * When it was last used; for an unused key, when its life or its being enabled began. A change of its tenant counts
+ * too: keys of one that was suspended for long and is resumed would be revoked at once.
  */
 export function lastUseOf({ created_at, last_used_at, enabled_at, tenant_changed_at }: KeyUse): number {
   return Math.max(created_at, last_used_at ?? 0, enabled_at ?? 0, tenant_changed_at);

@@ -1,5 +1,5 @@
-// A daily digest of keys that are about to end, by expiry or for want of use. Each key, kind, threshold and date is reported once,
-// across restarts and processes: what was reported is stored with the queued mail.
+// A daily digest of keys that are about to end, by expiry or for want of use. Each key, kind, threshold and date is
+// reported once, across restarts and processes: what was reported is stored with the queued mail.
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyUse } from "../../store/queries/idle-keys.ts";
@@ -27,7 +27,9 @@ import { lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
 const LINES_MAX = 50;
 /** More wait for the next day. */
 const KEYS_MAX = 5_000;
-/** How long the notice of an idle key holds after its date, as only some are revoked within a day. Then it gets another. */
+/**
+ * How long the notice of an idle key holds after its date, as only some are revoked within a day. Then it gets another.
+ */
 const IDLE_KEEP_MS = 30 * DAY_MS;
 
 type Kind = KeyNoticeRow["kind"];
@@ -77,7 +79,10 @@ async function unreportedIn(services: Services, project: Project, now: number): 
   return unreported;
 }
 
-/** The ends of a key within the longest of the thresholds, with the thresholds that count. Those of idle keys may have passed. */
+/**
+ * The ends of a key within the longest of the thresholds, with the thresholds that count. Those of idle keys may have
+ * passed.
+ */
 function nearEnds(key: KeyUse, project: Project, policy: KeyPolicy, lacks: BlockedBy | null, now: number): Due[] {
   if (key.quarantined_at !== null || key.successor_id !== null) return [];
   const { notice_days } = policy;
@@ -93,8 +98,8 @@ function nearEnds(key: KeyUse, project: Project, policy: KeyPolicy, lacks: Block
 }
 
 /**
- * A date that has passed: no key is revoked without a notice, so it is the one that was announced, or else a later one. That
- * leaves as much time as the longest threshold within the idle period, or where none is, as that period.
+ * A date that has passed: no key is revoked without a notice, so it is the one that was announced, or else a later one.
+ * That leaves as much time as the longest threshold within the idle period, or where none is, as that period.
  */
 function putOff(end: Due, reported: readonly KeyNoticeRow[], policy: KeyPolicy, now: number): Due {
   const { notice_days, idle_revoke_days } = policy;

@@ -1,5 +1,5 @@
-// Lists of networks that API keys may be used from. A key without its own list has that of its tenant, together with its mode;
-// an empty list allows every address.
+// Lists of networks that API keys may be used from. A key without its own list has that of its tenant, together with
+// its mode; an empty list allows every address.
 import { AddressList } from "../../kernel/network/address-list.ts";
 import { canonicalCidrs, type IpMode } from "../../kernel/network/cidr.ts";
 

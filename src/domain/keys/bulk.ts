@@ -1,6 +1,6 @@
-// One action on many keys. A call changes one page of them in one transaction: all of it or nothing. The walk keeps no state on
-// the server: the cursor names the position and the start of the run, and keys minted since are not matched, or a rotation
-// would rotate its own successors. A page may be short, or empty, although there is more.
+// One action on many keys. A call changes one page of them in one transaction: all of it or nothing. The walk keeps no
+// state on the server: the cursor names the position and the start of the run, and keys minted since are not matched,
+// or a rotation would rotate its own successors. A page may be short, or empty, although there is more.
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { fail, failField } from "../../kernel/errors.ts";
@@ -95,8 +95,8 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
 }
 
 /**
- * The id of a run is, where this server made it, also the boundary between the keys that it matches and newer ones: so a run
- * that starts over with its id, because its first answer was lost, matches what it matched before.
+ * The id of a run is, where this server made it, also the boundary between the keys that it matches and newer ones: so
+ * a run that starts over with its id, because its first answer was lost, matches what it matched before.
  */
 function startRun({ services }: Ctx, given: string | undefined): Run {
   const fresh = services.newId();

@@ -1,5 +1,6 @@
-// Fills in secret_keys.created_by for keys that were minted before the column existed, from the audit log. Runs until it has
-// read the log once without a process of another version beside it, which might still mint keys without a creator.
+// Fills in secret_keys.created_by for keys that were minted before the column existed, from the audit log. Runs until
+// it has read the log once without a process of another version beside it, which might still mint keys without a
+// creator.
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { VERSION } from "../../platform/version.ts";

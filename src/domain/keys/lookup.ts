@@ -1,5 +1,6 @@
-// Looks a key up, pasted or by its id: its record, whether a verifier would admit it, and every reason why not. A pasted text is not logged, not
-// stored and not repeated; a key of another workspace gets the response of one that was never issued.
+// Looks a key up, pasted or by its id: its record, whether a verifier would admit it, and every reason why not. A
+// pasted text is not logged, not stored and not repeated; a key of another workspace gets the response of one that was
+// never issued.
 import { displayPrefix, guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";

@@ -4,8 +4,8 @@ import { HOUR_MS } from "../../kernel/durations.ts";
 type Rotatable = { id: string; expires_at: number | null; requested_expires_at: number | null };
 
 /**
- * The columns in which a successor differs from its predecessor, except its credential. A requested expiry is copied while
- * it is in the future; one that rotation or quarantine set is not.
+ * The columns in which a successor differs from its predecessor, except its credential. A requested expiry is copied
+ * while it is in the future; one that rotation or quarantine set is not.
  */
 export function successorColumns(row: Rotatable, id: string, now: number) {
   const { requested_expires_at: requested } = row;

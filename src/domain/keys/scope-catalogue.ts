@@ -1,5 +1,5 @@
-// The scopes that a project knows, with words for people. Only a help: a key may carry others, because scopes live in the
-// vendor's code, and a catalogue one deployment behind must not stop the creation of keys.
+// The scopes that a project knows, with words for people. Only a help: a key may carry others, because scopes live in
+// the vendor's code, and a catalogue one deployment behind must not stop the creation of keys.
 import type { Warning } from "../core/warnings.ts";
 
 export type CatalogueScope = {

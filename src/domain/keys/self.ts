@@ -1,4 +1,5 @@
-// What the holder of an API key may do with it. Responses say nothing about the vendor: no meta, tenant, project or node.
+// What the holder of an API key may do with it. Responses say nothing about the vendor: no meta, tenant, project or
+// node.
 import { fail } from "../../kernel/errors.ts";
 import { thenMaybe } from "../../kernel/maybe-promise.ts";
 import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";

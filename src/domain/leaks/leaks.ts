@@ -1,6 +1,6 @@
-// Leaked credentials reported by a secret scanner. Each token has its own transaction and each action is idempotent, so the
-// scanner can resend a report that failed half-way. Caution: the reported location goes into the quarantine reason and the
-// mail and may contain the key itself, so credentials in it are masked.
+// Leaked credentials reported by a secret scanner. Each token has its own transaction and each action is idempotent, so
+// the scanner can resend a report that failed half-way. Caution: the reported location goes into the quarantine reason
+// and the mail and may contain the key itself, so credentials in it are masked.
 import { fail, failField } from "../../kernel/errors.ts";
 import { parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
 import { endTokens, tokenByHash } from "../../store/queries/one-time-tokens.ts";

@@ -1,5 +1,5 @@
-// Quarantine: a leaked live key expires within one hour, and this cannot be extended. A leaked test key is not changed; its
-// owners get one notice. A key that is already revoked or quarantined is left as it is.
+// Quarantine: a leaked live key expires within one hour, and this cannot be extended. A leaked test key is not changed;
+// its owners get one notice. A key that is already revoked or quarantined is left as it is.
 import type { Env } from "../../kernel/credentials.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";

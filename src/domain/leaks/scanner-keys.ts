@@ -1,6 +1,6 @@
-// The public keys of the secret scanner, from a file or an https URL in GitHub's format, and the check of its signatures:
-// ECDSA P-256 with SHA-256 over the raw bytes, DER in base64. If the URL does not respond, reports get 503, so that the
-// sender retries.
+// The public keys of the secret scanner, from a file or an https URL in GitHub's format, and the check of its
+// signatures: ECDSA P-256 with SHA-256 over the raw bytes, DER in base64. If the URL does not respond, reports get 503,
+// so that the sender retries.
 import { createPublicKey, verify, type KeyObject } from "node:crypto";
 import type { LookupAddress } from "node:dns";
 import { lookup } from "node:dns/promises";
@@ -109,7 +109,10 @@ export function keysInFile(file: string): Load {
 type Resolve = (host: string) => Promise<LookupAddress[]>;
 const resolveAll: Resolve = (host) => lookup(host, { all: true });
 
-/** The addresses of the URL's host. Rejects a name that has any private one, such as `localhost` or one of an internal DNS. */
+/**
+ * The addresses of the URL's host. Rejects a name that has any private one, such as `localhost` or one of an internal
+ * DNS.
+ */
 async function publicAddresses(url: string, resolve: Resolve): Promise<LookupAddress[]> {
   const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
   const addresses = await resolve(host);

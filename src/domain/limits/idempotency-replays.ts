@@ -1,5 +1,5 @@
-// Idempotency replays for our own POST endpoints: the response is stored in the transaction of the change, encrypted under
-// the caller's own token. A retried mint returns the first key again, and only that caller can decrypt it
+// Idempotency replays for our own POST endpoints: the response is stored in the transaction of the change, encrypted
+// under the caller's own token. A retried mint returns the first key again, and only that caller can decrypt it
 // (docs/design/0006-idempotency-fencing.md).
 import { fail } from "../../kernel/errors.ts";
 import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";

@@ -1,6 +1,6 @@
-// Idempotency claims for the vendor's API (docs/design/0006-idempotency-fencing.md): one caller executes; others wait, get
-// the stored response, or are rejected for another payload. Caution: `execute` promises that no other caller got it, so an
-// undecided claim must be a 503.
+// Idempotency claims for the vendor's API (docs/design/0006-idempotency-fencing.md): one caller executes; others wait,
+// get the stored response, or are rejected for another payload. Caution: `execute` promises that no other caller got
+// it, so an undecided claim must be a 503.
 import { randomBytes } from "node:crypto";
 import {
   BODY_BYTES_MAX,
@@ -66,8 +66,8 @@ export function reapIdempotency(services: Services): Promise<number> {
 }
 
 /**
- * Corrects counts that processes of an earlier release have passed by, one cell at a time. Each is compared at one moment, off
- * the main thread, and the difference subtracted, so claims continue.
+ * Corrects counts that processes of an earlier release have passed by, one cell at a time. Each is compared at one
+ * moment, off the main thread, and the difference subtracted, so claims continue.
  */
 export async function recountIdempotency(services: Services): Promise<void> {
   const { store, shutdown } = services;

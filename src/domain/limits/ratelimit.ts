@@ -80,7 +80,9 @@ export async function returnLease({ services, actor }: Machine, input: { lease_i
 
 type Saving = Pick<Services, "store" | "counters">;
 
-/** Saves changed counters; returns how many. Every cell gets its turn: what it saves at most does not depend on others. */
+/**
+ * Saves changed counters; returns how many. Every cell gets its turn: what it saves at most does not depend on others.
+ */
 export async function flushCounters(services: Saving): Promise<number> {
   const goal = Math.max(FLUSH_ROWS_MAX, FLUSH_ROWS_PER_CELL * services.counters.memory.dirtyCells);
   let saved = 0;

@@ -1,5 +1,5 @@
-// What an operation reads at much cost, in a slot of its caller. Where it had to wait, its credential must still be valid, and it
-// starts in a turn of its own: otherwise all that wait for a slot would run in the turn of the first.
+// What an operation reads at much cost, in a slot of its caller. Where it had to wait, its credential must still be
+// valid, and it starts in a turn of its own: otherwise all that wait for a slot would run in the turn of the first.
 import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { ownerOf } from "../core/actor.ts";
@@ -15,7 +15,9 @@ export function inFleetSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
   });
 }
 
-/** The same for the response to a change that is committed, which is sent in any case: undefined where there is no slot. */
+/**
+ * The same for the response to a change that is committed, which is sent in any case: undefined where there is no slot.
+ */
 export async function inFleetSlotIfAny<T>({ services, actor }: Ctx, read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await services.fleetReads.run(ownerOf(actor), read, yieldToEventLoop);

@@ -1,8 +1,8 @@
-// Throttles: per-process fixed windows, keyed by what is throttled and for whom. They slow abuse of Keyrack itself down;
-// the customers' rate limits, which never admit too much, are in src/ratelimit.
+// Throttles: per-process fixed windows, keyed by what is throttled and for whom. They slow abuse of Keyrack itself
+// down; the customers' rate limits, which never admit too much, are in src/ratelimit.
 // Caution: a window that is forgotten early gives its subject a fresh start, and anyone could cause that with made-up
-// subjects. So at the bound the owner that opened most windows gives one up; a network is then refused new ones until it would have
-// lapsed.
+// subjects. So at the bound the owner that opened most windows gives one up; a network is then refused new ones until
+// it would have lapsed.
 import { createHmac } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
@@ -32,7 +32,10 @@ const CLOSED_MAX = 200_000;
 export class Throttles {
   readonly #clock: Clock;
   readonly #enabled: boolean;
-  /** By the first part of the subject, then by throttle and the other parts: all windows of an address are found at once. */
+  /**
+   * By the first part of the subject, then by throttle and the other parts: all windows of an address are found at
+   * once.
+   */
   readonly #windows = new Map<string, Map<string, Window>>();
   /** By length of the window, oldest first. */
   readonly #byLength = new Map<number, Set<Window>>();
@@ -44,7 +47,8 @@ export class Throttles {
     this.#clock = clock;
     this.#enabled = enabled;
     this.#bounded = new FairSet(ledger, (window) => this.#displaced(window), {
-      // The subjects of a cell are a vendor's own customers and credentials: the largest cell may be one with many of them.
+      // The subjects of a cell are a vendor's own customers and credentials: the largest cell may be one with many of
+      // them.
       replacesOwn: ({ kind }) => kind === "cell",
     });
   }
@@ -62,8 +66,9 @@ export class Throttles {
   }
 
   /**
-   * Takes one unit; returns the refusal when the window has none left. `owner` is who can make up further subjects: the network
-   * where no credential was checked, else the cell. A subject that owned itself would never be the largest owner.
+   * Takes one unit; returns the refusal when the window has none left. `owner` is who can make up further subjects: the
+   * network where no credential was checked, else the cell. A subject that owned itself would never be the largest
+   * owner.
    */
   tryTake(throttle: Throttle, subject: string, owner: Owner): Failure | undefined {
     if (!this.#enabled || throttle.limit === 0) return undefined;

@@ -1,5 +1,5 @@
-// The outbox: a message is sealed and queued in the transaction that causes it, and sent after the commit. Delivery is at
-// least once: after a crash between sending and recording it, the message is sent again with the same Message-ID.
+// The outbox: a message is sealed and queued in the transaction that causes it, and sent after the commit. Delivery is
+// at least once: after a crash between sending and recording it, the message is sent again with the same Message-ID.
 import { randomInt } from "node:crypto";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";

@@ -1,6 +1,6 @@
 // Daily quotas of mail, counted in the database: they survive a restart and hold for all processes together. An account
-// that invites gets a refusal when its quota is spent. An address that gets too much is protected silently: otherwise a stranger
-// could use up its quota, and by that refuse it to everyone else.
+// that invites gets a refusal when its quota is spent. An address that gets too much is protected silently: otherwise a
+// stranger could use up its quota, and by that refuse it to everyone else.
 import { DAY_MS } from "../../kernel/durations.ts";
 import type { Failure } from "../../kernel/errors.ts";
 import { soleOwner } from "../../fairness/owners.ts";
@@ -17,8 +17,8 @@ const QUEUED_MAX = 500;
 type Counted = { n: number; first_at: number | null } | undefined;
 
 /**
- * Counts an invitation's mail; throws when the account may not invite this address today. Returns when the mail may leave:
- * later than now when the address already gets as much as it should.
+ * Counts an invitation's mail; throws when the account may not invite this address today. Returns when the mail may
+ * leave: later than now when the address already gets as much as it should.
  */
 export async function countInviteMail(
   services: Services,

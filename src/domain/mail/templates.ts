@@ -1,6 +1,7 @@
 // The text of every email: plain text, short, one link. Tokens are in the URL fragment, which servers and proxies never
-// see. Subjects are fixed. The only user input is the name of a workspace, on a line of its own that says what it is and
-// that no mail program makes a link of: the person who chose it must not be able to write to strangers in Keyrack's name.
+// see. Subjects are fixed. The only user input is the name of a workspace, on a line of its own that says what it is
+// and that no mail program makes a link of: the person who chose it must not be able to write to strangers in Keyrack's
+// name.
 import type { Services } from "../core/context.ts";
 
 type MailKind =

@@ -1,6 +1,6 @@
-// The push of usage to a metering system: an event for each live tenant, project and hour, and a further one for what comes
-// late. What was sent and not accepted is sent again under the same id, after a crash too, so a receiver that deduplicates
-// by source and id counts each unit once.
+// The push of usage to a metering system: an event for each live tenant, project and hour, and a further one for what
+// comes late. What was sent and not accepted is sent again under the same id, after a crash too, so a receiver that
+// deduplicates by source and id counts each unit once.
 import { readFile } from "node:fs/promises";
 import { failureOf, post, type Posted } from "../../platform/post.ts";
 import { refuseHour, settlePart, unsettledHours } from "../../store/queries/metering.ts";

@@ -1,10 +1,13 @@
-// What this process knows of the push: when it may try again, and what went wrong. Everything that must survive is stored.
+// What this process knows of the push: when it may try again, and what went wrong. Everything that must survive is
+// stored.
 import type { Settings } from "../../config/settings.ts";
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 
 const RETRY_FIRST_MS = 30_000;
 const RETRY_MAX_MS = HOUR_MS;
-/** How long before its deletion an unsent hour makes the instance degraded, unless hours are kept for a short time only. */
+/**
+ * How long before its deletion an unsent hour makes the instance degraded, unless hours are kept for a short time only.
+ */
 const RISK_MS = 5 * DAY_MS;
 
 export class MeterState {

@@ -83,7 +83,9 @@ export function retryMeter(services: Services): Promise<number> {
   return record(services, (tx) => retryRefused.run(tx, {}));
 }
 
-/** Sends every part of the hours from `from` up to `to` again, under the same ids. Returns of how many hours of tenants. */
+/**
+ * Sends every part of the hours from `from` up to `to` again, under the same ids. Returns of how many hours of tenants.
+ */
 export async function replayMeter(services: Services, from: number, to: number): Promise<number> {
   const { clock, settings } = services;
   const now = clock.now();

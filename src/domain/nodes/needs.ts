@@ -43,7 +43,9 @@ export function needsToServe(key: Served, tenant: ServedTenant, plan: Metered | 
   return needsOfPrefix(key.display_prefix) | needsOfList(key, tenant) | metered;
 }
 
-/** The live nodes of a project that hold keys of an environment, or of either where it is null; `since`: if it is known. */
+/**
+ * The live nodes of a project that hold keys of an environment, or of either where it is null; `since`: if it is known.
+ */
 export async function nodesHolding(
   { services }: Ctx,
   { project_id, env }: { project_id: string; env: Env | null },

@@ -1,6 +1,6 @@
-// When the service was there for nodes to report to. After it was away (a stop, a database out of reach, a restore, a clock that was
-// set forward) nodes have had no chance to report, so their silence means nothing until it has been back for as long as a node
-// counts as live. Until then those that were live when it went away still count.
+// When the service was there for nodes to report to. After it was away (a stop, a database out of reach, a restore, a
+// clock that was set forward) nodes have had no chance to report, so their silence means nothing until it has been back
+// for as long as a node counts as live. Until then those that were live when it went away still count.
 import { SECOND_MS } from "../../kernel/durations.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import { readFact, writeFact } from "../../store/queries/deployment.ts";
@@ -14,7 +14,10 @@ const AWAY_MS = 3 * PRESENCE_EVERY_MS;
 /** `alive_at`: its last sign of life. It was away from `away_from` until `back_at`; both are 0 if it never was. */
 type Presence = { alive_at: number; away_from: number; back_at: number };
 
-/** By any process. It is written only while nodes may still count as live; a process that was there itself needs no note of it. */
+/**
+ * By any process. It is written only while nodes may still count as live; a process that was there itself needs no note
+ * of it.
+ */
 export async function recordPresence(services: Services): Promise<void> {
   const { clock, nodes, settings, store } = services;
   const isIdle = performance.now() - nodes.reportedAt > settings.node_live_ms + 2 * PRESENCE_EVERY_MS;

@@ -40,7 +40,9 @@ type ProjectReceipt = { project_id: string } & Propagation;
 type Fleet = {
   acked_nodes: number;
   total_nodes: number;
-  /** Nodes that lack a needed capability. They acknowledge like the others: what they cannot enforce, they do not have. */
+  /**
+   * Nodes that lack a needed capability. They acknowledge like the others: what they cannot enforce, they do not have.
+   */
   withheld_nodes: number;
   nodes: {
     node_id: string;
@@ -55,7 +57,9 @@ type Fleet = {
   nodes_omitted: number;
 };
 
-/** A version, the environment whose nodes must have it (every node where it is null), and what nodes need to enforce it. */
+/**
+ * A version, the environment whose nodes must have it (every node where it is null), and what nodes need to enforce it.
+ */
 type AwaitedVersion = { project_id: string; version: number; env: Env | null; needs: number };
 type WaitOptions = {
   waitMs: number;

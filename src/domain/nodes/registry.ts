@@ -30,7 +30,10 @@ const WRITE_MAX = 500;
 const SLICE = 32;
 /** How long the first snapshot of a node waits until the node is registered. */
 const REGISTER_MS = 1_000;
-/** Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its poll. */
+/**
+ * Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its
+ * poll.
+ */
 const GATHER_MS = 10;
 
 type Written = NodeTraits & Pick<PolicyNodeRow, "version" | "last_seen_at">;
@@ -99,8 +102,8 @@ export class NodeRegistry {
   }
 
   /**
-   * Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. It may have left and
-   * started again since, so its row is read again.
+   * Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. It may have
+   * left and started again since, so its row is read again.
    */
   seen(head: Head, node: PollingNode): void {
     const key = keyOf({ project_id: head.project_id, ...node });
@@ -108,7 +111,10 @@ export class NodeRegistry {
     this.#enqueue(key, this.#report(head, node, null));
   }
 
-  /** As `seen`; resolves when a node that this process did not know is in the database: receipts of other processes count it. */
+  /**
+   * As `seen`; resolves when a node that this process did not know is in the database: receipts of other processes
+   * count it.
+   */
   async register(head: Head, node: PollingNode): Promise<void> {
     const isKnown = this.#isKnownLive(keyOf({ project_id: head.project_id, ...node }));
     this.seen(head, node);

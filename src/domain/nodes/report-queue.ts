@@ -1,5 +1,5 @@
-// Reports of nodes that wait to be written, the newest of each node. At the bound the largest owner's oldest is dropped.
-// Owners take turns: however many reports of one wait, another's are in the next batch.
+// Reports of nodes that wait to be written, the newest of each node. At the bound the largest owner's oldest is
+// dropped. Owners take turns: however many reports of one wait, another's are in the next batch.
 import { FairQueue } from "../../fairness/fair-queue.ts";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";

@@ -1,6 +1,6 @@
 // Writes what nodes have reported, within the bound of each project. A node that was seen lately is never removed for a
-// newcomer: at the bound of such nodes a newcomer is served but not registered, and that is noted, because no receipt may
-// then say that every node has a version. Nodes of test keys have a bound of their own.
+// newcomer: at the bound of such nodes a newcomer is served but not registered, and that is noted, because no receipt
+// may then say that every node has a version. Nodes of test keys have a bound of their own.
 import type { Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import {
@@ -46,7 +46,10 @@ const NOTED_AGAIN_AFTER = 1 / 4;
 
 type Scope = NodeScopes & { env: Env; owner: Owner; newcomers: NodeReport[] };
 
-/** `without`: nodes that have no row afterwards, or one that another process wrote later. `added`: those that have one now. */
+/**
+ * `without`: nodes that have no row afterwards, or one that another process wrote later. `added`: those that have one
+ * now.
+ */
 type Outcome = { without: NodeKey[]; added: NodeReport[] };
 
 /**
@@ -87,8 +90,8 @@ export async function writeReports(
 }
 
 /**
- * Whether the node has reported to another process since. Only of a report that waited long here, as in a process that was
- * paused: otherwise the clocks of the two, which may differ, do not decide.
+ * Whether the node has reported to another process since. Only of a report that waited long here, as in a process that
+ * was paused: otherwise the clocks of the two, which may differ, do not decide.
  */
 function isSuperseded(report: NodeReport, row: PolicyNodeRow | undefined, now: number): boolean {
   return now - report.last_seen_at > LATE_MS && row !== undefined && row.last_seen_at > report.last_seen_at;

@@ -3,7 +3,10 @@ import type { Env } from "../../kernel/credentials.ts";
 import { capabilitiesIn } from "../../kernel/policy/capabilities.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 
-/** A node as its poll shows it: the capabilities that it announces, whether its secret key is unrestricted, and its library. */
+/**
+ * A node as its poll shows it: the capabilities that it announces, whether its secret key is unrestricted, and its
+ * library.
+ */
 export type PollingNode = {
   node_id: string;
   env_scope: EnvScope;

@@ -1,4 +1,5 @@
-// Walks the nodes of a project. It may have 20,000 of them, so they are read in pieces, and other requests run in between.
+// Walks the nodes of a project. It may have 20,000 of them, so they are read in pieces, and other requests run in
+// between.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { NodePosition } from "../../store/queries/nodes.ts";
 

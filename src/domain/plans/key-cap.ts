@@ -1,5 +1,5 @@
-// The number of active keys that a plan allows a tenant in each environment. Counted in the transaction that adds one: the
-// workspace's audit head is locked, and jobs of a batch share the count, so concurrent creations never exceed it.
+// The number of active keys that a plan allows a tenant in each environment. Counted in the transaction that adds one:
+// the workspace's audit head is locked, and jobs of a batch share the count, so concurrent creations never exceed it.
 import type { Env } from "../../kernel/credentials.ts";
 import { fail } from "../../kernel/errors.ts";
 import { countActiveKeys } from "../../store/queries/plans.ts";

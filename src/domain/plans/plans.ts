@@ -1,5 +1,5 @@
-// Plans: limits, a ceiling on scopes and bounds on keys that tenants share. Changing one changes no tenant and no key: the
-// policy feed resolves them (resolution.ts), and nodes take a new snapshot.
+// Plans: limits, a ceiling on scopes and bounds on keys that tenants share. Changing one changes no tenant and no key:
+// the policy feed resolves them (resolution.ts), and nodes take a new snapshot.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { QuotaInput } from "../../kernel/quotas/quota.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";

@@ -1,4 +1,5 @@
-// Builds the pages of the policy feed as serialised JSON. Every read yields to the event loop: a page may hold 100,000 keys.
+// Builds the pages of the policy feed as serialised JSON. Every read yields to the event loop: a page may hold 100,000
+// keys.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Ctx } from "../core/context.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
@@ -48,7 +49,9 @@ function jsonHead(ctx: Ctx, head: Head, filter: Filter, object: string, versions
   return variantOf(head, filter) & CAP.formats ? `${json},"key_prefixes":${head.key_prefixes}` : json;
 }
 
-/** With prefixes that are newer than the head, as the keys that were read may be: no key may arrive before its prefix. */
+/**
+ * With prefixes that are newer than the head, as the keys that were read may be: no key may arrive before its prefix.
+ */
 async function withNewPrefixes({ services }: Ctx, head: Head, filter: Filter): Promise<Head> {
   if (!(variantOf(head, filter) & CAP.formats)) return head;
   const [now] = await headsByIds(services.store.read, [head.project_id]);
@@ -89,8 +92,8 @@ async function changesWithin(
   limit: number,
 ): Promise<Changes | null> {
   const { store, settings } = ctx.services;
-  // Not only up to the head: a key that has changed again since the head was read would be left out with its earlier change,
-  // and a node would hold this version without it. The next delta repeats what is later than the head.
+  // Not only up to the head: a key that has changed again since the head was read would be left out with its earlier
+  // change, and a node would hold this version without it. The next delta repeats what is later than the head.
   const selection = { ...(await selectionOf(ctx, head, filter)), upTo: Number.MAX_SAFE_INTEGER };
   const changes: Change[] = [];
   for (let version = since, bytesLeft = settings.answer_max_bytes; ; ) {

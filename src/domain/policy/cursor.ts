@@ -1,6 +1,7 @@
-// The cursor of a paged snapshot: base64url of JSON {v, p, f, n, k, t} followed by 16 bytes of HMAC-SHA-256. The fields are
-// format version, project, filter, policy version of the first page, last key id sent, and creation time. Where the project
-// uses capabilities, `u` has them and `c` those of the node: no snapshot mixes pages for nodes that enforce different things.
+// The cursor of a paged snapshot: base64url of JSON {v, p, f, n, k, t} followed by 16 bytes of HMAC-SHA-256. The fields
+// are format version, project, filter, policy version of the first page, last key id sent, and creation time. Where the
+// project uses capabilities, `u` has them and `c` those of the node: no snapshot mixes pages for nodes that enforce
+// different things.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { failField, type Failure } from "../../kernel/errors.ts";

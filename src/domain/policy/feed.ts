@@ -1,7 +1,7 @@
-// In-process state of the policy feed: project heads, cached pages and long polls. Caution: heads are cached only on SQLite,
-// where every change passes through this process. On PostgreSQL another process may have changed the policy, and a poll
-// after a revocation must see it, so the head is always read. Notices of other processes only shorten a wait: they may be
-// lost. bench: feed/unchanged-poll
+// In-process state of the policy feed: project heads, cached pages and long polls. Caution: heads are cached only on
+// SQLite, where every change passes through this process. On PostgreSQL another process may have changed the policy,
+// and a poll after a revocation must see it, so the head is always read. Notices of other processes only shorten a
+// wait: they may be lost. bench: feed/unchanged-poll
 import { FairMap } from "../../fairness/fair-map.ts";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
@@ -96,8 +96,8 @@ export class Feed {
   }
 
   /**
-   * A wait for anything else than a change of policy, within the bound of subscriptions. Undefined when the owner is at its
-   * bound, or the service is stopping.
+   * A wait for anything else than a change of policy, within the bound of subscriptions. Undefined when the owner is at
+   * its bound, or the service is stopping.
    */
   wait(
     owner: Owner,

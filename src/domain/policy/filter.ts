@@ -1,6 +1,6 @@
-// The part of a project's policy that a poll requests, and the tag (ETag) that names its content at one version. What a node
-// gets also depends on its variant: the capabilities that it announces and the project uses. So a project that uses none has
-// one variant, the same for nodes of every release.
+// The part of a project's policy that a poll requests, and the tag (ETag) that names its content at one version. What a
+// node gets also depends on its variant: the capabilities that it announces and the project uses. So a project that
+// uses none has one variant, the same for nodes of every release.
 import { hash } from "node:crypto";
 import type { Env } from "../../kernel/credentials.ts";
 import { failField } from "../../kernel/errors.ts";
@@ -9,7 +9,10 @@ import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import type { Head } from "./head.ts";
 
-/** `announced`: the known capabilities of the node. `segments`: with the suffix of each variant, where they are prepared. */
+/**
+ * `announced`: the known capabilities of the node. `segments`: with the suffix of each variant, where they are
+ * prepared.
+ */
 export type Filter = {
   env: Env | null;
   tenants: readonly string[];

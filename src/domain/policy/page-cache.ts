@@ -1,6 +1,6 @@
 // LRU cache of serialised policy pages, bounded by bytes and by account: all nodes of a fleet request the same pages.
-// Concurrent requests for one page share one build. Large pages are kept compressed only, and only where no caller chose
-// their length: each length would be another copy.
+// Concurrent requests for one page share one build. Large pages are kept compressed only, and only where no caller
+// chose their length: each length would be another copy.
 // bench: feed/snapshot, feed/delta
 import { promisify } from "node:util";
 import type { LargeResponses } from "../../fairness/large-responses.ts";
@@ -20,7 +20,9 @@ export type Page = {
   readonly bytes: number;
   /** The last key id in it, when there are more: `next_cursor` continues after it. */
   readonly last: string | null;
-  /** How many keys or changes it has, if it ends by itself or at a bound of the service; null if `max_keys` has cut it. */
+  /**
+   * How many keys or changes it has, if it ends by itself or at a bound of the service; null if `max_keys` has cut it.
+   */
   readonly whole?: number | null;
   /** When to rebuild it: a key in it will then have been expired for too long. */
   readonly staleAt: number;
@@ -69,7 +71,9 @@ function detach(bytes: Uint8Array): Uint8Array {
 type Entry = { readonly page: Page; readonly owner: Owner; bytes: number };
 type Build = () => Promise<Page>;
 
-/** `key` names the page as requested, `whole` the one that ends by itself, which serves callers who accept as many keys. */
+/**
+ * `key` names the page as requested, `whole` the one that ends by itself, which serves callers who accept as many keys.
+ */
 export type Wanted = { readonly key: string; readonly whole: string; readonly limit: number; readonly owner: Owner };
 
 export class PageCache {

@@ -1,6 +1,6 @@
-// The policy feed: a snapshot in pages, then deltas (docs/design/0004-policy-feed-and-versions.md). List-then-watch: every
-// page carries the version of the first page and may already contain later changes; the delta since that version repeats
-// them, so nodes converge.
+// The policy feed: a snapshot in pages, then deltas (docs/design/0004-policy-feed-and-versions.md). List-then-watch:
+// every page carries the version of the first page and may already contain later changes; the delta since that version
+// repeats them, so nodes converge.
 import { fail } from "../../kernel/errors.ts";
 import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";

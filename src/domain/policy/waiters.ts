@@ -1,9 +1,9 @@
 // The long polls of one project, and when they are woken. The first change after a quiet moment wakes them at once. A
-// wake lasts until its polls wait again, because their responses and acknowledgements cost more than the wake itself; the
-// next one follows after a pause as long as that kept the process busy, so that many changes in a row (a bulk mint) cannot
-// take more than half of it. That time counts up to a few milliseconds for each poll: what else keeps the process busy must
-// not delay the changes of a small fleet. A wake reads the head once, for all, and yields to other requests between slices.
-// bench: fleet/checks-beside-wakes
+// wake lasts until its polls wait again, because their responses and acknowledgements cost more than the wake itself;
+// the next one follows after a pause as long as that kept the process busy, so that many changes in a row (a bulk mint)
+// cannot take more than half of it. That time counts up to a few milliseconds for each poll: what else keeps the
+// process busy must not delay the changes of a small fleet. A wake reads the head once, for all, and yields to other
+// requests between slices. bench: fleet/checks-beside-wakes
 import { performance } from "node:perf_hooks";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Subscription } from "../core/subscription.ts";
@@ -27,7 +27,9 @@ export class Waiters {
   /** The newest version to wake for, or 0. */
   #wanted = 0;
   #waking = false;
-  /** When the last wake began, of how many polls, how busy the process was until then, and until when one comes back. */
+  /**
+   * When the last wake began, of how many polls, how busy the process was until then, and until when one comes back.
+   */
   #last = { at: 0, polls: 0, busy: performance.eventLoopUtilization(), endsAt: 0 };
   /** Polls of the last wake that have not come back. */
   #away = 0;

@@ -1,4 +1,5 @@
-// Reads of balances. What this process holds and has not spent is not spent yet; what another one holds is as it last reported.
+// Reads of balances. What this process holds and has not spent is not spent yet; what another one holds is as it last
+// reported.
 import type { Env } from "../../kernel/credentials.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";

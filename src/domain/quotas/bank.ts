@@ -1,5 +1,5 @@
-// The units of quotas that this process has taken: fetches blocks before they are used up, gives back what is not used, and
-// everything at a clean stop. After a crash what the process held counts as spent.
+// The units of quotas that this process has taken: fetches blocks before they are used up, gives back what is not used,
+// and everything at a clean stop. After a crash what the process held counts as spent.
 import { randomUUID } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
@@ -61,7 +61,7 @@ export class QuotaBank {
   readonly #shared: SharedLeases | null;
   readonly #holdings = new Map<string, Holding>();
   readonly #fair: FairSet<Holding>;
-  /** Not kept, but with units that the database had no room to take back. Those of one that is displaced count as spent. */
+  /** Not kept, but with units that the database had no room to take back. A displaced one's units count as spent. */
   readonly #refused: FairSet<Holding>;
   #publishedAt = 0;
 
@@ -252,7 +252,7 @@ export class QuotaBank {
     if (stored) holding.know(stored, this.#clock.now(), generation);
   }
 
-  /** Gives units back and does `work` in one transaction. `after`: the balance with the units, null where there were none. */
+  /** Returns units and does `work` in one transaction. `after`: the balance with the units, null if there were none. */
   async #write<T>(
     holding: Holding,
     returns: readonly Return[],

@@ -1,5 +1,5 @@
-// Charges requests and leases to quotas, together with rate limits: all of them or none. Units are spent from blocks in memory
-// first and put back when a rate limit refuses, because the counters may be on Redis.
+// Charges requests and leases to quotas, together with rate limits: all of them or none. Units are spent from blocks in
+// memory first and put back when a rate limit refuses, because the counters may be on Redis.
 import { randomUUID } from "node:crypto";
 import { fail } from "../../kernel/errors.ts";
 import { catchMaybe, thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
@@ -14,10 +14,10 @@ import type { Holding, Spent } from "./holding.ts";
 import type { Owed } from "./takes.ts";
 
 /**
- * A request that loses its units to others this often is refused for a second. Each attempt is one transaction, shared by all
- * requests that wait for the balance, and at least one of them gets its units: under contention for the last ones, where a
- * block is one unit, the last of n requests needs n attempts. Taking units for all of them at once would need fewer, but
- * a crash would then cost more than two blocks.
+ * A request that loses its units to others this often is refused for a second. Each attempt is one transaction, shared
+ * by all requests that wait for the balance, and at least one of them gets its units: under contention for the last
+ * ones, where a block is one unit, the last of n requests needs n attempts. Taking units for all of them at once would
+ * need fewer, but a crash would then cost more than two blocks.
  */
 const ATTEMPTS_MAX = 1_000;
 /** While another process holds the last units, it gives unused ones back within this time. */
@@ -154,7 +154,9 @@ async function chargeOwed({ services }: Machine, holdings: Holding[], owed: Owed
   await Promise.all(holdings.map(charge));
 }
 
-/** What was spent of each holding; null where one of them has not enough. `most`: as many as all have, at least `units`. */
+/**
+ * What was spent of each holding; null where one of them has not enough. `most`: as many as all have, at least `units`.
+ */
 function spendAll(ctx: Machine, holdings: Holding[], units: number, most = units): MaybePromise<Spent[] | null> {
   const spent = trySpend(holdings, units, most, ctx.services.clock.now());
   return spent === undefined ? fetchAndSpend(ctx, holdings, units, most) : spent;

@@ -1,5 +1,5 @@
-// Which quotas apply to a key: its own and those of its tenant. Read at most once in 5 s a process, and again after every change
-// that this process makes.
+// Which quotas apply to a key: its own and those of its tenant. Read at most once in 5 s a process, and again after
+// every change that this process makes.
 import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";

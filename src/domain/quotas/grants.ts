@@ -1,4 +1,5 @@
-// Grants: units beside the amount of a quota. They outlive periods and rotations, and end when they expire or are voided.
+// Grants: units beside the amount of a quota. They outlive periods and rotations, and end when they expire or are
+// voided.
 import type { Env } from "../../kernel/credentials.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";

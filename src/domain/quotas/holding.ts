@@ -1,5 +1,5 @@
-// What this process holds of one balance: blocks of units that it has taken and spends in memory. Nothing here waits, so a
-// check that finds its units is answered without the database.
+// What this process holds of one balance: blocks of units that it has taken and spends in memory. Nothing here waits,
+// so a check that finds its units is answered without the database.
 import type { Owner } from "../../fairness/owners.ts";
 import { addPart, blockSize, sumOf, type Part } from "../../kernel/quotas/allocation.ts";
 import type { Period } from "../../kernel/quotas/period.ts";
@@ -7,7 +7,9 @@ import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { Metered } from "./definitions.ts";
 import type { Return, Stored, Taken } from "./takes.ts";
 
-/** A denial is believed for so long, unless this process changes the balance: another process may have given units back. */
+/**
+ * A denial is believed for so long, unless this process changes the balance: another process may have given units back.
+ */
 const EXHAUSTED_MS = 1_000;
 /** Units that nothing uses for so long are given back. */
 const UNUSED_MS = 10_000;
@@ -53,8 +55,8 @@ export class Holding {
   /** Counts transactions, so that a read notices one in between. */
   turns = 0;
   /**
-   * Raised when everything is given up, as after a change of the quota. Units of earlier blocks that come again are given back,
-   * also where nothing was left of the block; so are those of a take that began earlier.
+   * Raised when everything is given up, as after a change of the quota. Units of earlier blocks that come again are
+   * given back, also where nothing was left of the block; so are those of a take that began earlier.
    */
   generation = 0;
   /** Whether other processes do not know of the last change. */
@@ -77,8 +79,9 @@ export class Holding {
   }
 
   /**
-   * Takes over a changed definition: units that were taken under another one are given back. One that was read earlier changes
-   * nothing: keys of a tenant are read at different times, and their checks must not replace each other's definition.
+   * Takes over a changed definition: units that were taken under another one are given back. One that was read earlier
+   * changes nothing: keys of a tenant are read at different times, and their checks must not replace each other's
+   * definition.
    */
   define(metered: Metered, order: number, now: number): void {
     if (order < this.order) return;
@@ -198,8 +201,8 @@ export class Holding {
   }
 
   /**
-   * Gives up what is beyond a block: leases that come back bring more, and with the block that may be on its way a crash
-   * may cost two. True where units wait to be given back.
+   * Gives up what is beyond a block: leases that come back bring more, and with the block that may be on its way a
+   * crash may cost two. True where units wait to be given back.
    */
   shed(): boolean {
     const { available = 0, taken = 0 } = this.stored ?? {};

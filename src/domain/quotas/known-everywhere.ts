@@ -1,5 +1,5 @@
-// Keeps quotas from being stored while a process of an earlier release is connected. In a file of its own because the gate needs
-// the services, which need the bank of quotas.
+// Keeps quotas from being stored while a process of an earlier release is connected. In a file of its own because the
+// gate needs the services, which need the bank of quotas.
 import type { Services } from "../core/context.ts";
 import { versionGate } from "../core/version-gate.ts";
 import type { GivenQuotas } from "./stored.ts";

@@ -1,4 +1,5 @@
-// A lease as it is on Redis: enough to give its units back to the database in any process, with any of its holdings or none.
+// A lease as it is on Redis: enough to give its units back to the database in any process, with any of its holdings or
+// none.
 import type { Owner } from "../../fairness/owners.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { Part } from "../../kernel/quotas/allocation.ts";
@@ -49,9 +50,9 @@ function lastOf(spent: readonly SpentPart[], units: number): Return[] {
 const RETURN_KEPT_MS = 10 * MINUTE_MS;
 
 /**
- * Whether the lease is returned for the first time, committed before its units can be spent again. Redis alone does not know:
- * after a failover or a restart with older data it has the record again. False also where that cannot be stored: the units then
- * count as spent.
+ * Whether the lease is returned for the first time, committed before its units can be spent again. Redis alone does not
+ * know: after a failover or a restart with older data it has the record again. False also where that cannot be stored:
+ * the units then count as spent.
  */
 export function claimReturn(store: Store, owner: Owner, lease_id: string, now: number): Promise<boolean> {
   const key_hash = sha256Hex(`quota return\n${lease_id}`);

@@ -1,6 +1,6 @@
-// Deletes grants that have ended, and balances that no quota refers to any more. A balance of a calendar with periods is of no
-// use once its period is long over; one that is never refilled stays as long as its quota is defined, or deleting it would
-// refill it.
+// Deletes grants that have ended, and balances that no quota refers to any more. A balance of a calendar with periods
+// is of no use once its period is long over; one that is never refilled stays as long as its quota is defined, or
+// deleting it would refill it.
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { calendarName } from "../../kernel/quotas/quota.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";

@@ -1,5 +1,5 @@
-// Quotas as they are stored on keys, tenants and plans, and what the policy feed says of them: not their amounts, only whether
-// one applies and whether one denies.
+// Quotas as they are stored on keys, tenants and plans, and what the policy feed says of them: not their amounts, only
+// whether one applies and whether one denies.
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { completeQuota, type Quota, type QuotaInput } from "../../kernel/quotas/quota.ts";
 

@@ -1,6 +1,7 @@
-// The transactions on a balance. The database is the store of record: units are taken from it, durably, before the first of them
-// is spent, so no crash forgets an admitted request. Caution: an error leaves open whether the transaction was committed. Units
-// that may have been taken or given back are then lost to this process, never used twice.
+// The transactions on a balance. The database is the store of record: units are taken from it, durably, before the
+// first of them is spent, so no crash forgets an admitted request. Caution: an error leaves open whether the
+// transaction was committed. Units that may have been taken or given back are then lost to this process, never used
+// twice.
 import { DAY_MS } from "../../kernel/durations.ts";
 import { allocate, blockSize, sumOf, type Part, type Source } from "../../kernel/quotas/allocation.ts";
 import { periodAfter, periodAt, type Period } from "../../kernel/quotas/period.ts";
@@ -143,8 +144,8 @@ export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
 }
 
 /**
- * Units that were admitted without asking. A caller without a response sends them again under the same id, with those that were
- * added since: only what was not charged under this id is charged.
+ * Units that were admitted without asking. A caller without a response sends them again under the same id, with those
+ * that were added since: only what was not charged under this id is charged.
  */
 export type Owed = { readonly units: number; readonly id: string | null };
 /** `storesId`: whether there is room for an id that is not known yet. */
@@ -154,8 +155,8 @@ export type OwedCharge = Owed & { readonly storesId: boolean };
 const OWED_KEPT_MS = 8 * DAY_MS;
 
 /**
- * What was charged under the id is stored with the charge, as an idempotency replay. Without room for it the units are charged
- * all the same, and again if they are sent again: they were admitted, and ids must not fill the disk.
+ * What was charged under the id is stored with the charge, as an idempotency replay. Without room for it the units are
+ * charged all the same, and again if they are sent again: they were admitted, and ids must not fill the disk.
  */
 export async function takeOwed(
   tx: Tx,
@@ -222,7 +223,8 @@ export async function returnUnits(
     }
     for (const { grant, units } of parts) {
       if (grant === null || (await giveBackToGrant.run(tx, { id: grant, units })) > 0) continue;
-      // One that was deleted meanwhile, long after it was made: the period gets its units. A voided one takes nothing back.
+      // One that was deleted meanwhile, long after it was made: the period gets its units. A voided one takes nothing
+      // back.
       if (!(await grantById.first(tx, { workspace_id, id: grant }))) row.from_amount -= units;
     }
   }

@@ -1,4 +1,5 @@
-// Finds a page: reads candidates in the order of an index until the page is full, there are no more, or enough were examined.
+// Finds a page: reads candidates in the order of an index until the page is full, there are no more, or enough were
+// examined.
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Position } from "../core/cursor.ts";
 

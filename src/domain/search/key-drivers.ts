@@ -1,5 +1,5 @@
-// The orders in which keys are searched: an index of keys by state, terms of the search index, and the keys of tenants whose
-// words match. What the index leads to is compared again, because terms may be out of date.
+// The orders in which keys are searched: an index of keys by state, terms of the search index, and the keys of tenants
+// whose words match. What the index leads to is compared again, because terms may be out of date.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyTexts, walkTexts, type KeyWalk, type WalkedTexts } from "../../store/queries/key-search.ts";
 import { countTermMatches, walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
@@ -96,7 +96,10 @@ async function rarest(read: Reader, { workspace_id, env }: Walk, words: readonly
   return 0;
 }
 
-/** Keys that match by their own texts first, then those that match by their tenant. A key appears once, at its first match. */
+/**
+ * Keys that match by their own texts first, then those that match by their tenant. A key appears once, at its first
+ * match.
+ */
 function byLead(read: Reader, walk: Walk, words: readonly string[], lead: string, accepts: Accepts): Keys {
   const isMatch = (key: WalkedTexts, term: string): boolean =>
     matchesAll(words, [...ownWords(key), ...wordsOfTenant(key)]) && accepts(key, term);

@@ -1,5 +1,5 @@
-// Finding keys: by state, by the words of a search, by scope and by last use. A page examines a bounded number of keys in the
-// order of an index: it may be short, or empty, although there is more.
+// Finding keys: by state, by the words of a search, by scope and by last use. A page examines a bounded number of keys
+// in the order of an index: it may be short, or empty, although there is more.
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { failField } from "../../kernel/errors.ts";

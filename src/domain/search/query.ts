@@ -7,7 +7,10 @@ import { wordsOf } from "./words.ts";
 const WORDS_MAX = 5;
 /** A whole credential, anywhere in a text. */
 const CREDENTIAL = /([a-z][a-z0-9]+_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{40}|[0-9a-f]{12}\.[\w-]{40}/;
-/** Most of one; at the start of a text, and with our own prefix, also a display prefix with more than six characters behind it. */
+/**
+ * Most of one; at the start of a text, and with our own prefix, also a display prefix with more than six characters
+ * behind it.
+ */
 const MOST_OF_CREDENTIAL =
   /(^[a-z][a-z0-9]*_(live|test)|kr(sk)?_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{7}|[a-z][a-z0-9]+_(live|test)_[\w-]{40}|[0-9a-f]{12}\.[\w-]{32}/;
 const DISPLAY_PREFIX = /^[a-z][a-z0-9]*_(live|test)_(.*)$/s;

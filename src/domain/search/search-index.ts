@@ -1,6 +1,6 @@
-// Keeps the search index up to date: in the background, and before a search, so that a key is found as soon as its response
-// is out. Keys are taken in the order of policy versions, which every change of a key raises; terms and progress are written
-// in one transaction, so after a crash the next run continues where the last one ended.
+// Keeps the search index up to date: in the background, and before a search, so that a key is found as soon as its
+// response is out. Keys are taken in the order of policy versions, which every change of a key raises; terms and
+// progress are written in one transaction, so after a crash the next run continues where the last one ended.
 import { fail } from "../../kernel/errors.ts";
 import {
   changedKeys,
@@ -64,8 +64,8 @@ export async function indexChanges(services: Services): Promise<void> {
 }
 
 /**
- * One step. True when the keys of these projects are all indexed, else `projects` begins where the next step does. Projects share
- * a step, because a workspace may have a few new keys in each of very many.
+ * One step. True when the keys of these projects are all indexed, else `projects` begins where the next step does.
+ * Projects share a step, because a workspace may have a few new keys in each of very many.
  */
 async function indexKeys(services: Services, projects: Behind[]): Promise<boolean> {
   if (projects.length === 0) return true;

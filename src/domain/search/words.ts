@@ -1,5 +1,5 @@
-// The words of a search and of the texts it looks at: NFKC, lower case, split at everything that is neither letter nor digit.
-// One character can become eighteen in this form, so the words are bounded, not only the text.
+// The words of a search and of the texts it looks at: NFKC, lower case, split at everything that is neither letter nor
+// digit. One character can become eighteen in this form, so the words are bounded, not only the text.
 
 const WORDS_MAX = 16;
 const WORD_CHARS_MAX = 64;

@@ -1,5 +1,5 @@
-// Sums one batch for the usage series, by minute and outcome: per key (or tenant, or project), per route with a histogram of
-// durations, and per tag. The result is written to usage_journal. bench: ingest/batch
+// Sums one batch for the usage series, by minute and outcome: per key (or tenant, or project), per route with a
+// histogram of durations, and per tag. The result is written to usage_journal. bench: ingest/batch
 import type { Env } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { binOf } from "../../kernel/usage/latency.ts";

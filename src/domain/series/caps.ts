@@ -1,5 +1,5 @@
-// Bounds the number of groups in the usage series: outcomes, routes, tags and keys. The first names of a day count; what comes after
-// them is added to a group of its own, so that no request is lost.
+// Bounds the number of groups in the usage series: outcomes, routes, tags and keys. The first names of a day count;
+// what comes after them is added to a group of its own, so that no request is lost.
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { copySums } from "../../kernel/usage/sums.ts";
 import { saveSeenNames, seenNames } from "../../store/queries/series.ts";

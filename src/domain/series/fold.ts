@@ -1,5 +1,6 @@
-// Adds the journal of counted batches to the rollups of the usage series. Rows are added and deleted in one transaction, so a
-// crash neither repeats nor skips one. Decoding and summing happen before the transaction, in turns of the event loop.
+// Adds the journal of counted batches to the rollups of the usage series. Rows are added and deleted in one
+// transaction, so a crash neither repeats nor skips one. Decoding and summing happen before the transaction, in turns
+// of the event loop.
 import { cleanText } from "../../kernel/clean-text.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
@@ -34,8 +35,8 @@ const ROLLUPS_MAX = 1_000;
 class JournalMoved extends Error {}
 
 /**
- * Scheduled job. Ends when the journal is empty. Rows that cannot be added stay in it and fail the job, but only after the rows
- * of every other workspace were added.
+ * Scheduled job. Ends when the journal is empty. Rows that cannot be added stay in it and fail the job, but only after
+ * the rows of every other workspace were added.
  */
 export async function foldJournal(services: Services): Promise<void> {
   const loop = new LoopShare();

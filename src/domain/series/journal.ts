@@ -16,8 +16,9 @@ export type JournalData = {
   texts: string[];
   slices: JournalSlice[];
   /**
-   * Where the row's shard begins, from 0 to 1. The keys of a large batch are in shards by their ids: rows of the same shard
-   * change the same rollups, so they are added in one transaction. Absent in rows of earlier releases. bench: ingest/series
+   * Where the row's shard begins, from 0 to 1. The keys of a large batch are in shards by their ids: rows of the same
+   * shard change the same rollups, so they are added in one transaction. Absent in rows of earlier releases. bench:
+   * ingest/series
    */
   shard?: number;
 };
@@ -38,7 +39,9 @@ export const OWNER_FIELDS = 5;
 type JournalMinute = { readonly minute: number; readonly outcome: string };
 type JournalOwner = { readonly project_id: string; readonly env: Env };
 
-/** Enough shards that each fits into one row. A power of two, so that the shards of other batches divide them evenly. */
+/**
+ * Enough shards that each fits into one row. A power of two, so that the shards of other batches divide them evenly.
+ */
 export function shardCount(sums: number): number {
   return Math.min(SHARDS_MAX, 2 ** Math.ceil(Math.log2(Math.max(1, sums / SHARD_SUMS))));
 }

@@ -1,4 +1,5 @@
-// Changes the rollups of the usage series: what a fold adds to each row is summed first, so that each is read and written once.
+// Changes the rollups of the usage series: what a fold adds to each row is summed first, so that each is read and
+// written once.
 import { addToSlot, decodeSlots, encodeSlots, type Slots, type Sums } from "../../kernel/usage/sums.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
 import type { Tx } from "../../store/engine/statement.ts";

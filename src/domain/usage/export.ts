@@ -1,4 +1,5 @@
-// GET /v1/usage/export: usage by tenant or key as lines, one bucket after the other, for billing systems and warehouses.
+// GET /v1/usage/export: usage by tenant or key as lines, one bucket after the other, for billing systems and
+// warehouses.
 import { failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";

@@ -1,5 +1,5 @@
-// Where requests from outside a key's networks come from: summed per batch, bounded per key and day, and reported, so that a list
-// of networks can be tried before it is enforced.
+// Where requests from outside a key's networks come from: summed per batch, bounded per key and day, and reported, so
+// that a list of networks can be tried before it is enforced.
 import { utcDay } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -64,8 +64,8 @@ function addTo(rows: Map<string, KeyNetworkRow>, row: KeyNetworkRow): void {
 }
 
 /**
- * Adds the sums of a batch. Networks above the bound of a key and day count as `other`. Caution: the bound is exact only if no
- * other transaction saves networks of this workspace meanwhile; the lock on its ingest budget prevents that.
+ * Adds the sums of a batch. Networks above the bound of a key and day count as `other`. Caution: the bound is exact
+ * only if no other transaction saves networks of this workspace meanwhile; the lock on its ingest budget prevents that.
  */
 export async function saveNetworks(tx: Tx, rows: readonly KeyNetworkRow[]): Promise<void> {
   if (rows.length === 0) return;

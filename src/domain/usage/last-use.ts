@@ -1,5 +1,5 @@
-// Where a key was last used from, as far as nodes report it: a network, a product name and the node. Personal data at most by
-// accident, so it is cut by the node, optional (KEYRACK_LAST_USED_DETAIL) and deleted after the key's end.
+// Where a key was last used from, as far as nodes report it: a network, a product name and the node. Personal data at
+// most by accident, so it is cut by the node, optional (KEYRACK_LAST_USED_DETAIL) and deleted after the key's end.
 import { DAY_MS } from "../../kernel/durations.ts";
 import { isClientNetwork, isProduct } from "../../kernel/network/client-network.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";

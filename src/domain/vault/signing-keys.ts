@@ -53,7 +53,9 @@ export function openPrivateKey(services: Services, row: SigningKeyRow): KeyObjec
   return createPrivateKey({ key: Buffer.from(der), format: "der", type: "pkcs8" });
 }
 
-/** Derives the public key from the private one: the public_key column could have been changed without the master key. */
+/**
+ * Derives the public key from the private one: the public_key column could have been changed without the master key.
+ */
 export function openSigner(services: Services, row: SigningKeyRow): Signer {
   const key = openPrivateKey(services, row);
   const publicKey = rawPublicKey(createPublicKey(key));

@@ -1,7 +1,7 @@
-// Secrets at rest. A record is sealed as: 1 byte version (1) | 32 bytes salt | 12 bytes nonce | ciphertext | 16 bytes tag,
-// AES-256-GCM under HKDF-SHA-256(master, salt, table), AAD = version byte, table, 0x00, row id.
-// Each record has its own salt and therefore its own key, so a nonce is never reused under one key. The AAD binds a record
-// to its row: moved to another row or table, it fails to open. See docs/design/0015-secrets-at-rest.md.
+// Secrets at rest. A record is sealed as: 1 byte version (1) | 32 bytes salt | 12 bytes nonce | ciphertext | 16 bytes
+// tag, AES-256-GCM under HKDF-SHA-256(master, salt, table), AAD = version byte, table, 0x00, row id.
+// Each record has its own salt and therefore its own key, so a nonce is never reused under one key. The AAD binds a
+// record to its row: moved to another row or table, it fails to open. See docs/design/0015-secrets-at-rest.md.
 import { randomBytes } from "node:crypto";
 import { decrypt, deriveKey, encrypt, OVERHEAD_BYTES } from "./aead.ts";
 

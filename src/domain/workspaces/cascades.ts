@@ -1,6 +1,7 @@
-// Revokes the keys of a deleted project or tenant. A few keys are revoked in the transaction of the deletion. Many would hold
-// every other writer for its length: then they are counted before, that transaction only stores that they are revoked, which
-// every reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new snapshot.
+// Revokes the keys of a deleted project or tenant. A few keys are revoked in the transaction of the deletion. Many
+// would hold every other writer for its length: then they are counted before, that transaction only stores that they
+// are revoked, which every reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new
+// snapshot.
 import { setTimeout as sleep } from "node:timers/promises";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
@@ -41,12 +42,15 @@ const REASONS = { project_deleted: "project deleted", tenant_deleted: "tenant de
 
 type Deleted = Pick<CascadeRow, "id" | "workspace_id" | "cause">;
 
-/** `mayDefer`: whether every process on the database knows of deferred revocations. `counted`: the keys, where they are many. */
+/**
+ * `mayDefer`: whether every process on the database knows of deferred revocations. `counted`: the keys, where they are
+ * many.
+ */
 type DeletionPlan = { readonly mayDefer: boolean; readonly counted: number | null };
 
 /**
- * Before the transaction of a deletion. While keys of another deletion are being marked, a statement may have to pass over all
- * of them to find others: then it counts as one of many keys.
+ * Before the transaction of a deletion. While keys of another deletion are being marked, a statement may have to pass
+ * over all of them to find others: then it counts as one of many keys.
  */
 export async function planDeletion(ctx: Ctx<Vendor>, deleted: Deleted, exists: boolean): Promise<DeletionPlan> {
   const { read } = ctx.services.store;
@@ -57,7 +61,10 @@ export async function planDeletion(ctx: Ctx<Vendor>, deleted: Deleted, exists: b
   return { mayDefer, counted: isMarking ? await countOnThread(ctx, scopes) : await countIfMany(ctx, scopes) };
 }
 
-/** Counts keys before a transaction, which itself would hold every other writer. Null where they are few: it counts those. */
+/**
+ * Counts keys before a transaction, which itself would hold every other writer. Null where they are few: it counts
+ * those.
+ */
 export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
   const { store, clock } = ctx.services;
   const sizes = await sizesOf(store.read, scopes, clock.now());
@@ -91,8 +98,8 @@ export async function countFew(tx: Tx, scopes: readonly KeyScope[], now: number)
 type Deletion = Deleted & DeletionPlan & { now: number };
 
 /**
- * Revokes all keys of the project or tenant and raises the version of each project they are in. Returns their number, for many
- * keys that of the plan.
+ * Revokes all keys of the project or tenant and raises the version of each project they are in. Returns their number,
+ * for many keys that of the plan.
  */
 export async function revokeKeysOf(tx: Tx, deletion: Deletion): Promise<number> {
   const { id, workspace_id, cause, now } = deletion;
@@ -144,8 +151,8 @@ async function sizesOf(on: Reader, scopes: readonly KeyScope[], now: number): Pr
 type TenantKeys = { workspace_id: string; tenant_id: string; projects: readonly string[] };
 
 /**
- * Brings a change of a tenant to the nodes of its keys, whose rows stay as they are. Few keys are changes of the version; for
- * many, nodes take a new snapshot.
+ * Brings a change of a tenant to the nodes of its keys, whose rows stay as they are. Few keys are changes of the
+ * version; for many, nodes take a new snapshot.
  */
 export async function raiseVersions(tx: Tx, keys: TenantKeys, now: number, uses = NO_CAPS): Promise<void> {
   const { projects, ...tenant } = keys;
@@ -158,8 +165,8 @@ export async function raiseVersions(tx: Tx, keys: TenantKeys, now: number, uses 
 }
 
 /**
- * Scheduled job: marks what deletions have left, oldest deletion first, so that each key keeps its first reason. Pauses as long
- * as each piece took, so that deletions use at most half of the writer.
+ * Scheduled job: marks what deletions have left, oldest deletion first, so that each key keeps its first reason. Pauses
+ * as long as each piece took, so that deletions use at most half of the writer.
  */
 export async function runCascades(services: Services, pause: (ms: number) => Promise<unknown> = sleep): Promise<void> {
   while (!services.shutdown.signal.aborted) {

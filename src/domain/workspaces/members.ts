@@ -1,5 +1,5 @@
-// Members of a workspace. All changes take the lock on its audit head: when two owners demote each other at the same time,
-// they run one after the other and the second is rejected.
+// Members of a workspace. All changes take the lock on its audit head: when two owners demote each other at the same
+// time, they run one after the other and the second is rejected.
 import { fail } from "../../kernel/errors.ts";
 import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../../store/queries/memberships.ts";
 import { leaveWorkspace } from "../../store/queries/sessions.ts";
@@ -81,7 +81,8 @@ export async function removeMember(ctx: Ctx<Vendor>, user_id: string, revoke: Re
     await leaveWorkspace.run(tx, { workspace_id, user_id });
     const invites = revoke === "none" ? [] : await revokeInvites(tx, left.invites, now);
     const keys = revoke === "all" ? left.keys : [];
-    // Nothing may follow the end of the acting credential: a person may remove themselves, and a key may be among these.
+    // Nothing may follow the end of the acting credential: a person may remove themselves, and a key may be among
+    // these.
     const others = await revokeKeys(
       tx,
       keys.filter(({ id }) => id !== actor.id),

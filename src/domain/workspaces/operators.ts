@@ -1,4 +1,5 @@
-// Operator commands for people: create and list accounts, unlock logins, issue reset links. Not reachable through the API.
+// Operator commands for people: create and list accounts, unlock logins, issue reset links. Not reachable through the
+// API.
 import { randomBytes } from "node:crypto";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";

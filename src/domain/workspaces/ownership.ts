@@ -1,5 +1,5 @@
-// How many workspaces a person may own. A workspace that they created counts also after they have left it: their account is
-// charged for what its cells use, so leaving it to another owner must not make room for one more.
+// How many workspaces a person may own. A workspace that they created counts also after they have left it: their
+// account is charged for what its cells use, so leaving it to another owner must not make room for one more.
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { countOwnedBy } from "../../store/queries/memberships.ts";
 import { lockUser } from "../../store/queries/users.ts";
@@ -17,7 +17,10 @@ export function requireMayCreate({ settings }: Services, tx: Tx, user: Owner, wo
   return requireFewer(tx, user, workspace_id, settings.workspaces_per_person, "workspaces_reached");
 }
 
-/** Before a person becomes an owner of this workspace. With a limit of 0 people create none, and may own what others created. */
+/**
+ * Before a person becomes an owner of this workspace. With a limit of 0 people create none, and may own what others
+ * created.
+ */
 export async function requireMayOwn(
   { settings }: Services,
   tx: Tx,

@@ -1,5 +1,5 @@
-// Setup links: with one, the first person claims an instance that has no owner yet. The link is printed by the server or
-// by `keyrack setup link`, to standard output only, and works once within an hour.
+// Setup links: with one, the first person claims an instance that has no owner yet. The link is printed by the server
+// or by `keyrack setup link`, to standard output only, and works once within an hour.
 import { fail } from "../../kernel/errors.ts";
 import { parseCredential } from "../../kernel/credentials.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";

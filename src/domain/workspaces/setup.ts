@@ -1,5 +1,6 @@
 // Setup: the first person claims an instance and gets a workspace to start with, all in one transaction: a session, a
-// project, a tenant, and a secret key and an API key of the test environment. No live credential is made, no mail is sent.
+// project, a tenant, and a secret key and an API key of the test environment. No live credential is made, no mail is
+// sent.
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { insertKey } from "../../store/queries/keys.ts";

@@ -1,8 +1,11 @@
-// Finds where the first long array of a body's object can be cut, and bounds what is parsed at once, so that the body can be
-// parsed in pieces.
+// Finds where the first long array of a body's object can be cut, and bounds what is parsed at once, so that the body
+// can be parsed in pieces.
 import type { ArrayCuts } from "../../domain/ingest/raw-body.ts";
 
-/** Structural characters after which a piece ends with its item: few enough that hostile items do not hold the event loop. */
+/**
+ * Structural characters after which a piece ends with its item: few enough that hostile items do not hold the event
+ * loop.
+ */
 export const PIECE_MIN = 2_000;
 /** Structural characters that are parsed at once: of a piece, and of all that is outside of the array. */
 export const PIECE_MAX = 10_000;

@@ -51,7 +51,10 @@ export class StreamBody implements RequestBody {
   }
 }
 
-/** Refuses a body by its headers, before any of it is read. In chunks and without a type it may be empty: see `requireJson`. */
+/**
+ * Refuses a body by its headers, before any of it is read. In chunks and without a type it may be empty: see
+ * `requireJson`.
+ */
 export function checkMedia(headers: IncomingHttpHeaders, max: number): void {
   const { "content-length": length, "content-encoding": encoding, "content-type": type } = headers;
   if (length !== undefined && Number(length) > max) throw tooLarge();

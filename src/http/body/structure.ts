@@ -1,5 +1,5 @@
-// Measures JSON before it is parsed: parsing deep or wide JSON blocks the event loop for seconds, and costs far more memory
-// than its text. Only what precedes the first syntax error needs to be right, as parsing stops there.
+// Measures JSON before it is parsed: parsing deep or wide JSON blocks the event loop for seconds, and costs far more
+// memory than its text. Only what precedes the first syntax error needs to be right, as parsing stops there.
 import type { ArrayCuts } from "../../domain/ingest/raw-body.ts";
 import { ArrayCutter, UNCUT, type Cutter } from "./array-cutter.ts";
 
@@ -22,7 +22,9 @@ for (const byte of Buffer.from("]}")) KINDS[byte] = CLOSING;
 for (const byte of Buffer.from(",:")) KINDS[byte] = SEPARATOR;
 KINDS[QUOTE] = QUOTE;
 
-/** Whether one of the four bytes of `word` is a quote or a backslash: whether `word` xor four of them has a zero byte. */
+/**
+ * Whether one of the four bytes of `word` is a quote or a backslash: whether `word` xor four of them has a zero byte.
+ */
 function hasStringEnd(word: number): boolean {
   const quotes = word ^ 0x22222222;
   const backslashes = word ^ 0x5c5c5c5c;
@@ -57,7 +59,9 @@ export class JsonStructure {
     return this.#cutter.cuts;
   }
 
-  /** False once the JSON is too deep or has too many structural characters. Every byte counts here. bench: ingest/batch */
+  /**
+   * False once the JSON is too deep or has too many structural characters. Every byte counts here. bench: ingest/batch
+   */
   add(bytes: Uint8Array): boolean {
     const cutter = this.#cutter;
     let left = this.#left;

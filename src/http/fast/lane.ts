@@ -1,5 +1,5 @@
-// The fast lane: serves endpoints declared `hot` on node's own request and response objects, in front of h3 and through the
-// same pipeline. Declines every spelling of a path that h3 would normalize first. bench: lanes/check
+// The fast lane: serves endpoints declared `hot` on node's own request and response objects, in front of h3 and through
+// the same pipeline. Declines every spelling of a path that h3 would normalize first. bench: lanes/check
 import type { Services } from "../../domain/core/context.ts";
 import type { Endpoint } from "../endpoint.ts";
 import type { OverloadGuard } from "../overload-guard.ts";

@@ -1,5 +1,5 @@
-// A response whose head is written as one string. Node validates and joins headers one by one for every response; of ours,
-// only the request id and the length differ. bench: ratelimit/check
+// A response whose head is written as one string. Node validates and joins headers one by one for every response; of
+// ours, only the request id and the length differ. bench: ratelimit/check
 // Caution: `_storeHeader` and the fields it sets are internals of node, between writeHead and the socket. We choose the
 // version of Node, and test/http/fast/response.test.ts compares every byte with what node writes for the same headers.
 import { ServerResponse } from "node:http";

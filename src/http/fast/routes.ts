@@ -1,5 +1,5 @@
-// The route table of the fast lane. h3 serves everything it does not match: other methods, other spellings, unknown paths.
-// bench: lanes/check, lanes/get-by-id
+// The route table of the fast lane. h3 serves everything it does not match: other methods, other spellings, unknown
+// paths. bench: lanes/check, lanes/get-by-id
 import type { Endpoint } from "../endpoint.ts";
 import type { Params } from "../request.ts";
 

@@ -1,7 +1,8 @@
-// One request of a connection runs at a time; those that its client has sent meanwhile wait, and beyond a few of them the
-// socket is not read. Owners take turns with what is ready to run.
-// Caution: a socket is read in pieces of 64 KiB, which hold up to 2,000 requests, and node parses every request of a piece
-// before the reading stops. So a connection is closed where too many wait, and the remainder of its piece is not parsed.
+// One request of a connection runs at a time; those that its client has sent meanwhile wait, and beyond a few of them
+// the socket is not read. Owners take turns with what is ready to run.
+// Caution: a socket is read in pieces of 64 KiB, which hold up to 2,000 requests, and node parses every request of a
+// piece before the reading stops. So a connection is closed where too many wait, and the remainder of its piece is not
+// parsed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ownerOf, type Actor } from "../../domain/core/actor.ts";
@@ -166,8 +167,9 @@ class Line {
   }
 
   /**
-   * Everything is answered. A client that pipelines sends its next requests now, and those of a flood on many connections
-   * would all be parsed before anything else runs: a connection of an owner that has to wait is read in its turn.
+   * Everything is answered. A client that pipelines sends its next requests now, and those of a flood on many
+   * connections would all be parsed before anything else runs: a connection of an owner that has to wait is read in its
+   * turn.
    */
   #becomeIdle(): void {
     this.#isRunning = false;
@@ -183,8 +185,8 @@ class Line {
   }
 
   /**
-   * Where the client leaves meanwhile, the request that runs ends at its deadline at the latest, and what waits behind it is
-   * dropped when its answer cannot be written.
+   * Where the client leaves meanwhile, the request that runs ends at its deadline at the latest, and what waits behind
+   * it is dropped when its answer cannot be written.
    */
   #hold(): void {
     this.#release ??= hold(this.#socket);

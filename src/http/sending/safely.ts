@@ -1,5 +1,5 @@
-// What both lanes do around sending: a large body is charged to its owner until the client has taken it, and a connection
-// whose response fails is closed.
+// What both lanes do around sending: a large body is charged to its owner until the client has taken it, and a
+// connection whose response fails is closed.
 import type { ServerResponse } from "node:http";
 import type { Services } from "../../domain/core/context.ts";
 import { errorFields } from "../../platform/errors.ts";

@@ -1,4 +1,5 @@
-// Ends connections whose clients do not read: one that owes bytes must take a slice of them, or all, within the time allowed.
+// Ends connections whose clients do not read: one that owes bytes must take a slice of them, or all, within the time
+// allowed.
 import type { Server, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import { STREAMS, type Connections, type TrackedSocket } from "../connections.ts";

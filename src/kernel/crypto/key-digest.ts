@@ -1,7 +1,7 @@
 // Validates and hashes an API key in one pass: prefix, alphabet and CRC-32 while its characters are packed into words,
-// then SHA-256 of its single block (48 characters, 0x80, zeros, 384 as the length in bits; up to 55 characters with another
-// prefix than `kr`). A fast path of `parseCredential` and `sha256`; see docs/design/0003-key-format-and-digest.md. The digest
-// is left in `DIGEST`. bench: verify/floor-1e5
+// then SHA-256 of its single block (48 characters, 0x80, zeros, 384 as the length in bits; up to 55 characters with
+// another prefix than `kr`). A fast path of `parseCredential` and `sha256`; see
+// docs/design/0003-key-format-and-digest.md. The digest is left in `DIGEST`. bench: verify/floor-1e5
 
 import { PREFIXES } from "../credentials.ts";
 import { OWN_PREFIX } from "../key-prefixes.ts";

@@ -1,12 +1,15 @@
-// A list of networks, prepared for judging addresses: sorted, without networks inside others, as plain numbers. Two networks are
-// either disjoint or one contains the other, so the last one that begins at or before an address decides, and a binary search
-// finds it. bench: verify/address-list
+// A list of networks, prepared for judging addresses: sorted, without networks inside others, as plain numbers. Two
+// networks are either disjoint or one contains the other, so the last one that begins at or before an address decides,
+// and a binary search finds it. bench: verify/address-list
 
 import { ADDRESS, IPV4, NOT_AN_ADDRESS, readAddress } from "./address.ts";
 import { type Cidr, maskOfWord, parseCidr } from "./cidr.ts";
 
 const NONE: readonly number[] = [];
-/** An IPv4 network is one number, `first address * IPV4_UNIT + bits`: half the memory of two. bench: verify/address-list-memory */
+/**
+ * An IPv4 network is one number, `first address * IPV4_UNIT + bits`: half the memory of two. bench:
+ * verify/address-list-memory
+ */
 const IPV4_UNIT = 64;
 /** Numbers of an IPv6 network: four words and the bits. */
 const IPV6_FIELDS = 5;

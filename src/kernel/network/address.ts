@@ -1,5 +1,5 @@
-// Reads IP addresses into numbers. The result is left in `ADDRESS`, so that judging a request allocates nothing; IPv4 in IPv6
-// becomes IPv4, because a dual-stack socket reports its IPv4 peers in that form. bench: verify/address-list
+// Reads IP addresses into numbers. The result is left in `ADDRESS`, so that judging a request allocates nothing; IPv4
+// in IPv6 becomes IPv4, because a dual-stack socket reports its IPv4 peers in that form. bench: verify/address-list
 
 export const NOT_AN_ADDRESS = 0;
 export const IPV4 = 4;

@@ -1,5 +1,5 @@
-// Networks in CIDR notation, in one canonical form (RFC 5952, always with the number of bits): what is stored, sent to nodes and
-// compared is the same text. The server, the library and the gateway read networks with this file only.
+// Networks in CIDR notation, in one canonical form (RFC 5952, always with the number of bits): what is stored, sent to
+// nodes and compared is the same text. The server, the library and the gateway read networks with this file only.
 
 import { ADDRESS, type Family, IPV4, IPV6, isMapped, NOT_AN_ADDRESS, readAddress, readBareAddress } from "./address.ts";
 
@@ -34,8 +34,8 @@ export function parseCidr(text: string): Cidr | string {
 }
 
 /**
- * The networks that a setting of the server names, or null. There bits beyond the mask are ignored, and an IPv6 network that
- * contains the mapped IPv4 addresses contains all of IPv4.
+ * The networks that a setting of the server names, or null. There bits beyond the mask are ignored, and an IPv6 network
+ * that contains the mapped IPv4 addresses contains all of IPv4.
  */
 export function parseSettingNetwork(text: string): string[] | null {
   const cidr = splitCidr(text.replace(/%[^/]+/, "").replace(/\/0+(?=\d)/, "/"));

@@ -1,5 +1,5 @@
-// Which IP addresses are public: outside every special-purpose block of IANA's registries. Server-side requests go to no
-// others, so that no name and no spelling of an address leads into the operator's own network.
+// Which IP addresses are public: outside every special-purpose block of IANA's registries. Server-side requests go to
+// no others, so that no name and no spelling of an address leads into the operator's own network.
 
 import { IPV4, readBareAddress } from "./address.ts";
 import { AddressList } from "./address-list.ts";
@@ -34,7 +34,9 @@ export function isPublicAddress(address: string): boolean {
   return GLOBAL_IPV6.includes(address) && !SPECIAL_IPV6.includes(address);
 }
 
-/** The address in a URL's host; null for a name. Other spellings of an IPv4 address have been normalised by the parser. */
+/**
+ * The address in a URL's host; null for a name. Other spellings of an IPv4 address have been normalised by the parser.
+ */
 export function addressIn(url: URL): string | null {
   const { hostname } = url;
   if (hostname.startsWith("[")) return hostname.slice(1, -1);

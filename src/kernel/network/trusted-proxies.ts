@@ -1,6 +1,6 @@
-// The address of a client behind proxies. Each proxy appends the address that it saw to X-Forwarded-For, so only the entries
-// that trusted proxies wrote can be believed: the header is read from the right, as far as its writers are trusted. Everything
-// further left, and every other header, the client can write.
+// The address of a client behind proxies. Each proxy appends the address that it saw to X-Forwarded-For, so only the
+// entries that trusted proxies wrote can be believed: the header is read from the right, as far as its writers are
+// trusted. Everything further left, and every other header, the client can write.
 
 import { NOT_AN_ADDRESS, readAddress } from "./address.ts";
 import { AddressList } from "./address-list.ts";
@@ -19,8 +19,8 @@ export class TrustedProxies {
   }
 
   /**
-   * The client of a request from `peer`; null when it is not known. A trusted peer is never the client itself: a proxy that
-   * leaves the header out would otherwise lend its own address to everyone.
+   * The client of a request from `peer`; null when it is not known. A trusted peer is never the client itself: a proxy
+   * that leaves the header out would otherwise lend its own address to everyone.
    */
   clientOf(peer: string | null, forwardedFor: string | null | undefined): string | null {
     if (this.trusts(peer)) return this.#lastUntrusted(forwardedFor);

@@ -1,10 +1,11 @@
-// Capabilities of the policy feed. A node ignores fields of a key entry that it does not know, so a restriction sent as a field
-// would be ignored by a library of an earlier release. A node therefore announces what it enforces (`caps`), and the server
-// withholds a key from every node that cannot enforce all of it. A set of capabilities is a bit mask; the bits are stored.
+// Capabilities of the policy feed. A node ignores fields of a key entry that it does not know, so a restriction sent as
+// a field would be ignored by a library of an earlier release. A node therefore announces what it enforces (`caps`),
+// and the server withholds a key from every node that cannot enforce all of it. A set of capabilities is a bit mask;
+// the bits are stored.
 
 /**
- * cidr: address lists. disabled: refuses disabled keys as such. formats: key prefixes other than `kr`. quotas: charges the
- * quotas of metered keys. In sorted order.
+ * cidr: address lists. disabled: refuses disabled keys as such. formats: key prefixes other than `kr`. quotas: charges
+ * the quotas of metered keys. In sorted order.
  */
 export const CAPABILITIES = ["cidr", "disabled", "formats", "quotas"] as const;
 export type Capability = (typeof CAPABILITIES)[number];
@@ -16,7 +17,10 @@ const TOKEN = /^[a-z][a-z0-9_]{0,31}$/;
 const TOKENS_MAX = 32;
 export const CAPS_CHARS_MAX = 512;
 
-/** The known tokens of a list joined by commas; null when it is malformed. Unknown tokens are ignored: a later node sends them. */
+/**
+ * The known tokens of a list joined by commas; null when it is malformed. Unknown tokens are ignored: a later node
+ * sends them.
+ */
 export function parseCaps(text: string): number | null {
   const tokens = text.split(",");
   const isSound =

@@ -142,7 +142,9 @@ type Disabled = "key" | "tenant" | null;
 export type Restrictions = { disabled?: "key" | "tenant"; metered?: true; cidrs?: string; report?: true };
 const RESTRICTIONS = ["disabled", "metered", "cidrs", "report"];
 
-/** The string under which a profile is interned: every field, in a fixed order. Restrictions are last, if there are any. */
+/**
+ * The string under which a profile is interned: every field, in a fixed order. Restrictions are last, if there are any.
+ */
 export function profileKey(
   test: boolean,
   scopes: readonly string[],
@@ -223,8 +225,8 @@ export class Decision {
 export type AddressSource = string | null | (() => string | null);
 
 /**
- * Judges the key in `text` from `offset` to its end, for an environment (null = either). `formats` are the policy's, or what
- * is known of them without a policy. Reads the clock only for a key that expires: it costs as much as the lookup.
+ * Judges the key in `text` from `offset` to its end, for an environment (null = either). `formats` are the policy's, or
+ * what is known of them without a policy. Reads the clock only for a key that expires: it costs as much as the lookup.
  */
 export function decide(
   into: Decision,

@@ -1,5 +1,5 @@
-// From which sources the units of a quota are taken: what ends first is spent first. The amount of a period ends with the
-// period, a grant when it expires; among equals the older one is first.
+// From which sources the units of a quota are taken: what ends first is spent first. The amount of a period ends with
+// the period, a grant when it expires; among equals the older one is first.
 
 /** `grant` is null for the period's own amount. */
 export type Source = { readonly grant: string | null; readonly left: number; readonly end: number };

@@ -1,5 +1,5 @@
-// The periods of a quota: aligned to the calendar of its time zone, not to when it was made. Caution: use `periodAfter` with
-// what is stored, because a clock that goes back must not reopen a past period.
+// The periods of a quota: aligned to the calendar of its time zone, not to when it was made. Caution: use `periodAfter`
+// with what is stored, because a clock that goes back must not reopen a past period.
 import { DAY_MS } from "../durations.ts";
 import { localDate, startOfDate } from "../time-zones.ts";
 import type { Quota } from "./quota.ts";

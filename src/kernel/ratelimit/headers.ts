@@ -11,7 +11,9 @@ export type RateLimitState = {
   readonly resetMs: number;
 };
 
-/** Ids contain only a-z, 0-9, dot, hyphen and underscore (rules are validated when loaded), so quoting them is enough. */
+/**
+ * Ids contain only a-z, 0-9, dot, hyphen and underscore (rules are validated when loaded), so quoting them is enough.
+ */
 export function rateLimitHeaders(states: readonly RateLimitState[]): Record<string, string> {
   if (states.length === 0) return {};
   const seconds = (ms: number) => Math.ceil(ms / 1000);

@@ -1,5 +1,5 @@
-// Logarithmic histogram of durations from 0.01 ms to 10 minutes: bin b holds durations up to 0.01 × 1.2^b ms. A percentile is
-// the middle of its bin, so it is off by at most 10 %.
+// Logarithmic histogram of durations from 0.01 ms to 10 minutes: bin b holds durations up to 0.01 × 1.2^b ms. A
+// percentile is the middle of its bin, so it is off by at most 10 %.
 import type { Bins } from "./sums.ts";
 
 const RATIO = 1.2;

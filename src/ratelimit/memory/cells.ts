@@ -18,7 +18,10 @@ export type Rule = Pick<RateLimit, "id" | "algorithm" | "window_ms" | "scope"> &
   /** The row of calls without an id, and the one that subjects without a row share; NONE where it is not open. */
   anonymous: number;
   overflow: number;
-  /** Until then new subjects share the overflow row even if there is room: it holds units of a counter that was given up. */
+  /**
+   * Until then new subjects share the overflow row even if there is room: it holds units of a counter that was given
+   * up.
+   */
   sharedUntil: number;
 };
 
@@ -64,7 +67,9 @@ export class Cell {
   /** Rows of one subject each, and overflow rows. */
   counters = 0;
   overflow = 0;
-  /** Until then a subject without a row or an overflow row is refused: a counter was given up and none holds its units. */
+  /**
+   * Until then a subject without a row or an overflow row is refused: a counter was given up and none holds its units.
+   */
   refusedUntil = 0;
   /** Index among all cells; kept by their list. */
   place = 0;

@@ -50,7 +50,10 @@ type MemoryMetrics = {
   leases: number;
   /** Rows waiting to be saved. */
   dirty: number;
-  /** Since the start: rule lookups that got an overflow row, or none (refused); rows freed after and before they expired. */
+  /**
+   * Since the start: rule lookups that got an overflow row, or none (refused); rows freed after and before they
+   * expired.
+   */
   overflowed_total: number;
   refused_total: number;
   lapsed_total: number;

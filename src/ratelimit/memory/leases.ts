@@ -6,7 +6,9 @@ import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { Rule } from "./cells.ts";
 
-/** Units booked into one span of each of these rows. A row may have been given up since: it is of `rule` and `subject`. */
+/**
+ * Units booked into one span of each of these rows. A row may have been given up since: it is of `rule` and `subject`.
+ */
 export type HeldLease = {
   granted: number;
   end: number;

@@ -1,8 +1,9 @@
-// Decides which row counts a name, and bounds their number. At its cap, new subjects of a cell share their rule's overflow
-// row. At the bound of all cells, a smaller owner takes a place from the largest one, whose counter is given up: its units
-// move to its rule's overflow row. So forged ids neither exhaust memory, nor reset a count, nor cost another owner its own.
-// Caution: a name without a row is not free of charge. `findSlot` returns what it would get and makes room for it, and
-// includes the rows that earlier rules of the same request will open, so that the last free row is never promised twice.
+// Decides which row counts a name, and bounds their number. At its cap, new subjects of a cell share their rule's
+// overflow row. At the bound of all cells, a smaller owner takes a place from the largest one, whose counter is given
+// up: its units move to its rule's overflow row. So forged ids neither exhaust memory, nor reset a count, nor cost
+// another owner its own. Caution: a name without a row is not free of charge. `findSlot` returns what it would get and
+// makes room for it, and includes the rows that earlier rules of the same request will open, so that the last free row
+// is never promised twice.
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { LIMIT_MAX, type RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -65,9 +66,9 @@ export class RowIndex {
   }
 
   /**
-   * The slot that counts rule `i` of this request, or OWN_ROW, OVERFLOW_ROW, NO_ROW. Opens nothing, and displaces nothing
-   * for a peek. A subject that shared an overflow row gets an empty row once there is room: carrying the shared count over
-   * would let forged ids use up the quota of every later subject.
+   * The slot that counts rule `i` of this request, or OWN_ROW, OVERFLOW_ROW, NO_ROW. Opens nothing, and displaces
+   * nothing for a peek. A subject that shared an overflow row gets an empty row once there is room: carrying the shared
+   * count over would let forged ids use up the quota of every later subject.
    */
   findSlot(request: Subject, limit: RateLimit, i: number, isPeek: boolean, now: number): number {
     const rule = this.store.rule(request, limit, i);

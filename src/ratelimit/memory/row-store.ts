@@ -1,5 +1,6 @@
-// The open rows by name: cells, their rules, and the rows of each rule's subjects. Nothing is bounded here (row-index.ts).
-// Caution: what a row, a rule and a cell cost is charged to the owner as it opens, and given back as it is released.
+// The open rows by name: cells, their rules, and the rows of each rule's subjects. Nothing is bounded here
+// (row-index.ts). Caution: what a row, a rule and a cell cost is charged to the owner as it opens, and given back as it
+// is released.
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { lapsesAt } from "../../kernel/ratelimit/window.ts";
@@ -52,7 +53,9 @@ export class RowStore {
     return rule ? this.rowOf(rule, subjectOf(request, limit)) : NONE;
   }
 
-  /** The rule at position `i` of a request. Fast path: most calls use the rules of the call before. bench: limiter/check */
+  /**
+   * The rule at position `i` of a request. Fast path: most calls use the rules of the call before. bench: limiter/check
+   */
   rule(request: Subject, limit: RateLimit, i: number): Rule | undefined {
     const last = this.#last[i];
     if (last !== undefined && isRule(last, request, limit)) return last;

@@ -2,10 +2,10 @@
 // spans. Caution: `expireBefore` must run before anything else touches a row at a new time; it keeps the nonzero spans
 // within one ring's length of each other, and the first of them in `base`.
 //
-// Memory is handed out in places of 40 Int32. The first place of a row holds `base` as a double, the fields below and 27
-// cells of the ring; a sliding row has a second place with the other 40 (60 counted spans, the partial oldest one, 6 that
-// leases book ahead). A fixed row counts in one span and needs one place. A check mostly touches the first cache line
-// and one cell (bench: limiter/check). Counts fit: a row never holds more than a limit, at most 1e9.
+// Memory is handed out in places of 40 Int32. The first place of a row holds `base` as a double, the fields below and
+// 27 cells of the ring; a sliding row has a second place with the other 40 (60 counted spans, the partial oldest one, 6
+// that leases book ahead). A fixed row counts in one span and needs one place. A check mostly touches the first cache
+// line and one cell (bench: limiter/check). Counts fit: a row never holds more than a limit, at most 1e9.
 import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 
 const CELLS = SUB_WINDOWS + 1 + SUB_WINDOWS_AHEAD;

@@ -1,11 +1,13 @@
-// The rules that a cell has counters for. Caution: a rule exists only while one of its rows does; releasing the last row
-// must drop the rule.
+// The rules that a cell has counters for. Caution: a rule exists only while one of its rows does; releasing the last
+// row must drop the rule.
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { Subject } from "../counter.ts";
 import type { Cell, Rule } from "./cells.ts";
 import { NONE } from "./rows.ts";
 
-/** What a rule costs beside its counters, in places (bench/counter-memory.ts): rules can be forged as well as key ids. */
+/**
+ * What a rule costs beside its counters, in places (bench/counter-memory.ts): rules can be forged as well as key ids.
+ */
 export const RULE_PLACES = 10;
 
 /** The attributes of a rule except its id and limit, packed into one number. */

@@ -61,8 +61,8 @@ local function has_room(key, env, window)
 end
 `;
 
-// A rule is three arguments, limit, window and its own name; the window of a fixed rule is negative. Its table is reused
-// by the next check of the batch. `first` is the oldest span that counts, `gone` are the expired ones.
+// A rule is three arguments, limit, window and its own name; the window of a fixed rule is negative. Its table is
+// reused by the next check of the batch. `first` is the oldest span that counts, `gone` are the expired ones.
 const rules = `
 local pool = {}
 local function read(i, key, limit, window, rule, env)
@@ -179,9 +179,9 @@ end
 `;
 
 /**
- * Several checks in sequence. KEYS: their counters. ARGV: 1 when each check has its own time (tests), else 0; the bound of
- * a cell; then for each check 32 × its cost + 16 for test + its number of rules, the rules, its time. Returns remaining, reset and wait per rule; wait
- * 0 allows, -1 never will.
+ * Several checks in sequence. KEYS: their counters. ARGV: 1 when each check has its own time (tests), else 0; the bound
+ * of a cell; then for each check 32 × its cost + 16 for test + its number of rules, the rules, its time. Returns
+ * remaining, reset and wait per rule; wait 0 allows, -1 never will.
  */
 const check = `
 local timed, at, key = ARGV[1] == '1', 3, 0
@@ -216,7 +216,8 @@ return answer
 `;
 
 /**
- * KEYS: counters, then the lease. ARGV: units wanted, time, the bound of a cell, 1 for test, the rules. Returns granted, expires_in_ms, then as check.
+ * KEYS: counters, then the lease. ARGV: units wanted, time, the bound of a cell, 1 for test, the rules. Returns
+ * granted, expires_in_ms, then as check.
  */
 const lease = `
 tick(ARGV[2])

@@ -7,8 +7,8 @@ import { UNIX_PEER } from "../../kernel/network/unix-peer.ts";
 export type SocketLike = Partial<Pick<Socket, "remoteAddress">> & { server?: { address?(): unknown } };
 
 /**
- * Null when unknown. A TCP socket whose peer has gone has no address either, so only the name of the server's socket shows
- * that the peer is on a Unix socket: a client that disconnects early must not count as a local proxy.
+ * Null when unknown. A TCP socket whose peer has gone has no address either, so only the name of the server's socket
+ * shows that the peer is on a Unix socket: a client that disconnects early must not count as a local proxy.
  */
 export function peerOf(socket: SocketLike | null | undefined): string | null {
   if (typeof socket?.remoteAddress === "string") return socket.remoteAddress;

@@ -1,6 +1,6 @@
-// What this library enforces, as announced to the policy feed with every call: the server gives a node only keys that it can
-// enforce completely. A server of an earlier release refuses the parameter. Then it is left out for some minutes and tried again,
-// so that the node catches up after the server's upgrade without a restart.
+// What this library enforces, as announced to the policy feed with every call: the server gives a node only keys that
+// it can enforce completely. A server of an earlier release refuses the parameter. Then it is left out for some minutes
+// and tried again, so that the node catches up after the server's upgrade without a restart.
 
 import type { Log, Ports } from "../runtime.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";

@@ -2,10 +2,10 @@
 //
 //   "keyrack-policy-3 " hmac (64 hex) LF | one line of JSON (`Header`) LF | tenant ids | rows
 //
-// The HMAC under the secret key covers the first word and everything after its line, so a torn, edited or foreign file is
-// rejected. Earlier libraries wrote "keyrack-policy-1", whose HMAC leaves out the first word, and "keyrack-policy-2". They
-// must not read this format: they would ignore restrictions of a profile that they do not know. Their files are read here, as
-// policies fetched with the capabilities that they name.
+// The HMAC under the secret key covers the first word and everything after its line, so a torn, edited or foreign file
+// is rejected. Earlier libraries wrote "keyrack-policy-1", whose HMAC leaves out the first word, and
+// "keyrack-policy-2". They must not read this format: they would ignore restrictions of a profile that they do not
+// know. Their files are read here, as policies fetched with the capabilities that they name.
 // Written to a temporary file (0600) and renamed; changes are coalesced to at most one write per second.
 
 import { MINUTE_MS } from "../../kernel/durations.ts";

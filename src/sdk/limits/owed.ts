@@ -1,7 +1,7 @@
-// Units of quotas that were admitted while the control plane could not be asked: charged with the next call for the key, or at
-// the end. A call without a response may have charged them, so they are sent again under the same id, with those that were added
-// since; under one id the control plane charges each unit once. Bounded: what is owed for the key that has waited longest is
-// given up.
+// Units of quotas that were admitted while the control plane could not be asked: charged with the next call for the
+// key, or at the end. A call without a response may have charged them, so they are sent again under the same id, with
+// those that were added since; under one id the control plane charges each unit once. Bounded: what is owed for the key
+// that has waited longest is given up.
 
 import { BoundedMap } from "../../kernel/bounded-map.ts";
 import { DAY_MS } from "../../kernel/durations.ts";

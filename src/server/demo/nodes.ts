@@ -1,5 +1,6 @@
-// The verifiers of the demonstration: two are current, one is behind, one has fallen silent. No process polls, so the live
-// ones are reported again as long as the instance runs, as often as a verifier polls: a change shows that they have it.
+// The verifiers of the demonstration: two are current, one is behind, one has fallen silent. No process polls, so the
+// live ones are reported again as long as the instance runs, as often as a verifier polls: a change shows that they
+// have it.
 import type { Services } from "../../domain/core/context.ts";
 import { CAPABILITIES, maskOf } from "../../kernel/policy/capabilities.ts";
 import { SDK } from "./traffic.ts";

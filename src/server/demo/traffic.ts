@@ -1,5 +1,5 @@
-// The requests of the demonstration's customers, as verifiers report them: with a daily rhythm, and with every reason for
-// which a request is denied.
+// The requests of the demonstration's customers, as verifiers report them: with a daily rhythm, and with every reason
+// for which a request is denied.
 import { ingest } from "../../domain/ingest/ingest.ts";
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";

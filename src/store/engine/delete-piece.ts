@@ -1,12 +1,13 @@
-// Deletes of old rows, at most a piece of them at a time: any number may be due, and every other writer waits for a piece.
-// Run by deleteInPieces() of domain/core/record.ts.
+// Deletes of old rows, at most a piece of them at a time: any number may be due, and every other writer waits for a
+// piece. Run by deleteInPieces() of domain/core/record.ts.
 import { sql, type RawBuilder } from "kysely";
 import type { Tables } from "../schema/tables.ts";
 import { statement, type Params, type Statement } from "./statement.ts";
 
 /**
- * Declares a delete of at most `limit` rows: `deletePiece<{ before: number }>()("sessions", ["id"], (p) => sql`expires_at < ${p.before}`)`.
- * `key` is the primary key. A row that is renewed after it was found is spared by the second condition.
+ * Declares a delete of at most `limit` rows: `deletePiece<{ before: number }>()("sessions", ["id"], (p) =>
+ * sql`expires_at < ${p.before}`)`. `key` is the primary key. A row that is renewed after it was found is spared by the
+ * second condition.
  */
 export function deletePiece<P extends Record<string, unknown>>() {
   type Piece = P & { limit: number };

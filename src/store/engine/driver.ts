@@ -51,7 +51,9 @@ export interface Driver {
   classifyError(error: unknown): ErrorClass;
   /** Replaces a lost connection. */
   reconnect(): Promise<void>;
-  /** Sends notices to every process on the database, after the commit they are about; `onNotice` receives them there. */
+  /**
+   * Sends notices to every process on the database, after the commit they are about; `onNotice` receives them there.
+   */
   notify(payloads: readonly string[]): Promise<void>;
   onNotice(listener: (payload: string) => void): void;
   ping(timeoutMs: number): Promise<void>;

@@ -1,5 +1,6 @@
-// Durable group commit: queued mutations run in one transaction, each in its own savepoint, and resolve only after it is
-// durable. A failing job rolls back alone. Owners take turns: a group has jobs of each that waits. Sequence and reasons: docs/design/0001-durable-group-commit.md.
+// Durable group commit: queued mutations run in one transaction, each in its own savepoint, and resolve only after it
+// is durable. A failing job rolls back alone. Owners take turns: a group has jobs of each that waits. Sequence and
+// reasons: docs/design/0001-durable-group-commit.md.
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
@@ -198,7 +199,9 @@ export class GroupCommit {
     return ["full", "fatal", "lost", "busy"].includes(this.#driver.classifyError(error));
   }
 
-  /** Runs all jobs in one savepoint. Returns false if one needs a rollback; then all are rolled back. bench: vendor/mint */
+  /**
+   * Runs all jobs in one savepoint. Returns false if one needs a rollback; then all are rolled back. bench: vendor/mint
+   */
   async #runBatch(segment: Pending[], state: GroupState): Promise<boolean> {
     const { writer } = this.#driver;
     writer.execNoWait("savepoint jobs");

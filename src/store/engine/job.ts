@@ -11,7 +11,9 @@ export type Outcome<T> = { value: T; entries: readonly AuditEntry[]; unchanged?:
 export type Job<T> = {
   /** The audit chains this job appends to; their heads are locked before any job runs. */
   chains: readonly string[];
-  /** Names of what it writes that jobs of other processes write too, apart from its chains: locked before any job runs. */
+  /**
+   * Names of what it writes that jobs of other processes write too, apart from its chains: locked before any job runs.
+   */
   locks?: readonly string[] | undefined;
   /** True when the job may run in a batch: none of its decisions depend on rows that other batch jobs write. */
   batch?: boolean;

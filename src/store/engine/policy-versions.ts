@@ -77,7 +77,9 @@ export class PolicyVersions {
     for (const { counter, ...before } of bumps.splice(0).toReversed()) Object.assign(counter, before);
   }
 
-  /** Undoes every bump since the last `write`. Bumps of concurrent jobs interleave, so they cannot be undone job by job. */
+  /**
+   * Undoes every bump since the last `write`. Bumps of concurrent jobs interleave, so they cannot be undone job by job.
+   */
   async discardUnwritten(): Promise<void> {
     for (const loaded of await Promise.allSettled(this.#counters.values())) {
       if (loaded.status !== "fulfilled") continue;

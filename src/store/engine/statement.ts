@@ -105,7 +105,10 @@ function bind(compiled: Compiled, params: Record<string, Value | undefined>): Qu
 /** Every statement declared so far: a release lists its SQL, which the next schema must still accept. */
 export const declaredStatements: Pick<Statement<never, never>, "sql">[] = [];
 
-/** Declares a statement: `statement<{ id: string }>()((db, p) => db.selectFrom("tenants").selectAll().where("id", "=", p.id))`. */
+/**
+ * Declares a statement: `statement<{ id: string }>()((db, p) => db.selectFrom("tenants").selectAll().where("id", "=",
+ * p.id))`.
+ */
 export function statement<P extends Record<string, unknown>>() {
   return <R>(build: (db: Builder, p: Params<P>, dialect: Dialect) => Compilable<R>): Statement<P, R> => {
     const cache: Partial<Record<Dialect, Compiled>> = {};

@@ -31,7 +31,10 @@ export interface Tx extends Reader {
   insertDeferred(query: Query): Promise<void>;
   /** Additive upsert, deferred like `insertDeferred`: the batch sums the rows of all its jobs, then writes them. */
   upsertAdditive<R>(upsert: AdditiveUpsert<R>, rows: readonly R[]): Promise<void>;
-  /** A number that the jobs of a batch share: each sees what those before it have added to `n`. Outside a batch it is read. */
+  /**
+   * A number that the jobs of a batch share: each sees what those before it have added to `n`. Outside a batch it is
+   * read.
+   */
   tally(name: string, read: () => Promise<number>): Promise<Tally>;
   /** Returns the project's next policy version. The project row is updated once, after the segment's jobs. */
   bump(project_id: string, options?: BumpOptions): Promise<number>;
@@ -39,7 +42,10 @@ export interface Tx extends Reader {
 
 export type Tally = { n: number };
 
-/** `forgetDeltas`: nodes take a new snapshot. `uses`: capabilities of the policy feed that the project needs from now on. */
+/**
+ * `forgetDeltas`: nodes take a new snapshot. `uses`: capabilities of the policy feed that the project needs from now
+ * on.
+ */
 export type BumpOptions = { forgetDeltas?: boolean; uses?: number };
 
 /** The part of a transaction that deferred writes get. */

@@ -1,6 +1,6 @@
-// The jobs that wait for the group commit. Owners take turns, so that a group has jobs of each that waits, and none of them
-// fills the queue. An owner alone gets the whole group, which is fastest; beside others it gets a part, because every job of a
-// group is answered when the whole group is durable.
+// The jobs that wait for the group commit. Owners take turns, so that a group has jobs of each that waits, and none of
+// them fills the queue. An owner alone gets the whole group, which is fastest; beside others it gets a part, because
+// every job of a group is answered when the whole group is durable.
 import { FairQueue } from "../../fairness/fair-queue.ts";
 import { Ledger } from "../../fairness/ledger.ts";
 import { SERVICE_OWNER, type Owner } from "../../fairness/owners.ts";
@@ -9,9 +9,9 @@ import { fail } from "../../kernel/errors.ts";
 import type { Pending } from "./job.ts";
 
 /**
- * Jobs of one account's cells, or of one other owner, in a group, while another owner has written within the last moments: an
- * account has as many cells as it likes. Beside 1,000 waiting claims another owner's claim takes 2.2 ms of CPU time instead of
- * 0.7 alone; without this bound 23 ms. Fewer would double the cost of a claim.
+ * Jobs of one account's cells, or of one other owner, in a group, while another owner has written within the last
+ * moments: an account has as many cells as it likes. Beside 1,000 waiting claims another owner's claim takes 2.2 ms of
+ * CPU time instead of 0.7 alone; without this bound 23 ms. Fewer would double the cost of a claim.
  */
 const PER_ACCOUNT = 16;
 const BESIDE_MS = 1_000;

@@ -1,6 +1,6 @@
-// Verifies audit chains in worker threads, main-thread side: concurrent callers for a workspace share one run. Few threads
-// run at once, so that requests keep the CPU, and in slices: the chain that has used least time is next, so that a short one
-// does not wait for long ones.
+// Verifies audit chains in worker threads, main-thread side: concurrent callers for a workspace share one run. Few
+// threads run at once, so that requests keep the CPU, and in slices: the chain that has used least time is next, so
+// that a short one does not wait for long ones.
 import type { DatabaseTarget } from "../target.ts";
 import type { Task } from "./tasks.ts";
 import { runThreadTask } from "./thread-tasks.ts";

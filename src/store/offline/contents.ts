@@ -74,7 +74,9 @@ export function contentDifferences(wanted: Contents, found: Contents): string[] 
   return out;
 }
 
-/** What a verifier must find at the newest checkpoint of a chain. A checkpoint with an invalid signature never matches. */
+/**
+ * What a verifier must find at the newest checkpoint of a chain. A checkpoint with an invalid signature never matches.
+ */
 export async function expectedCheckpoints(source: Source, workspace_id: string): Promise<ExpectedCheckpoint[]> {
   const stored = await newestCheckpoint(source, workspace_id);
   const signer = stored && (await readCheckpointKey(source));

@@ -10,9 +10,9 @@ import type { Source } from "./source.ts";
 
 const LANES = 4;
 /**
- * The target has its own history: it ran the migrations itself. A setup link is for the server that printed it. A mark says
- * that the rows of a chain were verified where they were: their copies are verified again. What was written today was written
- * to another disk.
+ * The target has its own history: it ran the migrations itself. A setup link is for the server that printed it. A mark
+ * says that the rows of a chain were verified where they were: their copies are verified again. What was written today
+ * was written to another disk.
  */
 const NOT_COPIED = ["schema_migrations", "setup_tokens", "audit_marks", "written_bytes"];
 

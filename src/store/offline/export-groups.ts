@@ -1,5 +1,5 @@
-// Walks the groups of a usage export by tenant, project and key, a page at a time, so that an export holds only some lines of a
-// bucket.
+// Walks the groups of a usage export by tenant, project and key, a page at a time, so that an export holds only some
+// lines of a bucket.
 import type { Env } from "../../kernel/credentials.ts";
 import { idList, type Group, type GroupFilter } from "./series-rows.ts";
 import type { Source } from "./source.ts";

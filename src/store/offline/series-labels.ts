@@ -21,7 +21,9 @@ export async function labelsOf(
 
 export type Named = { table: "projects" | "tenants" | "api_keys"; column: string };
 
-/** A column of records by their ids; the workspace is compared, not looked up, or SQLite would read all of its records. */
+/**
+ * A column of records by their ids; the workspace is compared, not looked up, or SQLite would read all of its records.
+ */
 export async function namesOf(
   source: Source,
   workspace_id: string,

@@ -112,7 +112,9 @@ function bucketFinder(edges: readonly number[]): (at: number) => number {
 /** `usesDays`: read whole days from their own rows, instead of those of their hours. */
 type Ranking = { outcome: string | null; range: Range; usesDays: boolean };
 
-/** Requests of each group within the range; groups without any are left out. Reads whole days and hours where it can. */
+/**
+ * Requests of each group within the range; groups without any are left out. Reads whole days and hours where it can.
+ */
 export async function rankGroups(
   source: Source,
   { outcome, range, usesDays }: Ranking,

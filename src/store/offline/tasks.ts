@@ -1,5 +1,5 @@
-// The tasks of the worker threads: verifying an audit chain, reading usage series and long lists, copying a SQLite file, checking a whole
-// database.
+// The tasks of the worker threads: verifying an audit chain, reading usage series and long lists, copying a SQLite
+// file, checking a whole database.
 import { fsyncFile } from "../../platform/fsync.ts";
 import { checkIntegrity, listChains } from "./audit-chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";

@@ -1,5 +1,5 @@
-// Worker threads for verification, copies and checks, main-thread side. The stores of a process share them, and a thread
-// is kept for a while after its task: starting one takes about 100 ms of CPU.
+// Worker threads for verification, copies and checks, main-thread side. The stores of a process share them, and a
+// thread is kept for a while after its task: starting one takes about 100 ms of CPU.
 import { Worker } from "node:worker_threads";
 import { fail } from "../../kernel/errors.ts";
 import { workerSource } from "../../platform/packaged-files.ts";

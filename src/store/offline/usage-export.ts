@@ -1,5 +1,5 @@
-// A part of a bucket of the usage export, read in a worker thread: a line for each tenant, or key, that had traffic. Returned as
-// text.
+// A part of a bucket of the usage export, read in a worker thread: a line for each tenant, or key, that had traffic.
+// Returned as text.
 import { createHash } from "node:crypto";
 import { canonicalize } from "../../kernel/audit/canonical.ts";
 import type { Env } from "../../kernel/credentials.ts";

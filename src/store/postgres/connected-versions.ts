@@ -1,5 +1,5 @@
-// The versions of Keyrack that are connected to a PostgreSQL database. Each process names its version in its connections, so
-// that the others know what it understands.
+// The versions of Keyrack that are connected to a PostgreSQL database. Each process names its version in its
+// connections, so that the others know what it understands.
 import { VERSION } from "../../platform/version.ts";
 
 export const APPLICATION_NAME = `keyrack/${VERSION}`;

@@ -144,8 +144,8 @@ export class PostgresDriver implements Driver {
   }
 
   /**
-   * Notices are sent on this connection too, after the commit: PostgreSQL serializes all commits that carry a NOTIFY through
-   * their sync, so inside the writing transaction it would make every writer of the cluster wait.
+   * Notices are sent on this connection too, after the commit: PostgreSQL serializes all commits that carry a NOTIFY
+   * through their sync, so inside the writing transaction it would make every writer of the cluster wait.
    */
   async #listen(): Promise<void> {
     const onLost = (client: Client): void => this.#relisten(client);

@@ -37,8 +37,8 @@ export function isOverloaded(error: unknown): boolean {
 }
 
 /**
- * A newer version of Keyrack has added a column to a table of this prepared statement, which selects every column. It must
- * be prepared again, on another connection.
+ * A newer version of Keyrack has added a column to a table of this prepared statement, which selects every column. It
+ * must be prepared again, on another connection.
  */
 export function isStalePlan(error: unknown): boolean {
   const { code, routine } = error as { code?: string; routine?: string };

@@ -1,5 +1,5 @@
-// PostgreSQL's reader: a few pipelined connections, each with many queries in flight. Checking a connection out of a pool
-// for one query at a time costs more than most queries. bench: vendor/get-by-id-postgres
+// PostgreSQL's reader: a few pipelined connections, each with many queries in flight. Checking a connection out of a
+// pool for one query at a time costs more than most queries. bench: vendor/get-by-id-postgres
 import type { Client } from "pg";
 import { fail } from "../../kernel/errors.ts";
 import type { Query, Reader } from "../engine/statement.ts";

@@ -1,5 +1,5 @@
-// Restores a pg_dump: pg_restore feeds psql, which runs everything in one transaction, so a database holds either the old
-// tables or the restored ones. The old tables are kept in a schema of their own.
+// Restores a pg_dump: pg_restore feeds psql, which runs everything in one transaction, so a database holds either the
+// old tables or the restored ones. The old tables are kept in a schema of their own.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { listTables } from "../offline/contents.ts";
@@ -21,8 +21,10 @@ export async function hasTables(target: PostgresTarget): Promise<boolean> {
   }
 }
 
-/** Detects a running server, on any machine, by its application name, or by the leader's lock where the URL sets another
- * application name or the role may not see other sessions. */
+/**
+ * Detects a running server, on any machine, by its application name, or by the leader's lock where the URL sets another
+ * application name or the role may not see other sessions.
+ */
 export async function assertNotInUse(target: PostgresTarget): Promise<void> {
   const source = await openSource(target);
   try {

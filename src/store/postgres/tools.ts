@@ -1,5 +1,5 @@
-// PostgreSQL's client programs (pg_dump, pg_restore, psql) as child processes. Caution: every user of the machine can read
-// the arguments of a process, so the password goes through the environment.
+// PostgreSQL's client programs (pg_dump, pg_restore, psql) as child processes. Caution: every user of the machine can
+// read the arguments of a process, so the password goes through the environment.
 import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { fsyncFile } from "../../platform/fsync.ts";

@@ -1,12 +1,14 @@
-// Rows that a list names. Each is found by its id: without statistics SQLite prefers an index of the workspace, and reads all
-// of its rows for a few.
+// Rows that a list names. Each is found by its id: without statistics SQLite prefers an index of the workspace, and
+// reads all of its rows for a few.
 import { sql, type Expression, type SqlBool } from "kysely";
 import type { Dialect } from "../engine/statement.ts";
 
 export type ListedColumn =
   `${"projects" | "tenants" | "api_keys" | "key_notices" | "key_last_uses" | "unregistered_nodes"}.${string}`;
 
-/** A column that is compared but not looked up: named rows, or a range of another index, are fewer than it would find. */
+/**
+ * A column that is compared but not looked up: named rows, or a range of another index, are fewer than it would find.
+ */
 export function notLookedUp(column: ListedColumn): Expression<string> {
   return sql<string>`coalesce(${sql.ref(column)}, '')`;
 }

@@ -1,5 +1,6 @@
-// How many idempotency records each environment of a workspace has, and the bytes of their stored responses. What changes
-// records adds to both in its transaction, so no crash makes them differ; processes of an earlier release do not.
+// How many idempotency records each environment of a workspace has, and the bytes of their stored responses. What
+// changes records adds to both in its transaction, so no crash makes them differ; processes of an earlier release do
+// not.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";

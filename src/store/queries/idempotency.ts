@@ -125,7 +125,9 @@ function count(tx: Tx, { workspace_id, env }: ClaimScope, more: { records: numbe
 
 type Fenced = AtScope & { token_hash: string };
 
-/** Why a fenced statement changed nothing. `mine`: the record holds the caller's own token, as after a repeated call. */
+/**
+ * Why a fenced statement changed nothing. `mine`: the record holds the caller's own token, as after a repeated call.
+ */
 async function explainNoChange(
   tx: Tx,
   fence: Fenced,

@@ -11,7 +11,9 @@ export const budgetRow = statement<{ workspace_id: string }>()((db, p) =>
   db.selectFrom("ingest_budgets").select(["minute", "used", "test_used"]).where("workspace_id", "=", p.workspace_id),
 );
 
-/** Held until the transaction ends, as by a charge. SQLite has one writer, so its transaction holds the lock already. */
+/**
+ * Held until the transaction ends, as by a charge. SQLite has one writer, so its transaction holds the lock already.
+ */
 export const lockBudget = statement<{ workspace_id: string }>()((db, p, dialect) => {
   const query = db.selectFrom("ingest_budgets").select("minute").where("workspace_id", "=", p.workspace_id);
   return dialect === "postgres" ? query.forUpdate() : query;
@@ -28,9 +30,9 @@ type Charge = {
 };
 
 /**
- * Charges the minute and returns what is used of it; returns no row, and charges nothing, if that exceeds the budget. Live
- * events may use all of it, whatever test has used; those of test get a part, as far as live has left it.
- * A process whose clock is a minute late charges the newer minute.
+ * Charges the minute and returns what is used of it; returns no row, and charges nothing, if that exceeds the budget.
+ * Live events may use all of it, whatever test has used; those of test get a part, as far as live has left it. A
+ * process whose clock is a minute late charges the newer minute.
  */
 export const chargeBudget = statement<Charge>()((db, p) => {
   const isCurrent = sql`ingest_budgets.minute >= excluded.minute`;

@@ -1,5 +1,5 @@
-// The keys that a bulk action applies to, oldest first. A walk examines a bounded range of the workspace's keys, or of one
-// tenant's, at a time: `rangeEnd` finds where the range ends, the other queries look at what is in it.
+// The keys that a bulk action applies to, oldest first. A walk examines a bounded range of the workspace's keys, or of
+// one tenant's, at a time: `rangeEnd` finds where the range ends, the other queries look at what is in it.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, type Builder, type Dialect, type Reader, type Tx } from "../engine/statement.ts";
@@ -39,7 +39,9 @@ export type BulkSelection = KeyFilter & {
   projects?: readonly string[] | null | undefined;
   ids?: readonly string[] | undefined;
   tenant_ids?: readonly string[] | undefined;
-  /** The only environment that the caller reaches: the walk passes no key of the other, or its cursor would name one. */
+  /**
+   * The only environment that the caller reaches: the walk passes no key of the other, or its cursor would name one.
+   */
   confinedTo?: Env | null | undefined;
   /** For `cap_expiry`: of projects that have one, and the earliest expiry to set. */
   lives?: { max: readonly LifeMax[]; earliest: number } | undefined;
@@ -79,7 +81,10 @@ type Walked = Pick<
   "workspace_id" | "ids" | "tenant_ids" | "created_before" | "created_after" | "confinedTo"
 >;
 
-/** What an index narrows: the order of creation, within the workspace, its unrevoked keys of one environment, or one tenant. */
+/**
+ * What an index narrows: the order of creation, within the workspace, its unrevoked keys of one environment, or one
+ * tenant.
+ */
 function inRange(db: Builder, walked: Walked, { after, upTo }: Range) {
   const { workspace_id, ids, tenant_ids = [], created_before, created_after, confinedTo } = walked;
   const [tenant_id, ...others] = tenant_ids;

@@ -56,8 +56,9 @@ export const countDisabled = statement<Cell & { now: number }>()((db, p) =>
 );
 
 /**
- * Of those that are neither revoked, expired nor disabled. From the suspended tenants, which are few, to their keys: the
- * environment is compared as an expression, so that SQLite does not take the index of all keys of the environment instead.
+ * Of those that are neither revoked, expired nor disabled. From the suspended tenants, which are few, to their keys:
+ * the environment is compared as an expression, so that SQLite does not take the index of all keys of the environment
+ * instead.
  */
 export const countSuspended = statement<Cell & { now: number }>()((db, p) =>
   db

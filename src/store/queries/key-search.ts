@@ -1,6 +1,6 @@
-// Walks keys in the order of an index and says of each whether it belongs to a state. The walk takes a bounded number of
-// rows from the index before anything is filtered: however many keys are revoked, expired or of another project, a piece
-// costs the same, and the caller continues behind the last row examined.
+// Walks keys in the order of an index and says of each whether it belongs to a state. The walk takes a bounded number
+// of rows from the index before anything is filtered: however many keys are revoked, expired or of another project, a
+// piece costs the same, and the caller continues behind the last row examined.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, statement, type Builder, type Query, type Reader } from "../engine/statement.ts";

@@ -62,7 +62,8 @@ export function selectKeys(db: Builder) {
         .orderBy("cascades.revoked_at")
         .limit(eb.lit(1));
     const begun = eb.selectFrom("cascades").select("cascades.id");
-    // Most keys have none: finding that first is cheaper than looking for the earliest, once a column. bench: vendor/get-by-id
+    // Most keys have none: finding that first is cheaper than looking for the earliest, once a column. bench:
+    // vendor/get-by-id
     const isDeleted = eb.and([
       eb("api_keys.revoked_at", "is", null),
       eb.or([eb("project_id", "in", begun), eb("tenant_id", "in", begun)]),

@@ -67,7 +67,10 @@ export const anyOwner = statement<Record<string, never>>()((db) =>
     .limit(1),
 );
 
-/** The workspaces, except for one, that a person created, also those they have left, and those in which they are an owner. */
+/**
+ * The workspaces, except for one, that a person created, also those they have left, and those in which they are an
+ * owner.
+ */
 export const countOwnedBy = statement<{ user_id: string; except: string }>()((db, p) => {
   const created = db.selectFrom("workspaces").select("id").where("created_by", "=", p.user_id);
   const joined = db

@@ -1,5 +1,5 @@
-// The push of usage: which hours have changed, and which parts of them were sent. A part is written before it is sent and
-// never changes, so that sending it again repeats the same id and values.
+// The push of usage: which hours have changed, and which parts of them were sent. A part is written before it is sent
+// and never changes, so that sending it again repeats the same id and values.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
@@ -48,7 +48,9 @@ export const changedHourAfter = statement<{ workspace_id: string; before: number
     .limit(1),
 );
 
-/** `changes`: their number when the hour was read. Later ones are due again after the time to settle, counted from now. */
+/**
+ * `changes`: their number when the hour was read. Later ones are due again after the time to settle, counted from now.
+ */
 export const markChecked = statement<{ hour: number; workspace_id: string; changes: number; now: number }>()((db, p) =>
   db
     .updateTable("usage_hours")

@@ -131,8 +131,8 @@ const AWAITED = {
 };
 
 /**
- * The first live node of any of the projects that lacks its version: a wait that continues there reads each row once. One
- * query, whatever the number of projects.
+ * The first live node of any of the projects that lacks its version: a wait that continues there reads each row once.
+ * One query, whatever the number of projects.
  */
 export function firstLagging(
   on: Reader,
@@ -189,7 +189,10 @@ export type NeedingKeys = {
   n: number;
 };
 
-/** Counts keys that work and that not every node gets, by what nodes need to get them. It reads every working key of the projects. */
+/**
+ * Counts keys that work and that not every node gets, by what nodes need to get them. It reads every working key of the
+ * projects.
+ */
 export function countNeedingKeys(
   on: Reader,
   { workspace_id, project_ids, now }: { workspace_id: string; project_ids: readonly string[]; now: number },

@@ -34,8 +34,8 @@ export const mailById = statement<{ id: string }>()((db, p) =>
 );
 
 /**
- * Due messages, in turns: the oldest of every account that comes after `after`, then of the others, then the second oldest.
- * A message without an account takes turns by its recipient.
+ * Due messages, in turns: the oldest of every account that comes after `after`, then of the others, then the second
+ * oldest. A message without an account takes turns by its recipient.
  */
 export const dueMail = statement<{ now: number; after: string; limit: number }>()((db, p) =>
   db

@@ -19,7 +19,10 @@ type Listed =
   | "outbox"
   | "quota_grants";
 
-/** Use as `where(pageAfter(after))` on a table with created_at and id. One row comparison, so that a page begins in the index. */
+/**
+ * Use as `where(pageAfter(after))` on a table with created_at and id. One row comparison, so that a page begins in the
+ * index.
+ */
 export function pageAfter<T extends Listed & keyof Tables>({ created_at, id }: PageKey) {
   return (_eb: ExpressionBuilder<Tables, T>): Expression<SqlBool> =>
     sql<SqlBool>`(created_at, id) < (${created_at}, ${id})`;
@@ -28,7 +31,10 @@ export function pageAfter<T extends Listed & keyof Tables>({ created_at, id }: P
 /** Lists return at most this many rows and report whether there are more. */
 export const LIST_MAX = 10_000;
 
-/** Rows that are not deleted, newest first; `ids`: the only ones to list. Returns one row more than the limit if there are more. */
+/**
+ * Rows that are not deleted, newest first; `ids`: the only ones to list. Returns one row more than the limit if there
+ * are more.
+ */
 export function listLive<R>(
   on: Reader,
   table: "projects" | "tenants",

@@ -118,8 +118,8 @@ export const tenantRules = statement<{ workspace_id: string }>()((db, p) => {
 type TenantKeys = { workspace_id: string; tenant_id: string; env: Env; now: number; max: number };
 
 /**
- * Up to `max` active keys of a tenant in one environment, without those that an active successor replaces. Project by project and
- * in two ranges, because an index then skips revoked and expired keys however many there are.
+ * Up to `max` active keys of a tenant in one environment, without those that an active successor replaces. Project by
+ * project and in two ranges, because an index then skips revoked and expired keys however many there are.
  */
 export const countActiveKeys = statement<TenantKeys>()((db, p) => {
   const keys = db

@@ -1,5 +1,5 @@
-// What both dialects of the policy feed's queries share: their parameters, and which keys a node gets that has announced
-// certain capabilities. In a file of its own because policy.ts and both dialects need it.
+// What both dialects of the policy feed's queries share: their parameters, and which keys a node gets that has
+// announced certain capabilities. In a file of its own because policy.ts and both dialects need it.
 import type { Env } from "../../kernel/credentials.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 
@@ -20,8 +20,8 @@ export type ChunkParams = PolicySelection & { after: string; limit: number; expi
 export type ChangesParams = PolicySelection & { since: number; upTo: number; limit: number };
 
 /**
- * The tenants of a workspace that are suspended, and those with a list of networks. They are few or none. The start of each
- * query, with the workspace as its two parameters. Materialized: read once and not for every key.
+ * The tenants of a workspace that are suspended, and those with a list of networks. They are few or none. The start of
+ * each query, with the workspace as its two parameters. Materialized: read once and not for every key.
  */
 export function withTenants([one, other]: readonly [string, string]): string {
   return `with suspended as materialized (
@@ -63,8 +63,8 @@ function addressFields(table: string): string {
 }
 
 /**
- * The condition on a key that such nodes may get. Always complete: a key may have been restricted after the head was read
- * that says which features the project uses.
+ * The condition on a key that such nodes may get. Always complete: a key may have been restricted after the head was
+ * read that says which features the project uses.
  */
 export function servedTo({ caps, tenantRules }: PolicySelection): string {
   const conditions = ["k.revoked_at is null"];
@@ -78,7 +78,9 @@ export function servedTo({ caps, tenantRules }: PolicySelection): string {
 /** In our own JSON, in which no value contains a quote. */
 const DENYING = '%"overage":"deny"%';
 
-/** A condition on the quotas of the key and on those of its tenant, else its plan; without any, they are an empty list. */
+/**
+ * A condition on the quotas of the key and on those of its tenant, else its plan; without any, they are an empty list.
+ */
 function quotasThat(tenantRules: boolean, operator: string, value: string): string[] {
   const texts = tenantRules ? ["k.quotas", "coalesce(t.quotas, p.quotas)"] : ["k.quotas"];
   return texts.map((text) => `coalesce(${text}, '[]') ${operator} ${value}`);

@@ -1,5 +1,5 @@
-// The policy feed's JSON, built by SQLite (bench: feed/snapshot). Not portable, so policy.postgres.ts is its counterpart; a
-// contract test compares their output byte for byte.
+// The policy feed's JSON, built by SQLite (bench: feed/snapshot). Not portable, so policy.postgres.ts is its
+// counterpart; a contract test compares their output byte for byte.
 import type { Query } from "../engine/statement.ts";
 import {
   fieldsFor,

@@ -1,4 +1,5 @@
-// Balances of quotas and what processes hold of them. A balance changes only after `lockBalance`, so that what is read decides.
+// Balances of quotas and what processes hold of them. A balance changes only after `lockBalance`, so that what is read
+// decides.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { columns, statement } from "../engine/statement.ts";

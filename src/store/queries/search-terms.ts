@@ -1,5 +1,5 @@
-// The index of words, names, scopes and last use. Derived after the commit of a key, in the order of policy versions: a mint
-// pays nothing for it, and a crash only leaves it behind, never with gaps.
+// The index of words, names, scopes and last use. Derived after the commit of a key, in the order of policy versions: a
+// mint pays nothing for it, and a crash only leaves it behind, never with gaps.
 import { sql, type SqlBool } from "kysely";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Builder, type Reader, type Tx } from "../engine/statement.ts";
@@ -119,7 +119,8 @@ export async function countTermMatches(on: Reader, range: TermRange, max: number
         .where("term", ">=", from)
         .where("term", "<", below)
         .limit(max);
-    // The tenants are of this workspace, and so are their keys: reading that from each of them would take ten times as long.
+    // The tenants are of this workspace, and so are their keys: reading that from each of them would take ten times as
+    // long.
     const keys = db
       .selectFrom(terms(tenantKind).as("walked"))
       .innerJoin("api_keys", "api_keys.tenant_id", "walked.id")
@@ -132,7 +133,10 @@ export async function countTermMatches(on: Reader, range: TermRange, max: number
   return (await on.first<{ n: number }>(query))?.n ?? 0;
 }
 
-/** In the order of terms, newest first within each; backwards with `desc`. Two ranges, because one comparison would be sorted. */
+/**
+ * In the order of terms, newest first within each; backwards with `desc`. Two ranges, because one comparison would be
+ * sorted.
+ */
 export async function walkTerms(on: Reader, walk: TermWalk): Promise<TermPosition[]> {
   const { after, limit } = walk;
   const rest = after ? await termRange(on, walk, "within", limit) : [];

@@ -1,5 +1,5 @@
-// Usage series: the journal of counted batches, and the rollups that it is added to. Rollups are read, added to and written
-// back, so a writer takes the lock first: for a moment there can be two processes that write.
+// Usage series: the journal of counted batches, and the rollups that it is added to. Rollups are read, added to and
+// written back, so a writer takes the lock first: for a moment there can be two processes that write.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";

@@ -1,5 +1,5 @@
-// Sessions of people. Authenticated by hash only. Every lookup joins the membership, so a removed member's session still
-// resolves to the person but to no workspace.
+// Sessions of people. Authenticated by hash only. Every lookup joins the membership, so a removed member's session
+// still resolves to the person but to no workspace.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
@@ -48,8 +48,8 @@ const selectSession = (db: Builder, p: Params<{ lookup_hash: string }>) =>
 export const sessionByHash = statement<{ lookup_hash: string }>()(selectSession);
 
 /**
- * For a transaction that acts for the session. Sessions end under another lock than the one on the workspace's audit head,
- * so PostgreSQL locks the row: the session ends either before this read or after the commit.
+ * For a transaction that acts for the session. Sessions end under another lock than the one on the workspace's audit
+ * head, so PostgreSQL locks the row: the session ends either before this read or after the commit.
  */
 export const sessionInUse = statement<{ lookup_hash: string }>()((db, p, dialect) =>
   dialect === "postgres" ? selectSession(db, p).forShare("s") : selectSession(db, p),

@@ -46,7 +46,10 @@ const selectEmbedKey = (db: Builder, p: Params<{ kid: string }>) =>
 
 export const embedKeyByKid = statement<{ kid: string }>()(selectEmbedKey);
 
-/** For a transaction that acts for a token of this key: PostgreSQL locks the row, so the key is withdrawn before or after. */
+/**
+ * For a transaction that acts for a token of this key: PostgreSQL locks the row, so the key is withdrawn before or
+ * after.
+ */
 export const embedKeyInUse = statement<{ kid: string }>()((db, p, dialect) =>
   dialect === "postgres" ? selectEmbedKey(db, p).forShare() : selectEmbedKey(db, p),
 );

@@ -1,5 +1,5 @@
-// Usage: sums per key and day, and per tenant, project, environment and month. Written as additive upserts, many rows per
-// statement.
+// Usage: sums per key and day, and per tenant, project, environment and month. Written as additive upserts, many rows
+// per statement.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -60,8 +60,8 @@ const USES = {
 };
 
 /**
- * Raises the last use of keys; an earlier one changes nothing. One statement: a batch may name thousands of keys. They are found
- * by id: the workspace is compared as an expression, so that none of its indexes is taken instead.
+ * Raises the last use of keys; an earlier one changes nothing. One statement: a batch may name thousands of keys. They
+ * are found by id: the workspace is compared as an expression, so that none of its indexes is taken instead.
  */
 export function touchKeys(on: Tx, workspace_id: string, uses: readonly { id: string; at: number }[]): Promise<number> {
   const sql = `update api_keys set last_used_at = used.at from (${USES[on.dialect]}) as used

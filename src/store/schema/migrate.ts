@@ -1,5 +1,5 @@
-// Applies migrations/NNNN_name.sql and, where SQL is not portable, its .sqlite.sql or .postgres.sql part. Forward only; all
-// pending migrations in one transaction. Refuses a database with a changed history or a newer schema. `create index
+// Applies migrations/NNNN_name.sql and, where SQL is not portable, its .sqlite.sql or .postgres.sql part. Forward only;
+// all pending migrations in one transaction. Refuses a database with a changed history or a newer schema. `create index
 // concurrently` is the exception: PostgreSQL builds such an index after the transaction, while other processes write.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,7 +10,10 @@ import type { Dialect } from "../engine/statement.ts";
 export type Migration = { version: number; name: string; checksum: string; sql: string };
 
 const CONCURRENT_INDEX = /^create index concurrently (\w+) [^;]+;$/gm;
-/** On PostgreSQL the job that recounts them does this: reading all records would hold the locks of the migrations before it. */
+/**
+ * On PostgreSQL the job that recounts them does this: reading all records would hold the locks of the migrations before
+ * it.
+ */
 const COUNTED_CELLS = /^insert into idempotency_cells [^;]+;$/gm;
 const DROPPED_INDEX = /^drop index if exists (\w+);$/gm;
 
@@ -121,8 +124,8 @@ export async function assertMigrated(driver: Driver): Promise<void> {
   if (pending) throw new SchemaRefused(`Migration ${pending.name} is pending, and a read-only start cannot apply it.`);
 }
 
-// Running processes use the tables meanwhile. A migration that waits for a table lock makes them wait behind it, so it gives
-// up soon and tries again; a backup holds its locks for as long as it takes.
+// Running processes use the tables meanwhile. A migration that waits for a table lock makes them wait behind it, so it
+// gives up soon and tries again; a backup holds its locks for as long as it takes.
 const LOCK_TABLES = "set local lock_timeout = '1s'";
 const LOCK_MIGRATIONS = `set local statement_timeout = 0; set local lock_timeout = 0;
   select pg_advisory_xact_lock(1263682379); ${LOCK_TABLES}`;
@@ -199,7 +202,9 @@ const BUILD_LOCK = 1263682380;
 const VALID_INDEXES = `select relname as name from pg_class join pg_index on indexrelid = pg_class.oid
   where indisvalid and pg_table_is_visible(pg_class.oid)`;
 
-/** Builds the indexes that are missing or whose build was interrupted. One process at a time; the others do not wait. */
+/**
+ * Builds the indexes that are missing or whose build was interrupted. One process at a time; the others do not wait.
+ */
 async function buildIndexes(driver: Driver, execScript: (sql: string) => Promise<void>, known: Migration[]) {
   const declared = known.flatMap(({ sql }) => [...sql.matchAll(CONCURRENT_INDEX)]);
   const valid = new Set((await driver.writer.all<{ name: string }>({ sql: VALID_INDEXES, values: [] })).map(nameOf));

@@ -5,8 +5,8 @@ import type { Env } from "../../kernel/credentials.ts";
 export type BalanceKey = { subject_id: string; env: Env; quota_id: string; calendar: string };
 
 /**
- * `taken`: all units taken in the period that began at `period_start`; `from_amount`: those of its own amount. Both include
- * what processes hold and have not spent.
+ * `taken`: all units taken in the period that began at `period_start`; `from_amount`: those of its own amount. Both
+ * include what processes hold and have not spent.
  */
 export type QuotaBalanceRow = {
   subject_id: string;

@@ -18,8 +18,8 @@ export type UsageTenantMonthRow = {
 export type UsageJournalRow = { id: string; workspace_id: string; created_at: number; data: string };
 
 /**
- * What a series counts. `kind` is project, tenant, key, route or tag:<name>; `name` the key, the route or "=" and the tag's
- * value; `tenant` the tenant, or for a tag the route. Empty: without one. `*`: everything above a cap.
+ * What a series counts. `kind` is project, tenant, key, route or tag:<name>; `name` the key, the route or "=" and the
+ * tag's value; `tenant` the tenant, or for a tag the route. Empty: without one. `*`: everything above a cap.
  */
 export type UsageGroupRow = {
   id: number;

@@ -186,8 +186,8 @@ export type AuditCheckpointRow = {
 };
 
 /**
- * The last verification of a whole chain: the first `seq` rows were verified. `broken_seq` and `reason` say that it, or a
- * later one, found a break.
+ * The last verification of a whole chain: the first `seq` rows were verified. `broken_seq` and `reason` say that it, or
+ * a later one, found a break.
  */
 export type AuditMarkRow = {
   workspace_id: string;

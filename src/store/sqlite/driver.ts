@@ -20,7 +20,7 @@ const CHECKPOINT_COMMITS = 200;
 const COPYING_COMMITS = 300;
 /** A checkpoint that readers kept from restarting the -wal is repeated: they leave only short gaps. */
 const RETRY_MS = 25;
-/** Readers that overlap leave no gap: a checkpoint of a -wal of this size waits for them, within what a write may wait. */
+/** Overlapping readers leave no gap: a checkpoint of a -wal of this size waits for them, but no longer than a write. */
 const WAIT_BYTES = 16 * MIB;
 const WAIT_MS = 25;
 const WAIT_AGAIN_MS = 500;
@@ -223,7 +223,7 @@ export class SqliteDriver implements Driver {
     this.#walAtCheckpoint = this.walBytes();
   }
 
-  /** Commits wait for the checkpoint that restarts the -wal, so most pages are copied before it. bench: neighbours/claim */
+  /** Commits wait for the checkpoint that restarts the -wal: most pages are copied before. bench: neighbours/claim */
   async #copy(): Promise<void> {
     this.#copier ??= new WalSync(this.#file);
     await this.#copier.copy().catch(() => {}); // the checkpoint meets the same error, and needs no copy

@@ -6,8 +6,8 @@ const CUTS_MAX = 200;
 const cuts = new BoundedMap<string, string>({ max: CUTS_MAX, evictAtOnce: CUTS_MAX });
 
 /**
- * Those of a key's scopes that its plan's ceiling contains, in the key's order; both are JSON texts. The same in SQL, over
- * json_each, takes four times as long as the whole row of a snapshot. bench: feed/snapshot-plans
+ * Those of a key's scopes that its plan's ceiling contains, in the key's order; both are JSON texts. The same in SQL,
+ * over json_each, takes four times as long as the whole row of a snapshot. bench: feed/snapshot-plans
  */
 export function scopesWithin(held: string, ceiling: string): string {
   const name = `${ceiling}${held}`;

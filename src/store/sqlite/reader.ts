@@ -35,8 +35,8 @@ export class StatementCache {
 }
 
 /**
- * Reads of one event loop turn share a read transaction (a snapshot), because taking SQLite's lock costs more than finding
- * a row (bench: vendor/get-by-id). The snapshot ends with the turn, at every commit, and before a checkpoint.
+ * Reads of one event loop turn share a read transaction (a snapshot), because taking SQLite's lock costs more than
+ * finding a row (bench: vendor/get-by-id). The snapshot ends with the turn, at every commit, and before a checkpoint.
  */
 export class SqliteReader implements Reader {
   readonly dialect = "sqlite";

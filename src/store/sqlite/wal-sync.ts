@@ -1,6 +1,6 @@
 // WAL sync worker, main-thread side: sends sync and checkpoint requests to the worker. An open database has a thread to
-// itself. When it is closed the thread is kept for a while for the next one: starting a thread takes about 50 ms of CPU.
-// bench: vendor/mint
+// itself. When it is closed the thread is kept for a while for the next one: starting a thread takes about 50 ms of
+// CPU. bench: vendor/mint
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 

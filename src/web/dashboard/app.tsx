@@ -1,5 +1,6 @@
-// Chooses the page for the address. The login pages are in this script; every other page is in the second one, so that the
-// login page loads little. The second is requested as soon as the first page is shown, before an upgrade could remove it.
+// Chooses the page for the address. The login pages are in this script; every other page is in the second one, so that
+// the login page loads little. The second is requested as soon as the first page is shown, before an upgrade could
+// remove it.
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";

@@ -1,5 +1,5 @@
-// The second script: everything but the login pages. Sees to it that the session is in the workspace of the address before
-// a page of it is shown.
+// The second script: everything but the login pages. Sees to it that the session is in the workspace of the address
+// before a page of it is shown.
 import { useEffect, useState } from "preact/hooks";
 import { Account } from "./account/account.tsx";
 import { problemMessage, toProblem } from "./api/problems.ts";

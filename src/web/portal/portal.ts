@@ -23,7 +23,9 @@ export class KeyrackPortal extends HTMLElement {
   static readonly observedAttributes = ["base-url", "token", "locale"];
 
   #getToken: GetToken | null = null;
-  /** Answers every call instead of the network, as for a preview. Only declared: a value set before the upgrade stays. */
+  /**
+   * Answers every call instead of the network, as for a preview. Only declared: a value set before the upgrade stays.
+   */
   declare transport?: Transport | null;
   readonly #root = this.attachShadow({ mode: "open" });
   readonly #api = new Api({

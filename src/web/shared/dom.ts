@@ -1,5 +1,5 @@
-// Builds DOM elements from code. Parses no markup and sets no inline style, so it works under Trusted Types and a strict
-// content security policy.
+// Builds DOM elements from code. Parses no markup and sets no inline style, so it works under Trusted Types and a
+// strict content security policy.
 export type Child = Node | string | null | undefined | false;
 type Props = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
 

@@ -1,4 +1,5 @@
-// The holder of an API key: what the key shows of itself, and that its holder can stop it and, where allowed, rotate it.
+// The holder of an API key: what the key shows of itself, and that its holder can stop it and, where allowed, rotate
+// it.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {

@@ -1,4 +1,5 @@
-// Reports of requests from outside a key's networks, and the figures read back: bounded, kept 30 days, never a reason to refuse.
+// Reports of requests from outside a key's networks, and the figures read back: bounded, kept 30 days, never a reason
+// to refuse.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { DAY, ingestFixture, iso } from "../../../harness/instances/ingest.ts";

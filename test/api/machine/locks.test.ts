@@ -1,5 +1,5 @@
-// Rows that several processes write at once, outside an audit chain: their jobs name them, so that groups of two processes lock
-// them in one order (store/engine/group-locks.ts).
+// Rows that several processes write at once, outside an audit chain: their jobs name them, so that groups of two
+// processes lock them in one order (store/engine/group-locks.ts).
 import { expect, it, vi } from "vitest";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch } from "../../../harness/telemetry.ts";

@@ -1,5 +1,5 @@
-// What a node gets depends on what it announces to enforce. A node that announces nothing, as every library of an earlier
-// release, never gets a key that it could admit wrongly.
+// What a node gets depends on what it announces to enforce. A node that announces nothing, as every library of an
+// earlier release, never gets a key that it could admit wrongly.
 import { beforeEach, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Entry } from "../../../harness/instances/policy-feed.ts";

@@ -1,4 +1,5 @@
-// A client that closes its connection before its check is answered is not charged: a node owes the request then, and sends it.
+// A client that closes its connection before its check is answered is not charged: a node owes the request then, and
+// sends it.
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

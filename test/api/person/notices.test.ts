@@ -1,5 +1,5 @@
-// Sensitive actions of people are logged with actor, network and request id, and send no mail: an attacker could use such
-// mail to flood an inbox.
+// Sensitive actions of people are logged with actor, network and request id, and send no mail: an attacker could use
+// such mail to flood an inbox.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { receivedMail, logIn, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";

@@ -1,5 +1,5 @@
-// Filters of a long audit log: a rare row is found through an index, and what no index decides is filtered from a bounded
-// number of rows.
+// Filters of a long audit log: a rare row is found through an index, and what no index decides is filtered from a
+// bounded number of rows.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";

@@ -1,5 +1,5 @@
-// Deleting a project or tenant with many keys: every reader sees them revoked from the response on, while their rows follow
-// in pieces.
+// Deleting a project or tenant with many keys: every reader sees them revoked from the response on, while their rows
+// follow in pieces.
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { fail } from "../../../src/kernel/errors.ts";
 import { backends } from "../../../harness/databases/backends.ts";

@@ -1,4 +1,5 @@
-// A pasted key leaves nothing behind, also where the request has an Idempotency-Key, and a text that is no API key has a code.
+// A pasted key leaves nothing behind, also where the request has an Idempotency-Key, and a text that is no API key has
+// a code.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";

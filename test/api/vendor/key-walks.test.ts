@@ -146,7 +146,8 @@ for (const back of backends) {
       );
       for (const tenant_id of [other, other, w.tenant_id, suspended]) await w.mint({ tenant_id });
       await w.mint({ env: "test" });
-      // Newer ones, more than a count reads where that is quick: expired, disabled, of a suspended tenant, some two of it.
+      // Newer ones, more than a count reads where that is quick: expired, disabled, of a suspended tenant, some two of
+      // it.
       const newer = back === "sqlite" ? 10_500 : 1_500;
       const now = r.clock.now();
       const row = (n: number): string => {

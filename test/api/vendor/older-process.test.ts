@@ -1,5 +1,5 @@
-// Beside a process of an earlier release on one PostgreSQL, everything that it would not enforce is refused: one row for each
-// feature of the version gate.
+// Beside a process of an earlier release on one PostgreSQL, everything that it would not enforce is refused: one row
+// for each feature of the version gate.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { versionGate, VersionGate } from "../../../src/domain/core/version-gate.ts";
 import { connectPostgres } from "../../../src/store/postgres/client.ts";

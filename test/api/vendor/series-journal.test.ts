@@ -1,4 +1,5 @@
-// The journal of usage series is read in pieces, because its rows together may be larger than memory, and by workspaces in turn.
+// The journal of usage series is read in pieces, because its rows together may be larger than memory, and by workspaces
+// in turn.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { SeriesBatch } from "../../../src/domain/series/batch.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";

@@ -1,5 +1,5 @@
-// The first minutes with a new server: setup link, first keys, first verified request, first revocation; and links that do
-// not work.
+// The first minutes with a new server: setup link, first keys, first verified request, first revocation; and links that
+// do not work.
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -82,7 +82,8 @@ for (const back of backends) {
         expect(await resolve(configured, own)).toEqual({ kind: "bootstrap" });
         await expect(resolve(configured, `${own}x`)).rejects.toMatchObject({ failure: "unauthenticated" });
       }
-      // Text with the form of another credential is resolved as that credential, even if configured as the bootstrap token.
+      // Text with the form of another credential is resolved as that credential, even if configured as the bootstrap
+      // token.
       const odd = { ...services, bootstrapHash: () => sha256Hex(secret.key) };
       expect((await resolve(odd, secret.key)).kind).toBe("secret_key");
       for (const usable of [token, "any text of enough characters"])

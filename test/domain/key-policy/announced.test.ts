@@ -1,4 +1,5 @@
-// No idle key is revoked before owners were notified of it, also where nodes did not report or the job did not run for a while.
+// No idle key is revoked before owners were notified of it, also where nodes did not report or the job did not run for
+// a while.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { lastMail } from "../../../harness/instances/people.ts";

@@ -1,4 +1,5 @@
-// Revoking idle keys: only what is certainly idle, only where nodes report, and only a few a day. And the report about it.
+// Revoking idle keys: only what is certainly idle, only where nodes report, and only a few a day. And the report about
+// it.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {

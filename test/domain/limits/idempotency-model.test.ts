@@ -1,4 +1,5 @@
-// Idempotency claims compared with a small model, across clock changes and crashes and under contention, on every store.
+// Idempotency claims compared with a small model, across clock changes and crashes and under contention, on every
+// store.
 import { assert, asyncProperty } from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {

@@ -1,4 +1,5 @@
-// Reads of a whole fleet: few at a time for an owner, and each ends when its client has left or no more nodes are counted.
+// Reads of a whole fleet: few at a time for an owner, and each ends when its client has left or no more nodes are
+// counted.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { keyActor, testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { turns } from "../../../harness/waiting.ts";

@@ -1,5 +1,5 @@
-// Receipts: how many calls wait for nodes, which acknowledgements wake them, and that none forgets a node that this process
-// has seen.
+// Receipts: how many calls wait for nodes, which acknowledgements wake them, and that none forgets a node that this
+// process has seen.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject as newProject, ONCE, policyNode } from "../../../harness/instances/policy-feed.ts";

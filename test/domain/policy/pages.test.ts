@@ -1,5 +1,5 @@
-// The one exception to portable SQL (docs/design/0008-one-portable-sql.md): each dialect builds the JSON of the feed itself,
-// and both must produce the same bytes.
+// The one exception to portable SQL (docs/design/0008-one-portable-sql.md): each dialect builds the JSON of the feed
+// itself, and both must produce the same bytes.
 import { describe, expect, it } from "vitest";
 import { changesSince, snapshotChunk } from "../../../src/store/queries/policy.ts";
 import type { ChangesParams, ChunkParams } from "../../../src/store/queries/policy-params.ts";

@@ -1,5 +1,5 @@
-// What a node gets never depends on what the server believed a moment ago: a key that is restricted while a page is being built
-// is not in the page of a node that cannot enforce the restriction.
+// What a node gets never depends on what the server believed a moment ago: a key that is restricted while a page is
+// being built is not in the page of a node that cannot enforce the restriction.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { NEW_CALLER } from "../../../harness/models/feed.ts";

@@ -7,7 +7,10 @@ import { Waiters } from "../../../src/domain/policy/waiters.ts";
 
 const HOUR = 3_600_000;
 
-/** The pause after a wake of this many polls, when one comes back after others while other work has kept the process busy. */
+/**
+ * The pause after a wake of this many polls, when one comes back after others while other work has kept the process
+ * busy.
+ */
 const pauseAfter = async (polls: number, active: number, others = 0) => {
   const waiters = new Waiters(async () => ({ version: 4 }) as Head);
   const newPoll = () => new Subscription<Head>(HOUR, NEVER_DISCONNECTS, () => {});

@@ -1,4 +1,5 @@
-// Leases of quota units over several processes with Redis: their units come back once, whichever process gets the return.
+// Leases of quota units over several processes with Redis: their units come back once, whichever process gets the
+// return.
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";

@@ -1,4 +1,5 @@
-// Units that wait to go back to a database without room for the write: an owner with many of them costs no other its own.
+// Units that wait to go back to a database without room for the write: an owner with many of them costs no other its
+// own.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";

@@ -1,4 +1,5 @@
-// Response heads written as text, compared with what node writes for the same headers: all bytes but the date are equal.
+// Response heads written as text, compared with what node writes for the same headers: all bytes but the date are
+// equal.
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";

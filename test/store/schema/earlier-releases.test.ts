@@ -1,5 +1,6 @@
-// Expand, then contract: a process of an earlier release works on today's schema, as it must while a deployment is upgraded
-// one process at a time. Every statement that it runs can be prepared, and nothing that it leaves out is required.
+// Expand, then contract: a process of an earlier release works on today's schema, as it must while a deployment is
+// upgraded one process at a time. Every statement that it runs can be prepared, and nothing that it leaves out is
+// required.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
-// `keyrack audit list/verify/export/checkpoint`: over HTTP, directly on the database (--offline) or on an export (--file).
+// `keyrack audit list/verify/export/checkpoint`: over HTTP, directly on the database (--offline) or on an export
+// (--file).
 import type { Command } from "commander";
 import { addApiCommands, commandSpec, runApiCommand, type ApiOptions } from "../../api/generated.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";

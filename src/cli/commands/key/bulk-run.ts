@@ -1,6 +1,6 @@
-// A bulk run: counts what matches, asks, then changes page after page. `keyrack-bulk-ID.json` notes the position after each page,
-// and a page of new keys is on disk before that. So a killed run continues where it stopped: the Idempotency-Key of the page
-// gives a lost answer back, with the same keys, for 24 hours.
+// A bulk run: counts what matches, asks, then changes page after page. `keyrack-bulk-ID.json` notes the position after
+// each page, and a page of new keys is on disk before that. So a killed run continues where it stopped: the
+// Idempotency-Key of the page gives a lost answer back, with the same keys, for 24 hours.
 import { readFileSync, rmSync } from "node:fs";
 import { resolve } from "node:path";
 import { writeFileAtomically } from "../../../platform/fsync.ts";
@@ -184,7 +184,9 @@ async function changeAll(target: Target, run: Run, options: KeyBulkOptions): Pro
   }
 }
 
-/** Whether the server has certainly done nothing. Not after 409: an earlier attempt of the same call may be under way. */
+/**
+ * Whether the server has certainly done nothing. Not after 409: an earlier attempt of the same call may be under way.
+ */
 function isRefused(error: ExitError): boolean {
   return error instanceof ApiError && error.status < 500 && error.status !== 409;
 }

@@ -1,4 +1,5 @@
-// `keyrack key`: the generated commands, `bulk`, `find` and `lookup`; `create --from-csv` creates many; `revoke --wait` waits for all nodes.
+// `keyrack key`: the generated commands, `bulk`, `find` and `lookup`; `create --from-csv` creates many; `revoke --wait`
+// waits for all nodes.
 import type { Command } from "commander";
 import { waitable } from "../../api/waitable.ts";
 import type { CommandSpec } from "../../api/command-spec.ts";
@@ -66,7 +67,9 @@ async function create(spec: CommandSpec, options: CreateOptions): Promise<void> 
 
 type LastUse = { network: string | null; user_agent: string | null; node_id: string } | null | undefined;
 
-/** For people also where it was last used from. A server of an earlier release refuses that: it is asked again without. */
+/**
+ * For people also where it was last used from. A server of an earlier release refuses that: it is asked again without.
+ */
 async function show(spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> {
   if (options.json || options.quiet || options.include !== undefined)
     return runApiCommand("key", "show", spec, args, options);

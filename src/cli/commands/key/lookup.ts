@@ -1,5 +1,5 @@
-// `keyrack key lookup`: what a pasted key is, and why a verifier refuses it. The key comes from standard input or a hidden
-// prompt, never from an argument, which process lists show.
+// `keyrack key lookup`: what a pasted key is, and why a verifier refuses it. The key comes from standard input or a
+// hidden prompt, never from an argument, which process lists show.
 import type { Command } from "commander";
 import { sendRequest } from "../../api/generated.ts";
 import { targetFlags, type TargetOptions } from "../../api/target.ts";

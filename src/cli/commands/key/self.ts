@@ -1,5 +1,5 @@
-// `keyrack self`: for the holder of an API key. The key comes from KEYRACK_API_KEY or standard input, never from an argument,
-// which process lists show.
+// `keyrack self`: for the holder of an API key. The key comes from KEYRACK_API_KEY or standard input, never from an
+// argument, which process lists show.
 import type { Command } from "commander";
 import { ApiError, fetchJson, type ApiRequest, type Target } from "../../api/request.ts";
 import { DEFAULT_URL } from "../../api/target.ts";

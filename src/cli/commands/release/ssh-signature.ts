@@ -82,7 +82,9 @@ export function fingerprint(key: Buffer): string {
   return `SHA256:${hash("sha256", encodePublicKey(key), "base64").replace(/=+$/, "")}`;
 }
 
-/** What the key really signs: never the message itself, so that a signature for another use cannot pass for this one. */
+/**
+ * What the key really signs: never the message itself, so that a signature for another use cannot pass for this one.
+ */
 export function signedBytes(message: Uint8Array, namespace: Buffer, algorithm: string): Buffer {
   const reserved = Buffer.alloc(0);
   const parts = [namespace, reserved, Buffer.from(algorithm), hash(algorithm, message, "buffer")];

@@ -1,5 +1,5 @@
-// Checks the files of a release against its SHA256SUMS, and that against its signature. Reads files only: no network, and
-// no other program. Nothing in SHA256SUMS is used before its signature is known to be good.
+// Checks the files of a release against its SHA256SUMS, and that against its signature. Reads files only: no network,
+// and no other program. Nothing in SHA256SUMS is used before its signature is known to be good.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { sha256File } from "../../../backup/files.ts";
@@ -63,8 +63,8 @@ function findSigner(folder: string, sums: Buffer, { keys, unsigned }: VerifyOpti
 }
 
 /**
- * Name → SHA-256. Names are plain: one with a slash would lead out of the folder, and of a name listed twice each reader
- * could choose another line.
+ * Name → SHA-256. Names are plain: one with a slash would lead out of the folder, and of a name listed twice each
+ * reader could choose another line.
  */
 function parseSums(bytes: Buffer): Map<string, string> {
   const sums = new Map<string, string>();

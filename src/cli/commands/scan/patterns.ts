@@ -1,4 +1,5 @@
-// `keyrack scan patterns`: rules for other secret scanners, with the key prefixes of your projects and our own families.
+// `keyrack scan patterns`: rules for other secret scanners, with the key prefixes of your projects and our own
+// families.
 import type { Command } from "commander";
 import { CREDENTIAL_PATTERN, formatApiKey, RANDOM_BYTES } from "../../../kernel/credentials.ts";
 import { OWN_PREFIX, prefixProblem } from "../../../kernel/key-prefixes.ts";

@@ -22,7 +22,10 @@ type Match = { path: string; line: number; column: number; kind: string; env: st
 const CHUNK = MIB;
 /** Bytes of a chunk that are scanned again with the next one; longer than any credential. */
 const OVERLAP = 128;
-/** Where a key may be: after its prefix, of which there are many. A look-ahead, because keys may begin inside look-alikes. */
+/**
+ * Where a key may be: after its prefix, of which there are many. A look-ahead, because keys may begin inside
+ * look-alikes.
+ */
 const PATTERN = new RegExp(`(?=(_(?:live|test)_[A-Za-z0-9_-]{32}[0-9a-f]{8}|${CREDENTIAL_PATTERN[1]}))`, "g");
 const PREFIX_CHARS_MIN = 2;
 const PREFIX_CHARS_MAX = 9;

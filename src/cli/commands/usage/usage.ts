@@ -1,5 +1,5 @@
-// `keyrack usage`: the generated commands, with a series as a table and, on a terminal, a sparkline for each group, and the
-// export as a stream.
+// `keyrack usage`: the generated commands, with a series as a table and, on a terminal, a sparkline for each group, and
+// the export as a stream.
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import type { Command } from "commander";

@@ -1,5 +1,5 @@
-// Reads that components share: one request for the same question, the last answer shown while a newer one is on its way,
-// polling while the page is visible, back-off after errors.
+// Reads that components share: one request for the same question, the last answer shown while a newer one is on its
+// way, polling while the page is visible, back-off after errors.
 import { signal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Route, RouteInput, RouteOutput } from "../../../client.ts";
@@ -137,7 +137,9 @@ export function clearQueries(): void {
   queries.clear();
 }
 
-/** Loads again what is on the screen and forgets what is not, after a change. `about`: part of the route, "/v1/keys". */
+/**
+ * Loads again what is on the screen and forgets what is not, after a change. `about`: part of the route, "/v1/keys".
+ */
 export function refreshReads(about = ""): void {
   for (const [key, query] of queries) {
     if (!key.includes(about)) continue;

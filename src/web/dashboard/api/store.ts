@@ -1,5 +1,5 @@
-// The only file that touches Web Storage. Names start with the path that the page is served under, so that two instances
-// behind one origin share nothing. Browsers may refuse storage; the dashboard then works without it.
+// The only file that touches Web Storage. Names start with the path that the page is served under, so that two
+// instances behind one origin share nothing. Browsers may refuse storage; the dashboard then works without it.
 const prefix = `keyrack:${location.pathname}:`;
 
 /** What is kept for this browser. Nothing here is a credential. */

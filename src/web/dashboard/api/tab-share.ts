@@ -1,5 +1,5 @@
-// Signs in a tab that was opened from a link of a signed-in tab. Browsers do not copy the tab's storage there, so the new
-// tab asks the others, and only a tab that saw such a click a moment ago responds, once.
+// Signs in a tab that was opened from a link of a signed-in tab. Browsers do not copy the tab's storage there, so the
+// new tab asks the others, and only a tab that saw such a click a moment ago responds, once.
 import { session, setSession, type Session } from "./session.ts";
 import { TABS_CHANNEL } from "./store.ts";
 

@@ -1,5 +1,5 @@
-// One action on many keys: counts them first, then changes them page by page. A page that failed is repeated with the same
-// Idempotency-Key, so a run continues where it stopped and changes no key twice.
+// One action on many keys: counts them first, then changes them page by page. A page that failed is repeated with the
+// same Idempotency-Key, so a run continues where it stopped and changes no key twice.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { RouteInput, RouteOutput } from "../../../client.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";

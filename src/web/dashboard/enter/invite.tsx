@@ -1,5 +1,6 @@
-// Accepts an invitation, with sign-up or login on the way. The mailed link verifies the address it was sent to; a person
-// who uses another address verifies that one first. Afterwards the person is signed in and arrives in the workspace.
+// Accepts an invitation, with sign-up or login on the way. The mailed link verifies the address it was sent to; a
+// person who uses another address verifies that one first. Afterwards the person is signed in and arrives in the
+// workspace.
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { isInvalidToken, Problem, toProblem } from "../api/problems.ts";

@@ -1,4 +1,5 @@
-// Why is this key refused? A pasted key is sent in the body of one request, then forgotten: it is in no address and no store.
+// Why is this key refused? A pasted key is sent in the body of one request, then forgotten: it is in no address and no
+// store.
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { call } from "../api/call.ts";

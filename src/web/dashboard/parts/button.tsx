@@ -1,5 +1,5 @@
-// Buttons and links that look like buttons. What the role may not do is disabled with its reason: it keeps its place and
-// its focus, and pressing it does nothing.
+// Buttons and links that look like buttons. What the role may not do is disabled with its reason: it keeps its place
+// and its focus, and pressing it does nothing.
 import type { ComponentChildren, Ref } from "preact";
 import { useId } from "preact/hooks";
 import { offlineSince } from "../api/call.ts";

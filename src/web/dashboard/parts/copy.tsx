@@ -1,4 +1,5 @@
-// Copies a text. Without the clipboard API (plain HTTP off loopback) it selects the text instead and says what to press.
+// Copies a text. Without the clipboard API (plain HTTP off loopback) it selects the text instead and says what to
+// press.
 import { useRef, useState } from "preact/hooks";
 import { Button, type ButtonKind } from "./button.tsx";
 

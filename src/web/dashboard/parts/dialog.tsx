@@ -30,7 +30,9 @@ function returnFocus(opener: Element | null, rows: readonly Element[]): void {
   else focusRow(rows);
 }
 
-/** The one button of a dialog that only shows a result. It takes the focus, which a form that it replaces would lose. */
+/**
+ * The one button of a dialog that only shows a result. It takes the focus, which a form that it replaces would lose.
+ */
 export function DoneButton({ onClick, children = "Done" }: { onClick: () => void; children?: string }) {
   const ref = useRef<HTMLButtonElement>(null);
   useLayoutEffect(() => ref.current?.focus(), []);

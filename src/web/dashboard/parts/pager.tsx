@@ -1,5 +1,5 @@
-// Pages of a list by cursor. The cursor is in the address; the cursors before it are remembered here, so a page that was
-// opened by its address goes back to the first one.
+// Pages of a list by cursor. The cursor is in the address; the cursors before it are remembered here, so a page that
+// was opened by its address goes back to the first one.
 import { plural } from "../../shared/format.ts";
 import { param, setParams } from "../here.ts";
 import { Button } from "./button.tsx";

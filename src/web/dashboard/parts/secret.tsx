@@ -1,5 +1,5 @@
-// The one time a secret is shown. The dialog cannot be closed before the secret was copied, downloaded or confirmed; the
-// text is in no attribute, storage or live region, and is gone with the dialog.
+// The one time a secret is shown. The dialog cannot be closed before the secret was copied, downloaded or confirmed;
+// the text is in no attribute, storage or live region, and is gone with the dialog.
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";

@@ -1,4 +1,5 @@
-// Whether a text that someone typed or pasted is a credential, and which. Such a text must not become part of an address.
+// Whether a text that someone typed or pasted is a credential, and which. Such a text must not become part of an
+// address.
 import { guessCredentialKind, parseCredential, type CredentialKind } from "../../../kernel/credentials.ts";
 import { roleReason } from "../parts/button.tsx";
 

@@ -1,5 +1,5 @@
-// Locks the page after a time without input in any tab of this browser. The session ends at the server; the page stays in
-// memory, hidden, until the same person logs in again.
+// Locks the page after a time without input in any tab of this browser. The session ends at the server; the page stays
+// in memory, hidden, until the same person logs in again.
 import { effect, signal } from "@preact/signals";
 import { session } from "../api/session.ts";
 import { lockPage } from "../api/sign-in.ts";

@@ -1,5 +1,6 @@
-// What the command palette offers for a text: pages, actions and workspaces, then records that the server finds. A whole
-// credential is never part of an address: an API key is looked up in the body of a request, any other is named by its kind.
+// What the command palette offers for a text: pages, actions and workspaces, then records that the server finds. A
+// whole credential is never part of an address: an API key is looked up in the body of a request, any other is named by
+// its kind.
 import { call } from "../api/call.ts";
 import { ROLE_NAMES, session } from "../api/session.ts";
 import { env, hrefTo, slug } from "../here.ts";
