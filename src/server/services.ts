@@ -13,6 +13,7 @@ import { OverviewCache } from "../domain/workspaces/overview-cache.ts";
 import { MeterState } from "../domain/metering/state.ts";
 import { SeriesCounts } from "../domain/series/counts.ts";
 import { NodeRegistry } from "../domain/nodes/registry.ts";
+import { SharedReads } from "../domain/nodes/shared-reads.ts";
 import { QuotaBank } from "../domain/quotas/bank.ts";
 import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/leaks/scanner-keys.ts";
@@ -60,6 +61,7 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
     securityLines: new LineLimit((summary) => log.info("refused, more of the same", summary)),
     largeResponses,
     fleetReads: new ReadSlots(FLEET_READS, shares.of("fleet_reads")),
+    sharedNodes: new SharedReads(),
     threadReads: new ReadSlots(THREAD_READS, shares.of("usage_reads")),
     writtenBytes,
     bodies: new Bodies(shares),

@@ -8,6 +8,7 @@ import type { LineLimit } from "../../fairness/line-limit.ts";
 import type { ReadSlots } from "../../fairness/read-slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
+import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { Log } from "../../platform/log.ts";
@@ -18,6 +19,7 @@ import type { CredentialCache } from "../auth/credential-cache.ts";
 import type { IdempotencyReplay } from "../limits/idempotency-replays.ts";
 import type { FairSet } from "../../fairness/fair-set.ts";
 import type { NodeRegistry } from "../nodes/registry.ts";
+import type { SharedReads } from "../nodes/shared-reads.ts";
 import type { Mailer } from "../mail/message.ts";
 import type { QuotaBank } from "../quotas/bank.ts";
 import type { Passwords } from "../auth/password.ts";
@@ -49,6 +51,8 @@ export type Services = {
   readonly largeResponses: LargeResponses;
   /** Reads of all nodes of a project. */
   readonly fleetReads: ReadSlots;
+  /** The nodes of a project, for warnings. */
+  readonly sharedNodes: SharedReads<PolicyNodeRow[] | undefined>;
   /** Long reads in worker threads. */
   readonly threadReads: ReadSlots;
   /** Large request bodies that are being read. */

@@ -5,6 +5,7 @@ import { CAP, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import { liveNodesAfter } from "../../store/queries/nodes.ts";
 import { addressRuleOf, type StoredList } from "../keys/address-rules.ts";
+import { ownerOf } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { seenSince } from "./presence.ts";
 import { inFleetSlotIfAny } from "../limits/read-slots.ts";
@@ -82,9 +83,25 @@ async function nodesOfAll(ctx: Ctx, holders: readonly Holder[]): Promise<PolicyN
   return nodes;
 }
 
-/** Adds `warnings` to a response where live nodes do not get what it is about. */
-export function withNodeWarnings<T extends Holder>(ctx: Ctx, shown: Warned<T>, needs: number): Promise<Warned<T>> {
-  return warnOfNodes(ctx, shown, [shown], needs);
+/**
+ * Adds `warnings` to a response where live nodes do not get the key it is about. Keys that are created at the same time
+ * share a read. bench: rules/mint
+ */
+export async function withNodeWarnings<T extends Holder>(
+  ctx: Ctx,
+  shown: Warned<T>,
+  needs: number,
+): Promise<Warned<T>> {
+  if (needs === NO_CAPS) return shown;
+  const { project_id, env } = shown;
+  const sharers = `${ownerOf(ctx.actor).id}/${project_id}/${env}`;
+  const nodes = await ctx.services.sharedNodes.join(sharers, (started) =>
+    inFleetSlotIfAny(ctx, () => {
+      started();
+      return nodesHolding(ctx, shown);
+    }),
+  );
+  return warned(shown, nodes, needs);
 }
 
 /** The same for what several projects have. */
@@ -95,7 +112,10 @@ export async function warnOfNodes<T extends object>(
   needs: number,
 ): Promise<Warned<T>> {
   if (needs === NO_CAPS) return shown;
-  const nodes = await inFleetSlotIfAny(ctx, () => nodesOfAll(ctx, holders));
+  return warned(shown, await inFleetSlotIfAny(ctx, () => nodesOfAll(ctx, holders)), needs);
+}
+
+function warned<T extends object>(shown: Warned<T>, nodes: PolicyNodeRow[] | undefined, needs: number): Warned<T> {
   const warnings = PATHS.flatMap(([need, path]) => {
     if (!nodes) return (needs & need) === NO_CAPS ? [] : [{ path, message: UNREAD }];
     const lacking = countLacking(nodes, needs & need);

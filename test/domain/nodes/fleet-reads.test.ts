@@ -89,6 +89,24 @@ describe("a read of a fleet", () => {
     expect(await awaitKeyChange(test, revoked)).toMatchObject({ complete: true, total_nodes: 1 });
   });
 
+  it("is one for all keys that are created at the same time, and counts nodes of before it started", async () => {
+    const { services } = fixture;
+    const { id: project_id } = await createProject(ctx, { name: "P", slug: "together" });
+    const run = vi.spyOn(services.fleetReads, "run");
+    const warningOf = async () => {
+      const { warnings } = await withNodeWarnings(ctx, { project_id, env: "live" as const }, CAP.cidr);
+      return warnings?.[0]?.message;
+    };
+    const together = Array.from({ length: 20 }, warningOf);
+    await addNodes(project_id, 1, "live");
+    const messages = await Promise.all(together);
+    expect(run).toHaveBeenCalledTimes(1);
+    expect(new Set(messages)).toEqual(new Set([expect.stringMatching(/^1 of 1 live nodes cannot enforce this/)]));
+    await fixture.sql("delete from policy_nodes");
+    expect(await warningOf()).toBe(undefined);
+    expect(run).toHaveBeenCalledTimes(2);
+  });
+
   it("ends when its client has disconnected", async () => {
     const { id } = await createProject(ctx, { name: "P", slug: "disconnected" });
     await addNodes(id, 2_000, "live");
