@@ -206,7 +206,7 @@ export const AfterQuery = z.strictObject({
 /** Its form is checked where it is claimed, so that each refusal says why. */
 export const KeyPrefix = z.string().min(1).max(32).describe("how API keys begin: 2 to 9 lower-case letters and digits");
 
-/** Of changes that nodes learn of. */
+/** Query of endpoints whose changes are propagated to nodes. */
 export const Wait = z.strictObject({
   wait: Flag.default("false").describe("respond once every live node has acknowledged the change"),
 });

@@ -40,7 +40,7 @@ type RestoreOptions = {
   force: boolean;
   /** Continue without the master key of the backup. */
   newMasterKey: boolean;
-  /** Of the master key in the data dir; null when there is none. */
+  /** Fingerprint of the master key in the data dir; null if there is none. */
   masterKeyFingerprint(): string | null;
   /** Opens the restored database as an instance, in which the restore is finished. */
   open(target: DatabaseTarget): Promise<{ services: Services; close(): Promise<void> }>;
@@ -60,7 +60,7 @@ export type Restored = FinishedRestore & {
   /** Keys disabled and tenants suspended after the backup; null when that is not known. */
   disabled_after_backup: number | null;
   suspended_after_backup: number | null;
-  /** Those of them that work again. */
+  /** The disabled keys and suspended tenants that work again. */
   resumed: Paused[];
   /** Keys and tenants confined to networks since the backup, and those of them that may be used from others again. */
   narrowed_after_backup: number | null;

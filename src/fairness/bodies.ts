@@ -1,4 +1,4 @@
-// Large request bodies that are being read, with and without a credential.
+// Room for request bodies that are being read, with and without a credential.
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { Owner } from "./owners.ts";
 import { Reservations, type OnGone, type Release } from "./reservations.ts";
@@ -13,12 +13,12 @@ export class Bodies {
     this.#anonymous = new Reservations(shares.of("anonymous_bodies"));
   }
 
-  /** Before a body of this size is read; it is released when the request was answered. */
+  /** Reserves room before a body of this size is read. The caller releases it once the request has been answered. */
   reserve(owner: Owner, bytes: number, cut: () => void, onGone: OnGone): MaybePromise<Release> {
     return this.#of(owner).reserve(owner, bytes, cut, onGone);
   }
 
-  /** For a small body of which a part is buffered already, so it cannot wait. */
+  /** Reserves without waiting, for a small body that is already partly buffered. */
   tryReserve(owner: Owner, bytes: number, cut: () => void): Release | undefined {
     return this.#of(owner).tryReserve(owner, bytes, cut);
   }

@@ -1,4 +1,4 @@
-// The caches of the shares table: of each, an account gets a quarter.
+// The caches in the shares table. An account may use a quarter of each.
 import type { Limits } from "./ledger.ts";
 import { MIB } from "../kernel/sizes.ts";
 

@@ -5,8 +5,8 @@ import type { Owner } from "./owners.ts";
 type Item = { readonly owner: Owner };
 
 /**
- * `held` is oldest first. `cut` must release the item. False where the owner would have to cut its own or a smaller
- * owner's.
+ * `held` is oldest first. `cut` must release the item. Returns false if room could only be made by cutting items of
+ * this owner or of a smaller one.
  */
 export function displaceFor<T extends Item>(
   owner: Owner,

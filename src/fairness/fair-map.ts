@@ -24,7 +24,7 @@ export class FairMap<V> {
     return this.#entries[Symbol.iterator]();
   }
 
-  /** Keeps nothing where the owner has no room. Replacing an entry does not make it its owner's youngest. */
+  /** Stores nothing if the owner has no room. Replacing an entry does not refresh its age. */
   set(owner: Owner, key: string, value: V): void {
     if (this.#owned.add(owner, key)) this.#entries.set(key, value);
   }

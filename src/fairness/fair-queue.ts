@@ -6,7 +6,7 @@ import type { Owner } from "./owners.ts";
 type Lane<T> = { readonly owner: Owner; items: T[]; head: number };
 
 export class FairQueue<T> {
-  /** In the order of their turns: a Map iterates in insertion order. */
+  /** Ordered by turn: a Map iterates in insertion order. */
   readonly #lanes = new Map<string, Lane<T>>();
   readonly #weightOf: (item: T) => number;
   #length = 0;
@@ -40,7 +40,7 @@ export class FairQueue<T> {
     return item;
   }
 
-  /** With one owner the order of turns does not change. */
+  /** Moves the owner to the end of the rotation; a no-op with one owner. */
   #endTurn(lane: Lane<T>): void {
     if (this.#lanes.size > 1 && this.#lanes.delete(lane.owner.id)) this.#lanes.set(lane.owner.id, lane);
   }
@@ -77,7 +77,7 @@ export class FairQueue<T> {
     return [...taken.values()].flat();
   }
 
-  /** The owner's oldest item, out of turn: for one that is displaced. */
+  /** Removes the owner's oldest item out of turn, because it is displaced. */
   shiftOf({ id }: Owner): T | undefined {
     const lane = this.#lanes.get(id);
     return lane && this.#take(lane);
@@ -96,7 +96,7 @@ export class FairQueue<T> {
 
   #take(lane: Lane<T>): T {
     const item = lane.items[lane.head] as T;
-    lane.items[lane.head++] = undefined as T; // so that it can be collected
+    lane.items[lane.head++] = undefined as T; // lets the garbage collector free it
     this.#length--;
     if (lane.head === lane.items.length) this.#lanes.delete(lane.owner.id);
     else if (lane.head >= 1_024 && lane.head * 2 >= lane.items.length) {

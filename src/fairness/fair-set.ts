@@ -8,7 +8,7 @@ const LOOKED_AT_MAX = 100;
 type Rules<T> = {
   /** A spared item is displaced last. */
   readonly isSpared?: (item: T) => boolean;
-  /** Whether an item must not be displaced now. Where it is true, `end` is called once that has ended. */
+  /** Whether the item must not be displaced at present. If so, `end` is called as soon as it may be again. */
   readonly isHeld?: (item: T, end: () => void) => boolean;
   /** How much of the bounds an item takes; 1 by default. */
   readonly amountOf?: (item: T) => number;
@@ -21,9 +21,9 @@ export class FairSet<T> {
   readonly #displace: (item: T) => void;
   readonly #rules: Rules<T>;
   readonly #items = new Map<T, Owner>();
-  /** What may be displaced. */
+  /** Displaceable items by owner, oldest first. */
   readonly #byOwner = new Map<string, Set<T>>();
-  /** Whether an item was ever held. Where none was, another set may share the ledger and displace what is in it. */
+  /** Whether any item was ever held. Until then no owner is excluded from the ledger, which another set may share. */
   #holds = false;
 
   /** `displace` is called after the item was removed, and must end what the item represents. */
@@ -41,7 +41,7 @@ export class FairSet<T> {
     return this.#items.keys();
   }
 
-  /** False where the owner must be refused. An item that is in it already stays as it is. */
+  /** Returns false if the owner must be refused. Adding an item twice changes nothing. */
   add(owner: Owner, item: T): boolean {
     if (this.#items.has(item)) return true;
     const amount = this.#amountOf(item);
@@ -61,7 +61,7 @@ export class FairSet<T> {
     return this.#rules.amountOf?.(item) ?? 1;
   }
 
-  /** Counts an item for another owner, as its youngest. */
+  /** Charges the item to another owner, as that owner's newest. */
   move(item: T, owner: Owner): void {
     const before = this.#items.get(item);
     if (!before || before.id === owner.id) return;
@@ -89,7 +89,7 @@ export class FairSet<T> {
     if (this.#holds) this.#ledger.exclude(owner);
   }
 
-  /** Makes an item its owner's youngest. */
+  /** Marks the item as its owner's most recently used. */
   touch(item: T): void {
     const owner = this.#items.get(item);
     const held = owner && this.#byOwner.get(owner.id);
@@ -103,13 +103,13 @@ export class FairSet<T> {
     if (owner) this.#remove(owner, item);
   }
 
-  /** Makes an item that was held displaceable again, as its owner's youngest. */
+  /** Makes a held item displaceable again, as its owner's newest. */
   unhold(item: T): void {
     const owner = this.#items.get(item);
     if (owner) this.#append(owner, item);
   }
 
-  /** False where it was removed or displaced before. */
+  /** Returns false if it was already removed or displaced. */
   delete(item: T): boolean {
     const owner = this.#items.get(item);
     if (!owner) return false;
@@ -120,8 +120,8 @@ export class FairSet<T> {
   }
 
   /**
-   * Looks at few of the oldest: a long list of spared items must not delay each newcomer. Those that are held leave the
-   * list, so that they are looked at once.
+   * Examines only a few of the oldest items, so that a long list of spared ones does not slow down every insertion.
+   * Held items leave the list, so each is examined once.
    */
   #firstToGo(items: ReadonlySet<T>, sparesAll: boolean): T | undefined {
     const { isSpared, isHeld } = this.#rules;

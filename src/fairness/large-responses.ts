@@ -7,7 +7,7 @@ import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 import type { Release } from "./reservations.ts";
 
-/** Of one owner at a time. */
+/** Large responses that one owner may build at the same time. */
 const BUILDING_MAX = 2;
 const WAIT_MS = 2_000;
 
@@ -17,9 +17,9 @@ export class LargeResponses {
   readonly #ledger: Ledger;
   readonly #waitMs: number;
   readonly #building = new Ledger({ bound: Number.POSITIVE_INFINITY, share: BUILDING_MAX });
-  /** By owner: what resumes each of those that wait, oldest first. */
+  /** Callbacks that resume waiting builds, by owner, oldest first. */
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** By what is sent: a page that many clients take at the same time is in memory once, and is charged once. */
+  /** Keyed by the object being sent: a page that many clients receive is in memory once, and is charged once. */
   readonly #charges = new Map<object, Charge>();
 
   constructor(ledger: Ledger, waitMs = WAIT_MS) {
@@ -27,7 +27,7 @@ export class LargeResponses {
     this.#waitMs = waitMs;
   }
 
-  /** Before a large response is built. The function it returns ends the building, once the response was charged. */
+  /** Call before building a large response. Call the returned function once the response has been charged. */
   beginBuilding(owner: Owner): MaybePromise<Release> {
     if (this.#mayBuild(owner)) return this.#start(owner);
     const waiting = this.#waiting.get(owner.id) ?? new Set();

@@ -6,9 +6,9 @@ import type { Owner, OwnerKind } from "./owners.ts";
 import { RecentRefusals } from "./recent-refusals.ts";
 
 export type Limits = {
-  /** Of all owners together. */
+  /** Maximum for all owners together. */
   readonly bound: number;
-  /** Of one owner; Infinity where the table states none. */
+  /** Maximum for one owner; Infinity if the table states none. */
   readonly share: number;
   /** Whether the share is of each owner (the default) or of all cells of an account together. */
   readonly shareOf?: "owner" | "account";
@@ -36,7 +36,7 @@ export class Ledger {
     this.#sharesAreOfAccounts = limits.shareOf === "account";
   }
 
-  /** Held by all owners. */
+  /** Total held by all owners. */
   get used(): number {
     return this.#used;
   }
@@ -45,7 +45,7 @@ export class Ledger {
     return this.#holders.get(id)?.used ?? 0;
   }
 
-  /** Held by all owners of its group. */
+  /** Total held by all owners of this owner's group. */
   usedByGroup({ group }: Owner): number {
     return this.#groups.get(group)?.used ?? 0;
   }
@@ -77,7 +77,8 @@ export class Ledger {
   }
 
   /**
-   * Whether the owner, or all owners together, hold more than they may: where room is made after something was taken.
+   * Whether the owner, or all owners together, exceed their limit: for callers that take first and make room
+   * afterwards.
    */
   isOver(owner: Owner): boolean {
     return !this.hasRoom(owner, 0);
@@ -103,7 +104,7 @@ export class Ledger {
     return group === largest && this.usedBy(owner) + amount <= own.used ? own.owner : undefined;
   }
 
-  /** Takes without a check: for what exists already, and after one. */
+  /** Takes without checking: for what already exists, or after the caller has checked. */
   take(owner: Owner, amount = 1): void {
     this.#change(this.#holders.get(owner.id) ?? this.#admit(owner), amount);
   }
@@ -113,7 +114,7 @@ export class Ledger {
     if (holder) this.#change(holder, -Math.min(amount, holder.used));
   }
 
-  /** The owner can give up nothing of what it holds: until `include`, it is no victim. */
+  /** Excludes an owner that has nothing to give up from being a victim, until `include`. */
   exclude({ id }: Owner): void {
     const holder = this.#holders.get(id);
     if (holder) this.#removeVictim(holder);
@@ -169,7 +170,7 @@ export class Ledger {
   }
 }
 
-/** The cell of an account at its share: of test cells before live ones, the largest. */
+/** The cell that gives way when its account is at its share: the largest test cell, else the largest live one. */
 function firstToGive(account: Group | undefined, { displacedFirst }: Owner): Owner | undefined {
   const first = account?.holders.top;
   return first && (first.displacedFirst || !displacedFirst) ? first.owner : undefined;

@@ -15,7 +15,7 @@ export type Owner = {
   readonly displacedFirst: boolean;
 };
 
-/** What a test cell may use of a budget of the workspace. */
+/** The part of a workspace's budget that its test cell may use. */
 export const TEST_PART = 0.25;
 
 /** `account` is the person who created the workspace; without one the workspace is its own account. */
@@ -33,7 +33,7 @@ export function soleOwner(kind: Exclude<OwnerKind, "cell">, id: string): Owner {
   return { kind, id, group: id, displacedFirst: false };
 }
 
-/** What no caller causes is charged to the service itself. */
+/** The owner of work that no caller causes: the service itself. */
 export const SERVICE_OWNER = soleOwner("account", "service");
 
 /**

@@ -8,17 +8,19 @@ import type { Owner } from "./owners.ts";
 const WAIT_MS = 2_000;
 
 export type SlotLimits = {
-  /** Of all owners. An account runs no more reads than are left free, so that two accounts never take all. */
+  /**
+   * Maximum for all owners. An account gets a slot only while it has fewer than are free, so that two never take all.
+   */
   readonly atOnce: number;
   readonly perOwner: number;
   readonly waitMs: number;
-  /** Where as many of an owner wait already, a read is refused at once. */
+  /** Maximum of one owner's waiting reads; further ones are refused at once. */
   readonly waitingPerOwner: number;
-  /** What a read that gets no slot is refused with. */
+  /** The failure of a read that gets no slot. */
   readonly refusal: "unavailable" | "share_full";
 };
 
-/** Of reads in worker threads. */
+/** Limits for reads in worker threads. */
 export const THREAD_READS: SlotLimits = {
   atOnce: 8,
   perOwner: 2,
@@ -27,7 +29,7 @@ export const THREAD_READS: SlotLimits = {
   refusal: "unavailable",
 };
 
-/** Of reads of all nodes of a project. */
+/** Limits for reads of all nodes, or all keys, of a project. */
 export const FLEET_READS: SlotLimits = {
   atOnce: Number.POSITIVE_INFINITY,
   perOwner: 2,
@@ -54,7 +56,7 @@ export class ReadSlots {
     this.#ledger = ledger;
   }
 
-  /** Starts at once where there is a slot; after a wait `recheck` comes first, which may refuse. */
+  /** Runs the work as soon as there is a slot. After a wait it calls `recheck` first, which may throw. */
   async run<T>(owner: Owner, work: () => Promise<T>, recheck: () => Promise<void> = async () => {}): Promise<T> {
     const waits = !this.#hasSlot(owner);
     if (waits) await this.#wait(owner);

@@ -1,5 +1,4 @@
-// Who was refused in the last minutes, for `keyrack top`. Bounded: beyond some owners in a minute no further ones are
-// named.
+// Who was refused in the last minutes, for `keyrack top`. Bounded: names at most 1,000 owners per minute.
 import type { Owner } from "./owners.ts";
 import { MINUTE_MS } from "../kernel/durations.ts";
 

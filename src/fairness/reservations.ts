@@ -7,13 +7,13 @@ import { FairSet } from "./fair-set.ts";
 import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
-/** What waits costs memory, though less than what it waits for: of a body, what has come with its headers. */
+/** Waiting requests use memory too, although less: for a body, the bytes that arrived with its headers. */
 const WAITING = { bound: 256, share: 32 };
 
 /** May be called more than once. */
 export type Release = () => void;
 
-/** Registers what to call when the waiting client has disconnected; returns what unregisters it. */
+/** Registers a listener for the disconnect of the waiting client; returns a function that unregisters it. */
 export type OnGone = (drop: () => void) => () => void;
 
 type Reservation = { readonly owner: Owner; readonly amount: number; readonly cut: () => void };
@@ -34,7 +34,7 @@ export class Reservations {
     this.#ledger = ledger;
   }
 
-  /** Undefined where the owner would have to wait. `cut` must end what the room is for. */
+  /** Returns undefined if the owner would have to wait. `cut` must abort the work that the room is for. */
   tryReserve(owner: Owner, amount: number, cut: () => void): Release | undefined {
     const reservation = { owner, amount, cut };
     if (this.#waitingOf.usedBy(owner) === 0 && this.#fits(reservation)) return this.#hold(reservation);

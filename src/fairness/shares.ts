@@ -13,9 +13,9 @@ export type Share = {
   readonly what: string;
   readonly owners: readonly OwnerKind[];
   readonly limits: (settings: Settings) => Limits;
-  /** What the limits do not say of the bound. */
+  /** What `limits` cannot express about the bound. */
   readonly boundNote?: string;
-  /** What the largest owner meets at the bound, and any owner at its share. */
+  /** What happens to the largest owner at the bound, and to any owner at its share. */
   readonly atBound: string;
   /** The environment variables of the bound, where there are some. */
   readonly setting?: string | readonly string[];
@@ -235,7 +235,7 @@ export type Resource = keyof typeof sharesTable;
 export class Shares {
   readonly #ledgers = new Map<Resource, Ledger>();
 
-  /** `existing` are ledgers of what was made before the settings were known. */
+  /** `existing`: ledgers that were created before the settings were known. */
   constructor(settings: Settings, existing: Partial<Record<Resource, Ledger>> = {}) {
     for (const [name, { limits }] of entries()) {
       this.#ledgers.set(name, existing[name] ?? new Ledger(limits(settings)));

@@ -9,9 +9,9 @@ import type { Owner } from "./owners.ts";
 const SLICE_MS = 0.25;
 /** With one owner active. */
 const ALONE_MS = 4;
-/** Of one round: an account has many cells, and an owner that runs at once waits until sockets are read. */
+/** Maximum duration of one round: an account may have many cells, and sockets are read only between rounds. */
 const ROUND_MS = 1;
-/** Of the time that passes, what an owner may use without waiting for a round. */
+/** Share of elapsed time that an owner may use without waiting for a round. */
 const PART = 0.5;
 const LANES_MIN = 1_024;
 /** How long an owner counts as active after a request. */
@@ -20,9 +20,9 @@ const ACTIVE_MS = 10_000;
 type Work = () => void;
 type Lane = {
   readonly owner: Owner;
-  /** What it may still use at once; below 0 where its last work took longer, which costs it the next rounds. */
+  /** Time it may still use without waiting; negative after work that took longer, which costs it later rounds. */
   leftMs: number;
-  /** When `leftMs` was last brought up to date, and in which turn of the loop: its own work does not refill it. */
+  /** When `leftMs` was last refilled, and in which turn of the event loop: at most once per turn. */
   at: number;
   turn: number;
   readonly waiting: Work[];
@@ -85,7 +85,7 @@ export class Turns {
     return lane.leftMs <= 0 || lane.waiting.length > 0;
   }
 
-  /** For what is done outside of its work. */
+  /** Charges time that was spent on the owner's behalf outside of `run`. */
   charge(owner: Owner, ms: number): void {
     const lane = this.#lanes.get(owner.id);
     if (lane) lane.leftMs -= ms;

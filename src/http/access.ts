@@ -39,14 +39,14 @@ export type Row<A extends Actor = Actor> = {
   readonly wrongKind: FailureName;
   /** Credentials are ignored. */
   readonly open: boolean;
-  /** What a restricted secret key needs beside the cell; null: only an unrestricted one will do. */
+  /** What a restricted secret key needs besides the cell; null admits unrestricted keys only. */
   readonly needs: Needs | null;
   /** Is about the whole workspace, so a key that is confined to projects is refused. */
   readonly wide: boolean;
   readonly _actor?: A;
 };
 
-/** `itself`: every restricted key may, with itself. */
+/** `itself`: every restricted key may act on itself. */
 type Needs = Permission | "itself";
 
 function row<A extends Actor>(
@@ -153,7 +153,7 @@ export function refusal(row: Row, actor: Actor): Failure | undefined {
   return fail(column === "ses_member" ? "member_is_read_only" : "owner_only");
 }
 
-/** Why a restricted secret key may not, although its role may. */
+/** Why a restricted secret key is refused although its role is allowed. */
 function restrictionRefusal({ needs, wide }: Row, restriction: Restriction | null): Failure | undefined {
   if (!restriction || needs === "itself") return undefined;
   const lacks = (message: string): Failure => failField("lacks_permission", "permissions", message);

@@ -18,7 +18,7 @@ type Received = Pick<HttpRequest, "socket" | "headers">;
 export type ClientAddresses = {
   /** Whom a request is counted for: the client, or the proxy where no client outside the trusted proxies is known. */
   readonly addressOf: (request: Received) => string;
-  /** What a list of networks is judged by; null when unknown. The left-most entry where all are trusted. */
+  /** The address to match against address lists; null if unknown. The left-most entry if all are trusted proxies. */
   readonly clientOf: (request: Received) => string | null;
 };
 

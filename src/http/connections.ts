@@ -15,7 +15,7 @@ export const KEEP_ALIVE_MS = 65_000;
  * The last request of a connection and its response; a property of the socket, as a WeakMap costs with every request.
  */
 export const LAST_EXCHANGE = Symbol("last exchange");
-/** When a connection last carried a valid credential, of performance.now(). */
+/** When a connection last carried a valid credential, by performance.now(). */
 export const LAST_VALID = Symbol("last valid");
 /** Whether a stream is being sent, whose client may pause for longer. */
 export const STREAMS = Symbol("streams");

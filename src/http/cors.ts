@@ -29,7 +29,7 @@ export async function withCors(
 
 const EMBED_PLANE = "/v1/embed/";
 
-/** For refusals outside the pipeline: overload, deadline and time-out. At once for other planes. */
+/** For refusals outside the pipeline: overload, deadline and time-out. Synchronous for other planes. */
 export function withCorsByPath(
   services: Services,
   { url = "", headers }: Pick<IncomingMessage, "url" | "headers">,

@@ -99,7 +99,10 @@ export type Endpoint = {
   readonly replay: string | undefined;
   readonly failures: readonly FailureName[];
   readonly emits: readonly Action[];
-  /** Uses disk space: refused to an owner that has used up its share. What only ends something never is. */
+  /**
+   * Uses disk space, so it is refused to an owner that has used up its share. What only ends something is never
+   * refused.
+   */
   readonly stores: boolean;
   readonly showsNothingStored: (body: unknown) => boolean;
   readonly perNetwork: Throttle | undefined;

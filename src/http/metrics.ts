@@ -47,7 +47,7 @@ export class RequestMetrics {
     this.#routes = new Map(endpoints.map((endpoint) => [endpoint, new RouteMetrics(endpoint)]));
   }
 
-  /** `startedAt` is of performance.now(). Allocates nothing. */
+  /** `startedAt` is a value of performance.now(). Allocates nothing. */
   count(endpoint: Endpoint, status: number, startedAt: number): void {
     const route = this.#routes.get(endpoint);
     if (!route) return;

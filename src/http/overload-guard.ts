@@ -34,7 +34,7 @@ export class OverloadGuard {
   #expected: number;
   #laggingSince: number | undefined;
 
-  /** `finish` adds to a refusal what the request's plane needs. */
+  /** `finish` adds the headers that the request's plane needs to a refusal. */
   constructor(now: () => number = () => performance.now(), finish: Finish = (_req, response) => response) {
     this.#now = now;
     this.#finish = finish;

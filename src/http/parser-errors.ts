@@ -25,7 +25,7 @@ export function refuseParserError(
     queued.delete(socket);
     if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
     const failure = fail(FAILURES[error.code ?? ""] ?? "malformed_request");
-    const own = req?.complete === false ? req : undefined; // the request that is refused, where its head has come
+    const own = req?.complete === false ? req : undefined; // the refused request, if its headers have arrived
     void thenMaybe(textOf(failure, own), (text) => void socket.end(text));
   };
   if (!req || !res || res.writableFinished || socket.destroyed) return refuse();

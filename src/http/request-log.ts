@@ -11,14 +11,17 @@ import type { HttpRequest } from "./request.ts";
 const SECURITY_EVENTS: ReadonlySet<number> = new Set([401, 403, 429]);
 const FOREIGN_ID_MAX = 64;
 
-/** Anything thrown as a failure. An error that is none is a bug: logged with its stack, and a 500 for the caller. */
+/**
+ * Converts anything thrown into a failure. An error that is not one is a bug: logged with its stack, and a 500 for the
+ * caller.
+ */
 export function toFailure(services: Services, endpoint: Endpoint, request: HttpRequest, error: unknown): Failure {
   if (error instanceof Failure) return error;
   services.log.error("request failed", { endpoint: endpoint.name, ...correlation(request), ...errorFields(error) });
   return fail("internal_error");
 }
 
-/** Logs a refusal for who the caller is or how often it calls, within the limit of lines. */
+/** Logs a refusal with status 401, 403 or 429, within the limit of lines. */
 export function logRefusal(
   services: Services,
   lines: LineLimit,

@@ -71,7 +71,7 @@ export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean
 /**
  * A request that has been read never closes; only its socket shows that the client has disconnected. One that is not
  * read (pipelining.ts) cannot show it, so it counts as disconnected: a client with many requests behind this one wants
- * their answers.
+ * their responses.
  */
 export function onDisconnect({ socket }: Pick<HttpRequest, "socket">): OnDisconnect {
   return (listener) => {

@@ -81,7 +81,7 @@ function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }:
           ? sendFast(res, response, request.id, defaults, charge)
           : toNodeResponse(response, request, defaults, charge),
       );
-      ready = sent ?? new NodeResponse(null); // goes nowhere: sent already, or failed
+      ready = sent ?? new NodeResponse(null); // a placeholder: sent already, or failed
       resolve?.(ready);
     };
     guard.serve(res, (respond) => handler(request, respond), send);

@@ -3,13 +3,13 @@ const ANSWER_MAX_MS = 10_000;
 
 export type Posted = { status: number; retryAfter: string | null };
 
-/** Rejects when there is no answer in time. */
+/** Rejects if there is no response in time. */
 export async function post(url: string, headers: Record<string, string>, body: string): Promise<Posted> {
   const signal = AbortSignal.timeout(ANSWER_MAX_MS);
   const sent = { method: "POST", headers: { "user-agent": "keyrack", ...headers }, body, signal };
-  const answer = await fetch(url, { ...sent, redirect: "manual" });
-  await answer.body?.cancel();
-  return { status: answer.status, retryAfter: answer.headers.get("retry-after") };
+  const response = await fetch(url, { ...sent, redirect: "manual" });
+  await response.body?.cancel();
+  return { status: response.status, retryAfter: response.headers.get("retry-after") };
 }
 
 /** The cause of a failed request in a few words: `fetch failed` says nothing. */

@@ -3,7 +3,7 @@
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { limitedBy, retryAfterSeconds } from "../kernel/ratelimit/window.ts";
 
-/** Whose counters. A null id does not bypass the limit: all such calls share one anonymous counter. */
+/** Identifies the counters. A null id does not bypass the limit: all such calls share one anonymous counter. */
 export type Subject = {
   workspace_id: string;
   project_id: string;
@@ -46,9 +46,9 @@ export type Lease = {
 
 /** Records of leases that every process can read, and one of them can take. */
 export type SharedLeases = {
-  /** False: certainly not stored. After an error it may be. */
+  /** Returns false if the record is certainly not stored; after an error it may be. */
   put(workspace_id: string, lease_id: string, record: string, ttlMs: number): Promise<boolean>;
-  /** To the first caller alone. Null: unknown, taken, or there was an error. */
+  /** Returns the record to the first caller only. Null: unknown, already taken, or an error. */
   take(workspace_id: string, lease_id: string): Promise<string | null>;
 };
 

@@ -36,7 +36,7 @@ export class FallbackCounter implements Counter, SharedLeases {
   readonly #onChange: (error: RedisError | null) => void;
   #error: RedisError | null = null;
   #fallbacks = 0;
-  /** Reported by `onChange`, and when last. */
+  /** Whether `onChange` has reported Redis as down, and when it last did. */
   #isReportedDown = false;
   #reportedDownAt = -Infinity;
 

@@ -9,9 +9,9 @@ export class Backoff {
   readonly #ports: Ports;
   readonly #minMs: number;
   readonly #maxMs: number;
-  /** Since the last success. */
+  /** Consecutive failures since the last success. */
   failures = 0;
-  /** Until the next attempt. */
+  /** Delay until the next attempt. */
   delayMs = 0;
 
   /** The first delay is at most `minMs`; later ones double up to `maxMs`. */

@@ -6,7 +6,7 @@ export type RequiredScopes = readonly string[] | { all?: readonly string[]; any?
 
 export type ScopeRequirement = {
   readonly all: readonly string[];
-  /** Of each group, the key must have one. */
+  /** Groups of scopes: the key must have one of each group. */
   readonly any: readonly (readonly string[])[];
 };
 

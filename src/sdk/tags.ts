@@ -10,7 +10,7 @@ const TAGS_MAX = 4;
 const NAME = /^[a-z][a-z0-9_]{0,31}$/;
 const VALUE = /^[\x20-\x7e]{1,64}$/;
 
-/** The valid ones; null if there are none. */
+/** Returns the valid tags; null if there are none. */
 export function cleanTags(tags: unknown): Tags | null {
   if (typeof tags !== "object" || tags === null) return null;
   const isTag = ([name, value]: [string, unknown]): boolean =>

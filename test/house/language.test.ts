@@ -51,6 +51,13 @@ describe("standard terms", () => {
     expect(hits(code, wordsIn)).toEqual([]);
   });
 
+  it("name the subject: no comment of src starts with Of or Those", () => {
+    const starts = filesIn("src", ".ts", ".tsx").flatMap((file) =>
+      [...readText(file).matchAll(/^\s*(?:\/\/|\/\*\*) (?:Of|Those) .*/gm)].map(([line]) => `${file}: ${line.trim()}`),
+    );
+    expect(starts).toEqual([]);
+  });
+
   it("are used in documents", () => {
     expect(hits(pages, readText)).toEqual([]);
   });

@@ -12,7 +12,7 @@ type NewKeyBody = {
   meta?: Record<string, string | number | boolean | null>;
 };
 
-/** So low that the size of meta need not be measured. */
+/** Low enough that the size of meta need not be measured. */
 const META_KEYS = 20;
 const META_TEXT = 200;
 

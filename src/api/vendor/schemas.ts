@@ -191,13 +191,13 @@ export const CreatedApiKey = MintedApiKey.extend({ warnings: Warnings });
 export const RotatedApiKey = MintedApiKey.extend({ previous_key: ApiKey });
 
 const sums = { waited_ms: z.int(), acked_nodes: z.int(), total_nodes: z.int(), withheld_nodes: z.int() };
-/** Of a tenant or plan: in each project where it has keys. */
+/** Propagation of a change of a tenant or plan, in each project where it has keys. */
 const ProjectsPropagation = z.strictObject({
   complete: z.boolean(),
   ...sums,
   projects: z.array(z.strictObject({ project_id: Uuid, ...Propagation.shape })),
 });
-/** Of a deleted project or tenant. */
+/** A field of the response to deleting a project or tenant. */
 export const RevokedKeys = z.int().describe("keys that this has revoked; above 500, those not revoked when it began");
 
 export const SwitchedTenant = Tenant.extend({

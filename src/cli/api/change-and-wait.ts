@@ -18,7 +18,7 @@ export type Node = {
 };
 type Counts = { complete: boolean; waited_ms: number; acked_nodes: number; total_nodes: number };
 type Receipt = Counts & { unregistered_nodes?: number; nodes: Node[] };
-/** Of a key in one project; of a tenant or plan in each of its projects. */
+/** The receipt of a key's change, or the receipts of a tenant's or plan's change in each of its projects. */
 type Propagation = Receipt | (Counts & { projects: Receipt[] });
 type Changed = { id: string; propagation: Propagation } & (
   | { display_prefix: string }
@@ -55,7 +55,7 @@ export function nodesTable(nodes: readonly Node[]): string {
 const progressText = ({ acked_nodes, total_nodes }: Propagation): string =>
   `Acknowledged by ${acked_nodes} of ${total_nodes} nodes`;
 
-/** Who may not have the change yet. */
+/** Nodes that may not have the change yet. */
 function lateNodes(propagation: Propagation): string {
   const { acked_nodes, total_nodes } = propagation;
   const receipts = receiptsOf(propagation);

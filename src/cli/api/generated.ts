@@ -166,7 +166,7 @@ export async function sendListRequest(message: ApiRequest, options: ApiOptions):
   return response;
 }
 
-/** Of an empty page, if the list has more. */
+/** The cursor of an empty page, if the list has more. */
 function cursorAfter({ text }: ApiResponse): string | null {
   const body: unknown = JSON.parse(text);
   return isList(body) && body.data.length === 0 ? (body.next_cursor ?? null) : null;

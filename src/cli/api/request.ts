@@ -18,7 +18,7 @@ export type ApiRequest = {
 
 const RESPONSE_MAX = 64 * MIB;
 const TIMEOUT_MS = 30_000;
-/** Of a download, without a byte. */
+/** How long a download may stall without receiving a byte. */
 const SILENCE_MS = MINUTE_MS;
 
 function buildUrl(base: string, { path, query = {} }: ApiRequest): URL {

@@ -46,7 +46,7 @@ export function cell(value: unknown): string {
 
 const NO_RESULTS = "No results.";
 
-/** Columns that are no fields of the record, or no plain ones. */
+/** Columns that are not plain fields of the record. */
 const DERIVED: Record<string, (row: Fields) => string | undefined> = {
   sdk: ({ sdk }) => (isRecord(sdk) ? `${cell(sdk.name)} ${cell(sdk.version)}` : undefined),
   power: ({ permissions, project_ids }) => {

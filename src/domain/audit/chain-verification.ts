@@ -31,7 +31,7 @@ type AuditChain = {
   head_hash: string;
   broken_seq: number | null;
   reason: BreakReason | null;
-  /** Of a chain that is verified from a mark. */
+  /** The last full verification, if this one started from a mark. */
   full?: { seq: number; at: string; running: boolean; checked: number };
 };
 

@@ -83,7 +83,7 @@ async function lastSeqOf(ctx: Ctx<Vendor>, filters: AuditFilters, range: Range):
   return rows[0]?.seq ?? 0;
 }
 
-/** Without the resolved person, which is no part of an export. */
+/** Drops the resolved person, which is not part of an export. */
 const toJson = ({ actor: _actor, ...row }: AuditLog): { [key: string]: Json } => row;
 
 async function* exportLines(ctx: Ctx<Vendor>, filters: AuditFilters, whole: Range): AsyncGenerator<string, void> {

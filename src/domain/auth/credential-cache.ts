@@ -69,7 +69,7 @@ export class CredentialCache {
     return undefined;
   }
 
-  /** Whose key this is, where that is known. For the order of work only, not for access. */
+  /** The actor of a secret key, if cached. For scheduling only, never for access decisions. */
   peek(hash: string): SecretKeyActor | undefined {
     return this.#entries.get(hash)?.actor;
   }

@@ -13,7 +13,7 @@ const WAIT_MS = 10_000;
 /** Who a password is hashed for. `known`: this person has logged in from this network lately. */
 export type PasswordCaller = { readonly network: string; readonly known: boolean };
 
-/** Of a request that has proved nothing about its sender. */
+/** The caller of a request that has proved nothing about its sender. */
 export function unknownCaller({ from }: { from?: { readonly network: string } | undefined }): PasswordCaller {
   return { network: from?.network ?? "", known: false };
 }

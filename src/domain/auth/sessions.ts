@@ -29,7 +29,7 @@ import { viewSession, viewUserFields, type Membership } from "../core/views.ts";
 export const IDLE_MS = 12 * HOUR_MS;
 const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
 export const SESSIONS_MAX = 50;
-/** Kept of a person, and deleted at one login. */
+/** Ended sessions to keep per person, and to delete at most at one login. */
 const ENDED_SESSIONS = { keep: 100, limit: 1_000 };
 
 type LogIn = { email: string; password: string; workspace_id?: string | undefined };

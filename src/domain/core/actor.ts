@@ -32,7 +32,7 @@ export type SecretKeyActor = {
   readonly expires_at: number | null;
   /** It has ended, and may only get the stored response to an earlier request of its own again. */
   readonly hasExpired?: true;
-  /** Null: everything that its role may. */
+  /** Null: unrestricted within its role. */
   readonly restriction: Restriction | null;
 };
 

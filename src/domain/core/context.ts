@@ -80,7 +80,7 @@ export type Services = {
   readonly feed: Feed;
   /** The nodes that poll the feed, and what they have acknowledged. */
   readonly nodes: NodeRegistry;
-  /** What ends each call that waits for nodes. */
+  /** Callbacks that end the calls waiting for nodes. */
   readonly waitingReceipts: FairSet<() => void>;
   readonly counters: Counters;
   /** Units of quotas that this process has taken. */

@@ -28,7 +28,7 @@ export async function startExport(ctx: Ctx<Vendor>, name: string, read: Pieces):
   const cut = new AbortController();
   const pieces = charged(ctx, read, () => cut.abort());
   const looking = setInterval(() => void ctx.requireStillValid?.().catch(() => cut.abort()), LOOK_MS).unref();
-  // Also for a stream of which nothing was read, as by HEAD: its first piece has been charged.
+  // Needed even if nothing was read from the stream, as with HEAD: its first piece has been charged.
   const ended = (): void => {
     clearInterval(looking);
     release();

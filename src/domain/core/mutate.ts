@@ -87,7 +87,7 @@ function toEntry(ctx: Ctx, scope: MutationScope, event: Event): AuditEntry {
   };
 }
 
-/** What a row says of its actor beside the id. */
+/** What an audit row records about its actor besides the id. */
 function traceOf(actor: Actor): { [name: string]: Json } {
   if (actor.kind === "embed_token") return { jti: actor.jti, epoch: actor.epoch };
   return actor.kind === "api_key" ? { by: "holder" } : {};

@@ -24,7 +24,7 @@ export type Status = {
   status: "ok" | "degraded" | "down";
   components: { api: Health; database: Health; redis: Health; worker: Health; backup: Health };
   restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
-  /** Of the processes on this database: more than one only during an upgrade. */
+  /** Versions of the processes on this database: more than one only during an upgrade. */
   versions: string[];
 };
 
@@ -42,6 +42,6 @@ export type WorkerState = {
   keyPoliciesBlocked?: number;
   /** Runs of the search index in a row that left the writer to others. */
   searchSkips?: number;
-  /** Changes of keys that the search index lacked at its last run, about. */
+  /** Approximate number of key changes that the search index lacked at its last run. */
   searchBacklog?: number;
 };

@@ -189,10 +189,10 @@ async function charge(ctx: Machine, cost: number): Promise<Budget> {
   return requireCharged(ctx, charged);
 }
 
-/** Of the workspace's budget and sums. */
+/** Locks for the workspace's budget and sums. */
 const locksOf = ({ actor }: Machine): string[] => [`ingest/${actor.workspace_id}`];
 
-/** What is used of the budget, with whether it sufficed. */
+/** The used budget, and whether it was exceeded. */
 type Charged = Budget & { exceeded?: boolean };
 
 async function chargeIn(tx: Tx, { services, actor }: Machine, cost: number): Promise<Charged> {

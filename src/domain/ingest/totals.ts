@@ -143,7 +143,8 @@ function degradedOf(found: ReadonlyMap<string, DegradedRequests>): DegradedReque
 }
 
 /**
- * At once, because the sums take more memory than their text; but in turns, because a batch may have tens of thousands.
+ * Serializes early, because the sums take more memory than their text, and yields, because a batch may have tens of
+ * thousands.
  */
 async function journalOf(series: SeriesBatch): Promise<string[]> {
   const loop = new LoopShare();

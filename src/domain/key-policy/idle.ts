@@ -40,7 +40,7 @@ export async function blockedBy(on: Reader, project: RuledProject, policy: KeyPo
   return lackOfTelemetry(on, project.id, policy, now);
 }
 
-/** Before that, owners could not have been notified. */
+/** When revocation may begin: before that, owners could not have been notified. */
 function startsAt({ idle_changed_at }: RuledProject, policy: KeyPolicy, now: number): number {
   return (idle_changed_at ?? now) + leadDays(policy) * DAY_MS;
 }
@@ -61,14 +61,14 @@ async function lackIn(on: Reader, project_id: string, env: Env, policy: KeyPolic
   return days.some(({ sampled }) => sampled > 0) ? "sampled_telemetry" : null;
 }
 
-/** When it is to be revoked as idle, while nothing blocks it. */
+/** When the key is due to be revoked as idle, unless something blocks it. */
 export function idleDueAt(key: KeyUse, project: RuledProject, policy: KeyPolicy, now: number): number {
   return Math.max(lastUseOf(key) + (policy.idle_revoke_days ?? 0) * DAY_MS, startsAt(project, policy, now));
 }
 
 /**
- * Those whose announced date has come; all where the policy has no notices. A date may have passed without a notice:
- * while nodes did not report, or the server was down. A use after the notice makes it void.
+ * Keys whose announced date has passed; all of them if the policy has no notices. A date may have passed without a
+ * notice: while nodes did not report, or the server was down. A use after the notice makes it void.
  */
 async function announcedOf(on: Reader, project: RuledProject, policy: KeyPolicy, keys: KeyUse[], now: number) {
   if (policy.notice_days.length === 0) return keys;

@@ -6,7 +6,7 @@ export type KeyPolicy = {
   /** The life of a key that asks for no expiry; null: that of max_ttl_days. */
   default_ttl_days: number | null;
   max_ttl_days: number | null;
-  /** A key that is unused for so long is revoked; null: never. */
+  /** A key that is unused for this long is revoked; null: never. */
   idle_revoke_days: number | null;
   /** Days before the end of a key on which owners are notified, descending. */
   notice_days: number[];

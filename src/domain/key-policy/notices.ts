@@ -25,7 +25,7 @@ import { idleDueAt, lackOfTelemetry, type BlockedBy } from "./idle.ts";
 import { lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
 
 const LINES_MAX = 50;
-/** More wait for the next day. */
+/** Keys in one digest; further ones wait for the next day. */
 const KEYS_MAX = 5_000;
 /**
  * How long the notice of an idle key holds after its date, as only some are revoked within a day. Then it gets another.
@@ -36,7 +36,7 @@ type Kind = KeyNoticeRow["kind"];
 type Due = { key: KeyUse; kind: Kind; due_at: number; thresholds: number[] };
 type Project = Pick<ProjectRow, "id" | "workspace_id" | "key_policy" | "idle_changed_at">;
 
-/** Of projects of one workspace. `waiting`: idle keys above what is revoked within a day. */
+/** Sends the digest of one workspace's projects. `waiting`: idle keys beyond what is revoked within a day. */
 export async function sendDigest(services: Services, projects: readonly Project[], waiting: number): Promise<void> {
   const [first] = projects;
   const now = services.clock.now();
@@ -109,7 +109,7 @@ function putOff(end: Due, reported: readonly KeyNoticeRow[], policy: KeyPolicy, 
   return { ...end, due_at, thresholds: notice_days };
 }
 
-/** With the thresholds that are behind; those that were missed are reported as one. */
+/** Keeps the thresholds that have been crossed; missed ones are reported as one. */
 function crossed(end: Due, now: number): Due {
   const left = end.due_at - now;
   return { ...end, thresholds: end.thresholds.filter((days) => left > 0 && left <= days * DAY_MS) };

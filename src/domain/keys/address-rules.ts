@@ -5,7 +5,7 @@ import { canonicalCidrs, type IpMode } from "../../kernel/network/cidr.ts";
 
 /** As stored: JSON lists; null: the tenant's. */
 export type StoredList = { allowed_cidrs: string | null; ip_mode: IpMode };
-/** Of a new or changed record; absent fields stay as they are. */
+/** Input for a new or changed record; absent fields stay unchanged. */
 export type ListInput = { allowed_cidrs?: readonly string[] | null | undefined; ip_mode?: IpMode | undefined };
 
 type AddressRule = { readonly cidrs: readonly string[]; readonly mode: IpMode };

@@ -133,7 +133,7 @@ function selectionOf({ services, actor }: Ctx<Vendor>, { action, filter }: Bulk,
   return selection;
 }
 
-/** Of the workspace's projects that limit the life of their keys. */
+/** The longest key life of each project of the workspace that limits it; only for `cap_expiry`. */
 async function livesOf(
   { services, actor }: Ctx<Vendor>,
   { action, grace_days }: Bulk,

@@ -175,7 +175,7 @@ type Facts = {
   key: ApiKeyRow;
   project: ProjectRow | undefined;
   tenant: TenantRow | undefined;
-  /** Those that its plan leaves it. */
+  /** The scopes that its plan leaves it. */
   scopes: readonly string[];
   spent: { limit: boolean; quota: boolean };
   nodes: Serving | null;

@@ -25,7 +25,7 @@ import { overlapEnd, successorColumns } from "./rotation.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
 
-/** Of each environment: test keys take none of live's. */
+/** Maximum per environment: test keys do not count against live ones. */
 export const SECRET_KEYS_MAX = 1_000;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
 const ROTATION_RESERVE = 100;

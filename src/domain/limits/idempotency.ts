@@ -33,7 +33,7 @@ import { sha256Hex } from "../../platform/crypto.ts";
 
 const TOKEN_BYTES = 24;
 const RETRY_MS_MIN = 100;
-/** Expired records give their places back this often. */
+/** How often expired records are deleted, which frees their places. */
 const REAP_MS = MINUTE_MS;
 const TABLE = "idempotency_records";
 

@@ -12,13 +12,13 @@ import { deleteInPieces, record } from "../core/record.ts";
 import { checkWithQuotas, leaseWithQuotas, type WithQuotas } from "../quotas/charging.ts";
 import type { Owed } from "../quotas/takes.ts";
 
-/** In one pass. */
+/** Rows saved in one pass. */
 const FLUSH_ROWS_MAX = 5_000;
-/** That every cell may save in one pass, however many others have. */
+/** Rows that every cell may save in one pass, however many other cells have. */
 const FLUSH_ROWS_PER_CELL = 500;
-/** In one transaction: more would hold the event loop for tens of milliseconds. */
+/** Rows per transaction: more would block the event loop for tens of milliseconds. */
 const TRANSACTION_ROWS = 500;
-/** There no other work waits, and every transaction is made durable. */
+/** Rows per transaction at shutdown, where no other work waits and every transaction is synced. */
 const SHUTDOWN_TRANSACTION_ROWS = 5_000;
 const SHUTDOWN_MS = 3_000;
 const SHUTDOWN_WINDOWS_MS = [DAY_MS, HOUR_MS, 0];
@@ -68,7 +68,7 @@ export async function leaseLimits(ctx: Machine, { quotas, owed, owed_id, ...inpu
   return { object: "ratelimit_lease" as const, ...lease };
 }
 
-/** To quotas for longer than to rate limits; so more may come back to one than to the other. */
+/** Quotas accept returned units for longer than rate limits do, so more may be returned to one than to the other. */
 export async function returnLease({ services, actor }: Machine, input: { lease_id: string; unused: number }) {
   const { lease_id, unused } = input;
   const [toQuotas, toRules] = await Promise.all([

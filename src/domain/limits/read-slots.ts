@@ -1,5 +1,5 @@
-// What an operation reads at much cost, in a slot of its caller. Where it had to wait, its credential must still be
-// valid, and it starts in a turn of its own: otherwise all that wait for a slot would run in the turn of the first.
+// Runs expensive reads in a slot of the caller. After a wait the credential must still be valid, and the read starts in
+// a turn of its own: otherwise all that wait for a slot would run in the turn of the first.
 import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { ownerOf } from "../core/actor.ts";
@@ -35,7 +35,7 @@ export async function inThreadSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise
   return found;
 }
 
-/** For queries of `inThreadSlot`. */
+/** A reader for queries inside `inThreadSlot`. */
 export function threadReader(store: Store): Reader {
   const all: Reader["all"] = (query) => store.readOnThread(query);
   const first: Reader["first"] = async <R>(query: Query) => (await store.readOnThread<R>(query))[0];

@@ -18,7 +18,7 @@ import { limitRefusal } from "./throttles.ts";
 import type { Clock } from "../core/clock.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 
-/** Of two days; who has written less is not refused while others are. */
+/** Bytes written in two days, up to which an owner is not refused while others are. */
 const MUCH_BYTES = 64 * MIB;
 /** With less than this on the disk, nothing more is stored. */
 const LAST_BYTES = 200 * MIB;
@@ -44,7 +44,7 @@ type Pending = { readonly owner: Owner; readonly day: number; bytes: number };
 export class WrittenBytes {
   readonly #options: Options;
   readonly #diskSpace: () => Promise<DiskSpace>;
-  /** Not in the database yet, by owner and day. */
+  /** Bytes not yet in the database, by owner and day. */
   #pending = new Map<string, Pending>();
   /** The sums of the day before. */
   #yesterday = new Map<string, number>();
@@ -103,7 +103,9 @@ export class WrittenBytes {
     return free < settings.disk_reserve_mb * MIB && wroteMuch ? fail("storage_full") : null;
   }
 
-  /** Adds what this process has written, and learns what all have. What could not be added is added next time. */
+  /**
+   * Adds what this process has written and reads what all processes have. What could not be added is retried next time.
+   */
   async flush(): Promise<void> {
     this.#disk = await this.#diskSpace();
     const flushed = [...this.#pending.values()];
@@ -136,7 +138,7 @@ export class WrittenBytes {
     return this.#deleteBefore(utcDay(this.#options.clock.now()) - 2);
   }
 
-  /** Everyone starts over: the sums of a restored database are of another time. */
+  /** Resets every owner: the sums of a restored database are from another time. */
   async reset(): Promise<void> {
     await this.#deleteBefore(Number.MAX_SAFE_INTEGER);
     this.#pending.clear();
@@ -163,7 +165,7 @@ export class WrittenBytes {
     return pending;
   }
 
-  /** At midnight everyone starts over. */
+  /** Resets every owner at midnight UTC. */
   #turnDay(): void {
     const day = utcDay(this.#options.clock.now());
     if (day === this.#day) return;
@@ -191,7 +193,7 @@ async function diskSpaceOf({ target }: Store): Promise<DiskSpace> {
   return { free: bavail * bsize, total: blocks * bsize };
 }
 
-/** Refused before it began. */
+/** Whether the write was refused before it began. */
 function isRefused(error: unknown): boolean {
   return error instanceof Failure && (error.failure === "share_full" || error.failure === "stopping");
 }

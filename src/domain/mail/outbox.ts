@@ -40,9 +40,9 @@ const ERROR_CHARS = 200;
 export type MailOptions = {
   /** When its token expires: an expired link is not worth sending. */
   until?: number;
-  /** Whose message it is; by default the recipient's. */
+  /** The account that the message belongs to; by default the recipient's. */
   account_id?: string;
-  /** Not sent before. */
+  /** Earliest time to send it. */
   next_at?: number;
 };
 

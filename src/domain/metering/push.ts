@@ -58,12 +58,12 @@ async function sendDue(services: Services): Promise<void> {
 /** Halves a refused request until the events that the receiver refuses are alone. */
 async function send(services: Services, parts: readonly Part[]): Promise<void> {
   await services.store.durable();
-  const answer = await request(services, parts);
-  if (answer.status >= 200 && answer.status < 300) return settle(services, parts);
-  if (!REFUSALS.includes(answer.status))
-    throw new ReceiverUnavailable(`the receiver answered ${answer.status}`, retryAfter(services, answer));
+  const response = await request(services, parts);
+  if (response.status >= 200 && response.status < 300) return settle(services, parts);
+  if (!REFUSALS.includes(response.status))
+    throw new ReceiverUnavailable(`the receiver answered ${response.status}`, retryAfter(services, response));
   const [first] = parts;
-  if (parts.length === 1 && first) return setAside(services, first, answer.status);
+  if (parts.length === 1 && first) return setAside(services, first, response.status);
   const middle = Math.ceil(parts.length / 2);
   await send(services, parts.slice(0, middle));
   await send(services, parts.slice(middle));

@@ -17,7 +17,7 @@ import { withWarnings, type Warned } from "../core/warnings.ts";
 /** Capabilities without which a key is withheld. `disabled` is none: without it, a disabled key is removed. */
 export const NEEDED = CAP.cidr | CAP.formats | CAP.quotas;
 
-/** Of keys with this prefix. */
+/** Capabilities that keys with this display prefix need. */
 export function needsOfPrefix(display_prefix: string): number {
   return display_prefix.startsWith(`${OWN_PREFIX}_`) ? NO_CAPS : CAP.formats;
 }
@@ -27,12 +27,12 @@ export function needsOfQuotas(stored: string | null | undefined): number {
   return meterOf(stored) === "deny" ? CAP.quotas : NO_CAPS;
 }
 
-/** Of keys with this list, or else with their tenant's. */
+/** Capabilities that keys with this address list need, or with their tenant's if they have none. */
 export function needsOfList(key: StoredList, tenant: StoredList): number {
   return addressRuleOf(key, tenant)?.mode === "enforce" ? CAP.cidr : NO_CAPS;
 }
 
-/** With quotas, as they are stored. */
+/** A record with its quotas as stored. */
 type Metered = { quotas: string | null };
 type Served = StoredList & Metered & { display_prefix: string; revoked_at: unknown; disabled_at: unknown };
 type ServedTenant = StoredList & Metered & { suspended_at: unknown };
@@ -45,7 +45,8 @@ export function needsToServe(key: Served, tenant: ServedTenant, plan: Metered | 
 }
 
 /**
- * The live nodes of a project that hold keys of an environment, or of either where it is null; `since`: if it is known.
+ * The live nodes of a project that hold keys of an environment, or of either if it is null. `since`: the time after
+ * which a node counts as live, if the caller knows it.
  */
 export async function nodesHolding(
   { services }: Ctx,
@@ -104,7 +105,7 @@ export async function withNodeWarnings<T extends Holder>(
   return warned(shown, nodes, needs);
 }
 
-/** The same for what several projects have. */
+/** Like `withNodeWarnings`, for a record whose keys are in several projects. */
 export async function warnOfNodes<T extends object>(
   ctx: Ctx,
   shown: Warned<T>,

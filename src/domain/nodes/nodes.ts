@@ -28,7 +28,7 @@ import { liveProject } from "../workspaces/projects.ts";
 
 /** How long a report of a degraded decision shows. */
 export const DEGRADED_MS = 5 * MINUTE_MS;
-/** Counts stop here, and a list over all projects ends here: of test keys, and of all others. */
+/** Maximum of nodes that the fleet list counts and shows: of those with test keys, and of all others. */
 const FLEET_MAX = 10_000;
 const PROJECT_NODES_MAX = 1_000;
 
@@ -43,7 +43,7 @@ type FleetQuery = {
   cursor?: string | undefined;
 };
 
-/** The most recently seen nodes of one project; those of test keys only as far as others leave room. */
+/** The most recently seen nodes of one project. Nodes of test keys only fill the room that others leave. */
 export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
   const { services, actor } = ctx;
   requireProjectAccess(actor, project_id);
@@ -141,7 +141,7 @@ async function fleetProjects({ services, actor }: Ctx<Vendor>, project_id?: stri
   return reached ? projects.filter(({ id }) => reached.includes(id)) : projects;
 }
 
-/** Nodes that poll without a row. A node of both environments is noted as one of live keys. */
+/** Counts nodes that poll without a row. A node of both environments counts as one of live keys. */
 async function countUnregistered(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery, "project_id" | "env">) {
   const { services, actor } = ctx;
   const seenAfter = services.clock.now() - services.settings.node_live_ms;
@@ -153,7 +153,7 @@ async function countUnregistered(ctx: Ctx<Vendor>, { project_id, env }: Pick<Fle
     .reduce((sum, { nodes }) => sum + nodes, 0);
 }
 
-/** Live nodes, and how many of them have the newest version. It reads all of them: the caller does that in turn. */
+/** Counts live nodes, and those of them with the newest version. Reads all nodes, so callers hold a read slot. */
 export async function countNodes(ctx: Ctx<Vendor>, filter: Pick<FleetQuery, "project_id" | "env">) {
   const counted = { live: 0, current: 0 };
   for await (const piece of readFleet(ctx, filter)) {

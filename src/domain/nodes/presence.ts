@@ -8,15 +8,15 @@ import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 
 export const PRESENCE_EVERY_MS = 10 * SECOND_MS;
-/** Without a sign of life for so long, the service was away. */
+/** After this long without a heartbeat the service counts as away. */
 const AWAY_MS = 3 * PRESENCE_EVERY_MS;
 
 /** `alive_at`: its last sign of life. It was away from `away_from` until `back_at`; both are 0 if it never was. */
 type Presence = { alive_at: number; away_from: number; back_at: number };
 
 /**
- * By any process. It is written only while nodes may still count as live; a process that was there itself needs no note
- * of it.
+ * Records a heartbeat of the service, from any process. Written only while nodes may still count as live; this process
+ * remembers its own presence.
  */
 export async function recordPresence(services: Services): Promise<void> {
   const { clock, nodes, settings, store } = services;
@@ -30,18 +30,19 @@ export async function recordPresence(services: Services): Promise<void> {
 async function writePresence(tx: Tx, { clock, nodes, settings }: Services): Promise<void> {
   const now = clock.now();
   const stored = await readPresence(tx);
-  const presence = stored ? at(stored, nodes.presentAt, now, settings.node_live_ms) : { away_from: 0, back_at: 0 };
+  const never = { away_from: 0, back_at: 0 };
+  const presence = stored ? presenceAt(stored, nodes.presentAt, now, settings.node_live_ms) : never;
   await writeFact.run(tx, { name: "presence", value: JSON.stringify({ ...presence, alive_at: now }) });
 }
 
-type Asked = Pick<Services, "store" | "clock" | "settings" | "nodes">;
+type PresenceServices = Pick<Services, "store" | "clock" | "settings" | "nodes">;
 
 /** Nodes that were seen after the returned time count as live; it moves with the clock. */
-export async function seenSince({ store, clock, settings, nodes }: Asked): Promise<() => number> {
+export async function seenSince({ store, clock, settings, nodes }: PresenceServices): Promise<() => number> {
   const stored = await readPresence(store.read);
   const { node_live_ms: liveMs } = settings;
   if (!stored) return () => clock.now() - liveMs;
-  const { away_from, back_at } = at(stored, nodes.presentAt, clock.now(), liveMs);
+  const { away_from, back_at } = presenceAt(stored, nodes.presentAt, clock.now(), liveMs);
   return () => {
     const now = clock.now();
     // A clock that was ahead is no absence.
@@ -55,8 +56,8 @@ async function readPresence(on: Reader): Promise<Presence | undefined> {
   return stored && JSON.parse(stored.value);
 }
 
-/** With an absence that ends now. One that begins before all nodes could come back belongs to the absence before it. */
-function at(stored: Presence, presentAt: number, now: number, liveMs: number): Omit<Presence, "alive_at"> {
+/** Adds an absence that ends now, if there was one. If nodes had not had time to return, it extends the one before. */
+function presenceAt(stored: Presence, presentAt: number, now: number, liveMs: number): Omit<Presence, "alive_at"> {
   const { away_from, back_at } = stored;
   const alive_at = Math.max(stored.alive_at, presentAt);
   if (now - alive_at <= AWAY_MS) return { away_from, back_at };

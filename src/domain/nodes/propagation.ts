@@ -24,7 +24,7 @@ const REREAD_MS = 100;
 const LISTED_MAX = 1_000;
 /** A request has 30 s in all: after the wait, reports are still written and nodes are read. */
 const WAIT_MAX_MS = 25_000;
-/** How long a receipt waits until the reports of its nodes that this process has are written. */
+/** How long a receipt waits for this process to write pending reports of its nodes. */
 const SETTLE_MS = 2_000;
 
 type Propagation = Fleet & {
@@ -74,7 +74,7 @@ export async function awaitPropagation(ctx: Ctx, awaited: AwaitedVersion, waitin
   return receipt;
 }
 
-/** The same for versions of several projects: one wait, whatever their number. */
+/** Like `awaitPropagation` for versions of several projects: one wait for any number of them. */
 async function awaitVersions(
   ctx: Ctx,
   awaited: readonly AwaitedVersion[],
@@ -168,7 +168,7 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   return { object: "propagation" as const, project_id, ...shown };
 }
 
-/** A wait that also ends where its owner has no place among the calls that wait, or loses it. */
+/** Also ends the wait if its owner gets no place among the waiting receipts, or loses it. */
 function withReceiptPlace({ services: { waitingReceipts }, actor }: Ctx, onDisconnect: OnDisconnect): OnDisconnect {
   return (end) => {
     const unregister = onDisconnect(end);
@@ -230,7 +230,7 @@ async function readReceipts(
   });
 }
 
-/** Where the nodes were not read. */
+/** The receipt when the nodes could not be read. */
 function unknownReceipt(awaited: AwaitedVersion, waited_ms: number): ProjectReceipt {
   const { project_id, version } = awaited;
   return { project_id, version, complete: false, waited_ms, ...viewFleet([], awaited, 0) };

@@ -26,7 +26,7 @@ const SEEN_EVERY_MS = 30_000;
 /** Notices of nodes that left. */
 const TOPIC = "node";
 const WRITE_MAX = 500;
-/** Waits that are notified of a batch before other requests get their turn: each reads the nodes that it waits for. */
+/** Listeners notified of a batch before yielding to other requests: each reads the nodes that it waits for. */
 const SLICE = 32;
 /** How long the first snapshot of a node waits until the node is registered. */
 const REGISTER_MS = 1_000;
@@ -61,7 +61,7 @@ export class NodeRegistry {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
-  /** What is known to be in the database, so that a report without news costs no write. */
+  /** Nodes as the database has them, so that a report without news costs no write. */
   readonly #written: FairMap<Written>;
   readonly #queue: ReportQueue;
   readonly #bounds: NodeBounds;
@@ -71,7 +71,7 @@ export class NodeRegistry {
   readonly #listeners = new Map<string, Set<() => void>>();
   /** Nodes that left through another process during a write. */
   readonly #left = new Set<string>();
-  /** By project and environment, until that is in the database: no receipt may say that every node is known. */
+  /** Lost reports by project and environment, until stored: no receipt may claim that every node is known. */
   readonly #lost = new Map<string, LostNodes>();
   #writing: Promise<void> | undefined;
   /** The batch being written, or the pause after one. */
@@ -222,7 +222,7 @@ export class NodeRegistry {
     }
     this.#queue.settle(batch);
     await this.#notifyOf(changed);
-    this.#sayWhoLeft(changed);
+    this.#notifyOfLeaving(changed);
   }
 
   async #writeChanged(batch: readonly Pending[]): Promise<NodeReport[]> {
@@ -253,7 +253,7 @@ export class NodeRegistry {
       }
   }
 
-  #sayWhoLeft(changed: readonly NodeReport[]): void {
+  #notifyOfLeaving(changed: readonly NodeReport[]): void {
     const left = changed.filter(({ leaving }) => leaving).map(keyOf);
     if (left.length > 0) this.#store.notify(TOPIC, ...left).catch(() => {}); // only speeds up what the next snapshot does
   }
@@ -280,7 +280,7 @@ export class NodeRegistry {
     return changed;
   }
 
-  /** As its owner's youngest. */
+  /** Stores the entry as its owner's newest. */
   #remember(owner: Owner, key: string, written: Written): void {
     this.#written.delete(key);
     this.#written.set(owner, key, written);

@@ -7,7 +7,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import type { NodeReport } from "./reports.ts";
 import { envOf, envsOfHolders } from "./traits.ts";
 
-/** `number`: in the order in which the nodes came. */
+/** `number`: position in the order of arrival. */
 export type Pending = { readonly key: string; readonly number: number; readonly report: NodeReport };
 
 export class ReportQueue {
@@ -52,7 +52,7 @@ export class ReportQueue {
     return number;
   }
 
-  /** The next reports, which `settle` ends. */
+  /** Takes the next reports. The caller passes them to `settle` once they are written or lost. */
   take(max: number): Pending[] {
     const batch = this.#order.take(max).map((key) => this.#pending.get(key) as Pending);
     for (const { key } of batch) {
@@ -62,7 +62,7 @@ export class ReportQueue {
     return batch;
   }
 
-  /** They are written or lost. */
+  /** Marks reports as written or lost. */
   settle(batch: readonly Pending[]): void {
     for (const { number, report } of batch) {
       const unsettled = this.#unsettled.get(scopeKey(report));
@@ -82,7 +82,7 @@ export class ReportQueue {
 /** A project and an environment. */
 export const scopeKey = ({ project_id, env_scope }: NodeReport): string => `${project_id} ${envOf(env_scope)}`;
 
-/** Those of all nodes that may hold keys of this environment, or of either. */
+/** The scope keys of all nodes that may hold keys of this environment, or of either if it is null. */
 export function scopeKeys(project_id: string, env: Env | null): string[] {
   return envsOfHolders(env).map((counted) => `${project_id} ${counted}`);
 }

@@ -26,7 +26,7 @@ export type NodeReport = Omit<NodeRow, "version" | "first_seen_at"> & {
   owner: Owner;
 };
 
-/** What a report writes. */
+/** The columns that a report writes. */
 type NodeRow = Omit<PolicyNodeRow, "degraded_at">;
 
 /**
@@ -41,7 +41,7 @@ export type LostNodes = { project_id: string; scope: Env; last_seen_at: number }
 /** Reports are written sooner than this, unless the process was paused or is overloaded. */
 const LATE_MS = 250;
 
-/** Noted again after this part of the time that a node counts as live. */
+/** A note is renewed after this part of the time that a node counts as live. */
 const NOTED_AGAIN_AFTER = 1 / 4;
 
 type Scope = NodeScopes & { env: Env; owner: Owner; newcomers: NodeReport[] };
@@ -53,7 +53,7 @@ type Scope = NodeScopes & { env: Env; owner: Owner; newcomers: NodeReport[] };
 type Outcome = { without: NodeKey[]; added: NodeReport[] };
 
 /**
- * Writes all of them or none. A statement reads or writes all of them: row by row, the reports of a
+ * Writes all reports or none. Each statement reads or writes all of them: row by row, the reports of a
  * large fleet took many times as long on PostgreSQL. bench: fleet/acknowledgements
  */
 export async function writeReports(
@@ -90,8 +90,8 @@ export async function writeReports(
 }
 
 /**
- * Whether the node has reported to another process since. Only of a report that waited long here, as in a process that
- * was paused: otherwise the clocks of the two, which may differ, do not decide.
+ * Whether the node has since reported to another process. Considered only for a report that waited long here, as in a
+ * paused process: otherwise clock skew between the two processes would decide.
  */
 function isSuperseded(report: NodeReport, row: PolicyNodeRow | undefined, now: number): boolean {
   return now - report.last_seen_at > LATE_MS && row !== undefined && row.last_seen_at > report.last_seen_at;
@@ -100,7 +100,7 @@ function isSuperseded(report: NodeReport, row: PolicyNodeRow | undefined, now: n
 /** A node's identity as one text. */
 export const keyOf = ({ project_id, node_id, env_scope }: NodeKey): string => `${project_id} ${env_scope} ${node_id}`;
 
-/** Stored for a new node, about. */
+/** Approximate bytes stored for a new node. */
 export function bytesOf({ project_id, node_id, caps, sdk }: NodeReport): number {
   return ROW_BYTES + project_id.length + node_id.length + caps.length + (sdk?.length ?? 0);
 }
@@ -131,7 +131,7 @@ async function register(tx: Tx, scope: Scope, bounds: NodeBounds): Promise<Outco
 
 type Noted = { project_id: string; scope: Env; nodes: number; last_seen_at: number };
 
-/** The most that one write has found lately: at least this many nodes are without a row. */
+/** Notes how many nodes have no row: the largest number that one recent write found. */
 async function note(tx: Tx, noted: Noted, liveMs: number): Promise<void> {
   const { project_id, scope, last_seen_at } = noted;
   const since = { ids: JSON.stringify([project_id]), seenAfter: last_seen_at - liveMs };

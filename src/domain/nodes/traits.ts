@@ -13,7 +13,7 @@ export type PollingNode = {
   caps: number;
   full_power: boolean;
   sdk: string | null;
-  /** Of its secret key. */
+  /** The account of its secret key. */
   account_id?: string | null | undefined;
 };
 
@@ -36,12 +36,12 @@ export function holdsKeysOf(env: Env | null, scope: EnvScope): boolean {
 /** The environment whose bound and owner a node counts for: one of both environments holds live keys. */
 export const envOf = (scope: EnvScope): Env => (scope === "test" ? "test" : "live");
 
-/** The environments that nodes count for which may hold keys of this one, or of either where it is null. */
+/** The values of `envOf` for nodes that may hold keys of this environment, or of either if it is null. */
 export function envsOfHolders(env: Env | null): readonly Env[] {
   return env === "live" ? ["live"] : ["live", "test"];
 }
 
-/** As stored, for each set. */
+/** The stored text of each set of capabilities, memoized. */
 const TEXTS: string[] = [];
 
 function textOf(caps: number): string {

@@ -26,7 +26,7 @@ import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, meterOf, storedQuotas } from "../quotas/stored.ts";
 import { viewPlan, type Meta, type Plan } from "../core/views.ts";
 
-/** In a workspace. */
+/** Maximum number of plans in a workspace. */
 export const PLANS_MAX = 200;
 
 type PlanFields = {

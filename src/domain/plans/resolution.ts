@@ -16,7 +16,7 @@ export function resolveLimits(limits: Limits): { rate_limits: RateLimit[]; rate_
   return { rate_limits: JSON.parse(limits[source] ?? "[]") as RateLimit[], rate_limits_source: source };
 }
 
-/** Those of a key's scopes that the plan's ceiling contains, in the key's order, and the others. */
+/** Splits a key's scopes, in their order, into those that the plan's ceiling contains and the others. */
 export function splitScopes(scopes: readonly string[], ceiling: string | null): { kept: string[]; dropped: string[] } {
   if (ceiling === null) return { kept: [...scopes], dropped: [] };
   const allowed = new Set(JSON.parse(ceiling) as string[]);

@@ -50,7 +50,8 @@ function jsonHead(ctx: Ctx, head: Head, filter: Filter, object: string, versions
 }
 
 /**
- * With prefixes that are newer than the head, as the keys that were read may be: no key may arrive before its prefix.
+ * The head with the newest prefixes, because the keys that were read may be newer than the head: no key may arrive
+ * before its prefix.
  */
 async function withNewPrefixes({ services }: Ctx, head: Head, filter: Filter): Promise<Head> {
   if (!(variantOf(head, filter) & CAP.formats)) return head;
@@ -83,7 +84,7 @@ export async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: nu
 
 type Changes = { version: number; changes: Change[]; isCut: boolean };
 
-/** Up to `limit` changes within the size of an answer, whole versions only; null when a single version exceeds it. */
+/** Up to `limit` changes within the maximum response size, whole versions only; null if a single version exceeds it. */
 async function changesWithin(
   ctx: Ctx,
   head: Head,
@@ -173,7 +174,7 @@ type Keys = { chunks: Buffer[]; count: number; more: boolean; last: string; stal
 const NO_KEYS: Keys = { chunks: [], count: 0, more: false, last: "", staleAt: Number.POSITIVE_INFINITY };
 const COMMA = Buffer.from(",");
 
-/** Ends at the limit, or where the next key would exceed the size of an answer. */
+/** Ends at the limit, or where the next key would exceed the maximum response size. */
 async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, limit: number): Promise<Keys> {
   const { store, clock, settings } = ctx.services;
   const selection = { ...(await selectionOf(ctx, head, filter)), expiredBefore: clock.now() - KEEP_EXPIRED_MS };

@@ -1,9 +1,9 @@
-// A wait that ends with its credential as well: the request is then refused at once instead of answered later.
+// Ends a wait when its credential ends, so that the request is refused at once instead of answered later.
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { OnDisconnect } from "../core/subscription.ts";
 
-/** How often to look at a session: no notice says that it has ended. */
+/** How often to check a waiting session: no notice announces its end. */
 const LOOK_MS = 500;
 
 /** How long the credential is still valid. One more millisecond, because a timer may fire that much early. */

@@ -96,7 +96,7 @@ export class Feed {
   }
 
   /**
-   * A wait for anything else than a change of policy, within the bound of subscriptions. Undefined when the owner is at
+   * Waits for something other than a policy change, within the bound of subscriptions. Undefined when the owner is at
    * its bound, or the service is stopping.
    */
   wait(
@@ -115,7 +115,7 @@ export class Feed {
     return undefined;
   }
 
-  /** `version`: what the caller knows. Undefined as above. */
+  /** `version`: the version that the caller has. Returns undefined as `wait` does. */
   subscribe(
     owner: Owner,
     { project_id, version }: Pick<Head, "project_id" | "version">,
@@ -174,7 +174,7 @@ export class Feed {
     for (const subscription of this.#waiting) subscription.end();
   }
 
-  /** Kept during its pause: its polls come back at once. */
+  /** Keeps the waiters during their pause, because their polls return at once. */
   #forgetIfIdle(byProject: Map<string, Waiters>, project_id: string, waiters: Waiters): void {
     if (waiters.size > 0 || byProject.get(project_id) !== waiters) return;
     if (waiters.pauseMs === 0) byProject.delete(project_id);

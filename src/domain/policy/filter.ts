@@ -61,7 +61,7 @@ function readCaps(text: string): number {
   return caps;
 }
 
-/** The capabilities that make a difference. */
+/** The capabilities that the node announces and the project uses. */
 export function variantOf(head: Pick<Head, "features">, { announced }: Filter): number {
   return announced & head.features;
 }

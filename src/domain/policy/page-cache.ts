@@ -33,9 +33,9 @@ const COMPRESS_MIN = 1_024;
 const LARGE = 256 * 1024;
 /** Large pages are compressed after this long without a build: earlier, it would delay the next page. */
 const IDLE_MS = 100;
-/** Uncompressed bytes that may wait for that. Beyond it the oldest are evicted and rebuilt later. */
+/** Maximum of uncompressed bytes that await compression. Beyond it the oldest pages are evicted and rebuilt later. */
 const UNCOMPRESSED_BYTES_MAX = 4 * MIB;
-/** Pages that may wait for that, evicted ones included. */
+/** Maximum of pages that await compression, including evicted ones. */
 const UNCOMPRESSED_MAX = 32;
 /** Memory of an entry beside its bytes and key, measured. */
 const ENTRY_OVERHEAD = 2 * 1024;

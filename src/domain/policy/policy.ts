@@ -30,7 +30,7 @@ function sendAndPrefetch({ tag, page, prefetchNext }: FoundPage): FeedResponse {
   return { tag, page };
 }
 
-/** `hasTag`: whether it already has the content with this tag. `sdk`: its library, if it names one. */
+/** `hasTag`: whether the caller already has the content with this tag. `sdk`: its library, if it names one. */
 export type FeedCaller = { hasTag(tag: string): boolean; sdk: string | null };
 
 export async function policySnapshot(
@@ -171,7 +171,7 @@ function pageLimit(ctx: Ctx, max_keys: number | undefined): number {
   return Math.min(max_keys ?? ceiling, ceiling);
 }
 
-/** A page that starts here. Those that no caller's `max_keys` has cut have the ceiling in their key. */
+/** The cache keys of a page that starts here. Pages that no caller's `max_keys` has cut are keyed by the ceiling. */
 function wantedPage({ services, actor }: Ctx, start: string, limit: number): Wanted {
   const whole = `${start}:${services.settings.snapshot_max_keys}`;
   return { key: `${start}:${limit}`, whole, limit, owner: ownerOf(actor) };

@@ -68,7 +68,7 @@ export class Waiters {
     return true;
   }
 
-  /** Wakes all for this version, at once or after the pause. Returns false if they know it already. */
+  /** Wakes all polls for this version, at once or after the pause. Returns false if they have it already. */
   wake(version = Number.POSITIVE_INFINITY): boolean {
     if (version <= this.#version) return false;
     this.#wanted = Math.max(this.#wanted, version);
@@ -78,7 +78,7 @@ export class Waiters {
     return true;
   }
 
-  /** Wakes no more. */
+  /** Cancels the pending wake. */
   stop(): void {
     clearTimeout(this.#timer);
   }
@@ -113,7 +113,9 @@ export class Waiters {
     this.#pause();
   }
 
-  /** As long as the process was busy since the wake began: waiting for slow nodes costs nothing. */
+  /**
+   * Pauses for as long as the process was busy since the wake began: time spent waiting for slow nodes does not count.
+   */
   #pause(): void {
     const { at, busy, polls } = this.#last;
     const ownMs = Math.min(performance.eventLoopUtilization(busy).active, polls * POLL_MS);

@@ -11,7 +11,7 @@ import { requireEnvAccess, requireReadable } from "../core/env-access.ts";
 import { readDefinition, type Metered } from "./definitions.ts";
 import { readBalance } from "./takes.ts";
 
-/** A read that a transaction of this process overtakes is repeated. */
+/** Attempts at a read before one is accepted that overlaps a transaction of this process. */
 const ATTEMPTS_MAX = 5;
 
 /** What applies to a key: its own quotas and those of its tenant. */

@@ -30,7 +30,7 @@ import {
   type TakeRequest,
 } from "./takes.ts";
 
-/** A process that reports nothing for so long is dead, and its units count as spent. Every sweep renews it. */
+/** A process that has not reported for this long is dead, and its units count as spent. Every sweep reports. */
 const ALIVE_MS = 4_500;
 const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200;
@@ -61,7 +61,9 @@ export class QuotaBank {
   readonly #shared: SharedLeases | null;
   readonly #holdings = new Map<string, Holding>();
   readonly #fair: FairSet<Holding>;
-  /** Not kept, but with units that the database had no room to take back. A displaced one's units count as spent. */
+  /**
+   * Dropped holdings whose units the database had no room to take back. The units of a displaced one count as spent.
+   */
   readonly #refused: FairSet<Holding>;
   #publishedAt = 0;
 
@@ -99,7 +101,7 @@ export class QuotaBank {
     return holding;
   }
 
-  /** Takes a block, at least `units` in all; afterwards `holding.answer` knows. */
+  /** Takes a block, and at least `units` in all if there are as many. Check `holding.availability` afterwards. */
   fetch(holding: Holding, units: number): Promise<void> {
     holding.pending ??= this.#turn(holding, (generation) => this.#take(holding, units, generation));
     return holding.pending;
@@ -153,7 +155,7 @@ export class QuotaBank {
     return units;
   }
 
-  /** Of a lease that another process granted. */
+  /** Returns units of a lease that another process granted. */
   async #returnRecord(owner: Owner, workspace_id: string, record: string, unused: number): Promise<number> {
     const now = this.#clock.now();
     const { units, charges } = returnsOf(record, unused, now);
@@ -225,7 +227,7 @@ export class QuotaBank {
     holding.isTransient = true;
   }
 
-  /** One transaction of a holding at a time. */
+  /** Runs the one transaction that a holding may have at a time. */
   async #turn(holding: Holding, work: (generation: number) => Promise<void>): Promise<void> {
     holding.turns++;
     try {
@@ -282,7 +284,7 @@ export class QuotaBank {
     if (returns.length > 0 && holding.isTransient) this.#refused.add(holding.owner, holding);
   }
 
-  /** Without the units of the take that is being committed: they show with the next report. */
+  /** Excludes the units of the take being committed; the next report includes them. */
   #rowOf(holding: Holding, now: number) {
     holding.isUnpublished = false;
     const row = { ...holding.parts, period_start: holding.stored?.period.start ?? 0 };

@@ -129,7 +129,7 @@ async function leaseRules({ services }: Machine, request: LeaseRequest): Promise
   return { granted: request.want, lease_id: randomUUID(), expires_in_ms: LEASE_MAX_MS, store: "memory", policies: [] };
 }
 
-/** A key that the caller may not use has no quotas for it, as one that does not exist. */
+/** A key that the caller may not use is treated like one that does not exist: it has no quotas. */
 function holdingsOf(ctx: Machine, request: CheckRequest | LeaseRequest): MaybePromise<Holding[]> {
   const { services, actor } = ctx;
   const owner = ownerOf(actor);
@@ -154,21 +154,21 @@ async function chargeOwed({ services }: Machine, holdings: Holding[], owed: Owed
   await Promise.all(holdings.map(charge));
 }
 
-/**
- * What was spent of each holding; null where one of them has not enough. `most`: as many as all have, at least `units`.
- */
+/** Spends at least `units` and up to `most` from every holding; returns null if one of them has too little. */
 function spendAll(ctx: Machine, holdings: Holding[], units: number, most = units): MaybePromise<Spent[] | null> {
   const spent = trySpend(holdings, units, most, ctx.services.clock.now());
   return spent === undefined ? fetchAndSpend(ctx, holdings, units, most) : spent;
 }
 
-/** Undefined where the database must be asked first. Caution: nothing may come between the answers and the spending. */
+/**
+ * Returns undefined if the database must be read first. Caution: must stay synchronous between checking and spending.
+ */
 function trySpend(holdings: Holding[], units: number, most: number, now: number): Spent[] | null | undefined {
   let [count, isUnknown] = [most, false];
   for (const holding of holdings) {
-    const answer = holding.answer(units, now);
-    if (answer === "denied") return null;
-    isUnknown ||= answer === "unknown";
+    const availability = holding.availability(units, now);
+    if (availability === "denied") return null;
+    isUnknown ||= availability === "unknown";
     count = Math.min(count, holding.unspent);
   }
   return isUnknown ? undefined : holdings.map((holding) => holding.spend(count, now));
@@ -177,7 +177,7 @@ function trySpend(holdings: Holding[], units: number, most: number, now: number)
 async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, most: number): Promise<Spent[] | null> {
   const { quotas, clock } = ctx.services;
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const missing = holdings.filter((holding) => holding.answer(units, clock.now()) === "unknown");
+    const missing = holdings.filter((holding) => holding.availability(units, clock.now()) === "unknown");
     await Promise.all(missing.map((holding) => quotas.fetch(holding, units)));
     const spent = trySpend(holdings, units, most, clock.now());
     if (spent !== undefined) return spent;
@@ -185,13 +185,13 @@ async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, m
   throw fail("unavailable");
 }
 
-/** Nothing is charged: whether 1 unit would be admitted. */
+/** Reports whether 1 unit would be admitted, without charging anything. */
 function peek(ctx: Machine, holdings: Holding[]): MaybePromise<Spent[] | null> {
   const now = ctx.services.clock.now();
-  const unread = holdings.filter((holding) => holding.answer(1, now) !== "ready" && !holding.isKnown(now));
+  const unread = holdings.filter((holding) => holding.availability(1, now) !== "ready" && !holding.isKnown(now));
   const verdict = (): Spent[] | null => {
     const at = ctx.services.clock.now();
-    return holdings.some((holding) => holding.answer(1, at) === "denied") ? null : holdings.map(() => []);
+    return holdings.some((holding) => holding.availability(1, at) === "denied") ? null : holdings.map(() => []);
   };
   if (unread.length === 0) return verdict();
   return Promise.all(unread.map((holding) => ctx.services.quotas.look(holding))).then(verdict);
@@ -203,7 +203,7 @@ function restoreAll({ services }: Machine, holdings: Holding[], spent: Spent[], 
   for (const [i, holding] of holdings.entries()) holding.restore(spent[i]!, units, now);
 }
 
-/** The counters may fail, on Redis: then nothing is charged. */
+/** Restores the units if the counters fail, as they may on Redis. */
 function undoOnError<T>(
   ctx: Machine,
   holdings: Holding[],
@@ -230,7 +230,7 @@ function denial(ctx: Machine, holdings: Holding[], cost: number, rules: Verdict)
   quotas.metrics.denied++;
   let [limited, longest] = [null as string | null, 0];
   for (const holding of holdings) {
-    if (holding.answer(units, now) !== "denied") continue;
+    if (holding.availability(units, now) !== "denied") continue;
     const wait = waitOf(holding, units, now);
     if (limited === null || wait > longest) [limited, longest] = [holding.quota.id, wait];
   }

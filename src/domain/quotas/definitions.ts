@@ -22,18 +22,18 @@ export type Metered = {
   readonly quota: Quota;
 };
 
-/** `project_id` is null where a tenant alone was asked for. */
+/** `project_id` is null if the request names only a tenant. */
 export type Definition = {
   readonly project_id: string | null;
   readonly env: Env;
   readonly metered: readonly Metered[];
-  /** Counts the readings of this process. */
+  /** Sequence number of the read, within this process. */
   readonly order: number;
 };
 
 type Entry = {
   readonly definition: Definition | null;
-  /** Of its reading. */
+  /** Sequence number of the read. */
   readonly order: number;
   readonly until: number;
 };
@@ -67,7 +67,7 @@ export class Definitions {
   readonly #entries: FairMap<Entry>;
   /** Changes of workspaces in the last seconds, the oldest first. */
   readonly #changes = new Map<string, { readonly order: number; readonly until: number }>();
-  /** Orders readings and changes. */
+  /** The last sequence number of reads and changes. */
   #order = 0;
 
   constructor(ledger: Ledger, clock: Clock) {

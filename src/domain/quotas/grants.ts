@@ -166,7 +166,7 @@ async function requireReach(
   requireReadable(actor, key, "grant_not_found");
 }
 
-/** What this process holds of the balance: it must answer by the change at once, others do within a second. */
+/** What this process holds of the balance: it must apply the change at once, other processes do within a second. */
 async function holdingsOf({ services, actor }: Ctx<Vendor>, grant: Grant): Promise<Holding[]> {
   const { key_id, tenant_id, env, scope, quota_id } = grant;
   const subject = { workspace_id: actor.workspace_id, key_id, tenant_id, env };

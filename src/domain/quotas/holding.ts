@@ -7,28 +7,26 @@ import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { Metered } from "./definitions.ts";
 import type { Return, Stored, Taken } from "./takes.ts";
 
-/**
- * A denial is believed for so long, unless this process changes the balance: another process may have given units back.
- */
+/** How long a denial is trusted, unless this process changes the balance: another process may give units back. */
 const EXHAUSTED_MS = 1_000;
-/** Units that nothing uses for so long are given back. */
+/** Units that are unused for this long are given back. */
 const UNUSED_MS = 10_000;
 
 type Block = {
   readonly period: Period;
   readonly end: number;
   readonly size: number;
-  /** Of the holding, when it was taken. */
+  /** The holding's generation when the block was taken. */
   readonly generation: number;
   parts: Part[];
-  /** Its units were given back, so spent ones that come again are given back too. */
+  /** The block was given up: spent units that are restored to it are given back too. */
   isOver: boolean;
 };
 
 /** Units that were spent, and where they came from. */
 export type Spent = { readonly block: Block; readonly part: Part }[];
 
-type Answer = "ready" | "denied" | "unknown";
+type Availability = "ready" | "denied" | "unknown";
 
 type HoldingOptions = Pick<Holding, "metered" | "order" | "workspace_id" | "owner" | "isTransient"> & {
   now: number;
@@ -36,7 +34,7 @@ type HoldingOptions = Pick<Holding, "metered" | "order" | "workspace_id" | "owne
 
 export class Holding {
   metered: Metered;
-  /** Of the definition in use. */
+  /** Sequence number of the definition in use. */
   order: number;
   readonly workspace_id: string;
   /** Who pays for its writes. */
@@ -50,7 +48,7 @@ export class Holding {
   heldGranted = 0;
   usedAt = 0;
   stored: Stored | null = null;
-  /** The transaction that runs; one at a time. */
+  /** The transaction in flight; one at a time. */
   pending: Promise<void> | null = null;
   /** Counts transactions, so that a read notices one in between. */
   turns = 0;
@@ -59,7 +57,7 @@ export class Holding {
    * given back, also where nothing was left of the block; so are those of a take that began earlier.
    */
   generation = 0;
-  /** Whether other processes do not know of the last change. */
+  /** Whether the last change has not been published to other processes. */
   isUnpublished = false;
   #storedAt = Number.NEGATIVE_INFINITY;
   #blocks: Block[] = [];
@@ -95,7 +93,7 @@ export class Holding {
   }
 
   /** Whether these units can be spent now; `unknown` needs the database. */
-  answer(units: number, now: number): Answer {
+  availability(units: number, now: number): Availability {
     this.#closeEnded(now);
     if (units <= this.unspent && this.stored !== null && now < this.stored.period.end) return "ready";
     if (this.quota.overage === "report" || !this.isKnown(now)) return "unknown";
@@ -107,12 +105,12 @@ export class Holding {
     return this.stored !== null && now < this.stored.period.end && now - this.#storedAt < EXHAUSTED_MS;
   }
 
-  /** The database changed otherwise, by a grant for example. */
+  /** Invalidates what was read: the database has changed, for example by a grant. */
   forget(): void {
     this.#storedAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** `generation`: that in which the transaction began. */
+  /** `generation`: the one in which the transaction began. */
   know(stored: Stored, now: number, generation: number): void {
     if (generation !== this.generation) return; // what is available is that of another definition
     this.stored = stored;
@@ -130,7 +128,7 @@ export class Holding {
     if (generation !== this.generation) this.#giveUp((block) => block.generation === generation);
   }
 
-  /** Only after `answer` said ready. */
+  /** Precondition: `availability` returned "ready" for these units. */
   spend(units: number, now: number): Spent {
     const spent: Spent = [];
     let missing = units;

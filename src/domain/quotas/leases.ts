@@ -20,7 +20,7 @@ type Entry = {
   readonly granted: number;
   readonly end: number;
   readonly charges: readonly Held[];
-  /** Its end has come: it no longer counts as held. */
+  /** It has expired and no longer counts as held. */
   isEnded: boolean;
   /** Other processes may return it. */
   isShared: boolean;
@@ -40,7 +40,7 @@ export class QuotaLeases {
     return this.#entries.size;
   }
 
-  /** Null where it does not fit. */
+  /** Returns null if there is no room. */
   put(owner: Owner, lease: NewLease): Entry | null {
     const charges = lease.charges.map(({ holding, spent }) => {
       const fromGrants = spent.map(({ part }) => part).filter(({ grant }) => grant !== null);
@@ -73,7 +73,7 @@ export class QuotaLeases {
     return { units, holdings: entry.charges.map(({ holding }) => holding) };
   }
 
-  /** Ends the leases whose time is over. They live 10 s at most, so the oldest end first, about. */
+  /** Ends expired leases. A lease lives for at most 10 s, so the oldest end first, approximately. */
   expire(now: number): void {
     for (const entry of this.#entries.values()) {
       if (now < entry.end) continue;

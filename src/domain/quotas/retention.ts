@@ -21,7 +21,7 @@ import { parseQuotas } from "./stored.ts";
 const KEPT_MS = 400 * DAY_MS;
 /** Every other writer waits for a piece, and each row takes two statements. */
 const PIECE_ROWS = 100;
-/** Longer than a process that lives holds units without reporting them again. */
+/** Longer than a live process goes without reporting its units again. */
 const REPORTS_KEPT_MS = MINUTE_MS;
 
 export async function reapBalances(services: Services): Promise<number> {
@@ -39,14 +39,14 @@ export async function reapBalances(services: Services): Promise<number> {
 async function deleteUndefined(tx: Tx, rows: readonly QuotaBalanceRow[], now: number): Promise<number> {
   let deleted = 0;
   for (const row of rows) {
-    // One that is still defined is looked at again after as long.
+    // A balance that is still defined is examined again after the same period.
     if (await isDefined(tx, row)) await raiseUsedAt.run(tx, { ...row, used_at: now });
     else deleted += await deleteBalance.run(tx, row);
   }
   return deleted;
 }
 
-/** Deletes grants that ended long ago, and have no reference: that is used once forever. Returns their number. */
+/** Deletes grants that ended long ago and have no reference: a reference stays used forever. Returns their number. */
 export function reapGrants(services: Services): Promise<number> {
   const before = services.clock.now() - KEPT_MS;
   return deleteInPieces(services, (tx, limit) => reapEndedGrants.run(tx, { before, limit }));

@@ -3,7 +3,7 @@
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { completeQuota, type Quota, type QuotaInput } from "../../kernel/quotas/quota.ts";
 
-/** Null: none of its own. */
+/** Null: the record has no quotas of its own. */
 export type GivenQuotas = readonly QuotaInput[] | null | undefined;
 
 export function storedQuotas(quotas: readonly QuotaInput[] | null): string | null {

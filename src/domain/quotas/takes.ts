@@ -27,7 +27,7 @@ const ATTEMPTS_MAX = 10;
 /** The balance as the database has it after a transaction. */
 export type Stored = {
   readonly period: Period;
-  /** Of all sources in this period, and of the amount; with what processes hold. */
+  /** Units taken in this period from all sources, and from the amount alone; both include what processes hold. */
   readonly taken: number;
   readonly fromAmount: number;
   /** Units of grants. */
@@ -166,7 +166,7 @@ export async function takeOwed(
   const { metered, workspace_id, now } = request;
   const { subject_id, env, quota } = metered;
   if (id === null) return (await takeUnits(tx, { ...request, need: 0, owed: units })).stored;
-  // Before it is read what was charged: the same units may be arriving at another process.
+  // Lock before reading what was charged: the same units may be arriving at another process.
   await lockedBalance(tx, workspace_id, balanceKey(metered), quota, now);
   const key_hash = sha256Hex(`quota owed\n${subject_id}/${env}/${quota.id}\n${id}`);
   const before = await replayByKey.first(tx, { key_hash, now });
@@ -189,7 +189,7 @@ const isIn = (parts: readonly Part[], source: Source): boolean => unitsOf(parts,
 const amountIn = (parts: readonly Part[]): number => parts.find(({ grant }) => grant === null)?.units ?? 0;
 const notBelowZero = (source: Source): Source => ({ ...source, left: Math.max(0, source.left) });
 
-/** False where a grant has fewer units by now; then none of them has lost any. */
+/** Returns false, with every grant unchanged, if one of them has too few units by now. */
 async function takeFromGrants(tx: Tx, parts: readonly Part[]): Promise<boolean> {
   const taken: { id: string; units: number }[] = [];
   for (const { grant, units } of parts) {
@@ -223,8 +223,7 @@ export async function returnUnits(
     }
     for (const { grant, units } of parts) {
       if (grant === null || (await giveBackToGrant.run(tx, { id: grant, units })) > 0) continue;
-      // One that was deleted meanwhile, long after it was made: the period gets its units. A voided one takes nothing
-      // back.
+      // The grant was deleted meanwhile: credit its units to the period. A voided grant takes nothing back.
       if (!(await grantById.first(tx, { workspace_id, id: grant }))) row.from_amount -= units;
     }
   }
@@ -232,14 +231,14 @@ export async function returnUnits(
   return storedOf({ ...at, row, sources: await sourcesOf(tx, key, metered.quota, { ...at, row }, now) }, 0);
 }
 
-/** What this process holds, for reads by the others. */
+/** Publishes what this process holds to the other processes. */
 export async function publishHolding(tx: Tx, row: QuotaHoldingRow): Promise<void> {
   if (tx.dialect === "postgres") await putHolding.run(tx, row);
 }
 
 type ReadBalance = Stored & { readonly held: { unspent: number; held: number; granted: number } };
 
-/** Without changing anything; `held` is what other processes hold. */
+/** Reads the balance without changing it. `held` is what other processes hold. */
 export async function readBalance(
   on: Reader,
   { metered, process_id, now }: Pick<TakeRequest, "metered" | "process_id" | "now">,

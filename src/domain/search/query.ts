@@ -14,7 +14,7 @@ const CREDENTIAL = /([a-z][a-z0-9]+_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{40
 const MOST_OF_CREDENTIAL =
   /(^[a-z][a-z0-9]*_(live|test)|kr(sk)?_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{7}|[a-z][a-z0-9]+_(live|test)_[\w-]{40}|[0-9a-f]{12}\.[\w-]{32}/;
 const DISPLAY_PREFIX = /^[a-z][a-z0-9]*_(live|test)_(.*)$/s;
-/** Behind every term that begins with the text before it. */
+/** Sorts after every term that begins with the text before it. */
 const LAST_CHARACTER = "\u{10ffff}";
 
 type IdText = { kind: "id"; id: string };

@@ -23,9 +23,9 @@ const STEP_RECORDS = 100;
 const SEARCH_STEPS = 20;
 const PROJECTS_AT_ONCE = 500;
 const SKIPS_MAX = 5;
-/** Behind every id. */
+/** Sorts after every id. */
 const DONE = "~";
-/** Of tenants that are all indexed: new ones are indexed in the transaction that creates them. */
+/** The version once all tenants are indexed: new ones are indexed in the transaction that creates them. */
 const ALL_TENANTS = Number.MAX_SAFE_INTEGER;
 
 type Behind = { id: string; workspace_id: string; policy_version: number; version: number; last_id: string };

@@ -3,9 +3,9 @@
 
 const WORDS_MAX = 16;
 const WORD_CHARS_MAX = 64;
-/** Of a term of the search index, in UTF-8: cursors contain terms. */
+/** Maximum size of a term of the search index, in UTF-8: cursors contain terms. */
 const TERM_BYTES_MAX = 240;
-/** Of the normal form: enough for all words and what separates them. */
+/** Maximum length of the normal form: enough for all words and their separators. */
 const FORM_MAX = 2 * WORDS_MAX * (WORD_CHARS_MAX + 1);
 
 /** At most 16 words of at most 64 code points and 240 bytes. */

@@ -9,11 +9,11 @@ import type { Services } from "../core/context.ts";
 import { addMinute, OTHER, type Part } from "./groups.ts";
 import type { OverflowKind } from "./counts.ts";
 
-/** Of a workspace and day, besides allowed. */
+/** Maximum per workspace and day, besides `allowed`. */
 const OUTCOMES_MAX = 39;
-/** Of a project and day. */
+/** Maximum per project and day. */
 const TAG_NAMES_MAX = 8;
-/** Of a tag, project and day. */
+/** Maximum per tag, project and day. */
 const TAG_VALUES_MAX = 100;
 /** Values of a tag by route. Above it a value is counted, but not by route. */
 const TAG_ROUTES_MAX = 1_000;

@@ -26,7 +26,7 @@ import { Rollups } from "./rollups.ts";
 /** Workspaces and rows of one turn. */
 const WORKSPACES_MAX = 32;
 const JOURNAL_ROWS_MAX = 200;
-/** Of the journal, read at once unless a single row has more. */
+/** Bytes of the journal that are read at once, unless a single row has more. */
 const JOURNAL_BYTES_MAX = MIB;
 /** Rows changed by one transaction, besides those of its last journal row: every other writer waits for it. */
 const ROLLUPS_MAX = 1_000;

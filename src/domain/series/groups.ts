@@ -30,7 +30,7 @@ type PlaceContext = {
   minute: number;
   outcome: string;
   texts: readonly string[];
-  /** Of each text. */
+  /** The number of each text. */
   numbers: readonly number[];
 };
 

@@ -21,7 +21,7 @@ import { requireReadable } from "../core/env-access.ts";
 import { deleteInPieces } from "../core/record.ts";
 
 const DAYS_KEPT = 30;
-/** Of a key and day. */
+/** Maximum per key and day. */
 const NETWORKS_MAX = 100;
 const ROWS_MAX = 100;
 /** Keys whose networks are read at once. */

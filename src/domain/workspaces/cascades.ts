@@ -138,7 +138,7 @@ async function fitsOnePiece(tx: Tx, scopes: readonly KeyScope[], now: number): P
   return sizes.length <= PIECE_KEYS && sizes.reduce((sum, bytes) => sum + bytes, 0) <= PIECE_BYTES;
 }
 
-/** Of all keys, or of more than one commit may change. */
+/** Sizes of all keys, or of as many as show that one commit cannot change them all. */
 async function sizesOf(on: Reader, scopes: readonly KeyScope[], now: number): Promise<number[]> {
   const sizes: number[] = [];
   for (const scope of scopes) {

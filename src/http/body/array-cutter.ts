@@ -28,7 +28,7 @@ export const UNCUT: Cutter = { floor: 0, cutBelow: -1, cuts: undefined, open() {
 export class ArrayCutter implements Cutter {
   floor = 0;
   cutBelow = -1;
-  /** Of the open array, or of the one that is cut. */
+  /** Offsets of the open array, or of the array that is cut. */
   #start: number | undefined;
   #end: number | undefined;
   readonly #commas: number[] = [];

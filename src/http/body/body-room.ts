@@ -15,9 +15,9 @@ import { chargedTo, type HttpRequest } from "../request.ts";
 import { hold } from "../sending/hold.ts";
 import type { PartKeeper } from "./body.ts";
 
-/** About what is read, measured and parsed in a millisecond. */
+/** Approximate bytes that are read, measured and parsed in a millisecond. */
 const BYTES_PER_MS = 200_000;
-/** About what the events of a small body take once they are parsed. */
+/** Approximate memory of a small body's events once they are parsed. */
 const PARSED_BYTES = MIB;
 
 export type BodyRoomOptions = Pick<ClientAddresses, "addressOf"> & { turns: Turns };
@@ -52,7 +52,7 @@ export class BodyRoom implements PartKeeper {
     return room.then((release) => void (this.#held = release)).finally(resume);
   }
 
-  /** Makes both run in a turn of the owner. Called before a large body is read. */
+  /** Wraps both callbacks so that they run in a turn of the owner. Call before a large body is read. */
   inTurn<T extends unknown[], E>(take: (...body: T) => void, refuse: (error: E) => void): [typeof take, typeof refuse] {
     const { turns } = this.#options;
     const { socket } = this.#request;
@@ -77,7 +77,7 @@ export class BodyRoom implements PartKeeper {
     return { bytes, pieces: { cuts, inTurn } };
   }
 
-  /** What was parsed of a small body waits for the next turn: its owner must have room for that. */
+  /** Reserves room for the parsed part of a small body, which waits for the next turn. */
   #keepParsed(): Failure | undefined {
     const { socket } = this.#request;
     if (socket.destroyed) return fail("malformed_request");

@@ -8,7 +8,7 @@ import { JsonStructure, type StructureLimits } from "./structure.ts";
 /** Receives a body: its chunks, then either its end or `abort` where the client has disconnected. */
 export type BodySink = { chunk(bytes: Buffer): void; end(): void; abort(): void };
 
-/** Drops what it is given. */
+/** Discards the body. */
 export const DROP: BodySink = { chunk() {}, end() {}, abort() {} };
 
 /** A body that can be read once. */
@@ -93,7 +93,7 @@ function tooLarge() {
   return fail("payload_too_large", { closes: true });
 }
 
-/** Closes the connection likewise. */
+/** Closes the connection instead of reading an overly complex body to its end. */
 function tooComplex() {
   return fail("body_too_complex", { closes: true });
 }
@@ -103,10 +103,10 @@ export type BodyLimits = StructureLimits & { readonly bytes: number };
 /** Receives a body that is complete, and where it can be cut if it must be parsed in pieces. */
 export type TakeBody = (bytes: Buffer, cuts?: ArrayCuts) => void;
 
-/** Asked once, when a body may have arrived in part: `keepPart` returns the refusal where the part must not be kept. */
+/** Consulted once, when a body may have arrived in part: `keepPart` returns a refusal if it must not be kept. */
 export type PartKeeper = { isWhole(bytes: number): boolean; keepPart(): Failure | undefined };
 
-/** Calls one of the two, once. */
+/** Calls `take` or `refuse`, exactly once. */
 export function readBody(
   body: RequestBody,
   limits: BodyLimits,

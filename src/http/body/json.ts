@@ -27,7 +27,7 @@ export function parseJson(text: string): unknown {
 /** Applies the strict rules to the value that `text` was parsed to. */
 export function soundJson(text: string, value: unknown): unknown {
   requireCleanTexts(text, value);
-  // A prototype can only come from its name, and that be disguised only by an escape.
+  // A prototype can only be set through the name `__proto__`, which only an escape can disguise.
   const suspect = text.includes("\\u") || text.includes("__proto__");
   return !suspect && isSound(value) ? value : copyExact(value, "");
 }

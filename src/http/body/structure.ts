@@ -15,7 +15,7 @@ const BACKSLASH = 92;
 const COMMA = 44;
 const OPEN_ARRAY = 91;
 
-/** By byte; 0 for every other. */
+/** The kind of each byte; 0 for bytes without structural meaning. */
 const KINDS = new Uint8Array(256);
 for (const byte of Buffer.from("[{")) KINDS[byte] = OPENING;
 for (const byte of Buffer.from("]}")) KINDS[byte] = CLOSING;

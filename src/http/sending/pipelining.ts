@@ -18,11 +18,11 @@ import { stopParsing } from "./stop-parsing.ts";
 const WAITING_MAX = 16;
 /** Requests of one connection that may wait at all; beyond that it is closed. */
 const PIPELINED_MAX = 100;
-/** What reading a connection is charged to its owner: about 25 requests are parsed in that time. */
+/** Time charged to the owner for reading a connection: about 25 requests are parsed in it. */
 const READ_MS = 0.5;
 /** Bytes of a body that count as one more request. */
 const BODY_UNIT = 4 * 1024;
-/** Of a larger body no more than this is read before it is needed. */
+/** Maximum of a body that is read before it is needed. */
 const BODY_MAX = 128 * 1024;
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
@@ -69,19 +69,19 @@ export function attribute(socket: Socket, actor: Actor): void {
 
 /** The requests of one connection. */
 class Line {
-  /** Of the last credential, once that was found valid. */
+  /** Owner of the last credential, once that was found valid. */
   owner: Owner | undefined;
   readonly #socket: Socket;
   readonly #options: PipeliningOptions;
   readonly #next: Listener;
-  /** Of all connections. */
+  /** The waiting requests of all connections. */
   readonly #allWaiting: FairSet<Waiting>;
   readonly #waiting: Waiting[] = [];
-  /** Of those that wait. */
+  /** Total cost of the waiting requests. */
   #cost = 0;
-  /** Waits for its turn with a body. */
+  /** The request that waits for its turn with a body. */
   #first: Waiting | undefined;
-  /** Whether that has lost its body to others, and is refused in its turn. */
+  /** Whether `#first` has lost its body to make room, and is refused in its turn. */
   #isDropped = false;
   #authorization: string | undefined;
   /** Whose turns the last request has used. */
@@ -128,7 +128,7 @@ class Line {
     if (!this.#allWaiting.add(owner, this.#first)) this.#dropFirst(req);
   }
 
-  /** It is answered in its turn: answering a flood at once would delay others. */
+  /** Drops the body now and refuses the request in its turn: answering a flood at once would delay others. */
   #dropFirst(req: IncomingMessage): void {
     this.#isDropped = true;
     this.#options.discard(req);
@@ -186,7 +186,7 @@ class Line {
 
   /**
    * Where the client leaves meanwhile, the request that runs ends at its deadline at the latest, and what waits behind
-   * it is dropped when its answer cannot be written.
+   * it is dropped when its response cannot be written.
    */
   #hold(): void {
     this.#release ??= hold(this.#socket);
@@ -197,7 +197,7 @@ class Line {
     this.#release = undefined;
   }
 
-  /** Another owner's request takes its place. */
+  /** Drops a waiting request to make room for another owner's. */
   drop(waiting: Waiting): void {
     const at = this.#waiting.indexOf(waiting);
     if (at < 0) return this.#dropFirst(waiting.req);

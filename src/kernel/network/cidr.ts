@@ -6,7 +6,7 @@ import { ADDRESS, type Family, IPV4, IPV6, isMapped, NOT_AN_ADDRESS, readAddress
 export const CIDRS_MAX = 50;
 const CIDR_CHARS_MAX = 64;
 
-/** Of a list of networks: `report` admits from everywhere, and reports requests from elsewhere. */
+/** Modes of an address list: `report` admits every address, and reports requests from outside the list. */
 export const IP_MODES = ["enforce", "report"] as const;
 export type IpMode = (typeof IP_MODES)[number];
 

@@ -198,11 +198,11 @@ function grants(scopes: readonly string[], rows: readonly RuleRow[]): Grants {
   return made;
 }
 
-/** Of a key that the policy has, but does not admit. */
+/** Refusals of a key that the policy contains but does not admit. */
 type Refusal = "expired" | "tenant_suspended" | "key_disabled" | "ip_not_allowed" | "insufficient_scope";
 export type Outcome = "valid" | "malformed" | "other_env" | "no_policy" | "unknown" | Refusal;
 
-/** Output of `decide` beside the outcome. */
+/** Output of `decide` besides the outcome. */
 export class Decision {
   test = false;
   /** The row's offset in the policy's table; only after `valid` and a `Refusal`. */

@@ -8,7 +8,7 @@ export type Quota = {
   id: string;
   amount: number;
   refill: Refill;
-  /** Of the week (1 is Monday) or of the month on which a period starts; null for other refills. */
+  /** The day of the week (1 is Monday) or month on which a period starts; null for other refills. */
   day: number | null;
   time_zone: string;
   /** Whether a request beyond the amount is refused, or only reported. */

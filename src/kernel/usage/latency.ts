@@ -5,7 +5,7 @@ import type { Bins } from "./sums.ts";
 const RATIO = 1.2;
 const MIN_MS = 0.01;
 const PER_LOG = 1 / Math.log(RATIO);
-/** Of 10 minutes. */
+/** The bin of 10 minutes. */
 const BIN_MAX = Math.ceil(Math.log(600_000 / MIN_MS) * PER_LOG);
 
 export function binOf(durationMs: number): number {

@@ -11,9 +11,9 @@ export type Rule = Pick<RateLimit, "id" | "algorithm" | "window_ms" | "scope"> &
   readonly cell: Cell;
   readonly project_id: string;
   readonly code: number;
-  /** In the field RULE of its rows. */
+  /** The value of the field RULE in its rows. */
   readonly number: number;
-  /** Of all kinds. */
+  /** Number of its rows, of any kind. */
   rows: number;
   /** The row of calls without an id, and the one that subjects without a row share; NONE where it is not open. */
   anonymous: number;
@@ -192,7 +192,7 @@ export class Cells {
     last.place = cell.place;
   }
 
-  /** Whose turn it is. */
+  /** The next cell in turn. */
   next(): Cell | undefined {
     this.#turn = this.#turn + 1 < this.#all.length ? this.#turn + 1 : 0;
     return this.#all[this.#turn];

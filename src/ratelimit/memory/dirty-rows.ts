@@ -152,9 +152,9 @@ export class DirtyRows {
     const known = this.#index.store.slotOf(request, limit);
     if (known !== NONE) return known;
     this.#index.begin([]);
-    const seat = this.#index.findSlot(request, limit, 0, false, now);
-    if (subject === OVERFLOW_SUBJECT && seat !== NO_ROW) return this.#index.open(OVERFLOW_ROW, request, limit);
-    return seat === OWN_ROW || seat === OVERFLOW_ROW ? this.#index.open(seat, request, limit) : seat;
+    const slot = this.#index.findSlot(request, limit, 0, false, now);
+    if (subject === OVERFLOW_SUBJECT && slot !== NO_ROW) return this.#index.open(OVERFLOW_ROW, request, limit);
+    return slot === OWN_ROW || slot === OVERFLOW_ROW ? this.#index.open(slot, request, limit) : slot;
   }
 }
 

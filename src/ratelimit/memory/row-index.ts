@@ -14,7 +14,7 @@ import { RowStore } from "./row-store.ts";
 import { CHARGED, NONE } from "./rows.ts";
 import { RULE_PLACES } from "./rules.ts";
 
-/** Of one cell. */
+/** Bounds of one cell. */
 export type CellBounds = {
   /** Counters of one subject each. */
   counters: number;

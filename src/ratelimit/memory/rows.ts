@@ -44,7 +44,7 @@ export class CounterRows {
   /** The same bytes as doubles, for `base`: the oldest span holding units, meaningless while the total is 0. */
   readonly #bases: Float64Array[] = [];
 
-  /** True when the next place is one that was never used: sweep for expired rows first. */
+  /** True if no freed place is left: sweep for expired rows before using a new one. */
   get full(): boolean {
     return this.#free === NONE;
   }

@@ -2,7 +2,7 @@
 //
 // A record is a hash: f fingerprint, t token hash, l lease until, e expires at, ttl, c completed (0 or 1), s status,
 // n body stored (0 or 1), b sealed response in base64. Redis deletes it at `e`; the scripts compare `e` themselves.
-// Of its cell, KEYS[2] is the total size of stored responses, and KEYS[3] a sorted set of "<bytes>:<id>" by expiry.
+// KEYS[2] is the total size of the cell's stored responses, and KEYS[3] a sorted set of "<bytes>:<id>" by expiry.
 import { createHash } from "node:crypto";
 import { TTL_MS_MAX } from "../../kernel/idempotency.ts";
 import type { Script } from "./scripts.ts";

@@ -62,10 +62,10 @@ export class LeaseLimiter implements Limiter {
       if (slot.denied && this.#runtime.ports.elapsed() < slot.deniedUntil) return slot.denied;
       slot.waiting += cost;
       slot.pending ??= this.#request(slot, context).finally(() => (slot.pending = null));
-      const answer = await slot.pending;
+      const outcome = await slot.pending;
       slot.waiting -= cost;
-      if (answer === "denied") return slot.denied;
-      if (answer === "unreachable") return null;
+      if (outcome === "denied") return slot.denied;
+      if (outcome === "unreachable") return null;
     }
     return this.#fallback.charge(context, rules, cost);
   }

@@ -8,7 +8,7 @@ import { DAY_MS } from "../../kernel/durations.ts";
 import type { Context } from "../context.ts";
 
 const KEYS_MAX = 10_000;
-/** Of one call. */
+/** Maximum units in one call. */
 const OWED_MAX = 1_000_000;
 /** Less than the 8 days for which the control plane knows an id. */
 const ID_MS = 7 * DAY_MS;

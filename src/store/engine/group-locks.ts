@@ -27,7 +27,7 @@ export class GroupLocks {
     this.#driver = driver;
   }
 
-  /** In a transaction without writes. `blocked`: jobs that cannot run now. */
+  /** Call before the transaction writes anything. `blocked`: jobs that cannot run now. */
   async lock(tx: Tx, group: readonly Pending[]): Promise<{ heads: AuditHeads; blocked: Pending[] }> {
     const locks = locksOf(group);
     if (this.#driver.exclusive) return { heads: await lockHeads(tx, locks.chains, true), blocked: [] };
@@ -78,7 +78,7 @@ async function lockNames(tx: Tx, names: readonly string[]): Promise<void> {
   if (names.length > 0) await tx.all({ sql: LOCK, values: [JSON.stringify(names)] });
 }
 
-/** Takes those that are free, without waiting. */
+/** Takes the locks that are free, without waiting. */
 async function tryAll(tx: Tx, { chains, names }: Locks, isWanted: (name: string) => boolean): Promise<Taken> {
   const [heads, rows] = await Promise.all([
     tryLockHeads(tx, chains.filter(isWanted)),

@@ -17,9 +17,9 @@ export type Job<T> = {
   locks?: readonly string[] | undefined;
   /** True when the job may run in a batch: none of its decisions depend on rows that other batch jobs write. */
   batch?: boolean;
-  /** Whose turn in the queue it uses; the service itself without one. */
+  /** Whose turn in the queue the job uses; by default the service's. */
   owner?: Owner | undefined;
-  /** How many ordinary jobs it counts for in a group, because it takes about as long; 1 without it. */
+  /** How many ordinary jobs it counts as in a group, by its duration; 1 by default. */
   weight?: number | undefined;
   work(tx: Tx): Promise<Outcome<T>>;
 };
@@ -30,7 +30,7 @@ export type Pending = {
   reject: (error: unknown) => void;
   outcome?: Outcome<unknown> | undefined;
   entries?: PreparedEntry[];
-  /** Written by it, about. */
+  /** Approximate bytes that the job wrote. */
   bytes?: number;
   error?: unknown;
   /** When another process held one of its locks for the first time, by `performance.now()`. */

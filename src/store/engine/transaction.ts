@@ -43,7 +43,7 @@ export class Batch {
 
 const readTally = async (read: () => Promise<number>): Promise<Tally> => ({ n: await read() });
 
-/** About what a row costs beside its texts. */
+/** Approximate size of a row without its texts. */
 export const ROW_BYTES = 200;
 
 function bytesOf(row: Row): number {
@@ -55,7 +55,7 @@ function bytesOf(row: Row): number {
 export class JobTransaction {
   readonly dialect;
   wrote = false;
-  /** Written by its statements, about. */
+  /** Approximate bytes written by its statements. */
   bytes = 0;
   readonly undo: Undo[] = [];
   readonly #driver: Driver;

@@ -17,7 +17,7 @@ const PER_ACCOUNT = 16;
 const BESIDE_MS = 1_000;
 
 export class WriteQueue {
-  /** What each owner has in the queue. */
+  /** Jobs that each owner has in the queue. */
   readonly ledger = new Ledger(sharesTable.writes.limits());
   readonly #jobs = new FairQueue<Pending>(({ job }) => job.weight ?? 1);
   readonly #now: () => number;
@@ -59,7 +59,7 @@ export class WriteQueue {
     return group;
   }
 
-  /** The oldest job of the owner that has most makes room for one that has less. */
+  /** Displaces the oldest job of the largest owner to make room for a smaller owner's. */
   #makeRoom(owner: Owner): boolean {
     const victim = this.ledger.victimFor(owner);
     const displaced = victim && this.#jobs.shiftOf(victim);

@@ -34,27 +34,27 @@ export type SeriesQuery = {
 
 /** Stands for the routes, keys or tags above a cap. */
 const ABOVE_CAP = "*";
-/** Of outcomes above their cap; this one never is. */
+/** The outcome that replaces those above their cap; it is never above one itself. */
 const OTHER_OUTCOME = "other";
 const ALLOWED = "allowed";
 
 type Matrix = Sums[];
 type Line = { group: string | null; buckets: Matrix };
 
-/** Values of each kind that an answer has at most. */
+/** Maximum number of values of each kind in a response. */
 export const POINTS_MAX = 100_000;
 
-/** Null: the answer would have too many values. */
+/** Returns null if the response would have too many values. */
 export async function readSeries(source: Source, query: SeriesQuery): Promise<string | null> {
   await source.begin();
   try {
-    return await answer(source, query);
+    return await readAll(source, query);
   } finally {
     await source.commit();
   }
 }
 
-async function answer(source: Source, query: SeriesQuery): Promise<string | null> {
+async function readAll(source: Source, query: SeriesQuery): Promise<string | null> {
   const { workspace_id, group_by, top, latency, range } = query;
   const base = await readGroups(source, workspace_id, query.base);
   const parts = query.listed ? null : partsOf(query);

@@ -24,7 +24,7 @@ export type ExportQuery = {
   bucket: "day" | "hour";
   format: ExportFormat;
   groups: ExportGroups;
-  /** Of one bucket. */
+  /** The range of one bucket. */
   range: Range;
   /** Everything that was reported before this time is counted. */
   as_of: number;

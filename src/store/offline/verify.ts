@@ -75,7 +75,7 @@ async function pushRows(
   onVerified: (hash: string) => void,
 ): Promise<boolean> {
   const end = performance.now() + maxMs;
-  // Of a whole chain also rows below 1, which must not exist.
+  // For a whole chain, include rows below 1, which must not exist.
   for (let after = chain.seq || Number.MIN_SAFE_INTEGER; chain.reason === null && after < last; ) {
     if (performance.now() > end) return false;
     const rows = await source.all<AuditLogRow>(

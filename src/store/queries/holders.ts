@@ -2,7 +2,7 @@
 import { statement } from "../engine/statement.ts";
 import { notRevoked } from "./keys.ts";
 
-/** What admission looks at. */
+/** Selects what admission decides on. */
 export const holderByHash = statement<{ lookup_hash: string }>()((db, p) =>
   db
     .selectFrom("api_keys")

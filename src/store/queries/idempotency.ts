@@ -69,7 +69,7 @@ const reclaimRecord = statement<AtScope & Claim & Times>()((db, p) =>
     .returning("stolen"),
 );
 
-/** Also one that has expired and is not deleted yet. */
+/** Includes a record that has expired but is not yet deleted. */
 const recordAt = statement<ClaimScope>()((db, p) =>
   db
     .selectFrom("idempotency_records")
@@ -161,7 +161,7 @@ const completeRow = statement<
     .where("expires_at", ">", p.now),
 );
 
-/** What there is room for: the response with its body, else without, else only its status. */
+/** Chooses what fits: the response with its body, else without it, else only its status. */
 function fitting({ sealed_full: whole, sealed_without_body: bare }: Completion, room: number) {
   const sealed = [whole, bare].find((each) => each !== null && each.length <= room) ?? null;
   return { sealed, bytes: sealed?.length ?? 0, body_stored: sealed !== null && sealed === whole };

@@ -27,7 +27,7 @@ export const countUnrevoked = statement<Cell>()((db, p) =>
     .select((eb) => eb.fn.countAll<number>().as("n")),
 );
 
-/** Of those that are not revoked. */
+/** Counts expired keys among those that are not revoked. */
 export const countExpired = statement<Cell & { now: number }>()((db, p) =>
   db
     .selectFrom(
@@ -41,7 +41,7 @@ export const countExpired = statement<Cell & { now: number }>()((db, p) =>
     .select((eb) => eb.fn.countAll<number>().as("n")),
 );
 
-/** Of those that are neither revoked nor expired. */
+/** Counts disabled keys among those that are neither revoked nor expired. */
 export const countDisabled = statement<Cell & { now: number }>()((db, p) =>
   db
     .selectFrom(
@@ -56,9 +56,9 @@ export const countDisabled = statement<Cell & { now: number }>()((db, p) =>
 );
 
 /**
- * Of those that are neither revoked, expired nor disabled. From the suspended tenants, which are few, to their keys:
- * the environment is compared as an expression, so that SQLite does not take the index of all keys of the environment
- * instead.
+ * Counts keys of suspended tenants among those that are not revoked, expired or disabled. Starts at the suspended
+ * tenants, which are few: the environment is compared as an expression, so that SQLite does not take the index of all
+ * keys of the environment instead.
  */
 export const countSuspended = statement<Cell & { now: number }>()((db, p) =>
   db

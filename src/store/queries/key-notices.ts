@@ -37,7 +37,7 @@ export function noticesOf(on: Reader, key_ids: readonly string[]): Promise<KeyNo
   );
 }
 
-/** Of keys that have ended, and of idle keys that should have before `idleBefore`. */
+/** Deletes notices of keys that have ended, and of idle keys that were due before `idleBefore`. */
 export const reapNotices = deletePiece<{ before: number; idleBefore: number }>()(
   "key_notices",
   ["key_id", "kind", "threshold", "due_at"],

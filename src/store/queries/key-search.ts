@@ -93,7 +93,7 @@ function ranges(db: Builder, walk: KeyWalk) {
     return walk.set === "expiring" ? query.where("expires_at", "<=", walk.until) : query;
   };
   if (walk.byTenant && walk.tenant_id && column === "created_at") {
-    // Of another workspace's tenant no key may be passed, or the position would name it.
+    // Exclude keys of another workspace's tenant, or the position would name one.
     const own = db
       .selectFrom("tenants")
       .select("tenants.id")
@@ -136,7 +136,7 @@ function belongs(eb: Keys, walk: KeyWalk): Expression<SqlBool> {
   return eb.and(all);
 }
 
-/** Of a key that is not revoked: whether verifiers admit it. */
+/** Whether verifiers admit a key that is not revoked. */
 function works(eb: Keys, now: number): Expression<SqlBool> {
   const suspended = eb
     .selectFrom("tenants")

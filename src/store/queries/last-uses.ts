@@ -57,7 +57,7 @@ export const lastUseBehind = statement<{ after: string; skipped: number }>()((db
     .offset(p.skipped),
 );
 
-/** Of keys that were revoked or have expired by `before`. */
+/** Finds last uses of keys that were revoked or had expired by `before`. */
 export const endedLastUses = statement<Range & { before: number }>()((db, p) =>
   db
     .selectFrom("key_last_uses")

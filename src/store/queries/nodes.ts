@@ -262,7 +262,7 @@ export const unregisteredNodes = statement<{ ids: string; seenAfter: number }>()
     .where("last_seen_at", ">", p.seenAfter),
 );
 
-/** Of all projects of a workspace. */
+/** Unregistered nodes of all projects of a workspace. */
 export const unregisteredOf = statement<{ workspace_id: string; seenAfter: number }>()((db, p) =>
   db
     .selectFrom("projects as p")

@@ -75,7 +75,7 @@ export const updatePlan = statement<Omit<PlanRow, "tenant_count" | "created_at" 
     .where("workspace_id", "=", p.workspace_id),
 );
 
-/** Counts tenants that have come to a plan, or with a negative number left it. */
+/** Adds to the tenant count of a plan; `more` is negative for tenants that left it. */
 export const countTenants = statement<{ workspace_id: string; id: string; more: number }>()((db, p) =>
   db
     .updateTable("plans")

@@ -47,7 +47,7 @@ export const countProjects = statement<{ workspace_id: string }>()((db, p) =>
     .where("deleted_at", "is", null),
 );
 
-/** Those that credentials of one environment created. */
+/** Counts projects that credentials of one environment created. */
 export const countProjectsCreatedIn = statement<{ workspace_id: string; env: Env }>()((db, p) =>
   db
     .selectFrom("projects")

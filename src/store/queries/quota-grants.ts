@@ -100,8 +100,8 @@ export function listGrants(on: Reader, to: GrantedTo, after: PageKey | null, lim
 }
 
 /**
- * Those without a reference that ended before a time. When one was used up is not stored: its creation serves. The
- * index quota_grants_ended has the same expression.
+ * Deletes grants without a reference that ended before a time. When one was used up is not stored: its creation serves.
+ * The index quota_grants_ended has the same expression.
  */
 export const reapEndedGrants = deletePiece<{ before: number }>()(
   "quota_grants",

@@ -130,7 +130,7 @@ function balancesSince(source: Source, since: number): Promise<MovedBalance[]> {
   return allIfKnown<MovedBalance>(source, query, [since]);
 }
 
-/** Those of which the restored database has fewer units spent, or an earlier period. */
+/** Balances of which the restored database has fewer units spent, or another period. */
 export async function findMovedBalances(source: Source, balances: readonly MovedBalance[]): Promise<MovedBalance[]> {
   const moved: MovedBalance[] = [];
   for (const one of balances) {
@@ -151,7 +151,7 @@ async function confinedOf(source: Source, kind: Paused["kind"], ended: string): 
   return rows.map((row) => ({ ...row, kind }));
 }
 
-/** Those whose list the restored database does not have, and which of them it contains. */
+/** Counts records whose address list the restored database lacks, and returns those that it contains. */
 export async function findWidened(
   source: Source,
   confined: readonly Confined[],
@@ -170,7 +170,7 @@ export async function findWidened(
   return { narrowed, widened };
 }
 
-/** Those that the restored database has, but not as paused. */
+/** Paused records that the restored database has, but not as paused. */
 export async function findResumed(source: Source, paused: readonly Paused[]): Promise<Paused[]> {
   const resumed: Paused[] = [];
   for (const one of paused) {

@@ -43,7 +43,7 @@ export const indexedProjects = statement<{ workspace_id: string }>()((db, p) =>
   withProgress(db).where("projects.workspace_id", "=", p.workspace_id),
 );
 
-/** The same of every workspace, in the order of ids. */
+/** Like `indexedProjects`, over all workspaces and in the order of ids. */
 export const nextProjects = statement<{ after: string; limit: number }>()((db, p) =>
   withProgress(db).where("projects.id", ">", p.after).orderBy("projects.id").limit(p.limit),
 );

@@ -96,7 +96,7 @@ export const setKeyCreator = statement<{ workspace_id: string; id: string; user_
     .where("created_by", "is", null),
 );
 
-/** The same for a successor that no person made: it gets the creator of the key before. */
+/** Like `setKeyCreator`, for a successor that no person minted: it inherits the creator of its predecessor. */
 export const inheritKeyCreator = statement<{ workspace_id: string; id: string; rotated_from: string }>()((db, p) =>
   db
     .updateTable("secret_keys")

@@ -23,7 +23,7 @@ export const nextJournalWorkspace = statement<{ after: string }>()((db, p) =>
     .limit(1),
 );
 
-/** Of a workspace, oldest first. */
+/** Sizes of a workspace's journal rows, oldest first. */
 export const journalSizes = statement<{ workspace_id: string; limit: number }>()((db, p) =>
   db
     .selectFrom("usage_journal")
@@ -33,7 +33,7 @@ export const journalSizes = statement<{ workspace_id: string; limit: number }>()
     .limit(p.limit),
 );
 
-/** Of a workspace, oldest first. */
+/** A workspace's journal rows, oldest first. */
 export const journalRows = statement<{ workspace_id: string; limit: number }>()((db, p) =>
   db.selectFrom("usage_journal").selectAll().where("workspace_id", "=", p.workspace_id).orderBy("id").limit(p.limit),
 );

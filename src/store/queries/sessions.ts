@@ -120,7 +120,7 @@ export const leaveWorkspace = statement<{ user_id: string; workspace_id: string 
 /** A session expires no later than at its absolute end. */
 export const reapSessions = deletePiece<{ before: number }>()("sessions", ["id"], (p) => sql`expires_at < ${p.before}`);
 
-/** Of a person's sessions that have ended, keeps the newest. */
+/** Deletes a person's ended sessions except the newest. */
 export const trimEndedSessions = statement<{ user_id: string; now: number; keep: number; limit: number }>()((db, p) =>
   db.deleteFrom("sessions").where("id", "in", (eb) =>
     eb

@@ -49,7 +49,7 @@ export type WorkspaceRow = {
   slug: string;
   billing_email: string | null;
   embed_origins: string;
-  /** Without those that test credentials created. */
+  /** Excludes tenants that test credentials created. */
   tenant_count: number;
   test_tenant_count: number;
   created_at: number;
@@ -70,7 +70,7 @@ export type ProjectRow = {
   scope_catalogue: string;
   /** When idle_revoke_days of the policy last changed. */
   idle_changed_at: number | null;
-  /** Of the credential that created it: whose quota it counts in. */
+  /** Environment of the credential that created it; it counts in that environment's quota. */
   created_env: Env;
   created_at: number;
   updated_at: number;
@@ -231,7 +231,7 @@ export type LeakNoticeRow = { credential_id: string; workspace_id: string; notic
 /** A word, name, scope or day that a key or tenant is found by. `newest` is -created_at. */
 export type SearchTermRow = { workspace_id: string; kind: string; term: string; newest: number; id: string };
 
-/** Of a project or workspace: the last record that is indexed. */
+/** The last indexed record of a project or workspace. */
 type SearchProgressRow = { id: string; version: number; last_id: string };
 
 type OtherTables = {

@@ -137,12 +137,12 @@ export class SqliteDriver implements Driver {
   #hasCopied = false;
   #pendingSync: PromiseWithResolvers<void> | undefined;
   #commits = 0;
-  /** When the last commit was, of performance.now(). */
+  /** When the last commit was, by performance.now(). */
   #committedAt = 0;
   #walAtCheckpoint = 0;
-  /** When the last checkpoint could not restart the -wal, of performance.now(). */
+  /** When the last checkpoint could not restart the -wal, by performance.now(). */
   #busyAt: number | undefined;
-  /** When a checkpoint last waited for readers, of performance.now(). */
+  /** When a checkpoint last waited for readers, by performance.now(). */
   #waitedAt = 0;
 
   constructor(file: string, fatal: (error: unknown) => void = () => {}) {

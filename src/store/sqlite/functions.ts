@@ -1,4 +1,4 @@
-// What SQL does too slowly, as functions that every SQLite connection knows.
+// Functions for what SQL does too slowly, registered on every SQLite connection.
 import { BoundedMap } from "../../kernel/bounded-map.ts";
 
 /** Most keys of a project have one of a few lists of scopes. */
@@ -6,7 +6,7 @@ const CUTS_MAX = 200;
 const cuts = new BoundedMap<string, string>({ max: CUTS_MAX, evictAtOnce: CUTS_MAX });
 
 /**
- * Those of a key's scopes that its plan's ceiling contains, in the key's order; both are JSON texts. The same in SQL,
+ * Returns a key's scopes that its plan's ceiling contains, in the key's order; both are JSON texts. The same in SQL,
  * over json_each, takes four times as long as the whole row of a snapshot. bench: feed/snapshot-plans
  */
 export function scopesWithin(held: string, ceiling: string): string {

@@ -59,7 +59,7 @@ async function verifyOnServer(target: Target): Promise<ApiResponse> {
   });
 }
 
-/** On the database, or on an export. */
+/** Verifies the database, or an export. */
 async function verifyLocal(options: VerifyOptions): Promise<Verdict[]> {
   const { openCheckpoint, readNote } = await import("./verify-rows.ts");
   const note = options.checkpoint === undefined ? undefined : readNote(options.checkpoint);

@@ -16,7 +16,7 @@ import { awaitVersions, type Versions } from "./bulk-wait.ts";
 import { MINUTE_MS } from "../../../kernel/durations.ts";
 
 type Key = { id: string; project_id: string; env: string } & Record<string, string | null>;
-type Answer = {
+type BulkPage = {
   bulk_id: string;
   matched: number | null;
   changed: number;
@@ -51,8 +51,8 @@ const KEY_COLUMNS = ["id", "successor_id", "key", "project_id", "tenant_id", "en
 const DRY_RUN_KEYS = 500;
 const CALL_MS = MINUTE_MS;
 
-const send = (target: Target, body: object, idempotencyKey?: string): Promise<Answer> =>
-  sendUntilDone<Answer>(target, { method: "POST", path: "/v1/bulk/keys", body, idempotencyKey, timeoutMs: CALL_MS });
+const send = (target: Target, body: object, idempotencyKey?: string): Promise<BulkPage> =>
+  sendUntilDone<BulkPage>(target, { method: "POST", path: "/v1/bulk/keys", body, idempotencyKey, timeoutMs: CALL_MS });
 
 type Matches = { bulk_id: string; total: number; groups: Map<string, number> };
 

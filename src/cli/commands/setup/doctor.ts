@@ -196,7 +196,7 @@ async function checkInstance(dir: string): Promise<Finding> {
   }
 }
 
-/** What one owner, or all together, use almost all of. */
+/** Reports resources that one owner, or all owners together, have almost used up. */
 async function checkShares(dir: string): Promise<Finding[]> {
   const { readTop } = await import("./top.ts");
   const top = await readTop(dir).catch(() => undefined); // reported by checkInstance

@@ -152,7 +152,7 @@ export type Read<T> = { answer: ReadonlySignal<Answer<T>>; refresh: () => void }
 
 type ReadOptions = { everyMs?: number };
 
-/** Reads with a function of one's own. The key names the question. */
+/** Loads data with a custom function. `key` identifies the query. */
 export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOptions = {}): Read<T> {
   const whole = `${workspaceId.value ?? ""} ${key}`;
   const query = useMemo(() => queryFor(whole, load), [whole]);

@@ -5,7 +5,7 @@ import { Button } from "../parts/button.tsx";
 import { BulkKeys, type BulkProps } from "./dialog.tsx";
 import type { BulkAction, BulkFilter } from "./run.ts";
 
-/** What one request may name. */
+/** Maximum number of ids in one request. */
 const IDS_MAX = 500;
 
 type SelectionProps = {

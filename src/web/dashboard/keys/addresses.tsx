@@ -5,7 +5,7 @@ import { SelectField, TextAreaField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
 import { Chips } from "../parts/badge.tsx";
 
-/** Of a key or a tenant; null: a key without a list of its own. */
+/** The address list of a key or tenant; null: a key that has none of its own. */
 type Listed = { allowed_cidrs: string[] | null; ip_mode: "enforce" | "report" };
 const [RULE, LIST] = ["address_rule", "allowed_cidrs"] as const;
 

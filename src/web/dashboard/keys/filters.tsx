@@ -41,7 +41,7 @@ export function keysQuery(): Query {
   };
 }
 
-/** Those that the projects list, and the one in the address. */
+/** The scopes that the projects list, and the one in the address. */
 function scopeOptions(projects: readonly Project[]): FilterOption[] {
   const listed = projects.flatMap(({ scope_catalogue }) => scope_catalogue.map(({ name }) => name));
   const names = new Set([...listed, param("scope")].filter((name) => name !== ""));

@@ -20,7 +20,7 @@ const EXPIRIES: readonly Option[] = [
 type Catalogue = Project["scope_catalogue"];
 const CHOSEN = "scope ";
 
-/** Those of the catalogue to choose from, and a field for others. A new key starts with the defaults. */
+/** Scopes of the catalogue to choose from, and a field for others. A new key starts with the defaults. */
 export function ScopesField({ value, catalogue = [] }: { value?: readonly string[]; catalogue?: Catalogue }) {
   const hint = "One on each line, such as orders:read. Without any, the key admits routes that need none.";
   const others = value?.filter((scope) => !catalogue.some(({ name }) => name === scope)) ?? [];
@@ -60,7 +60,7 @@ export function scopesOf({ scopes = "", ...values }: Values): string[] {
 
 type Policy = Project["key_policy"];
 
-/** Those that the project's policy allows. */
+/** The expiries that the project's policy allows. */
 function expiriesOf({ default_ttl_days, max_ttl_days }: Policy): Option[] {
   const usual = default_ttl_days ?? max_ttl_days;
   const allowed = EXPIRIES.filter(([value]) => {

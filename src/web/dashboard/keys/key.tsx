@@ -124,7 +124,7 @@ function Meta({ of }: { of: ApiKey }) {
   );
 }
 
-/** A key that rotation made of this one, or this one of. */
+/** The predecessor or successor of this key by rotation. */
 const neighbour = (head: string, id: string | null) =>
   id === null ? [] : [[head, <KeyLink key={id} id={id} />] as const];
 
@@ -138,7 +138,7 @@ function Changes({ of: { id, rotated_from } }: { of: ApiKey }) {
   return <Recent target={id} title="Changes" none={rotation || undefined} />;
 }
 
-/** Of a revoked key too: it may be refused for more than that. */
+/** Also shown for a revoked key: there may be further reasons for its refusal. */
 function Refusal({ of: { verdict } }: { of: ApiKey }) {
   if (!verdict) return null;
   return (

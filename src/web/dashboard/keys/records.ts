@@ -13,7 +13,7 @@ export function useProjects(): readonly Project[] {
   return useRead("GET /v1/projects", {}).answer.value.data?.data ?? [];
 }
 
-/** What one request may name. */
+/** Maximum number of ids in one request. */
 export const IDS_MAX = 200;
 
 /** The tenants with these ids, of which there are at most 200; absent while loading and when deleted. */

@@ -19,7 +19,7 @@ type Lifecycle = Pick<
 > &
   Partial<Pick<ApiKey, "disabled_at" | "disabled_reason">>;
 
-/** What decides about the state of a key beside the key itself. */
+/** What determines a key's state besides the key itself. */
 export type Beside = {
   tenant?: { suspended_at: string | null; suspended_reason: string | null } | undefined;
   /** Keys among which its successor may be. */

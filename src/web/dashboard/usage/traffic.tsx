@@ -33,10 +33,10 @@ const GROUPS = [
   ["key", "By key"],
   ["route", "By route"],
 ] as const;
-/** Of groups that are good or bad alike: not the red of refused requests. Every second one is hatched. */
+/** Colours of groups without a verdict: not the red of refused requests. Every second one is hatched. */
 const GROUP_COLOURS = [1, 4, 5, 2] as const;
 const REST_COLOUR = 6;
-/** More than there are. */
+/** More than the number of outcomes. */
 const OUTCOMES_MAX = 30;
 /** Their order, colours and names are the same on every page. */
 const OUTCOMES: Record<string, string> = {
