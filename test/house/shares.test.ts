@@ -66,7 +66,7 @@ const FIXED: Record<string, string> = {
   "src/store/database.ts": "topics of notices, named in the code",
   "src/store/engine/statement.ts": "the declared statements",
   "src/store/postgres/multi-row.ts": "statement texts by number of rows, which is bounded",
-  "src/store/postgres/query.ts": "statement names",
+  "src/store/postgres/query.ts": "statement names, at most a fixed number",
   "src/store/postgres/reader.ts": "the connections of the pool",
   "src/store/sqlite/functions.ts": "lists of scopes, at most a fixed number",
   "src/store/sqlite/lock.ts": "constants",

@@ -7,12 +7,14 @@ import type { Query } from "../engine/statement.ts";
 // For a server that stops responding; otherwise its statement_timeout ends a query earlier.
 export const QUERY_MAX_MS = 15_000;
 
+/** Above what the code can build: a text that depended on a caller's input must not fill the server's memory. */
+const NAMES_MAX = 4_000;
 const names = new Map<string, string>();
 
-/** The name of a server-side prepared statement: the same text always has the same name. */
-function nameOf(sql: string): string {
+/** The name of a server-side prepared statement, which each connection keeps: the same text always has the same name. */
+function nameOf(sql: string): string | undefined {
   let name = names.get(sql);
-  if (!name) {
+  if (!name && names.size < NAMES_MAX) {
     name = `k${createHash("sha256").update(sql).digest("hex").slice(0, 24)}`;
     names.set(sql, name);
   }
@@ -23,8 +25,9 @@ function nameOf(sql: string): string {
 export type TimedQuery = QueryConfig & { query_timeout: number };
 
 export function toConfig(query: Query): TimedQuery {
+  const name = nameOf(query.sql);
   return {
-    name: nameOf(query.sql),
+    ...(name !== undefined && { name }),
     text: query.sql,
     values: query.values as unknown[],
     query_timeout: QUERY_MAX_MS,

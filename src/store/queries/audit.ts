@@ -3,6 +3,7 @@
 import { sql, type RawBuilder, type SqlBool } from "kysely";
 import { compileQuery, statement, type Builder, type Dialect, type Reader } from "../engine/statement.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
+import { isIn } from "./id-lists.ts";
 
 /**
  * An index of the chain, each in the order of seq: all rows, those that a test principal may list (none about keys and
@@ -89,7 +90,7 @@ export function filterAuditRows(
         .selectAll()
         .orderBy("seq", slice.order ?? "asc")
         .limit(limit + 1);
-      if (actions) query = query.where("action", "in", actions);
+      if (actions) query = query.where(isIn(sql.ref<string>("action"), actions, dialect));
       if (actor_type) query = query.where("actor_type", "=", actor_type);
       if (actor_id) query = query.where("actor_id", "=", actor_id);
       return isVisible ? query.where(visibleToTest[dialect]) : query;

@@ -2,9 +2,9 @@
 // reads all of its rows for a few.
 import { sql, type Expression, type SqlBool } from "kysely";
 import type { Dialect } from "../engine/statement.ts";
+import type { Tables } from "../schema/tables.ts";
 
-export type ListedColumn =
-  `${"projects" | "tenants" | "api_keys" | "key_notices" | "key_last_uses" | "unregistered_nodes"}.${string}`;
+export type ListedColumn = `${keyof Tables}.${string}`;
 
 /**
  * A column that is compared but not looked up: named rows, or a range of another index, are fewer than it would find.
@@ -13,7 +13,10 @@ export function notLookedUp(column: ListedColumn): Expression<string> {
   return sql<string>`coalesce(${sql.ref(column)}, '')`;
 }
 
-/** A list as one parameter: the text of the statement must not depend on its length. */
+/**
+ * A list as one parameter: the text of the statement must not depend on its length, because every text becomes a
+ * prepared statement of each connection.
+ */
 export function isIn(
   column: ListedColumn | Expression<string>,
   list: readonly string[],

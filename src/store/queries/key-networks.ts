@@ -4,6 +4,7 @@ import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { KeyNetworkRow } from "../schema/tables.ts";
+import { isIn } from "./id-lists.ts";
 
 export const addKeyNetworks = bulkInsert<KeyNetworkRow>(
   ["key_id", "day", "network", "outcome", "workspace_id", "requests", "first_seen_at", "last_seen_at"],
@@ -28,12 +29,12 @@ export function seenNetworks(
   { keys, from, to }: { keys: readonly string[]; from: number; to: number },
 ): Promise<SeenNetwork[]> {
   return on.all<SeenNetwork>(
-    compileQuery(on, (db) =>
+    compileQuery(on, (db, dialect) =>
       db
         .selectFrom("key_networks")
         .select(["key_id", "day", "network"])
         .distinct()
-        .where("key_id", "in", keys)
+        .where(isIn("key_networks.key_id", keys, dialect))
         .where("day", ">=", from)
         .where("day", "<=", to),
     ),

@@ -3,9 +3,9 @@
 // piece costs the same, and the caller continues behind the last row examined.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, statement, type Builder, type Query, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement, type Builder, type Dialect, type Query, type Reader } from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
-import { isNamed } from "./id-lists.ts";
+import { isIn, isNamed } from "./id-lists.ts";
 import { notRevoked, selectKeys } from "./keys.ts";
 import type { WalkPosition } from "./page.ts";
 
@@ -118,9 +118,9 @@ function ranges(db: Builder, walk: KeyWalk) {
 
 type Keys = ExpressionBuilder<Tables, "api_keys">;
 
-function belongs(eb: Keys, walk: KeyWalk): Expression<SqlBool> {
+function belongs(eb: Keys, walk: KeyWalk, dialect: Dialect): Expression<SqlBool> {
   const all: Expression<SqlBool>[] = [eb("api_keys.workspace_id", "=", walk.workspace_id)];
-  if (walk.projects) all.push(eb("api_keys.project_id", "in", walk.projects));
+  if (walk.projects) all.push(isIn("api_keys.project_id", walk.projects, dialect));
   if (walk.project_id) all.push(eb("api_keys.project_id", "=", walk.project_id));
   if (walk.tenant_id) all.push(eb("api_keys.tenant_id", "=", walk.tenant_id));
   if (walk.env) all.push(eb("api_keys.env", "=", walk.env));
@@ -150,8 +150,8 @@ function works(eb: Keys, now: number): Expression<SqlBool> {
   ]);
 }
 
-function isIn(eb: Keys, walk: KeyWalk) {
-  return sql<0 | 1>`case when ${belongs(eb, walk)} then 1 else 0 end`;
+function whetherBelongs(eb: Keys, walk: KeyWalk, dialect: Dialect) {
+  return sql<0 | 1>`case when ${belongs(eb, walk, dialect)} then 1 else 0 end`;
 }
 
 const KEY_TEXTS = [
@@ -164,7 +164,7 @@ const KEY_TEXTS = [
 ] as const;
 const TENANT_TEXTS = ["tenants.external_id", "tenants.name as tenant_name"] as const;
 
-function walkQuery(db: Builder, walk: KeyWalk) {
+function walkQuery(db: Builder, walk: KeyWalk, dialect: Dialect) {
   const { direction } = orderOf(walk.set);
   const parts = ranges(db, walk).map((range) => db.selectFrom(range.as("part")).select(["part.id", "part.at"]));
   const walked = parts.reduce((all, part) => all.unionAll(part));
@@ -172,20 +172,20 @@ function walkQuery(db: Builder, walk: KeyWalk) {
     .selectFrom(walked.orderBy("at", direction).orderBy("id", direction).limit(walk.limit).as("walked"))
     .innerJoin("api_keys", "api_keys.id", "walked.id")
     .select(["walked.id", "walked.at"])
-    .select((eb) => isIn(eb as unknown as Keys, walk).as("belongs"))
+    .select((eb) => whetherBelongs(eb as unknown as Keys, walk, dialect).as("belongs"))
     .orderBy("walked.at", direction)
     .orderBy("walked.id", direction);
 }
 
 /** The next rows of the index, up to the limit, whether they belong to the set or not. */
 export function walkKeys(on: Reader, walk: KeyWalk): Promise<Walked[]> {
-  return on.all<Walked>(compileQuery(on, (db) => walkQuery(db, walk)));
+  return on.all<Walked>(compileQuery(on, (db, dialect) => walkQuery(db, walk, dialect)));
 }
 
 export function walkTexts(on: Reader, walk: KeyWalk): Promise<WalkedTexts[]> {
   return on.all<WalkedTexts>(
-    compileQuery(on, (db) =>
-      walkQuery(db, walk)
+    compileQuery(on, (db, dialect) =>
+      walkQuery(db, walk, dialect)
         .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
         .select(KEY_TEXTS)
         .select(TENANT_TEXTS),
@@ -201,15 +201,17 @@ export function keyTexts(
 ): Promise<WalkedTexts[]> {
   if (ids.length === 0) return Promise.resolve([]);
   return on.all<WalkedTexts>(
-    compileQuery(on, (db) =>
+    compileQuery(on, (db, dialect) =>
       db
         .selectFrom("api_keys")
         .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
         .select(["api_keys.id", "api_keys.created_at as at"])
-        .select((eb) => isIn(eb as unknown as Keys, { ...walk, limit: 0, after: null }).as("belongs"))
+        .select((eb) =>
+          whetherBelongs(eb as unknown as Keys, { ...walk, limit: 0, after: null }, dialect).as("belongs"),
+        )
         .select(KEY_TEXTS)
         .select(TENANT_TEXTS)
-        .where("api_keys.id", "in", ids),
+        .where(isIn("api_keys.id", ids, dialect)),
     ),
   );
 }
@@ -217,9 +219,9 @@ export function keyTexts(
 /** Counts the keys of a set, up to `max`. Reads until it has found as many, so it may take long. */
 export function countInSet(on: Reader, walk: Omit<KeyWalk, "limit" | "after">, max: number): Query {
   const whole = { ...walk, limit: max, after: null };
-  return compileQuery(on, (db) => {
+  return compileQuery(on, (db, dialect) => {
     const parts = ranges(db, whole).map((range) =>
-      db.selectFrom(range.where((eb) => belongs(eb, whole)).as("part")).select("part.id"),
+      db.selectFrom(range.where((eb) => belongs(eb, whole, dialect)).as("part")).select("part.id"),
     );
     const found = parts.reduce((all, part) => all.unionAll(part)).limit(max);
     return db.selectFrom(found.as("walked")).select((eb) => eb.fn.countAll<number>().as("n"));

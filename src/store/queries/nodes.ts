@@ -1,7 +1,7 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
 import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { isInJson } from "./id-lists.ts";
+import { isIn, isInJson } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
 import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -197,7 +197,7 @@ export function countNeedingKeys(
   on: Reader,
   { workspace_id, project_ids, now }: { workspace_id: string; project_ids: readonly string[]; now: number },
 ): Query {
-  return compileQuery(on, (db) =>
+  return compileQuery(on, (db, dialect) =>
     db
       .selectFrom("api_keys")
       .select((eb) => [
@@ -209,7 +209,7 @@ export function countNeedingKeys(
         eb.fn.countAll<number>().as("n"),
       ])
       .where("workspace_id", "=", workspace_id)
-      .where("project_id", "in", project_ids)
+      .where(isIn("api_keys.project_id", project_ids, dialect))
       .where(notRevoked)
       .where("disabled_at", "is", null)
       .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))

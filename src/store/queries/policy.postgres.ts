@@ -37,12 +37,13 @@ type Filter = { sql: string; values: string[] };
 
 /** Conditions on environment and tenants, with parameters numbered from `$first`. */
 function filterBy(env: string | null, tenants: readonly string[], first: number): Filter {
-  const params = tenants.map((_id, i) => `$${first + (env === null ? 0 : 1) + i}`);
-  const sql = [
-    env === null ? "" : `and k.env = $${first}`,
-    params.length > 0 ? `and k.tenant_id in (${params.join(", ")})` : "",
-  ];
-  return { sql: sql.join(" "), values: [...(env === null ? [] : [env]), ...tenants] };
+  const values: string[] = [];
+  const sql: string[] = [];
+  const next = (value: string): string => `$${first - 1 + values.push(value)}`;
+  if (env !== null) sql.push(`and k.env = ${next(env)}`);
+  if (tenants.length > 0)
+    sql.push(`and k.tenant_id = any(array(select jsonb_array_elements_text(${next(JSON.stringify(tenants))}::jsonb)))`);
+  return { sql: sql.join(" "), values };
 }
 
 export function chunkQuery(params: ChunkParams): Query {

@@ -35,50 +35,47 @@ function rulesFor(selection: PolicySelection): string {
 // SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression.
 const LIMIT = "limit (? + 0)";
 
-function tenantsIn(tenants: readonly string[]): string {
-  return tenants.length === 0 ? "" : `and k.tenant_id in (${tenants.map(() => "?").join(", ")})`;
+type Filter = { sql: string; values: string[] };
+
+/** Conditions on environment and tenants. The text does not depend on how many tenants there are. */
+function filterBy(env: string | null, tenants: readonly string[]): Filter {
+  const ofEnv = env === null ? "" : "and k.env = ?";
+  const ofTenants = tenants.length === 0 ? "" : "and k.tenant_id in (select value from json_each(?))";
+  const values = [...(env === null ? [] : [env]), ...(tenants.length === 0 ? [] : [JSON.stringify(tenants)])];
+  return { sql: `${ofEnv} ${ofTenants}`, values };
 }
 
 /** Up to `limit` entries after the id `after`, joined by commas. The last id is read from them: `max(id)` is slower. */
 export function chunkQuery(params: ChunkParams): Query {
   const { workspace_id, project_id, env, tenants, after, limit, expiredBefore, defaults, tenantRules } = params;
+  const filter = filterBy(env, tenants);
   const sql = `${withTenants(["?", "?"])} select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
       select k.expires_at, concat('{"key_id":"', ${IDENTITY}, ${rulesFor(params)}) as entry
       from ${keysWith(tenantRules)}
       where k.project_id = ? and k.id > ? and ${servedTo(params)} and (k.expires_at is null or k.expires_at >= ?)
         and k.tenant_id not in (select id from cascades)
-        ${env === null ? "" : "and k.env = ?"} ${tenantsIn(tenants)}
+        ${filter.sql}
       order by k.id
       ${LIMIT}
     )`;
-  const values = [
-    workspace_id,
-    workspace_id,
-    defaults,
-    project_id,
-    after,
-    expiredBefore,
-    ...(env === null ? [] : [env]),
-    ...tenants,
-    limit,
-  ];
-  return { sql, values };
+  const { values } = filter;
+  return { sql, values: [workspace_id, workspace_id, defaults, project_id, after, expiredBefore, ...values, limit] };
 }
 
 /** Changes in (since, upTo], oldest first. */
 export function changesQuery(params: ChangesParams): Query {
   const { workspace_id, project_id, env, tenants, since, upTo, limit, defaults, tenantRules } = params;
+  const filter = filterBy(env, tenants);
   const sql = `${withTenants(["?", "?"])} select k.policy_version, case
       when ${servedTo(params)} then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${rulesFor(params)})
       else concat('{"change":"remove","key_id":"', ${IDENTITY}, '","reason":"', ${REASON}, '"}')
     end as entry
     from ${keysWith(tenantRules)}
     where k.project_id = ? and k.policy_version > ? and k.policy_version <= ?
-      ${env === null ? "" : "and k.env = ?"} ${tenantsIn(tenants)}
+      ${filter.sql}
     order by k.policy_version, k.id
     ${LIMIT}`;
-  const ofEnv = env === null ? [] : [env];
-  const values = [workspace_id, workspace_id, defaults, project_id, since, upTo, ...ofEnv, ...tenants, limit];
-  return { sql, values };
+  const { values } = filter;
+  return { sql, values: [workspace_id, workspace_id, defaults, project_id, since, upTo, ...values, limit] };
 }

@@ -7,6 +7,7 @@ import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
+import { isIn } from "./id-lists.ts";
 
 const writeDays = bulkInsert<UsageDayRow>(["workspace_id", "key_id", "day", "requests", "errors"], (db, rows) =>
   db
@@ -107,7 +108,7 @@ export function tenantMonths(
   { workspace_id, projects, env, from, to, limit }: TenantMonthsFilter,
 ): Promise<UsageTenantMonthRow[]> {
   return on.all<UsageTenantMonthRow>(
-    compileQuery(on, (db) => {
+    compileQuery(on, (db, dialect) => {
       const query = db
         .selectFrom("usage_tenant_months")
         .selectAll()
@@ -120,7 +121,7 @@ export function tenantMonths(
         .orderBy("project_id")
         .orderBy("env")
         .limit(limit + 1);
-      const ofProjects = projects ? query.where("project_id", "in", projects) : query;
+      const ofProjects = projects ? query.where(isIn("usage_tenant_months.project_id", projects, dialect)) : query;
       return env ? ofProjects.where("env", "=", env) : ofProjects;
     }),
   );
@@ -139,7 +140,7 @@ export async function firstAllowedAt(
   on: Reader,
   { workspace_id, env, projects }: FirstAllowed,
 ): Promise<number | null> {
-  const query = compileQuery(on, (db) => {
+  const query = compileQuery(on, (db, dialect) => {
     const months = db
       .selectFrom("usage_tenant_months")
       .select("first_seen_at")
@@ -147,7 +148,7 @@ export async function firstAllowedAt(
       .where("env", "=", env)
       .orderBy("month")
       .limit(10_000);
-    const oldest = projects ? months.where("project_id", "in", projects) : months;
+    const oldest = projects ? months.where(isIn("usage_tenant_months.project_id", projects, dialect)) : months;
     return db.selectFrom(oldest.as("oldest")).select((eb) => eb.fn.min<number | null>("first_seen_at").as("at"));
   });
   return (await on.first<{ at: number | null }>(query))?.at ?? null;

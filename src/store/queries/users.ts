@@ -2,6 +2,7 @@
 import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { UserRow } from "../schema/tables.ts";
+import { isIn } from "./id-lists.ts";
 
 export const insertUser = statement<UserRow>()((db, p) =>
   db
@@ -70,7 +71,14 @@ export const setLastWorkspace = statement<{ id: string; workspace_id: string }>(
 /** For a short list of ids. */
 export function usersByIds(on: Reader, ids: readonly string[]): Promise<UserRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
-  return on.all<UserRow>(compileQuery(on, (db) => db.selectFrom("users").selectAll().where("id", "in", ids)));
+  return on.all<UserRow>(
+    compileQuery(on, (db, dialect) =>
+      db
+        .selectFrom("users")
+        .selectAll()
+        .where(isIn("users.id", ids, dialect)),
+    ),
+  );
 }
 
 /** Newest first. Returns one row more than LIST_MAX if there are more. */
