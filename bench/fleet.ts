@@ -141,7 +141,13 @@ async function storeReports(store: Store, version: number, size: number): Promis
     leaving: false,
     owner: cellOwner("w0", "live"),
   };
-  const bounds = { perProject: 10_000, liveMs: 120_000, now: Date.now(), hasRoom: () => true };
+  const bounds = {
+    perProject: 10_000,
+    liveMs: 120_000,
+    liveSince: async () => 0,
+    now: Date.now(),
+    hasRoom: () => true,
+  };
   const reports = Array.from({ length: NODES }, (_, i) => ({ ...node, node_id: `node-${i}` }));
   const start = performance.now();
   await store.write({

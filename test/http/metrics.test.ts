@@ -188,6 +188,7 @@ for (const back of backends) {
         [100_000, [0, 0, 0, 1]],
       ] as const) {
         r.clock.advance(ms);
+        r.app.services.nodes.presentAt = r.clock.now(); // nodes could have reported all the time
         const now = await scrape();
         const states = ["live", "late", "degraded", "silent"].map((state) =>
           now.get(`keyrack_nodes{state="${state}"}`),

@@ -16,6 +16,7 @@ import { journalState } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
 import { isSetupOpen } from "../workspaces/setup-tokens.ts";
 import { DEGRADED_MS } from "../nodes/nodes.ts";
+import { liveSince } from "../nodes/presence.ts";
 import { meterLagMs } from "../metering/status.ts";
 import { mailState } from "../mail/outbox.ts";
 import { backupState } from "./status.ts";
@@ -179,9 +180,8 @@ async function backupFamilies(services: Services): Promise<Family[]> {
 }
 
 /** As GET /v1/nodes?view=fleet counts them, over all workspaces. */
-async function nodeCounts({ store, clock, settings }: Services) {
+async function nodeCounts({ store, clock, settings }: Services, seenAfter: number) {
   const [now, lateAfter] = [clock.now(), settings.node_late_after];
-  const seenAfter = now - settings.node_live_ms;
   const [all, seen, behind] = await Promise.all([
     countNodes.first(store.read, { degradedAfter: now - DEGRADED_MS }),
     countLiveNodes.first(store.read, { seenAfter }),
@@ -195,11 +195,11 @@ const inStates = (counts: Record<string, number>): Sample[] =>
   Object.entries(counts).map(([state, value]) => ({ labels: { state }, value }));
 
 async function storedFamilies(services: Services): Promise<Family[]> {
-  const { store, clock, settings } = services;
-  const seenAfter = clock.now() - settings.node_live_ms;
+  const { store, clock } = services;
+  const seenAfter = await liveSince(services);
   const [mail, nodes, capable, audit, head, setupOpen, journal, meterLag] = await Promise.all([
     mailState(services),
-    nodeCounts(services),
+    nodeCounts(services, seenAfter),
     liveNodesOfUsers.all(store.read, { seenAfter }),
     auditTotals.first(store.read, {}),
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),

@@ -7,7 +7,7 @@ import { liveNodesAfter } from "../../store/queries/nodes.ts";
 import { addressRuleOf, type StoredList } from "../keys/address-rules.ts";
 import { ownerOf } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { seenSince } from "./presence.ts";
+import { liveSince } from "./presence.ts";
 import { inFleetSlotIfAny } from "../limits/read-slots.ts";
 import { meterOf } from "../quotas/stored.ts";
 import { holdsKeysOf } from "./traits.ts";
@@ -54,7 +54,7 @@ export async function nodesHolding(
   since?: number,
 ): Promise<PolicyNodeRow[]> {
   const { store } = services;
-  const seenAfter = since ?? (await seenSince(services))();
+  const seenAfter = since ?? (await liveSince(services));
   const holding: PolicyNodeRow[] = [];
   const pieces = walkNodes((after) => liveNodesAfter.all(store.read, { project_id, seenAfter, ...after }));
   for await (const piece of pieces) for (const row of piece) if (holdsKeysOf(env, row.env_scope)) holding.push(row);

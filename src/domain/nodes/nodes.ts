@@ -21,6 +21,7 @@ import { ListCursor } from "../core/cursor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import { inFleetSlot, inThreadSlot } from "../limits/read-slots.ts";
 import { NEEDED } from "./needs.ts";
+import { liveSince } from "./presence.ts";
 import { viewSdk } from "./sdk-name.ts";
 import { envsOfHolders, holdsKeysOf } from "./traits.ts";
 import { walkNodes } from "./walk.ts";
@@ -43,6 +44,8 @@ type FleetQuery = {
   cursor?: string | undefined;
 };
 
+type FleetFilter = Pick<FleetQuery, "project_id" | "env">;
+
 /** The most recently seen nodes of one project. Nodes of test keys only fill the room that others leave. */
 export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
   const { services, actor } = ctx;
@@ -58,7 +61,8 @@ export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
     .map((row) => ({ ...row, policy_version, features }))
     .toSorted((a, b) => b.last_seen_at - a.last_seen_at || (a.node_id < b.node_id ? -1 : 1));
   const withheld = await countWithheld(ctx, newest);
-  const data = newest.map((row) => ({ ...viewNode(ctx, row), withheld_keys: withheld(row) }));
+  const seenAfter = await liveSince(services);
+  const data = newest.map((row) => ({ ...viewNode(row, seenAfter), withheld_keys: withheld(row) }));
   return { object: "list" as const, data };
 }
 
@@ -95,10 +99,11 @@ async function readFleetPage(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: Fl
   const after = cursor === undefined ? [] : pages.read(cursor, ["string", "string", "string"]);
   const states = { total: 0, live: 0, current: 0, late: 0, degraded: 0, silent: 0 };
   const wanted: FleetRow[] = [];
+  const seenAfter = await liveSince(ctx.services);
   for await (const piece of readFleet(ctx, filters)) {
     if (ctx.hasDisconnected?.()) break;
     for (const row of piece) {
-      const health = healthOf(ctx, row);
+      const health = healthOf(ctx, row, seenAfter);
       countState(states, health);
       if (wanted.length <= limit && isIn(health, filters.state) && isAfter(positionOf(row), after)) wanted.push(row);
     }
@@ -107,13 +112,13 @@ async function readFleetPage(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: Fl
   const last = wanted.length > limit ? rows.at(-1) : undefined;
   const next_cursor = last ? pages.write(positionOf(last)) : null;
   const withheld = await countWithheld(ctx, rows);
-  const data = rows.map((row) => ({ ...viewFleetNode(ctx, row), withheld_keys: withheld(row) }));
-  const counts = { ...states, unregistered: await countUnregistered(ctx, filters) };
+  const data = rows.map((row) => ({ ...viewFleetNode(ctx, row, seenAfter), withheld_keys: withheld(row) }));
+  const counts = { ...states, unregistered: await countUnregistered(ctx, filters, seenAfter) };
   return { object: "list" as const, data, next_cursor, counts };
 }
 
 /** A test secret key sees nodes of test keys only; nodes of both environments belong to live verifiers. */
-async function* readFleet(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery, "project_id" | "env">) {
+async function* readFleet(ctx: Ctx<Vendor>, { project_id, env }: FleetFilter) {
   const { services, actor } = ctx;
   if (env) requireEnvAccess(actor, env);
   const confined = confinedTo(actor);
@@ -142,9 +147,8 @@ async function fleetProjects({ services, actor }: Ctx<Vendor>, project_id?: stri
 }
 
 /** Counts nodes that poll without a row. A node of both environments counts as one of live keys. */
-async function countUnregistered(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery, "project_id" | "env">) {
+async function countUnregistered(ctx: Ctx<Vendor>, { project_id, env }: FleetFilter, seenAfter: number) {
   const { services, actor } = ctx;
-  const seenAfter = services.clock.now() - services.settings.node_live_ms;
   const noted = await unregisteredOf.all(services.store.read, { workspace_id: actor.workspace_id, seenAfter });
   const [projects, confined] = [projectsOf(actor), confinedTo(actor)];
   return noted
@@ -154,23 +158,22 @@ async function countUnregistered(ctx: Ctx<Vendor>, { project_id, env }: Pick<Fle
 }
 
 /** Counts live nodes, and those of them with the newest version. Reads all nodes, so callers hold a read slot. */
-export async function countNodes(ctx: Ctx<Vendor>, filter: Pick<FleetQuery, "project_id" | "env">) {
+export async function countNodes(ctx: Ctx<Vendor>, filter: FleetFilter) {
   const counted = { live: 0, current: 0 };
+  const seenAfter = await liveSince(ctx.services);
   for await (const piece of readFleet(ctx, filter)) {
-    const live = piece.filter((row) => isLive(ctx, row));
+    const live = piece.filter((row) => isLive(row, seenAfter));
     counted.live += live.length;
     counted.current += live.filter((row) => lagOf(row) === 0).length;
   }
   return counted;
 }
 
-function isLive({ services }: Ctx, { last_seen_at }: PolicyNodeRow): boolean {
-  return last_seen_at > services.clock.now() - services.settings.node_live_ms;
-}
+const isLive = ({ last_seen_at }: PolicyNodeRow, seenAfter: number): boolean => last_seen_at > seenAfter;
 
 const lagOf = ({ policy_version, version }: Polled): number => Math.max(0, policy_version - version);
 
-function viewNode(ctx: Ctx, row: Polled) {
+function viewNode(row: Polled, seenAfter: number) {
   return {
     object: "node" as const,
     project_id: row.project_id,
@@ -178,7 +181,7 @@ function viewNode(ctx: Ctx, row: Polled) {
     env_scope: row.env_scope,
     version: row.version,
     lag: lagOf(row),
-    live: isLive(ctx, row),
+    live: isLive(row, seenAfter),
     caps: listCaps(row.caps),
     missing_caps: missingFrom(row.caps, row.features),
     full_power: row.full_power === 1,
@@ -187,9 +190,9 @@ function viewNode(ctx: Ctx, row: Polled) {
 }
 
 /** `lag_ms`: the age of the oldest version that the node lacks; null when that is no longer in the delta log. */
-function healthOf(ctx: Ctx, row: FleetRow) {
+function healthOf(ctx: Ctx, row: FleetRow, seenAfter: number) {
   const { clock, settings } = ctx.services;
-  const [live, lag] = [isLive(ctx, row), lagOf(row)];
+  const [live, lag] = [isLive(row, seenAfter), lagOf(row)];
   const lag_ms = lag === 0 ? 0 : row.missed_at === null ? null : Math.max(0, clock.now() - row.missed_at);
   const lateAfter = settings.node_late_after;
   const late = live && lateAfter !== null && (lag_ms === null || lag_ms > lateAfter);
@@ -199,10 +202,10 @@ function healthOf(ctx: Ctx, row: FleetRow) {
 
 type Health = ReturnType<typeof healthOf>;
 
-function viewFleetNode(ctx: Ctx, row: FleetRow) {
-  const { lag_ms, late, degraded } = healthOf(ctx, row);
+function viewFleetNode(ctx: Ctx, row: FleetRow, seenAfter: number) {
+  const { lag_ms, late, degraded } = healthOf(ctx, row, seenAfter);
   return {
-    ...viewNode(ctx, row),
+    ...viewNode(row, seenAfter),
     lag_ms,
     late,
     degraded,

@@ -1,10 +1,12 @@
 // When the service was there for nodes to report to. After it was away (a stop, a database out of reach, a restore, a
 // clock that was set forward) nodes have had no chance to report, so their silence means nothing until it has been back
-// for as long as a node counts as live. Until then those that were live when it went away still count.
+// for as long as a node counts as live. Until then those that were live when it went away still count, wherever nodes
+// are counted, listed or removed.
 import { SECOND_MS } from "../../kernel/durations.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import { readFact, writeFact } from "../../store/queries/deployment.ts";
-import type { Services } from "../core/context.ts";
+import type { Store } from "../../store/store.ts";
+import type { Clock } from "../core/clock.ts";
 import { record } from "../core/record.ts";
 
 export const PRESENCE_EVERY_MS = 10 * SECOND_MS;
@@ -14,11 +16,19 @@ const AWAY_MS = 3 * PRESENCE_EVERY_MS;
 /** `alive_at`: its last sign of life. It was away from `away_from` until `back_at`; both are 0 if it never was. */
 type Presence = { alive_at: number; away_from: number; back_at: number };
 
+/** `nodes`: when nodes could report to this process, as the registry of nodes knows it. */
+type PresenceServices = {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly settings: { readonly node_live_ms: number };
+  readonly nodes: { readonly reportedAt: number; presentAt: number };
+};
+
 /**
  * Records a heartbeat of the service, from any process. Written only while nodes may still count as live; this process
  * remembers its own presence.
  */
-export async function recordPresence(services: Services): Promise<void> {
+export async function recordPresence(services: PresenceServices): Promise<void> {
   const { clock, nodes, settings, store } = services;
   const isIdle = performance.now() - nodes.reportedAt > settings.node_live_ms + 2 * PRESENCE_EVERY_MS;
   if (isIdle)
@@ -27,7 +37,7 @@ export async function recordPresence(services: Services): Promise<void> {
   nodes.presentAt = clock.now();
 }
 
-async function writePresence(tx: Tx, { clock, nodes, settings }: Services): Promise<void> {
+async function writePresence(tx: Tx, { clock, nodes, settings }: PresenceServices): Promise<void> {
   const now = clock.now();
   const stored = await readPresence(tx);
   const never = { away_from: 0, back_at: 0 };
@@ -35,11 +45,17 @@ async function writePresence(tx: Tx, { clock, nodes, settings }: Services): Prom
   await writeFact.run(tx, { name: "presence", value: JSON.stringify({ ...presence, alive_at: now }) });
 }
 
-type PresenceServices = Pick<Services, "store" | "clock" | "settings" | "nodes">;
+/** Nodes that were seen after this time count as live. */
+export async function liveSince(services: PresenceServices, on: Reader = services.store.read): Promise<number> {
+  return (await seenSince(services, on))();
+}
 
-/** Nodes that were seen after the returned time count as live; it moves with the clock. */
-export async function seenSince({ store, clock, settings, nodes }: PresenceServices): Promise<() => number> {
-  const stored = await readPresence(store.read);
+/** Like `liveSince`, for a wait: the returned time moves with the clock. */
+export async function seenSince(
+  { store, clock, settings, nodes }: PresenceServices,
+  on: Reader = store.read,
+): Promise<() => number> {
+  const stored = await readPresence(on);
   const { node_live_ms: liveMs } = settings;
   if (!stored) return () => clock.now() - liveMs;
   const { away_from, back_at } = presenceAt(stored, nodes.presentAt, clock.now(), liveMs);

@@ -216,7 +216,7 @@ async function readReceipts(
   const byProject = Map.groupBy(noted, ({ project_id }) => project_id);
   return awaited.map((each, i) => {
     const { acked_nodes, total_nodes, ...fleet } = fleets[i] ?? viewFleet([], each, 0);
-    const unregistered = countUnregistered(ctx, each, byProject.get(each.project_id) ?? []) || Number(!settled[i]);
+    const unregistered = countUnregistered(ctx, each, seenAfter, byProject.get(each.project_id)) || Number(!settled[i]);
     return {
       project_id: each.project_id,
       version: each.version,
@@ -240,11 +240,12 @@ function unknownReceipt(awaited: AwaitedVersion, waited_ms: number): ProjectRece
 function countUnregistered(
   { services: { nodes } }: Ctx,
   { project_id, env }: AwaitedVersion,
-  noted: readonly UnregisteredNodesRow[],
+  seenAfter: number,
+  noted: readonly UnregisteredNodesRow[] = [],
 ): number {
   const holding = noted.filter(({ scope }) => envsOfHolders(env).includes(scope));
   const counted = holding.reduce((sum, row) => sum + row.nodes, 0);
-  return Math.max(counted, nodes.hasLost(project_id, env) ? 1 : 0);
+  return Math.max(counted, nodes.hasLost(project_id, env, seenAfter) ? 1 : 0);
 }
 
 /** `listed`: how many to list at most. */

@@ -15,6 +15,7 @@ import type { Clock } from "../core/clock.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Head } from "../policy/head.ts";
 import { record } from "../core/record.ts";
+import { liveSince } from "./presence.ts";
 import { bytesOf, keyOf, noteLost, writeReports } from "./reports.ts";
 import type { LostNodes, NodeBounds, NodeReport } from "./reports.ts";
 import { ReportQueue, scopeKey, scopeKeys, type Pending } from "./report-queue.ts";
@@ -46,7 +47,7 @@ type Options = {
   waiting: Ledger;
   /** Nodes whose row this process knows. */
   known: Ledger;
-  bounds: Omit<NodeBounds, "hasRoom">;
+  bounds: Pick<NodeBounds, "perProject" | "liveMs">;
   /** Every new row is charged to its owner; without room for more, a newcomer is not registered. */
   writtenBytes: Pick<WrittenBytes, "hasRoom" | "add">;
 };
@@ -81,7 +82,12 @@ export class NodeRegistry {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
-    this.#bounds = { ...bounds, hasRoom: (owner) => writtenBytes.hasRoom(owner) };
+    const presence = { store, clock, settings: { node_live_ms: bounds.liveMs }, nodes: this };
+    this.#bounds = {
+      ...bounds,
+      liveSince: (tx) => liveSince(presence, tx),
+      hasRoom: (owner) => writtenBytes.hasRoom(owner),
+    };
     this.#writtenBytes = writtenBytes;
     this.#seenEveryMs = Math.min(SEEN_EVERY_MS, bounds.liveMs / 4);
     this.#written = new FairMap(known);
@@ -160,9 +166,8 @@ export class NodeRegistry {
     return this.#queue.isSettled(project_id, env, newest);
   }
 
-  /** Whether such a node may have no row because its report was lost. */
-  hasLost(project_id: string, env: Env | null): boolean {
-    const seenAfter = this.#clock.now() - this.#bounds.liveMs;
+  /** Whether such a node, seen after this time, may have no row because its report was lost. */
+  hasLost(project_id: string, env: Env | null, seenAfter: number): boolean {
     return scopeKeys(project_id, env).some((key) => (this.#lost.get(key)?.last_seen_at ?? seenAfter) > seenAfter);
   }
 

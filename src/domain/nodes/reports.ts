@@ -30,10 +30,16 @@ export type NodeReport = Omit<NodeRow, "version" | "first_seen_at"> & {
 type NodeRow = Omit<PolicyNodeRow, "degraded_at">;
 
 /**
- * `perProject`: of the nodes that hold live keys, and as many of the others. Seen within `liveMs`, a node is live.
- * `hasRoom`: whether the owner may store another row.
+ * `perProject`: of the nodes that hold live keys, and as many of the others. `liveMs`: how long a node counts as live
+ * after a report; `liveSince`: the time after which those that count have reported. `hasRoom`: whether the owner may
+ * store another row.
  */
-export type NodeBounds = { perProject: number; liveMs: number; hasRoom: (owner: Owner) => boolean };
+export type NodeBounds = {
+  perProject: number;
+  liveMs: number;
+  liveSince: (tx: Tx) => Promise<number>;
+  hasRoom: (owner: Owner) => boolean;
+};
 
 /** Nodes whose reports were lost: at least one of them may have no row. */
 export type LostNodes = { project_id: string; scope: Env; last_seen_at: number };
@@ -115,12 +121,12 @@ function byKey(a: NodeKey, b: NodeKey): number {
 
 async function register(tx: Tx, scope: Scope, bounds: NodeBounds): Promise<Outcome> {
   const { project_id, env, owner, newcomers } = scope;
-  const { perProject, liveMs, hasRoom } = bounds;
+  const { perProject, liveMs, liveSince, hasRoom } = bounds;
   const now = Math.max(...newcomers.map(({ last_seen_at }) => last_seen_at));
   const admitted = hasRoom(owner) ? newcomers : [];
   const free = Math.max(0, perProject - ((await countNodes.first(tx, scope))?.n ?? 0));
   const limit = admitted.length - free;
-  const silent = limit > 0 ? await silentNodes.all(tx, { ...scope, seenBefore: now - liveMs, limit }) : [];
+  const silent = limit > 0 ? await silentNodes.all(tx, { ...scope, seenBefore: await liveSince(tx), limit }) : [];
   if (silent.length > 0) await deleteNodes(tx, silent);
   const added = admitted.slice(0, free + silent.length);
   await upsertNode.insertMany(tx, added.map(rowOf));

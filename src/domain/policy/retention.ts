@@ -1,16 +1,18 @@
-// Retention of the policy feed: the delta log (7 days and 10,000 versions) and silent nodes (24 hours).
+// Retention of the policy feed: the delta log (7 days and 10,000 versions) and silent nodes (24 hours, and
+// as long as they count as live).
 import { reapVersions, oldestVersion, projectsAfter } from "../../store/queries/policy.ts";
 import { reapNodes } from "../../store/queries/nodes.ts";
 import type { Services } from "../core/context.ts";
 import { deleteInPieces } from "../core/record.ts";
+import { liveSince } from "../nodes/presence.ts";
 import { NODE_RETENTION_MS } from "../nodes/registry.ts";
 import { DELTA_VERSIONS_MAX } from "./policy.ts";
 import { DELTA_AGE_MAX_MS } from "./build-page.ts";
 
 const PROJECTS_PER_PAGE = 200;
 
-export function reapSilentNodes(services: Services): Promise<number> {
-  const seenBefore = services.clock.now() - NODE_RETENTION_MS;
+export async function reapSilentNodes(services: Services): Promise<number> {
+  const seenBefore = Math.min(services.clock.now() - NODE_RETENTION_MS, await liveSince(services));
   return deleteInPieces(services, (tx, limit) => reapNodes.run(tx, { seenBefore, limit }));
 }
 

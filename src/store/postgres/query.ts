@@ -11,7 +11,7 @@ export const QUERY_MAX_MS = 15_000;
 const NAMES_MAX = 4_000;
 const names = new Map<string, string>();
 
-/** The name of a server-side prepared statement, which each connection keeps: the same text always has the same name. */
+/** The name of a server-side prepared statement, kept by each connection: the same text has the same name. */
 function nameOf(sql: string): string | undefined {
   let name = names.get(sql);
   if (!name && names.size < NAMES_MAX) {

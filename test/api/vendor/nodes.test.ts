@@ -40,6 +40,11 @@ for (const back of backends) {
       await w.call(as, `GET /v1/policy/delta?project_id=${w.project_id}&node=${node}&since=${since}${more}`);
       await r.app.services.nodes.flushed();
     };
+    /** Time passes in which nodes could report. */
+    const serve = (ms: number) => {
+      r.clock.advance(ms);
+      r.app.services.nodes.presentAt = r.clock.now();
+    };
     const versionOf = async (w: Workspace): Promise<number> =>
       (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body.policy_version;
 
@@ -48,7 +53,7 @@ for (const back of backends) {
       await w.mint();
       const version = await versionOf(w);
       await poll(w, "old", version);
-      r.clock.advance(3 * MINUTE);
+      serve(3 * MINUTE);
       await w.mint();
       await poll(w, "behind", version);
       r.clock.advance(1);
@@ -81,9 +86,9 @@ for (const back of backends) {
       await w.mint();
       const version = await versionOf(w);
       await poll(w, "silent", version);
-      r.clock.advance(3 * MINUTE);
+      serve(3 * MINUTE);
       await w.mint();
-      r.clock.advance(20_000);
+      serve(20_000);
       for (const node of ["a", "b", "c"]) await poll(w, node, version + 1);
       await poll(w, "late", version);
       const counts = { total: 5, live: 4, current: 3, late: 1, degraded: 0, silent: 1, unregistered: 0 };
