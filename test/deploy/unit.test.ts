@@ -7,6 +7,12 @@ import { tempDir } from "../../harness/processes/cli.ts";
 import { hasTool } from "../../harness/processes/tools.ts";
 import { systemdUnit } from "../../tools/release/unit.ts";
 
+const valuesOf = (setting: string): string[] =>
+  systemdUnit("/bin/true")
+    .split("\n")
+    .filter((line) => line.startsWith(`${setting}=`))
+    .map((line) => line.slice(setting.length + 1));
+
 describe("the systemd unit", () => {
   it("runs the binary it is made for, as its own user, and may write to the data dir alone", () => {
     const unit = systemdUnit("/usr/bin/keyrack");
@@ -22,6 +28,10 @@ describe("the systemd unit", () => {
     ])
       expect(lines).toContain(line);
     expect(lines.filter((line) => line.startsWith("ReadWritePaths="))).toEqual(["ReadWritePaths=/var/lib/keyrack"]);
+  });
+
+  it("answers a refused system call with an error, never with a signal that ends the server", () => {
+    expect(valuesOf("SystemCallErrorNumber")).toEqual(["EPERM"]);
   });
 
   describe.runIf(hasTool("systemd-analyze", "the unit in systemd"))("in systemd", () => {
@@ -40,6 +50,38 @@ describe("the systemd unit", () => {
 
     it("would not be with a misspelled setting", () => {
       expect(verify(systemdUnit("/bin/true").replace("ProtectHome", "ProtectHomes")).output).toContain("ProtectHomes");
+    });
+
+    /** The calls of a group such as @resources, which may contain other groups. */
+    function callsOf(name: string): string[] {
+      if (!name.startsWith("@")) return [name];
+      const { stdout } = spawnSync("systemd-analyze", ["syscall-filter", name], { encoding: "utf8" });
+      const members = stdout.split("\n").filter((line) => /^ +[@\w]/.test(line));
+      return members.flatMap((line) => callsOf(line.trim()));
+    }
+
+    it("allows what the server, SQLite and a hook call, and nothing that needs a privilege", () => {
+      const allowed = new Set<string>();
+      for (const value of valuesOf("SystemCallFilter")) {
+        const removes = value.startsWith("~");
+        for (const call of value.replace("~", "").split(" ").flatMap(callsOf))
+          if (removes) allowed.delete(call);
+          else allowed.add(call);
+      }
+      // Worker threads call setpriority; nice and ionice of a hook, setpriority and ioprio_set.
+      const needed = [
+        "setpriority",
+        "ioprio_set",
+        "sched_setaffinity",
+        "sched_getaffinity",
+        "prlimit64",
+        "memfd_create",
+      ];
+      needed.push("clone3", "execve", "fdatasync", "fcntl", "statx", "io_uring_setup", "madvise", "rseq", "capget");
+      expect(needed.filter((call) => !allowed.has(call))).toEqual([]);
+      expect(
+        ["mount", "ptrace", "bpf", "chroot", "setuid", "reboot", "init_module"].filter((c) => allowed.has(c)),
+      ).toEqual([]);
     });
   });
 });
