@@ -45,6 +45,12 @@ const checkpointBusyChains = (services: Services) => runCheckpoints(services, { 
 
 const checkpointWal = ({ store }: Services) => store.checkpointIfIdle();
 
+/** A build that was interrupted, or that another process had no time to finish, leaves reads without their index. */
+const buildIndexes = async ({ store, shutdown, log }: Services) => {
+  const built = await store.buildIndexes(shutdown.signal);
+  if (built.length > 0) log.info("missing indexes built", { indexes: built.join(" ") });
+};
+
 const reapReplays = (services: Services) =>
   deleteInPieces(services, (tx, limit) => reapIdempotencyReplays.run(tx, { now: services.clock.now(), limit }));
 
@@ -94,6 +100,7 @@ export const jobs = [
   { name: "key policies", everyMs: SECOND_MS, runsOn: "leader", run: runKeyPolicies },
   { name: "old mail", everyMs: HOUR_MS, runsOn: "leader", run: reapOutbox },
   { name: "old sessions and tokens", everyMs: HOUR_MS, runsOn: "leader", run: reapLogins },
+  { name: "missing indexes", everyMs: 10 * MINUTE_MS, runsOn: "leader", atStart: true, run: buildIndexes },
   { name: "WAL checkpoint", everyMs: 10 * SECOND_MS, runsOn: "leader", run: checkpointWal },
 ] as const satisfies readonly Job[];
 

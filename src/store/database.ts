@@ -136,6 +136,12 @@ class OpenStore implements Store {
     return this.#group.checkpointIfIdle();
   }
 
+  async buildIndexes(signal: AbortSignal): Promise<string[]> {
+    if (this.target.kind === "sqlite") return [];
+    const { buildMissingIndexes } = await import("./postgres/missing-indexes.ts");
+    return buildMissingIndexes(this.target.url, signal);
+  }
+
   /** One process owns a SQLite database. */
   async connectedVersions(): Promise<string[]> {
     if (this.dialect === "sqlite") return [VERSION];

@@ -63,6 +63,8 @@ export interface Store {
   tryBecomeLeader(): Promise<boolean>;
   /** Moves SQLite's write-ahead log into the database if no write is queued. */
   checkpointIfIdle(): Promise<void>;
+  /** Builds the indexes that no process has built at its migration, and returns their names. PostgreSQL only. */
+  buildIndexes(signal: AbortSignal): Promise<string[]>;
   /** The versions of Keyrack that are connected to the database, this one included, ascending. */
   connectedVersions(): Promise<string[]>;
   ping(timeoutMs: number): Promise<void>;

@@ -5,6 +5,7 @@ import { codeOf } from "../../platform/errors.ts";
 import { chunkRows } from "../engine/bulk-insert.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/statement.ts";
+import { LEADER_LOCK } from "./advisory-locks.ts";
 import { connectPostgres, type ConnectOptions } from "./client.ts";
 import { APPLICATION_NAME } from "./connected-versions.ts";
 import { isConnectionLost } from "./connection-lost.ts";
@@ -15,8 +16,6 @@ import { PostgresReader } from "./reader.ts";
 
 const VERSION_MIN = 150_000;
 const CHANNEL = "keyrack";
-/** The two keys of the leader's advisory lock. */
-export const LEADER_LOCK = [1_263_682_379, 1] as const;
 const TRY_LEADER_LOCK = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
 const NOTIFY = "select pg_notify($1, payload) from unnest($2::text[]) as payload";
 /** How often the listening connection is checked, and how long it may take to respond. */

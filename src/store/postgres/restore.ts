@@ -6,9 +6,9 @@ import { listTables } from "../offline/contents.ts";
 import { openSource } from "../offline/source.ts";
 import type { OnProgress } from "../progress.ts";
 import type { PostgresTarget } from "../target.ts";
+import { LEADER_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
 import { IS_KEYRACK } from "./connected-versions.ts";
-import { LEADER_LOCK } from "./driver.ts";
 import { assertPublicSchema, toolConnection, toolFailed, toolMissing, ToolRefused } from "./tools.ts";
 
 export async function hasTables(target: PostgresTarget): Promise<boolean> {

@@ -2,6 +2,7 @@
 // must be empty or marked as ours. Caution: any other database must never be emptied.
 import { randomBytes } from "node:crypto";
 import type { Client } from "pg";
+import { RESTORE_TEST_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
 
 /** There is no scratch database. Says nothing about the backup. */
@@ -10,7 +11,6 @@ export class ScratchUnavailable extends Error {
   readonly scratch = true;
 }
 
-const LOCK = 1_263_682_381;
 const MARK = "keyrack restore test";
 /** Marks a restored schema as one that may be dropped. */
 export const SCRATCH_MARK = `comment on schema public is '${MARK}'`;
@@ -50,7 +50,9 @@ async function inConfigured<T>(url: string, configured: string, work: (url: stri
       "KEYRACK_RESTORE_TEST_DATABASE_URL is the database in use. Set it to an empty database.",
     );
   return withPostgres(configured, async (client) => {
-    const { rows } = await client.query<{ free: boolean }>("select pg_try_advisory_lock($1) as free", [LOCK]);
+    const { rows } = await client.query<{ free: boolean }>("select pg_try_advisory_lock($1) as free", [
+      RESTORE_TEST_LOCK,
+    ]);
     if (!rows[0]?.free)
       throw new ScratchUnavailable("Another process is running a restore test in the scratch database.");
     await claim(client);

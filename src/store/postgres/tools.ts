@@ -6,6 +6,7 @@ import { fsyncFile } from "../../platform/fsync.ts";
 import { readContents, type Contents } from "../offline/contents.ts";
 import type { OnProgress } from "../progress.ts";
 import { openSource, type Source } from "../offline/source.ts";
+import { BACKUP_LOCK } from "./advisory-locks.ts";
 
 /** A client program is missing, too old or failed. The message says what to do. */
 export class ToolRefused extends Error {
@@ -83,8 +84,6 @@ export async function assertPublicSchema(source: Source): Promise<void> {
     );
 }
 
-const LOCK = 1_263_682_380;
-
 /** Dumps one snapshot of the database and returns the contents of that same snapshot. */
 export async function dumpPostgres(url: string, to: string, onProgress: OnProgress): Promise<Contents> {
   const version = await toolVersion("pg_dump");
@@ -96,7 +95,7 @@ export async function dumpPostgres(url: string, to: string, onProgress: OnProgre
     );
     assertNotOlder("pg_dump", version, server?.major ?? 0);
     await assertPublicSchema(source);
-    const [lock] = await source.all<{ free: boolean }>("select pg_try_advisory_lock($1) as free", [LOCK]);
+    const [lock] = await source.all<{ free: boolean }>("select pg_try_advisory_lock($1) as free", [BACKUP_LOCK]);
     if (!lock?.free) throw new BackupBusy("Another process is making a backup of this database.");
     const [size] = await source.all<{ bytes: number }>("select pg_database_size(current_database()) as bytes", []);
     await source.begin();

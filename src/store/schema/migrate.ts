@@ -6,16 +6,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { listFiles, readText } from "../../platform/packaged-files.ts";
 import type { Driver } from "../engine/driver.ts";
 import type { Dialect } from "../engine/statement.ts";
+import { MIGRATION_LOCK } from "../postgres/advisory-locks.ts";
+import { buildIndexes, CONCURRENT_INDEX } from "./indexes.ts";
 
 export type Migration = { version: number; name: string; checksum: string; sql: string };
 
-const CONCURRENT_INDEX = /^create index concurrently (\w+) [^;]+;$/gm;
 /**
  * On PostgreSQL the job that recounts them does this: reading all records would hold the locks of the migrations before
  * it.
  */
 const COUNTED_CELLS = /^insert into idempotency_cells [^;]+;$/gm;
-const DROPPED_INDEX = /^drop index if exists (\w+);$/gm;
 
 /** This build must not use the database. The message says what to do. */
 export class SchemaRefused extends Error {}
@@ -128,7 +128,7 @@ export async function assertMigrated(driver: Driver): Promise<void> {
 // gives up soon and tries again; a backup holds its locks for as long as it takes.
 const LOCK_TABLES = "set local lock_timeout = '1s'";
 const LOCK_MIGRATIONS = `set local statement_timeout = 0; set local lock_timeout = 0;
-  select pg_advisory_xact_lock(1263682379); ${LOCK_TABLES}`;
+  select pg_advisory_xact_lock(${MIGRATION_LOCK}); ${LOCK_TABLES}`;
 const ATTEMPTS_MAX = 60;
 const RETRY_MS = 500;
 
@@ -142,7 +142,7 @@ export async function migrate(
   for (let attempt = 1; ; attempt++) {
     try {
       const applied = await migrateOnce(driver, execScript, now, known);
-      if (driver.dialect === "postgres") await buildIndexes(driver, execScript, known);
+      if (driver.dialect === "postgres") await buildIndexes(sessionOf(driver, execScript), known.map(sqlOf));
       return applied;
     } catch (error) {
       await driver.writer.exec("rollback").catch(() => {});
@@ -151,6 +151,13 @@ export async function migrate(
     }
   }
 }
+
+const sqlOf = ({ sql }: Migration): string => sql;
+
+const sessionOf = ({ writer }: Driver, exec: (sql: string) => Promise<void>) => ({
+  all: <R>(sql: string) => writer.all<R>({ sql, values: [] }),
+  exec,
+});
 
 async function migrateOnce(
   driver: Driver,
@@ -197,31 +204,3 @@ async function apply(
   });
   if (driver.dialect === "sqlite") await execScript(`pragma user_version = ${version}`);
 }
-
-const BUILD_LOCK = 1263682380;
-const VALID_INDEXES = `select relname as name from pg_class join pg_index on indexrelid = pg_class.oid
-  where indisvalid and pg_table_is_visible(pg_class.oid)`;
-
-/**
- * Builds the indexes that are missing or whose build was interrupted. One process at a time; the others do not wait.
- */
-async function buildIndexes(driver: Driver, execScript: (sql: string) => Promise<void>, known: Migration[]) {
-  const declared = known.flatMap(({ sql }) => [...sql.matchAll(CONCURRENT_INDEX)]);
-  const valid = new Set((await driver.writer.all<{ name: string }>({ sql: VALID_INDEXES, values: [] })).map(nameOf));
-  const dropped = new Set(known.flatMap(({ sql }) => [...sql.matchAll(DROPPED_INDEX)].map(([, name]) => name)));
-  const missing = declared.filter(([, name = ""]) => !valid.has(name) && !dropped.has(name));
-  if (missing.length === 0) return;
-  const lock = { sql: `select pg_try_advisory_lock(${BUILD_LOCK}) as taken`, values: [] };
-  if (!(await driver.writer.first<{ taken: boolean }>(lock))?.taken) return;
-  try {
-    await execScript("set statement_timeout = 0; set lock_timeout = 0");
-    for (const [text, name] of missing) {
-      await execScript(`drop index if exists ${name}`);
-      await execScript(text);
-    }
-  } finally {
-    await execScript(`reset statement_timeout; reset lock_timeout; select pg_advisory_unlock(${BUILD_LOCK})`);
-  }
-}
-
-const nameOf = ({ name }: { name: string }): string => name;
