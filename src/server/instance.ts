@@ -8,7 +8,7 @@ import { errorFields } from "../platform/errors.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
 import { openVault } from "./master-key.ts";
-import { openDeploymentStore } from "./migration.ts";
+import { openDeploymentStore, type MigrateMode } from "./migration.ts";
 import { StartRefused } from "./start-refused.ts";
 import { recordMigrationBackup } from "../backup/before-migration.ts";
 import type { Manifest } from "../backup/files.ts";
@@ -35,6 +35,8 @@ export type InstanceOptions = {
   allowNetworkFs?: boolean;
   /** Reject every write, to read what is left of a damaged SQLite database. */
   forceReadOnly?: boolean;
+  /** What to do with an older schema, instead of what KEYRACK_MIGRATE says. */
+  migrate?: MigrateMode;
   /** How this program is called in a shell, for the first steps that setup shows. */
   command?: string;
   /** The caller holds the data dir's lock already. */
@@ -75,7 +77,7 @@ export async function openInstance(
   const listenerFailed = (error: unknown): void => log.error("a listener failed", errorFields(error));
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
-  const deployment = { settings: { ...settings, data_dir: dir }, target, log, now };
+  const deployment = { settings: { ...settings, data_dir: dir }, target, log, now, migrate: options.migrate };
   const events = { now, fatal: options.fatal ?? exitOnFatal(log), listenerFailed };
   const { store, migrationBackup } = await openDeploymentStore(deployment, events, options.forceReadOnly ?? false);
   opened.defer(() => store.close());

@@ -10,7 +10,17 @@ import type { Store, StoreEvents } from "../store/store.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { StartRefused } from "./start-refused.ts";
 
-type Deployment = { settings: Settings; target: DatabaseTarget; log: Log; now: () => number };
+type Deployment = {
+  settings: Settings;
+  target: DatabaseTarget;
+  log: Log;
+  now: () => number;
+  /** Instead of what KEYRACK_MIGRATE says. */
+  migrate: MigrateMode | undefined;
+};
+
+/** `never`: for commands other than `serve`, `db migrate` and `restore`, which must not change a schema on the way. */
+export type MigrateMode = Settings["migrate"] | "never";
 
 type DeploymentStore = {
   store: Store;
@@ -39,10 +49,14 @@ export async function openDeploymentStore(
 
 /** Throws if the migration may not run. Returns the backup that it made, if any. */
 async function prepareMigration(deployment: Deployment, plan: MigrationPlan): Promise<Manifest | undefined> {
-  const { settings, target, log } = deployment;
+  const { settings, target, log, migrate = settings.migrate } = deployment;
   const { from, to, pending, inUse } = plan;
+  if (migrate === "never") {
+    const why = from === 0 ? "is empty" : `has schema ${from}, and this version of Keyrack needs ${to}`;
+    throw new SchemaRefused(`The database ${why}. Run keyrack db migrate, or start the server.`);
+  }
   if (from === 0) return undefined; // a new database: nothing is migrated, the schema is created
-  if (settings.migrate === "refuse")
+  if (migrate === "refuse")
     throw new SchemaRefused(
       `The database has schema ${from}, this version of Keyrack needs ${to}, and KEYRACK_MIGRATE=refuse. Run keyrack db migrate.`,
     );

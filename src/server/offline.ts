@@ -31,8 +31,9 @@ export type OfflineInstance = {
 const NO_SOCKET =
   "Its path is too long for the socket of operator commands: stop the server, or move the data dir to a shorter path.";
 
-/** An instance without a listener. Refused while a server holds the data dir. */
-export async function openOffline(options: InstanceOptions): Promise<OfflineInstance> {
+/** An instance without a listener. Refused while a server holds the data dir, and unless asked, on an older schema. */
+export async function openOffline(asked: InstanceOptions): Promise<OfflineInstance> {
+  const options: InstanceOptions = { migrate: "never", ...asked };
   const { settings } = options;
   return withStartRefused(async () => {
     const dir = resolve(settings.data_dir);
@@ -78,9 +79,9 @@ export function restoreOffline({ settings, log, ...request }: RestoreRequest): P
     const lock = target.kind === "sqlite" ? lockSqlite(dir, target.file, false) : undefined;
     // Finishing a restore writes to the database alone: Redis may still be in use, or gone. It also migrates an older
     // backup.
-    const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database", migrate: "auto" };
+    const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database" };
     const open = (database_url: DatabaseTarget) =>
-      openUnlistened({ settings: { ...alone, database_url }, log, locked: true });
+      openUnlistened({ settings: { ...alone, database_url }, log, locked: true, migrate: "auto" });
     try {
       return await restoreBackup({
         ...request,

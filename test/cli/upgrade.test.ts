@@ -82,8 +82,8 @@ describe.skipIf(!backends.includes("postgres"))("an upgrade on PostgreSQL", () =
     const other = join(data.dir, "other");
     const env = { KEYRACK_MASTER_KEY_FILE: join(data.dir, "master.key") };
     const beside = ["--data-dir", other, ...args.slice(2)];
-    const created = json(await keyrack(["backup", "create", "--json", ...args]));
     const first = await startServer(args);
+    const created = json(await keyrack(["backup", "create", "--json", ...args]));
     const second = await startServer(beside, env, newer.bin);
     try {
       expect(second.stderr()).toContain("your own backup");

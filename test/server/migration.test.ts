@@ -12,9 +12,10 @@ import { checksumRows, type TableChecksums } from "../../src/store/offline/copy.
 import { openCopySource } from "../../src/store/offline/copy-source.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { backends, freshDatabase } from "../../harness/databases/backends.ts";
+import { backends, freshDatabase, postgresUrl } from "../../harness/databases/backends.ts";
 import { dropAppendOnly, rawSql } from "../../harness/databases/raw-sql.ts";
 import { openSchemaFixture, type SchemaFixture } from "../../harness/databases/schema-fixture.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { startLocalInstance, type LocalInstance } from "../../harness/instances/local-instance.ts";
 import type { Flags } from "../../harness/instances/services.ts";
 
@@ -63,6 +64,25 @@ for (const back of backends) {
       await (await start(old, { migrate: "refuse" })).app.stop(); // nothing is pending any more
     });
 
+    it("is not made by an operator command, which names what does it and changes nothing", async () => {
+      await using old = await openSchemaFixture(back, older);
+      const [content, backups] = [await contentOf(old.target), backupsIn(old.dir)];
+      const database_url = old.target.kind === "sqlite" ? `sqlite:${old.target.file}` : old.target.url;
+      const where = ["--data-dir", old.dir, "--database-url", database_url];
+      for (const command of ["user list", "mail list", "signing-key list", "backup create", "master-key rotate"])
+        expect(await keyrack([...command.split(" "), ...where]), command).toEqual({
+          code: 2,
+          stdout: "",
+          stderr: `keyrack: The database has schema ${older}, and this version of Keyrack needs ${newest}. Run keyrack db migrate, or start the server.\n`,
+        });
+      expect(await contentOf(old.target)).toEqual(content);
+      expect(await schemaOf(old.target)).toBe(older);
+      expect(backupsIn(old.dir)).toEqual(backups);
+      expect(readdirSync(old.dir).filter((name) => name.startsWith("master.key"))).toEqual(["master.key"]);
+      expect(await keyrack(["db", "migrate", ...where])).toMatchObject({ code: 0 });
+      expect(await keyrack(["user", "list", ...where])).toMatchObject({ code: 0 });
+    });
+
     it("is not what creates an empty database: KEYRACK_MIGRATE=refuse lets it, and no backup is made", async () => {
       const { target, dispose } = await freshDatabase(back);
       const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
@@ -89,6 +109,19 @@ for (const back of backends) {
     });
   });
 }
+
+describe.skipIf(!postgresUrl)("an empty PostgreSQL database", () => {
+  it("stays empty under an operator command", async () => {
+    const { target, dispose } = await freshDatabase("postgres");
+    using temp = tempDir();
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const ran = await keyrack(["user", "list", "--data-dir", temp.dir, "--database-url", target.url]);
+    expect(ran).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("The database is empty.") });
+    expect(await rawSql(target, "select 1 from pg_tables where schemaname = 'public'")).toEqual([]);
+    expect(readdirSync(temp.dir)).toEqual([]);
+    await dispose();
+  });
+});
 
 describe("before a migration of SQLite", () => {
   it("a verified backup of the old schema is made, named after the new one and recorded", async () => {

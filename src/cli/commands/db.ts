@@ -85,7 +85,7 @@ async function migrate(options: OperatorOptions): Promise<void> {
     import("../../platform/log.ts"),
   ]);
   const log = createLog({ level: "warn", pretty: process.stderr.isTTY });
-  const offline = await openOffline({ settings: { ...operatorSettings(options), migrate: "auto" }, log });
+  const offline = await openOffline({ settings: operatorSettings(options), log, migrate: "auto" });
   const { applied } = offline.services.store;
   const { migrationBackup: backup } = offline;
   await offline.close();
