@@ -1,5 +1,6 @@
-// Errors that the operator can fix, as one sentence and an exit code: 2 for settings and files, 3 for an unreachable
-// database, 70 for a damaged one.
+// Errors that the operator can fix, as one sentence and an exit code: 1 for what another process is using, 2 for
+// settings and files, 3 for an unreachable database, 70 for a damaged one. The systemd unit restarts the server after 1
+// and 3, which pass, and not after 2 and 70.
 import { BadSetting } from "../config/settings.ts";
 import { NativeUnavailable } from "../platform/native-addons.ts";
 import { isConnectionLost } from "../store/postgres/connection-lost.ts";
@@ -17,9 +18,8 @@ export class StartRefused extends Error {
 /** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
 export function toStartRefused(error: unknown): unknown {
   if (error instanceof StartRefused) return error;
-  if (error instanceof BadSetting || error instanceof DataDirInUse || error instanceof SchemaRefused) {
-    return new StartRefused(error.message, 2);
-  }
+  if (error instanceof DataDirInUse) return new StartRefused(error.message, 1);
+  if (error instanceof BadSetting || error instanceof SchemaRefused) return new StartRefused(error.message, 2);
   if (error instanceof NativeUnavailable) return new StartRefused(error.message, error.exitCode);
   const { code = "", message = "" } = error as { code?: string; message?: string };
   if (code === "EACCES") return new StartRefused(`Permission denied: ${message}`, 2);

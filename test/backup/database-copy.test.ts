@@ -108,7 +108,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
     const to = there.target;
     const go = () => copyOffline({ settings: d.settings(), to, dryRun: false, onProgress: quiet }).catch(refusal);
-    expect(await go()).toMatchObject({ exitCode: 2, message: expect.stringContaining("using the data dir") as string });
+    expect(await go()).toMatchObject({ exitCode: 1, message: expect.stringContaining("using the data dir") as string });
     await app.stop();
     await rawSql(to, "create table theirs (id text)");
     expect(await go()).toMatchObject({ exitCode: 1, message: expect.stringContaining("not empty") as string });

@@ -177,7 +177,7 @@ for (const back of backends) {
       const app = await d.start();
       const shop = await setUpWorkspace(app, "refused");
       await createBackup(app.services);
-      await expect(restore(d)).rejects.toMatchObject({ exitCode: 2 });
+      await expect(restore(d)).rejects.toMatchObject({ exitCode: 1 });
       await app.stop();
       await expect(restore(d, { force: false })).rejects.toThrow("Add --force to replace it");
       renameSync(join(d.dir, "master.key"), join(d.dir, "away"));

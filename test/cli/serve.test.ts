@@ -47,7 +47,7 @@ describe("keyrack serve", () => {
     expect(first.stderr()).not.toContain(token.trim());
     expect(first.stderr()).toContain("a master key was created");
     expect(await keyrack(["serve", "--port", "0", "--data-dir", data])).toMatchObject({
-      code: 2,
+      code: 1,
       stderr: `keyrack: Another Keyrack process is using the data dir ${data}.\n`,
     });
     expect(await first.end("SIGTERM")).toBe(0);
@@ -107,7 +107,7 @@ describe("keyrack serve", () => {
     const data = ["--data-dir", join(temp.dir, "x".repeat(100))];
     const server = await startServer(data);
     const refused = await keyrack(["user", "list", ...data]);
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("move the data dir to a shorter path")]);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("move the data dir to a shorter path")]);
     expect(await server.end("SIGTERM")).toBe(0);
   });
 

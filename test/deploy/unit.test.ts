@@ -30,6 +30,12 @@ describe("the systemd unit", () => {
     expect(lines.filter((line) => line.startsWith("ReadWritePaths="))).toEqual(["ReadWritePaths=/var/lib/keyrack"]);
   });
 
+  it("restarts the server after what passes by itself, and not after bad settings or a storage failure", () => {
+    expect(valuesOf("Restart")).toEqual(["on-failure"]);
+    expect(valuesOf("RestartPreventExitStatus")).toEqual(["2 70"]);
+    expect(valuesOf("StartLimitIntervalSec")).toEqual(["0"]);
+  });
+
   it("answers a refused system call with an error, never with a signal that ends the server", () => {
     expect(valuesOf("SystemCallErrorNumber")).toEqual(["EPERM"]);
   });

@@ -35,8 +35,7 @@ export async function assertNotInUse(target: PostgresTarget): Promise<void> {
                   and l.classid = $1 and l.objid = $2 and l.objsubid = 2) as n`,
       [...LEADER_LOCK],
     );
-    if ((row?.n ?? 0) > 0)
-      throw Object.assign(new ToolRefused("A Keyrack server is using this database. Stop it first."), { exitCode: 2 });
+    if ((row?.n ?? 0) > 0) throw new ToolRefused("A Keyrack server is using this database. Stop it first.");
   } finally {
     await source.close();
   }
