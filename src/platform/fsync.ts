@@ -1,7 +1,19 @@
 // Durable file operations: what these functions wrote survives a power cut once they return.
 // Caution: a file and its name are synced separately. A synced file in an unsynced directory can lose its name.
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { dirname } from "node:path";
+import { codeOf } from "./errors.ts";
 
 /** Syncs the contents of a file. */
 export function fsyncFile(path: string): void {
@@ -16,16 +28,38 @@ export function fsyncFile(path: string): void {
 /** Syncs the names in a directory: files created, renamed and removed there. */
 export const fsyncDir: (dir: string) => void = fsyncFile;
 
-/** Creates a file that only its owner can read. Fails with EEXIST where there is one. */
+/** Creates a file that only its owner can read: all of it, or nothing. Fails with EEXIST where there is one. */
 export function createFileDurably(path: string, text: string): void {
-  writeFileSync(path, text, { mode: 0o600, flag: "wx", flush: true });
+  const temporary = temporaryName(path);
+  try {
+    writeFileSync(temporary, text, { mode: 0o600, flag: "wx", flush: true });
+    linkOrCopy(temporary, path);
+  } finally {
+    rmSync(temporary, { force: true });
+  }
   fsyncDir(dirname(path));
+}
+
+/** Gives a file a second name, without syncing the directory. Fails with EEXIST where there is such a file. */
+export function linkOrCopy(path: string, name: string): void {
+  try {
+    linkSync(path, name);
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") throw error;
+    copyFileSync(path, name, constants.COPYFILE_EXCL); // no hard links on this file system
+    fsyncFile(name);
+  }
+}
+
+function temporaryName(path: string): string {
+  const temporary = `${path}.${process.pid}.tmp`;
+  rmSync(temporary, { force: true }); // left by a crashed process with the same pid
+  return temporary;
 }
 
 /** Creates or replaces a file by a rename, so that readers see the old contents or the new, never a part. */
 export function writeFileAtomically(path: string, data: string | Uint8Array, mode = 0o600): void {
-  const temporary = `${path}.${process.pid}.tmp`;
-  rmSync(temporary, { force: true }); // left by a crashed process with the same pid
+  const temporary = temporaryName(path);
   writeFileSync(temporary, data, { mode, flag: "wx", flush: true });
   renameSync(temporary, path);
   fsyncDir(dirname(path));

@@ -6,9 +6,8 @@ import { requireUsableToken } from "../config/consistency.ts";
 import type { Settings } from "../config/settings.ts";
 import { mint } from "../domain/auth/new-credentials.ts";
 import { sha256Hex } from "../platform/crypto.ts";
-import { createFileDurably } from "../platform/fsync.ts";
 import type { Store } from "../store/store.ts";
-import { readPrivateFile } from "./data-dir.ts";
+import { createPrivateFile, readPrivateFile } from "./data-dir.ts";
 import { claimFactOnce, getFact, setFact } from "./deployment-facts.ts";
 
 /** `hash` is null when bootstrap is off; `file` and `token` are null when this process does not know the token. */
@@ -37,7 +36,7 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
  */
 async function createToken(store: Store, file: string): Promise<Bootstrap> {
   const { text, stored } = mint("bootstrap");
-  createFileDurably(file, `${text}\n`);
+  createPrivateFile(file, `${text}\n`, "KEYRACK_BOOTSTRAP_TOKEN_FILE");
   const hash = await claimFactOnce(store, "bootstrap_token_hash", stored.lookup_hash);
   if (hash === stored.lookup_hash) return { hash, file, token: text };
   rmSync(file); // another process was first

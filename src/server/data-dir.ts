@@ -12,6 +12,8 @@ import {
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
+import { codeOf } from "../platform/errors.ts";
+import { createFileDurably } from "../platform/fsync.ts";
 import {
   DEFAULT_FILE,
   lockDatabaseFile,
@@ -28,7 +30,7 @@ export function openDataDir(settings: Settings): string {
     createDir(dir);
     accessSync(dir, constants.W_OK | constants.R_OK | constants.X_OK);
   } catch (error) {
-    throw new BadSetting(`The data dir ${dir} cannot be used: ${(error as NodeJS.ErrnoException).code}.`);
+    throw new BadSetting(`The data dir ${dir} cannot be used: ${codeOf(error)}.`);
   }
   restrictMode(dir, 0o700);
   // Corrects modes left by an older umask or a copy. Secret files are refused instead, see readPrivateFile.
@@ -67,7 +69,16 @@ export function readPrivateFile(file: string): string {
     return readFileSync(file, "latin1");
   } catch (error) {
     if (error instanceof BadSetting) throw error;
-    throw new BadSetting(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code}.`);
+    throw new BadSetting(`${file} cannot be read: ${codeOf(error)}.`);
+  }
+}
+
+/** Creates a file that holds a secret. `setting` can name another one. */
+export function createPrivateFile(file: string, text: string, setting: string): void {
+  try {
+    createFileDurably(file, text);
+  } catch (error) {
+    throw new BadSetting(`${file} cannot be written: ${codeOf(error)}. Check its folder, or set ${setting}.`);
   }
 }
 

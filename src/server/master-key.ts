@@ -2,33 +2,36 @@
 // by rotation. A missing key is never replaced by a new one where the database has a fingerprint: sealed values would
 // be lost.
 import { randomBytes } from "node:crypto";
-import { existsSync, linkSync, renameSync, rmSync } from "node:fs";
+import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { createVault, type Vault } from "../domain/vault/vault.ts";
 import { codeOf } from "../platform/errors.ts";
-import { createFileDurably, fsyncDir } from "../platform/fsync.ts";
+import { createFileDurably, fsyncDir, linkOrCopy } from "../platform/fsync.ts";
 import type { Store } from "../store/store.ts";
-import { readPrivateFile } from "./data-dir.ts";
+import { createPrivateFile, readPrivateFile } from "./data-dir.ts";
 import { claimFactOnce, getFact } from "./deployment-facts.ts";
 
 function masterKeyFile(settings: Settings, dir: string): string {
   return settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
 }
 
-/** 32 raw bytes, or their hex or base64 text. */
-function decodeMasterKey(text: string, file: string): Uint8Array {
+/** 32 raw bytes, or their hex or base64 text; null if it is neither. */
+function decodeMasterKey(text: string): Uint8Array | null {
   if (text.length === 32) return Buffer.from(text, "latin1");
   const trimmed = text.trim();
   if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, "hex");
   const bytes = Buffer.from(trimmed, "base64");
-  if (bytes.length === 32) return bytes;
-  throw new BadSetting(`${file} does not hold a master key: 32 bytes, raw, hex or base64.`);
+  return bytes.length === 32 ? bytes : null;
 }
 
 const newMasterKey = (): string => `${randomBytes(32).toString("hex")}\n`;
 
-const readVault = (file: string): Vault => createVault(decodeMasterKey(readPrivateFile(file), file));
+function readVault(file: string): Vault {
+  const key = decodeMasterKey(readPrivateFile(file));
+  if (!key) throw new BadSetting(`${file} does not hold a master key: 32 bytes, raw, hex or base64.`);
+  return createVault(key);
+}
 
 /** The vault of the master key in this data dir, if there is one. Creates nothing. */
 export function findVault(settings: Settings, dir: string): Vault | null {
@@ -52,7 +55,7 @@ export async function openVault(
         `This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
       );
     }
-    createFileDurably(file, newMasterKey());
+    createPrivateFile(file, newMasterKey(), "KEYRACK_MASTER_KEY_FILE");
   }
   const vault = readVault(file);
   const fingerprint = await claimFactOnce(store, "master_key_fingerprint", vault.fingerprint);
@@ -89,14 +92,18 @@ export function createNextMasterKey(settings: Settings, dir: string): NextMaster
 /** Keeps the old key under its own name, because older backups need it. `file` always holds one complete key. */
 function promote(file: string): string {
   const kept = `${file}.${readVault(file).fingerprint.slice(0, 8)}`;
-  if (!existsSync(kept)) linkSync(file, kept);
+  if (!existsSync(kept)) linkOrCopy(file, kept);
   renameSync(nextKeyFile(file), file);
   fsyncDir(dirname(file));
   return kept;
 }
 
-/** Completes a rotation that was interrupted after the database had committed to the new key. */
+/**
+ * Completes a rotation that was interrupted after the database had committed to the new key. One that was interrupted
+ * before may have left a file without a key, which is ignored.
+ */
 function finishRotation(file: string, fingerprint: string | undefined): void {
   if (!existsSync(file) || !existsSync(nextKeyFile(file))) return;
-  if (readVault(nextKeyFile(file)).fingerprint === fingerprint) promote(file);
+  const next = decodeMasterKey(readPrivateFile(nextKeyFile(file)));
+  if (next && createVault(next).fingerprint === fingerprint) promote(file);
 }

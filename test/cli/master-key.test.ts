@@ -109,6 +109,16 @@ for (const back of backends) {
       await running(expectReadable);
     });
 
+    it("has no effect if it was interrupted before the new key was on disk", async () => {
+      const before = key();
+      writeFileSync(join(dir, "master.key.new"), "", { mode: 0o600 });
+      await running(expectReadable);
+      expect(key()).toBe(before);
+      await rotateMasterKey(settings, silentLog);
+      expect(key()).not.toBe(before);
+      await running(expectReadable);
+    });
+
     it("is rejected while a server is running", async () => {
       await running(async (app) => {
         const before = key();

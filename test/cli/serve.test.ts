@@ -150,6 +150,14 @@ describe("keyrack serve", () => {
     });
   }
 
+  it("rejects a place where the master key cannot be written, and names the setting", async () => {
+    using temp = tempDir();
+    const file = join(temp.dir, "none", "master.key");
+    const ran = await refusedServe(["--data-dir", join(temp.dir, "data")], { KEYRACK_MASTER_KEY_FILE: file });
+    const message = `${file} cannot be written: ENOENT. Check its folder, or set KEYRACK_MASTER_KEY_FILE.`;
+    expect([ran.code, ran.stderr.trim().split("\n").at(-1)]).toEqual([2, `keyrack: ${message}`]);
+  });
+
   it("rejects an unusable data dir with one sentence and exit 2", async () => {
     using temp = tempDir();
     writeFileSync(join(temp.dir, "file"), "");

@@ -1,5 +1,6 @@
 // Durable file operations, and that no other module keeps a copy of them.
-import { closeSync, globSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { closeSync, existsSync, globSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
@@ -15,6 +16,19 @@ it("a created file is private, and an existing one is never overwritten", () => 
   createFileDurably(file, "first");
   expect(() => createFileDurably(file, "second")).toThrow("EEXIST");
   expect([readFileSync(file, "utf8"), modeOf(file)]).toEqual(["first", 0o600]);
+});
+
+it("a file that cannot be written in full is not there, so that the next start creates it", () => {
+  using at = tempDir();
+  const file = join(at.dir, "secret");
+  const module = fileURLToPath(new URL("../../src/platform/fsync.ts", import.meta.url));
+  const script = `import { createFileDurably } from ${JSON.stringify(module)}; createFileDurably(${JSON.stringify(file)}, "text")`;
+  // A file size limit of 0 stands for a full disk; where it is a signal, for a process that is killed.
+  const limited = ["-c", 'ulimit -f 0; exec "$0" --input-type=module -e "$1"', process.execPath, script];
+  expect(spawnSync("sh", limited).status).not.toBe(0);
+  expect(existsSync(file)).toBe(false);
+  createFileDurably(file, "text");
+  expect(readFileSync(file, "utf8")).toBe("text");
 });
 
 it("an atomic write replaces the contents and the mode, and leaves no temporary file", () => {

@@ -1,10 +1,11 @@
 // Recognises a lost PostgreSQL connection by its error. A file of its own so that callers need not load pg.
 
 export function isConnectionLost(error: unknown): boolean {
-  const { code = "", message = "" } = error as { code?: string; message?: string };
+  const { code = "", message = "", syscall = "" } = error as { code?: string; message?: string; syscall?: string };
   if (/^(08|57P0|25P03)/.test(code)) return true;
-  if (/^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ENOENT)$/.test(code))
+  if (/^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)$/.test(code))
     return true;
+  if (code === "ENOENT" && syscall === "connect") return true; // a Unix socket
   return /Connection terminated|not queryable/i.test(message) || isTimeout(error);
 }
 

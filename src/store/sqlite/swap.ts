@@ -1,18 +1,8 @@
 // Replaces a SQLite file with a finished one. Caution: a -wal left beside the new file is replayed into it at the next
 // open, and a -wal separated from the old file loses commits.
-import {
-  closeSync,
-  constants,
-  copyFileSync,
-  linkSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { closeSync, openSync, readSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { fsyncDir } from "../../platform/fsync.ts";
+import { fsyncDir, linkOrCopy } from "../../platform/fsync.ts";
 import { connectSqlite } from "./open.ts";
 
 const SUFFIXES = ["-wal", "-shm", "-journal"];
@@ -29,7 +19,7 @@ export function swapSqlite(fresh: string, file: string, replaced: string): void 
     throw new Error(`${fresh} is incomplete, so nothing was replaced. Is the disk full?`);
   if (bytesOf(file) > 0) {
     checkpointLog(file);
-    keepAs(file, replaced);
+    linkOrCopy(file, replaced); // a second name, so that the first one never disappears
   }
   // Logs that remain belong to a deleted database, or to one too damaged to be opened.
   for (const tail of SUFFIXES) {
@@ -61,14 +51,5 @@ function checkpointLog(file: string): void {
     }
   } catch {
     // Damaged: its -wal is kept beside it.
-  }
-}
-
-/** Links a second name, so that the first one never disappears. */
-function keepAs(file: string, replaced: string): void {
-  try {
-    linkSync(file, replaced);
-  } catch {
-    copyFileSync(file, replaced, constants.COPYFILE_EXCL); // no hard links on this file system; never overwrites
   }
 }
