@@ -41,11 +41,17 @@ export function ask(limits: RateLimit[], more: Partial<CheckRequest> = {}): Chec
   return { workspace_id: "w1", project_id: "p1", env: "live", key_id: "k1", tenant_id: "t1", cost: 1, limits, ...more };
 }
 
-export type StoreMaker = { name: "memory" | "redis"; make: (now: () => number) => Promise<Counter> };
+/** `counters` bounds a cell. */
+export type StoreMaker = {
+  name: "memory" | "redis";
+  make: (now: () => number, counters?: number) => Promise<Counter>;
+};
 
 /** The stores to test: memory always, and Redis, which the first test that needs it starts. */
 export function stores(): StoreMaker[] {
-  const makers: StoreMaker[] = [{ name: "memory", make: async (now) => memoryCounter(now) }];
+  const makers: StoreMaker[] = [
+    { name: "memory", make: async (now, counters) => memoryCounter(now, counters ? { bounds: { counters } } : {}) },
+  ];
   if (!hasRedis()) return makers;
   let starting: ReturnType<typeof findRedis> | undefined;
   const prefix = ownPrefix();
@@ -59,13 +65,14 @@ export function stores(): StoreMaker[] {
   });
   makers.push({
     name: "redis",
-    make: async (now) => {
+    make: async (now, countersPerCell) => {
       const redis = await (starting ??= findRedis());
       const counter = new RedisCounter({
         urls: [redis!.url],
         prefix: `${prefix}:${open.length}`,
         timeoutMs: DEADLINE_MS,
         now,
+        ...(countersPerCell && { countersPerCell }),
       });
       open.push(counter);
       if (!(await counter.ready(DEADLINE_MS))) throw new Error("Redis did not connect");

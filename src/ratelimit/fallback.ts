@@ -25,7 +25,13 @@ export type FallbackOptions = {
   onChange?: (error: RedisError | null) => void;
 };
 
-type FallbackMetrics = { fallbacks_total: number; circuit_opened_total: number; circuit_open: boolean };
+type FallbackMetrics = {
+  fallbacks_total: number;
+  /** On Redis; those in process are the metrics of the memory counter. */
+  overflowed_total: number;
+  circuit_opened_total: number;
+  circuit_open: boolean;
+};
 
 export class FallbackCounter implements Counter, SharedLeases {
   readonly #redis: RedisCounter;
@@ -98,6 +104,7 @@ export class FallbackCounter implements Counter, SharedLeases {
   metrics(): FallbackMetrics {
     return {
       fallbacks_total: this.#fallbacks,
+      overflowed_total: this.#redis.overflowed,
       circuit_opened_total: this.#breaker.opened,
       circuit_open: this.#breaker.open,
     };

@@ -109,6 +109,21 @@ for (const { name, make } of stores()) {
       expect((await counter.check(ask([rule]))).policies[0]).toMatchObject({ remaining: 1, reset_ms: 60_000 });
     });
 
+    it("gives as many subjects as the bound a counter each in every window, and the others one together", async () => {
+      const clock = handClock();
+      for (const rule of [fixed(3, 1_000), sliding(3, 1_000)]) {
+        const counter = await make(clock.now, 5);
+        const left = async (key_id: string) => (await counter.check(ask([rule], { key_id }))).policies[0]!.remaining;
+        for (let round = 0; round < 20; round++) {
+          clock.pass(2_000);
+          expect(await Promise.all(["a", "b", "c", "d", "e"].map(left)), `round ${round}`).toEqual([2, 2, 2, 2, 2]);
+        }
+        expect([await left("f"), await left("g"), await left("h")]).toEqual([2, 1, 0]);
+        expect((await counter.check(ask([rule], { key_id: "i" }))).allowed).toBe(false);
+        expect(await left("a")).toBe(1);
+      }
+    });
+
     it("counts calls without an id together, and apart from all others", async () => {
       const clock = handClock();
       const counter = await make(clock.now);

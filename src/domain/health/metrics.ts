@@ -81,7 +81,11 @@ function limiterFamilies({ counters }: Services): Family[] {
       "Counters shared because a cap was reached.",
       memory.overflow_counters,
     ),
-    counter("keyrack_ratelimit_overflowed", "Lookups that used a shared counter.", memory.overflowed_total),
+    counter(
+      "keyrack_ratelimit_overflowed",
+      "Lookups that used a shared counter, in this process or on Redis.",
+      memory.overflowed_total + (fallback?.overflowed_total ?? 0),
+    ),
     counter("keyrack_ratelimit_refused", "Lookups rejected because no counter was free.", memory.refused_total),
     counter(
       "keyrack_ratelimit_given_up",

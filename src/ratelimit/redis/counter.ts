@@ -27,7 +27,7 @@ export type RedisCounterOptions = {
   prefix?: string;
   /** How long a call may take before it counts as failed. */
   timeoutMs?: number | undefined;
-  /** New counters of one cell within a window class; above it new subjects share one counter for each rule. */
+  /** Names of one cell within a window class; above it new subjects share one counter for each rule. */
   countersPerCell?: number;
   /** Tests only: a clock instead of Redis'. */
   now?: () => number;
@@ -54,6 +54,8 @@ export class RedisCounter implements Counter {
   readonly #tags = new BoundedMap<string, string>({ max: NAMES_MAX, evictAtOnce: NAMES_MAX });
   readonly #ruleNames = new BoundedMap<string, string>({ max: NAMES_MAX, evictAtOnce: NAMES_MAX });
   #lastError: RedisError | null = null;
+  /** Since the start: rule lookups that used an overflow counter. */
+  overflowed = 0;
 
   constructor(options: RedisCounterOptions) {
     this.#prefix = options.prefix ?? "keyrack";
@@ -108,11 +110,11 @@ export class RedisCounter implements Counter {
 
   #sendChecks({ keys, args, waiters }: Batch<Waiter>): void {
     args.unshift(this.#now === undefined ? 0 : 1, this.#countersPerCell);
-    this.#run(CHECK, keys, args).then(
+    this.#count(CHECK, keys, args).then(
       (reply) => {
         let from = 0;
         for (const { limits, resolve } of waiters) {
-          resolve(verdictAt(limits, reply as number[], from));
+          resolve(verdictAt(limits, reply, from));
           from += 3 * limits.length;
         }
       },
@@ -128,7 +130,7 @@ export class RedisCounter implements Counter {
     const args: (string | number)[] = [request.want, this.#time(), this.#countersPerCell, envCode(request)];
     this.#addRules(request, keys, args);
     keys.push(this.#leaseKey(request.workspace_id, id));
-    const reply = (await this.#run(LEASE, keys, args)) as number[];
+    const reply = await this.#count(LEASE, keys, args);
     const [granted, expires_in_ms] = reply as [number, number];
     const lease_id = granted > 0 ? id : null;
     return { granted, lease_id, expires_in_ms, store: "redis", policies: policiesOf(request.limits, reply, 2) };
@@ -171,6 +173,13 @@ export class RedisCounter implements Counter {
       const rule = `${workspace_id}/${project_id}/${env}/${scope}/${id}/${algorithm}/${window_ms}`;
       args.push(limit.limit, algorithm === "fixed" ? -window_ms : window_ms, this.#ruleName(rule));
     }
+  }
+
+  /** Runs a script that uses counters. */
+  async #count(script: Script, keys: string[], args: (string | number)[]): Promise<number[]> {
+    const reply = (await this.#run(script, keys, args)) as number[];
+    this.overflowed += reply.at(-1) ?? 0;
+    return reply;
   }
 
   /** By digest; with the text when Redis does not know the script (restarted, flushed, or another cluster node). */

@@ -8,9 +8,10 @@
 // of them are read only after a span has expired, or to deny. The key expires when its newest span does. A lease is a
 // string, "granted end key span key span …", that Redis deletes at the lease's end.
 //
-// A counter that does not exist yet is counted by its cell and the class of its window; that number expires with the
-// class. Above the bound the rule's overflow counter is used instead. Both keys have the hash tag of the workspace, so
-// they are on the same node although they are not declared.
+// The names of new counters are a set of their cell and of the class of their window, which expires with the class. A
+// name and not a number: a counter that expired and is opened again must not count twice. A name that the set lacks
+// when it is full uses the rule's overflow counter. Both keys have the hash tag of the workspace, so they are on the
+// same node although they are not declared.
 import { createHash } from "node:crypto";
 import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 
@@ -43,28 +44,30 @@ end
 local function int(x) return string.format('%.0f', x) end
 `;
 
-// The window classes: how long the number of a cell's new counters is kept.
+// The window classes: how long the names of a cell's new counters are kept.
 const newcomers = `
 local classes = { 60000, 3600000, 86400000, 2678400000 }
 local bound
 local function class_of(key, env, window)
   local i = 1
   while i < #classes and window > classes[i] do i = i + 1 end
-  return string.match(key, '^.-}:') .. 'new:' .. env .. i, classes[i]
+  local tag, name = string.match(key, '^(.-}:)(.*)$')
+  return tag .. 'names:' .. env .. i, name, classes[i]
 end
-local function count_newcomer(r)
-  local name, length = class_of(r.key, r.env, r.window)
-  if call('INCR', name) == 1 then call('PEXPIRE', name, length + grace) end
+local function add_newcomer(r)
+  local names, name, length = class_of(r.key, r.env, r.window)
+  if call('SADD', names, name) == 1 and call('SCARD', names) == 1 then call('PEXPIRE', names, length + grace) end
 end
 local function has_room(key, env, window)
-  return tonumber(call('GET', (class_of(key, env, window))) or 0) < bound
+  local names, name = class_of(key, env, window)
+  return call('SCARD', names) < bound or call('SISMEMBER', names, name) == 1
 end
 `;
 
 // A rule is three arguments, limit, window and its own name; the window of a fixed rule is negative. Its table is
 // reused by the next check of the batch. `first` is the oldest span that counts, `gone` are the expired ones.
 const rules = `
-local pool = {}
+local pool, overflowed = {}, 0
 local function read(i, key, limit, window, rule, env)
   local r = pool[i]
   if not r then
@@ -79,6 +82,7 @@ local function read(i, key, limit, window, rule, env)
   if not head and not r.new then
     key = string.match(key, '^.-}:') .. 'rest:' .. rule
     r.key, head = key, call('HGET', key, 'h')
+    overflowed = overflowed + 1
   end
   if not head then return r end
   r.total, r.oldest, r.newest, r.here = unpack4('<dddd', head)
@@ -118,7 +122,7 @@ local function charge(r, span, units)
   local newer
   if r.total == 0 then
     if r.new then
-      count_newcomer(r)
+      add_newcomer(r)
       r.new = false
     end
     call('DEL', r.key)
@@ -147,6 +151,10 @@ local function report(r, pause)
   answer[size + 2] = reset
   answer[size + 3] = pause
   size = size + 3
+end
+local function reply()
+  answer[size + 1] = overflowed
+  return answer
 end
 `;
 
@@ -181,7 +189,7 @@ end
 /**
  * Several checks in sequence. KEYS: their counters. ARGV: 1 when each check has its own time (tests), else 0; the bound
  * of a cell; then for each check 32 × its cost + 16 for test + its number of rules, the rules, its time. Returns
- * remaining, reset and wait per rule; wait 0 allows, -1 never will.
+ * remaining, reset and wait per rule (wait 0 allows, -1 never will), then how many rules used an overflow counter.
  */
 const check = `
 local timed, at, key = ARGV[1] == '1', 3, 0
@@ -212,7 +220,7 @@ while at <= #ARGV do
   if not done then decide(cost, count, env) end
   key, at = key + count, at + 3 * count + (timed and 2 or 1)
 end
-return answer
+return reply()
 `;
 
 /**
@@ -244,7 +252,7 @@ for _, r in ipairs(all) do
   report(r, 0)
 end
 if granted > 0 then call('SET', KEYS[#KEYS], table.concat(held, ' '), 'PX', length + grace) end
-return answer
+return reply()
 `;
 
 /** KEYS: the lease, then its counters in its order. ARGV: units unused, time. Returns how many were credited. */

@@ -1,6 +1,7 @@
 // Guarantees of the Redis store alone: the form of its keys, their expiry, and clusters.
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 import { RedisCounter } from "../../../src/ratelimit/redis/counter.ts";
 import { deleteKeys, findRedis, hasRedis, ownPrefix, startCluster } from "../../../harness/databases/redis.ts";
 import { ask, fixed, sliding } from "../../../harness/ratelimit/counters.ts";
@@ -24,7 +25,7 @@ describe.runIf(hasRedis())("keys in Redis", () => {
     if (shared) await deleteKeys(shared.url, prefix);
     await shared?.stop();
   });
-  const keys = async () => (await client.keys(`${prefix}:*`)).filter((key) => !/:ping$|}:new:/.test(key));
+  const keys = async () => (await client.keys(`${prefix}:*`)).filter((key) => !/:ping$|}:names:/.test(key));
 
   it("carry no id, share a workspace's hash tag, and live a window and a 60th", async () => {
     const before = new Set(await keys());
@@ -66,9 +67,37 @@ describe.runIf(hasRedis())("keys in Redis", () => {
     expect(await first(5, {}, hour)).toEqual([2, 2, 2, 2, 2]);
     expect(await first(5, { env: "test" })).toEqual([2, 2, 2, 2, 2]);
     expect(await first(5, { workspace_id: "w2" })).toEqual([2, 2, 2, 2, 2]);
-    const counts = await client.keys(`${prefix}:small:*}:new:*`);
+    expect(small.overflowed).toBe(6);
+    const counts = await client.keys(`${prefix}:small:*}:names:*`);
+    expect(counts.length).toBeGreaterThan(0);
     for (const key of counts) expect(await client.pttl(key)).toBeGreaterThan(0);
     small.close();
+  });
+
+  it("are counted once, however often a counter expires and is opened again", async () => {
+    const own = `${prefix}:again`;
+    const again = new RedisCounter({
+      urls: [shared!.url],
+      prefix: own,
+      timeoutMs: DEADLINE_MS,
+      countersPerCell: 5,
+    });
+    await again.ready(DEADLINE_MS);
+    const left = async (key_id: string, rule: RateLimit) =>
+      (await again.check(ask([rule], { key_id }))).policies[0]!.remaining;
+    const expire = async () =>
+      client.del(...(await client.keys(`${own}:*`)).filter((key) => !key.includes("}:names:")));
+    for (const [class_, rule] of [fixed(3, 60_000), sliding(3, 3_600_000)].entries()) {
+      for (let round = 0; round < 20; round++) {
+        const remaining = await Promise.all(["a", "b", "c", "d", "e"].map((id) => left(id, rule)));
+        expect(remaining, `round ${round}`).toEqual([2, 2, 2, 2, 2]);
+        await expire();
+      }
+      expect(again.overflowed).toBe(2 * class_);
+      expect([await left("f", rule), await left("g", rule)]).toEqual([2, 1]);
+      expect(again.overflowed).toBe(2 * class_ + 2);
+    }
+    again.close();
   });
 
   it("are not written by a peek or a denial", async () => {
