@@ -110,6 +110,7 @@ export const failures = {
   tenant_is_suspended: [409, "conflict", "This tenant is suspended."],
   bulk_unexpected: [409, "conflict", "More keys match than expected. Nothing was changed."],
   revoked_not_rotatable: [409, "conflict", "A revoked key cannot be rotated."],
+  quarantined_not_rotatable: [409, "conflict", "A quarantined key cannot rotate itself."],
   expired_not_rotatable: [409, "conflict", "An expired key cannot be rotated here."],
   successor_still_valid: [409, "conflict", "This key already has an unexpired successor."],
   revoked_not_editable: [409, "conflict", "A revoked key cannot be changed."],

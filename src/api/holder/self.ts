@@ -53,7 +53,7 @@ export const selfRotate = endpoint("POST /v1/self/rotate", {
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
   output: RotatedApiKey,
   idempotent: true,
-  failures: [...REFUSED, "holder_rotate_off", "successor_still_valid"],
+  failures: [...REFUSED, "holder_rotate_off", "quarantined_not_rotatable", "successor_still_valid"],
   emits: ["api_key.rotated"],
   handle: (ctx, { body }) => rotateSelf(ctx, body.overlap_hours),
 });

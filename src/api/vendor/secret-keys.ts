@@ -74,7 +74,13 @@ export const secretKeysRotate = endpoint("POST /v1/secret_keys/{id}/rotate", {
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
   output: RotatedSecretKey,
   idempotent: true,
-  failures: ["secret_key_not_found", "test_cannot_live", "revoked_not_rotatable", "quota_reached"],
+  failures: [
+    "secret_key_not_found",
+    "test_cannot_live",
+    "revoked_not_rotatable",
+    "quarantined_not_rotatable",
+    "quota_reached",
+  ],
   emits: ["secret_key.rotated"],
   handle: (ctx, { params, body }) => rotateSecretKey(ctx, params.id, body.overlap_hours),
 });

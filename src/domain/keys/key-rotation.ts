@@ -12,7 +12,7 @@ import { planOfKey } from "../plans/plans.ts";
 import { keyPolicyOf } from "../plans/resolution.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { requireManagedKey, type KeyHolder } from "./keys.ts";
-import { overlapEnd, successorColumns } from "./rotation.ts";
+import { overlapEnd, requireNoQuarantine, successorColumns } from "./rotation.ts";
 
 export function rotateKey(ctx: KeyHolder, id: string, overlap_hours: number): Promise<Rotated<ApiKey>> {
   const { workspace_id } = ctx.actor;
@@ -22,6 +22,7 @@ export function rotateKey(ctx: KeyHolder, id: string, overlap_hours: number): Pr
       const row = requireManagedKey(ctx, await keyById.first(tx, { workspace_id, id }));
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       if (row.disabled_at !== null) throw fail("disabled_not_rotatable"); // or rotating would undo it
+      requireNoQuarantine(ctx.actor, row);
       const now = ctx.services.clock.now();
       await requireRotatable(tx, ctx.actor, row, now);
       const project = await liveProject(tx, workspace_id, row.project_id);

@@ -1,5 +1,7 @@
 // Rotation rules shared by API keys and secret keys.
 import { HOUR_MS } from "../../kernel/durations.ts";
+import { fail } from "../../kernel/errors.ts";
+import type { Actor } from "../core/actor.ts";
 
 type Rotatable = { id: string; expires_at: number | null; requested_expires_at: number | null };
 
@@ -20,6 +22,15 @@ export function successorColumns(row: Rotatable, id: string, now: number) {
     created_at: now,
     last_used_at: null,
   };
+}
+
+/**
+ * A leaked key must not get itself a successor without quarantine: the caller may be its finder. People, other
+ * secret keys and the portal may rotate it.
+ */
+export function requireNoQuarantine(actor: Actor, row: { id: string; quarantined_at: number | null }): void {
+  const isItself = (actor.kind === "api_key" || actor.kind === "secret_key") && actor.id === row.id;
+  if (isItself && row.quarantined_at !== null) throw fail("quarantined_not_rotatable");
 }
 
 /** When the old key expires: after the overlap, but never later than it already would. Whole milliseconds. */

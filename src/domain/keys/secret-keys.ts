@@ -21,7 +21,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { quotaReached } from "../core/quota.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { liveProject } from "../workspaces/projects.ts";
-import { overlapEnd, successorColumns } from "./rotation.ts";
+import { overlapEnd, requireNoQuarantine, successorColumns } from "./rotation.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
 
@@ -146,6 +146,7 @@ export async function rotateSecretKey(
         "secret_key_not_found",
       );
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
+      requireNoQuarantine(ctx.actor, row);
       const [count] = await countSecretKeys.all(tx, { workspace_id, env: row.env });
       if ((count?.n ?? 0) >= SECRET_KEYS_MAX + ROTATION_RESERVE) throw quotaReached(ctx);
       const now = ctx.services.clock.now();

@@ -42,7 +42,7 @@ export function showSelf({ services, actor }: Ctx<ApiKeyActor>) {
       quarantined_at: formatTimestampOrNull(row.quarantined_at),
       rotated_from: row.rotated_from,
       replaced,
-      rotatable: !replaced && parseKeyPolicy(row.key_policy).holder_rotate,
+      rotatable: !replaced && row.quarantined_at === null && parseKeyPolicy(row.key_policy).holder_rotate,
       created_at: formatTimestamp(row.created_at),
     };
   });

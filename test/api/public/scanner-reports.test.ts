@@ -1,4 +1,4 @@
-// Secret scanner reports that fail half-way, reach SDK nodes, or come too often.
+// Secret scanner reports that fail half-way, stop keys from rotating themselves, reach SDK nodes, or come too often.
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
@@ -40,6 +40,35 @@ for (const back of backends) {
       expect(await labels(one.key, bad.key, other.key)).toEqual(Array(3).fill("true_positive"));
       expect(await at()).toEqual([true, true, true]);
       expect((await w.actions()).filter((action) => action === "api_key.quarantined")).toHaveLength(3);
+    });
+
+    it("leaves a leaked key unable to rotate itself, and others able to rotate it", async () => {
+      const w = await r.workspace();
+      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy: { holder_rotate: true } });
+      const key = await w.mint();
+      const restricted = (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", permissions: ["verify"] }))
+        .body;
+      const own = [
+        [key.key, "POST /v1/self/rotate"],
+        [restricted.key, `POST /v1/secret_keys/${restricted.id}/rotate`],
+        [w.keys.sk_admin, `POST /v1/secret_keys/${w.keyIds.sk_admin}/rotate`],
+      ] as const;
+      expect((await r.call(key.key, "GET /v1/self")).body.rotatable).toBe(true);
+      await labels(key.key, restricted.key, w.keys.sk_admin);
+      const since = (await w.actions()).length;
+      for (const [bearer, route] of own) {
+        const refused = await r.call(bearer, route, { overlap_hours: 0 });
+        expectRefusal(refused, 409, "conflict");
+        expect(refused.body.error.message).toBe("A quarantined key cannot rotate itself.");
+      }
+      expect((await r.call(key.key, "GET /v1/self")).body).toMatchObject({ replaced: false, rotatable: false });
+      expect((await w.actions()).slice(since)).toEqual([]);
+      for (const route of [`POST /v1/keys/${key.id}/rotate`, own[1][1], own[2][1]]) {
+        const { status, body } = await w.call("sk_owner", route, { overlap_hours: 0 });
+        expect([status, body.quarantined_at, body.expires_at], route).toEqual([200, null, null]);
+      }
+      const rotations = ["api_key.rotated", "secret_key.rotated", "secret_key.rotated"];
+      expect((await w.actions()).slice(since)).toEqual(rotations);
     });
 
     it("reaches an SDK node: the key works there for its hour, and is rejected after it", async () => {
