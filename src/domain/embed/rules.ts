@@ -38,6 +38,11 @@ export function ownsKey(actor: Actor, row: ApiKeyRow): boolean {
   return row.tenant_id === actor.tenant_id && row.project_id === actor.project_id && row.env === actor.env;
 }
 
+/** The tenant's people in the portal, and the holder of a key. */
+export function isCustomer(actor: Actor): boolean {
+  return actor.kind === "embed_token" || actor.kind === "api_key";
+}
+
 async function requireHolderRotation(tx: Tx, { workspace_id, project_id }: ApiKeyRow): Promise<void> {
   const { key_policy } = await liveProject(tx, workspace_id, project_id);
   if (!parseKeyPolicy(key_policy).holder_rotate) throw fail("holder_rotate_off");
@@ -54,7 +59,7 @@ export async function requireKeyQuota(tx: Tx, actor: EmbedActor, now: number): P
  * A customer's rotation issues a new key, so it must not exceed the token's scopes, nor multiply keys by repetition.
  */
 export async function requireRotatable(tx: Tx, actor: Actor, row: ApiKeyRow, now: number): Promise<void> {
-  if (actor.kind !== "embed_token" && actor.kind !== "api_key") return;
+  if (!isCustomer(actor)) return;
   const tenant = await liveTenantById.first(tx, { workspace_id: row.workspace_id, id: row.tenant_id });
   if (tenant && tenant.suspended_at !== null) throw fail("tenant_is_suspended");
   if (actor.kind === "embed_token") requireGrantable(actor, JSON.parse(row.scopes) as string[]);

@@ -1,13 +1,14 @@
 // Rotation of API keys: a successor with a new credential, and an end for its predecessor.
 import { fail } from "../../kernel/errors.ts";
-import { insertMeteredKey, keyById, shortenKey } from "../../store/queries/keys.ts";
+import { endKey, insertMeteredKey, keyById, shortenKey } from "../../store/queries/keys.ts";
+import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import type { Ctx } from "../core/context.ts";
 import { successorExpiry, type KeyPolicy } from "../key-policy/key-policy.ts";
 import { mutate } from "../core/mutate.ts";
 import { viewKey, withKey, type ApiKey, type Rotated } from "../core/views.ts";
-import { requireRotatable } from "../embed/rules.ts";
+import { isCustomer, requireRotatable } from "../embed/rules.ts";
 import { planOfKey } from "../plans/plans.ts";
 import { keyPolicyOf } from "../plans/resolution.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -32,12 +33,27 @@ export function rotateKey(ctx: KeyHolder, id: string, overlap_hours: number): Pr
       const { previous, successor } = rotatedRows(ctx, row, minted, { overlap_hours, policy_version, policy });
       await shortenKey.run(tx, previous);
       await insertMeteredKey.run(tx, successor);
+      const ended = isCustomer(ctx.actor) ? await endPredecessor(tx, row, { now, policy_version }) : {};
       return {
         value: { ...withKey(viewKey(successor), minted.text), previous_key: viewKey(previous) },
-        events: [keyRotated(row, successor, overlap_hours)],
+        events: [keyRotated(row, successor, overlap_hours, ended)],
       };
     }),
   );
+}
+
+/**
+ * Two keys of a lineage work at most: rotating in a chain would multiply a customer's keys, and with them the limits of
+ * each key. Returns what the audit log shows of it.
+ */
+async function endPredecessor(
+  tx: Tx,
+  { workspace_id, rotated_from }: ApiKeyRow,
+  end: { now: number; policy_version: number },
+): Promise<{ ended_id?: string }> {
+  if (rotated_from === null) return {};
+  const ended = await endKey.first(tx, { workspace_id, id: rotated_from, ...end });
+  return ended ? { ended_id: ended.id } : {};
 }
 
 export function rotatedRows(
@@ -55,7 +71,12 @@ export function rotatedRows(
   };
 }
 
-export function keyRotated({ id, env }: ApiKeyRow, successor: ApiKeyRow, overlap_hours: number) {
-  const payload = { env, successor_id: successor.id, overlap_hours };
+export function keyRotated(
+  { id, env }: ApiKeyRow,
+  successor: ApiKeyRow,
+  overlap_hours: number,
+  ended: { ended_id?: string } = {},
+) {
+  const payload = { env, successor_id: successor.id, overlap_hours, ...ended };
   return { action: "api_key.rotated" as const, target_id: id, payload };
 }

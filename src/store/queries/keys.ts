@@ -190,6 +190,18 @@ export const shortenKey = statement<{ workspace_id: string; id: string; expires_
       .where("workspace_id", "=", p.workspace_id),
 );
 
+/** Ends a key that still works; returns nothing for another. */
+export const endKey = statement<{ workspace_id: string; id: string; now: number; policy_version: number }>()((db, p) =>
+  db
+    .updateTable("api_keys")
+    .set({ expires_at: p.now, policy_version: p.policy_version })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where(notRevoked)
+    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .returning("id"),
+);
+
 export const revokeKeyRow = statement<{
   workspace_id: string;
   id: string;
