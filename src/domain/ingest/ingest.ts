@@ -171,7 +171,8 @@ function remaining(services: Services, actor: SecretKeyActor, { used, test_used 
 
 async function rejectExhausted(services: Services, actor: SecretKeyActor): Promise<void> {
   const row = await budgetRow.first(services.store.read, { workspace_id: actor.workspace_id });
-  if (row && row.minute >= minuteOf(services) && remaining(services, actor, row) === 0)
+  const ahead = row ? row.minute - minuteOf(services) : -1; // as chargeBudget compares them
+  if (row && (ahead === 0 || ahead === 1) && remaining(services, actor, row) === 0)
     throw overBudget(services, actor, row);
 }
 

@@ -84,6 +84,32 @@ for (const back of backends) {
       expectRefusal(await send(events(26, "test"), "sk_test"), 429, "rate_limited");
     });
 
+    it("keeps accepting after a batch that was charged by a clock a day ahead", async () => {
+      const full = () => batch(Array.from({ length: 100 }, () => event()));
+      const start = r.clock.now();
+      r.clock.advance(DAY);
+      expect((await send(full())).status).toBe(202);
+      r.clock.set(start);
+      for (let minute = 0; minute < 3; minute++) {
+        expect((await send(full())).headers.get("ratelimit")).toContain("r=0;");
+        expectRefusal(await send(batch([event()])), 429, "rate_limited");
+        r.clock.advance(60_000);
+      }
+      r.clock.set(start + DAY);
+    });
+
+    it("shares a minute with a process whose clock is up to a minute late", async () => {
+      const start = r.clock.now();
+      r.clock.advance(60_000);
+      await send(batch(Array.from({ length: 60 }, () => event())));
+      r.clock.set(start);
+      expect((await send(batch(Array.from({ length: 39 }, () => event())))).headers.get("ratelimit")).toContain("r=1;");
+      expectRefusal(await send(batch([event(), event()])), 429, "rate_limited");
+      expect((await send(batch([event()]))).status).toBe(202);
+      expectRefusal(await send(batch([event()])), 429, "rate_limited");
+      r.clock.set(start + 60_000);
+    });
+
     it("keeps a budget per workspace", async () => {
       await send(batch(Array.from({ length: 100 }, () => event())));
       const other = await r.workspace();
