@@ -17,7 +17,7 @@ import {
   type BackupSettings,
   type Manifest,
 } from "./files.ts";
-import { conditionOf } from "./list.ts";
+import { isUsable } from "./list.ts";
 import { copySqliteDatabase, createdEvent, writeBackup } from "./write.ts";
 
 const quiet = (): void => {};
@@ -59,8 +59,6 @@ export function recordMigrationBackup(services: Services, manifest: Manifest): P
 /** The newest usable backup that a binary of this schema can restore. */
 export function findWayBack(settings: BackupSettings, dialect: Dialect, schema: number): Backup | undefined {
   const fits = (backup: Backup): boolean =>
-    backup.manifest.dialect === dialect &&
-    backup.manifest.schema_version <= schema &&
-    ["good", "unproven"].includes(conditionOf(backup));
+    backup.manifest.dialect === dialect && backup.manifest.schema_version <= schema && isUsable(backup);
   return listBackups(backupDir(settings)).find((each): each is Backup => each.manifest !== null && fits(each));
 }

@@ -27,6 +27,9 @@ export function conditionOf(backup: Backup): BackupCondition {
   return backup.manifest.dialect === "sqlite" ? "good" : "unproven";
 }
 
+/** Whether it may be restored from, as far as is known. */
+export const isUsable = (backup: Backup): boolean => ["good", "unproven"].includes(conditionOf(backup));
+
 export function viewBackup(backup: Backup | BrokenBackup): BackupView {
   const { id, folder, manifest } = backup;
   if (manifest === null) {

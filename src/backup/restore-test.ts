@@ -11,7 +11,17 @@ import { inspect } from "../store/offline/inspect.ts";
 import { withSignal, type OnProgress } from "../store/progress.ts";
 import { ScratchUnavailable, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
 import { restoreDump } from "../store/postgres/restore.ts";
-import { assertChecksum, backupDir, extract, findBackup, writeTestResult, type Backup } from "./files.ts";
+import { UnreadableDump } from "../store/postgres/tools.ts";
+import {
+  assertChecksum,
+  backupDir,
+  BackupRefused,
+  extract,
+  fileProblem,
+  findBackup,
+  writeTestResult,
+  type Backup,
+} from "./files.ts";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
 
@@ -65,19 +75,30 @@ async function testOne(services: Services, id: string | undefined, onProgress: O
 type Outcome = Pick<RestoreTest, "findings" | "chains" | "audit_rows">;
 
 async function restoreAndInspect(services: Services, backup: Backup, onProgress: OnProgress): Promise<Outcome> {
+  const problem = fileProblem(backup);
+  if (problem) return { findings: [problem], chains: 0, audit_rows: 0 };
   const test = backup.manifest.dialect === "sqlite" ? testInScratchFile : testInScratchDatabase;
   try {
     return await test(services, backup, onProgress);
   } catch (error) {
-    if (isScratchProblem(error)) throw error;
+    onProgress.signal?.throwIfAborted();
+    if (!isAboutBackup(error)) throw error;
     return { findings: [(error as Error).message], chains: 0, audit_rows: 0 };
   }
 }
 
-/** No scratch database, or no room in it: not a finding about the backup. */
-function isScratchProblem(error: unknown): boolean {
-  const { scratch, code = "" } = error as { scratch?: boolean; code?: string };
-  return scratch === true || ["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "SQLITE_FULL"].includes(code);
+/** What restored contents cause: not a database, or (22, 23, 42 of SQLSTATE) values and statements that are refused. */
+const CONTENT_ERROR = /^(SQLITE_(CORRUPT|NOTADB|CONSTRAINT|ERROR).*|(22|23|42)[0-9A-Z]{3})$/;
+const MISSING_PRIVILEGE = "42501";
+
+/**
+ * Any other error is one of the surroundings (a missing program, a lost connection, a full disk) and gives no verdict:
+ * a failed backup is not restored from, and does not count for retention.
+ */
+function isAboutBackup(error: unknown): boolean {
+  if (error instanceof UnreadableDump) return true;
+  const { code = "", exitCode } = error as { code?: string; exitCode?: number };
+  return (error instanceof BackupRefused && exitCode === 4) || (CONTENT_ERROR.test(code) && code !== MISSING_PRIVILEGE);
 }
 
 /** Compares the restored database with the manifest, then opens it as this version would, migrations included. */

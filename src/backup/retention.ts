@@ -5,10 +5,12 @@
 import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { backupDir, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
-import { conditionOf } from "./list.ts";
+import { conditionOf, isUsable } from "./list.ts";
 import { DAY_MS } from "../kernel/durations.ts";
 
 const PRE_MIGRATION_MS = 30 * DAY_MS;
+/** A fault that every backup has must not fill the disk. */
+const FAILED_KEPT = 3;
 
 const PERIODS: readonly [count: number, periodOf: (ms: number) => string][] = [
   [7, (ms) => new Date(ms).toISOString().slice(0, 10)],
@@ -42,14 +44,17 @@ export function selectKept(backups: readonly DatedBackup[], now = Date.now()): S
 
 export type Pruned = { object: "backup_prune"; kept: string[]; removed: string[]; dry_run: boolean };
 
-/** Removes backups that are past retention. Damaged and failed ones stay as evidence, and do not count as backups. */
+/**
+ * Removes backups that are past retention. Damaged ones and the newest failed ones stay as evidence, and do not count
+ * as backups.
+ */
 export function pruneBackups(settings: BackupSettings, { dryRun = false, now = Date.now() } = {}): Pruned {
   const dir = backupDir(settings);
-  const usable = listBackups(dir).flatMap((each) =>
-    each.manifest !== null && ["good", "unproven"].includes(conditionOf(each)) ? [each.manifest] : [],
-  );
+  const readable = listBackups(dir).filter((each) => each.manifest !== null);
+  const usable = readable.filter(isUsable).map(({ manifest }) => manifest);
   const kept = selectKept(usable, now);
-  const removed = usable.filter(({ id }) => !kept.has(id)).map(({ id }) => id);
+  const failed = readable.filter((each) => conditionOf(each) === "failed").slice(FAILED_KEPT);
+  const removed = [...usable.filter(({ id }) => !kept.has(id)), ...failed].map(({ id }) => id);
   if (!dryRun) for (const id of removed) removeBackup(dir, id);
   return { object: "backup_prune", kept: [...kept], removed, dry_run: dryRun };
 }

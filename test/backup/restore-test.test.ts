@@ -1,16 +1,17 @@
 // Restore tests: a backup is restored into a scratch database, and the result is stored, logged and shown by /status.
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
-import { backupDir, findBackup, writeManifest } from "../../src/backup/files.ts";
+import { backupDir, findBackup, writeManifest, writeTestResult } from "../../src/backup/files.ts";
 import { viewBackups } from "../../src/backup/list.ts";
 import { testBackup } from "../../src/backup/restore-test.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { readBackupLog } from "../../src/backup/schedule.ts";
 import { backends } from "../../harness/databases/backends.ts";
-import { addTenants, backupStatus, copyIn } from "../../harness/instances/backups.ts";
+import { addTenants, backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
 
 for (const back of backends) {
   describe(`a restore test on ${back}`, () => {
@@ -46,6 +47,70 @@ for (const back of backends) {
     });
   });
 }
+
+/** Runs `work` with a psql that prints this error and exits as psql does, or (null) without psql. */
+async function withPsql(error: string | null, work: () => Promise<void>): Promise<void> {
+  using at = tempDir();
+  const { PATH } = process.env;
+  symlinkSync("/usr/bin/pg_restore", join(at.dir, "pg_restore"));
+  const script = `#!/bin/sh\necho '${error}' >&2\nexit 3\n`;
+  if (error !== null) writeFileSync(join(at.dir, "psql"), script, { mode: 0o755 });
+  process.env.PATH = at.dir;
+  try {
+    await work();
+  } finally {
+    process.env.PATH = PATH;
+  }
+}
+
+describe.runIf(backends.includes("postgres"))("a restore test that cannot run on PostgreSQL", () => {
+  it("gives no verdict when a program is missing, the disk is full or a connection ends", async () => {
+    await using fixture = await testServices("postgres");
+    const { settings } = fixture.services;
+    await createBackup(fixture.services);
+    for (const error of [
+      null,
+      "psql:<stdin>:9: ERROR:  53100: could not extend file",
+      "psql:<stdin>:9: FATAL:  57P01: terminating connection due to administrator command",
+      "psql:<stdin>:9: ERROR:  42501: permission denied for database",
+      "psql: error: connection to server failed: FATAL:  sorry, too many clients already",
+    ]) {
+      await withPsql(error, () => expect(testBackup(fixture.services, undefined)).rejects.toThrow("psql"));
+      expect(viewBackups(settings)[0]).toMatchObject({ state: "unproven", tested_at: null, problem: null });
+    }
+    expect((await readBackupLog(fixture.services)).lastRestoreTestAt).toBe(null);
+    expect(fixture.logged.filter(({ event }) => event === "restore test failed")).toEqual([]);
+  });
+
+  it("fails the backup when the database rejects what the dump contains", async () => {
+    await using fixture = await testServices("postgres");
+    await createBackup(fixture.services);
+    const error = "psql:<stdin>:9: ERROR:  22P02: invalid input syntax for type bigint";
+    await withPsql(error, async () => {
+      expect(await testBackup(fixture.services, undefined)).toMatchObject({
+        pass: false,
+        findings: [expect.stringContaining("22P02") as string],
+      });
+    });
+    expect(viewBackups(fixture.services.settings)[0]?.state).toBe("failed");
+  });
+});
+
+describe("failed backups", () => {
+  it("are kept as evidence, but only the newest three", async () => {
+    await using fixture = await testServices("sqlite");
+    const { settings } = fixture.services;
+    const ids: string[] = [];
+    for (let i = 0; i < 5; i++) {
+      const { id, folder } = await createBackup(fixture.services);
+      if (i > 0) writeTestResult(folder, { at: "2026-11-15T03:00:00.000Z", pass: false, findings: ["a fault"] });
+      ids.push(id);
+      fixture.clock.advance(HOUR_MS);
+    }
+    expect(pruneBackups(settings)).toMatchObject({ kept: [ids[0]], removed: [ids[1]] });
+    expect(viewBackups(settings).map(({ id }) => id)).toEqual([ids[4], ids[3], ids[2], ids[0]]);
+  });
+});
 
 describe("a restore test without a scratch database", () => {
   it("fails without recording a result for the backup", async () => {

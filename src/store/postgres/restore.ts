@@ -9,7 +9,7 @@ import type { PostgresTarget } from "../target.ts";
 import { LEADER_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
 import { IS_KEYRACK } from "./connected-versions.ts";
-import { assertPublicSchema, toolConnection, toolFailed, toolMissing, ToolRefused } from "./tools.ts";
+import { assertPublicSchema, psqlFailed, toolConnection, toolFailed, toolMissing, ToolRefused } from "./tools.ts";
 
 export async function hasTables(target: PostgresTarget): Promise<boolean> {
   const source = await openSource(target);
@@ -82,7 +82,8 @@ export async function undoRestore(url: string, replaced: string | null): Promise
 function pipeDump(url: string, file: string, before: string[], after: string[], signal?: AbortSignal): Promise<void> {
   const { dbname, env } = toolConnection(url);
   const commands = (list: string[]): string[] => list.flatMap((each) => ["-c", each]);
-  const args = ["--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "--single-transaction", `--dbname=${dbname}`];
+  const variables = ["-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose"];
+  const args = ["--no-psqlrc", "--quiet", ...variables, "--single-transaction", `--dbname=${dbname}`];
   return new Promise((resolve, reject) => {
     const psql = spawn("psql", [...args, ...commands(before), "-f", "-", ...commands(after)], {
       env,
@@ -107,13 +108,13 @@ function pipeDump(url: string, file: string, before: string[], after: string[], 
       if (code === 0) psql.stdin.end();
       else {
         psql.kill();
-        reject(toolFailed("pg_restore", { code, stdout: "", stderr: readerErrors }));
+        reject(toolFailed("pg_restore", { code, stderr: readerErrors }));
       }
     });
     psql.on("close", (code) => {
       reader.kill();
       if (code === 0) resolve();
-      else reject(toolFailed("psql", { code, stdout: "", stderr: psqlErrors }));
+      else reject(psqlFailed(code, psqlErrors));
     });
   });
 }

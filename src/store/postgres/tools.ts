@@ -11,7 +11,12 @@ import { BACKUP_LOCK } from "./advisory-locks.ts";
 /** A client program is missing, too old or failed. The message says what to do. */
 export class ToolRefused extends Error {
   readonly exitCode = 1;
+  /** The SQLSTATE that psql reported, if any. */
+  code?: string;
 }
+
+/** pg_restore read the dump and rejected it. */
+export class UnreadableDump extends ToolRefused {}
 
 /** Another process is making a backup. Not a failure. */
 export class BackupBusy extends ToolRefused {}
@@ -53,9 +58,17 @@ export function toolMissing(tool: Tool, error: NodeJS.ErrnoException): Error {
   return new ToolRefused(`${tool} is not installed. Install PostgreSQL's client programs (postgresql-client).`);
 }
 
-export function toolFailed(tool: Tool, { code, stderr }: ToolResult): ToolRefused {
+export function toolFailed(tool: Tool, { code, stderr }: Omit<ToolResult, "stdout">): ToolRefused {
   const line = stderr.split("\n").find((each) => /error|fatal/i.test(each)) ?? stderr.trim().split("\n").at(-1) ?? "";
-  return new ToolRefused(`${tool} failed${line ? `: ${line.slice(0, MESSAGE_MAX)}` : ` with ${code}`}`);
+  const message = `${tool} failed${line ? `: ${line.slice(0, MESSAGE_MAX)}` : ` with ${code}`}`;
+  // Without an exit code it was killed, which says nothing about the dump.
+  return tool === "pg_restore" && code !== null ? new UnreadableDump(message) : new ToolRefused(message);
+}
+
+/** Needs VERBOSITY=verbose, with which psql writes the SQLSTATE before the message. */
+export function psqlFailed(code: number | null, stderr: string): ToolRefused {
+  const sqlstate = /: {2}([0-9A-Z]{5}): /.exec(stderr)?.[1];
+  return Object.assign(toolFailed("psql", { code, stderr }), sqlstate && { code: sqlstate });
 }
 
 /** A program's version, such as "15.19". */
