@@ -4,6 +4,7 @@ import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
+import { record } from "../domain/core/record.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { BackupBusy, dumpPostgres, assertReadableDump, toolVersion } from "../store/postgres/tools.ts";
 import { withSignal, type OnProgress } from "../store/progress.ts";
@@ -24,7 +25,7 @@ export function createBackup(services: Services, onProgress: OnProgress = () => 
   const { signal } = services.shutdown;
   const created = create(services, withSignal(onProgress, signal))
     .catch(async (error: unknown) => {
-      if (!signal.aborted && !(error instanceof BackupBusy)) await recordFailure(services, error);
+      if (!signal.aborted && !(error instanceof BackupBusy)) await recordFailure(services, "backup_failure", error);
       throw error;
     })
     .finally(() => running.delete(services));
@@ -44,7 +45,8 @@ async function create(services: Services, onProgress: OnProgress): Promise<Creat
   await recordSuccess(services, manifest);
   const hook = await runHook(services, id, folder, onProgress.signal);
   // The backup exists but may not have left this host: reported as failing until a hook succeeds.
-  if (hook?.ok === false) await recordFailure(services, new Error(`the hook failed for backup ${id}`));
+  if (hook?.ok === false)
+    await recordFailure(services, "backup_failure", new Error(`the hook failed for backup ${id}`));
   log.info("backup created", { backup_id: id, bytes: manifest.bytes });
   return { ...viewBackup({ id, folder, manifest, test: null }), hook };
 }
@@ -73,14 +75,17 @@ async function recordSuccess(services: Services, { id, created_at, bytes, sha256
   });
 }
 
-async function recordFailure({ store, clock, log }: Services, error: unknown): Promise<void> {
+/** What /status reports until the next success, and why the schedule waits. Does not throw. */
+export async function recordFailure(
+  services: Services,
+  name: "backup_failure" | "restore_test_failure",
+  error: unknown,
+): Promise<void> {
+  const { clock, log } = services;
   const { message } = error as Error;
   const value = JSON.stringify({ at: formatTimestamp(clock.now()), message });
-  log.error("backup failed", { error: message });
-  await store
-    .write({
-      chains: [],
-      work: async (tx) => ({ value: await writeFact.run(tx, { name: "backup_failure", value }), entries: [] }),
-    })
-    .catch((cause: unknown) => log.error("backup failure was not recorded", { error: String(cause) }));
+  log.error(name === "backup_failure" ? "backup failed" : "restore test could not run", { error: message });
+  await record(services, (tx) => writeFact.run(tx, { name, value })).catch((cause: unknown) =>
+    log.error("backup failure was not recorded", { error: String(cause) }),
+  );
 }

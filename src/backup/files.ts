@@ -16,7 +16,7 @@ import {
 import { copyFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
-import { DAY_MS } from "../kernel/durations.ts";
+import { DAY_MS, isFuture } from "../kernel/durations.ts";
 import { MIB } from "../kernel/sizes.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { codeOf } from "../platform/errors.ts";
@@ -136,13 +136,27 @@ export function listBackups(dir: string): (Backup | BrokenBackup)[] {
     .map((name) => readBackup(join(dir, name)));
 }
 
-/** A backup by its id, by the path of its folder, or (undefined) the newest with a valid manifest. */
-export function findBackup(dir: string, wanted: string | undefined): Backup {
-  if (wanted === undefined) {
-    const newest = listBackups(dir).find((each) => each.manifest !== null);
-    if (!newest) throw new BackupRefused(`There is no backup in ${dir}.`);
-    return newest;
-  }
+type Choice = { dialect: Dialect; now: number };
+
+/**
+ * The newest with a valid manifest, of this kind of database. One from the future was made while the clock was wrong,
+ * and is chosen only when there is no other.
+ */
+export function newestBackup(dir: string, { dialect, now }: Choice): Backup | undefined {
+  const readable = listBackups(dir).filter((each) => each.manifest !== null);
+  const fitting = readable.filter(({ manifest }) => manifest.dialect === dialect);
+  return fitting.find(({ manifest }) => !isFuture(Date.parse(manifest.created_at), now)) ?? fitting[0];
+}
+
+/** The one that is named, or (undefined) the newest. */
+export function chooseBackup(dir: string, wanted: string | undefined, choice: Choice): Backup {
+  const chosen = wanted === undefined ? newestBackup(dir, choice) : findBackup(dir, wanted);
+  if (!chosen) throw new BackupRefused(`There is no backup in ${dir}.`);
+  return chosen;
+}
+
+/** A backup by its id or by the path of its folder. */
+export function findBackup(dir: string, wanted: string): Backup {
   const folder = wanted.includes("/") ? resolve(wanted) : join(dir, wanted);
   if (!existsSync(folder))
     throw new BackupRefused(`There is no backup ${wanted}${wanted.includes("/") ? "" : ` in ${dir}`}.`);

@@ -6,7 +6,7 @@ import { formatTimestamp } from "../kernel/timestamps.ts";
 import { contentDifferences } from "../store/offline/contents.ts";
 import { openStore } from "../store/database.ts";
 import type { DatabaseTarget } from "../store/target.ts";
-import { writeFact } from "../store/queries/deployment.ts";
+import { dropFact, writeFact } from "../store/queries/deployment.ts";
 import { inspect } from "../store/offline/inspect.ts";
 import { withSignal, type OnProgress } from "../store/progress.ts";
 import { ScratchUnavailable, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
@@ -16,9 +16,9 @@ import {
   assertChecksum,
   backupDir,
   BackupRefused,
+  chooseBackup,
   extract,
   fileProblem,
-  findBackup,
   writeTestResult,
   type Backup,
 } from "./files.ts";
@@ -52,21 +52,25 @@ export function testBackup(
 }
 
 async function testOne(services: Services, id: string | undefined, onProgress: OnProgress): Promise<RestoreTest> {
-  const backup = findBackup(backupDir(services.settings), id);
+  const { settings, store, clock } = services;
+  const backup = chooseBackup(backupDir(settings), id, { dialect: store.dialect, now: clock.now() });
   const { signal } = services.shutdown;
   const outcome = await restoreAndInspect(services, backup, withSignal(onProgress, signal));
   signal.throwIfAborted(); // a cancelled test has no result
   const test: RestoreTest = {
     object: "restore_test",
     backup_id: backup.id,
-    at: formatTimestamp(services.clock.now()),
+    at: formatTimestamp(clock.now()),
     pass: outcome.findings.length === 0,
     ...outcome,
   };
   const { at, pass, findings } = test;
   writeTestResult(backup.folder, { at, pass, findings });
   const value = JSON.stringify({ at, pass, backup_id: backup.id, finding: findings[0] ?? null });
-  await record(services, (tx) => writeFact.run(tx, { name: "last_restore_test", value }));
+  await record(services, async (tx) => {
+    await writeFact.run(tx, { name: "last_restore_test", value });
+    await dropFact.run(tx, { name: "restore_test_failure" });
+  });
   if (pass) services.log.info("restore test passed", { backup_id: backup.id });
   else services.log.error("restore test failed", { backup_id: backup.id, finding: findings[0] ?? "" });
   return test;

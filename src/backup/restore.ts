@@ -28,7 +28,7 @@ import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
 import { finishRestore, type FinishedRestore, type PendingRestore } from "./after-restore.ts";
-import { assertChecksum, BackupRefused, extract, findBackup, type Backup } from "./files.ts";
+import { assertChecksum, BackupRefused, chooseBackup, extract, type Backup } from "./files.ts";
 
 type RestoreOptions = {
   backupDir: string;
@@ -77,7 +77,7 @@ type Job = { options: RestoreOptions; backup: Backup };
 
 export async function restoreBackup(options: RestoreOptions): Promise<Restored> {
   const { target } = options;
-  const backup = findBackup(options.backupDir, options.backup);
+  const backup = chooseBackup(options.backupDir, options.backup, { dialect: target.kind, now: Date.now() });
   assertRestorable(backup, target);
   assertMasterKey({ options, backup });
   const job = { options, backup };

@@ -1,13 +1,13 @@
 // The backup schedule, and the record of past backups and restore tests. The record is in the database because on
 // PostgreSQL any process of the deployment may have made the last backup.
 import { readFact, type Fact } from "../store/queries/deployment.ts";
-import { findBackup, backupDir } from "./files.ts";
-import { createBackup } from "./create.ts";
+import { backupDir, newestBackup } from "./files.ts";
+import { createBackup, recordFailure } from "./create.ts";
 import type { Services } from "../domain/core/context.ts";
 import type { BackupState } from "../domain/health/state.ts";
 import { testBackup } from "./restore-test.ts";
 import { pruneBackups } from "./retention.ts";
-import { HOUR_MS } from "../kernel/durations.ts";
+import { HOUR_MS, isFuture } from "../kernel/durations.ts";
 
 type BackupLog = {
   lastBackupAt: string | null;
@@ -18,6 +18,8 @@ type BackupLog = {
   lastRestoreTestAt: string | null;
   lastRestoreTestOk: boolean | null;
   lastRestoreTestBackupId: string | null;
+  /** The last restore test that could not run, when none has run since. */
+  lastTestFailureAt: string | null;
 };
 
 type LastBackup = { id: string; at: string };
@@ -30,10 +32,11 @@ async function fact<T>(services: Services, name: Fact): Promise<T | null> {
 }
 
 export async function readBackupLog(services: Services): Promise<BackupLog> {
-  const [last, failure, test] = await Promise.all([
+  const [last, failure, test, testFailure] = await Promise.all([
     fact<LastBackup>(services, "last_backup"),
     fact<LastFailure>(services, "backup_failure"),
     fact<LastTest>(services, "last_restore_test"),
+    fact<LastFailure>(services, "restore_test_failure"),
   ]);
   return {
     lastBackupAt: last?.at ?? null,
@@ -43,6 +46,7 @@ export async function readBackupLog(services: Services): Promise<BackupLog> {
     lastRestoreTestAt: test?.at ?? null,
     lastRestoreTestOk: test?.pass ?? null,
     lastRestoreTestBackupId: test?.backup_id ?? null,
+    lastTestFailureAt: testFailure?.at ?? null,
   };
 }
 
@@ -52,7 +56,8 @@ export async function backupStateOf(services: Services): Promise<BackupState> {
   const ms = (at: string | null): number | null => (at === null ? null : Date.parse(at));
   return {
     lastSuccessAt: ms(log.lastBackupAt),
-    failing: log.lastFailureAt !== null,
+    failing:
+      log.lastFailureAt !== null || (services.settings.restore_test_every !== null && log.lastTestFailureAt !== null),
     restoreTest: {
       lastRunAt: ms(log.lastRestoreTestAt),
       pass: log.lastRestoreTestOk,
@@ -61,8 +66,9 @@ export async function backupStateOf(services: Services): Promise<BackupState> {
   };
 }
 
+/** Infinite for a time in the future, too: a clock that was wrong once must not delay what is due. */
 function age(now: number, at: string | null): number {
-  return at === null ? Infinity : now - Date.parse(at);
+  return at === null || isFuture(Date.parse(at), now) ? Infinity : now - Date.parse(at);
 }
 
 /**
@@ -81,14 +87,25 @@ export async function runDueBackup(services: Services): Promise<boolean> {
   return true;
 }
 
-/** Tests the newest backup when a test is due. After a failed test, the next backup is tested at once. */
+/**
+ * Tests the newest backup, scheduled or not, when a test is due. After a failed test, the next backup is tested at once.
+ * A test that could not run is retried after an hour.
+ */
 export async function runDueRestoreTest(services: Services): Promise<boolean> {
-  const { restore_test_every: every, backup_every } = services.settings;
-  if (every === null || backup_every === null) return false;
-  const { lastBackupId, lastRestoreTestAt, lastRestoreTestOk, lastRestoreTestBackupId } = await readBackupLog(services);
-  if (lastBackupId === null) return false;
-  const retest = lastRestoreTestOk === false && lastRestoreTestBackupId !== lastBackupId;
-  if (!retest && age(services.clock.now(), lastRestoreTestAt) < every) return false;
-  const { id } = findBackup(backupDir(services.settings), undefined);
-  return (await testBackup(services, id)).pass;
+  const { settings, store, clock } = services;
+  const { restore_test_every: every } = settings;
+  if (every === null) return false;
+  const { lastRestoreTestAt, lastRestoreTestOk, lastRestoreTestBackupId, lastTestFailureAt } =
+    await readBackupLog(services);
+  const now = clock.now();
+  const isRecent = age(now, lastRestoreTestAt) < every;
+  if ((isRecent && lastRestoreTestOk) || age(now, lastTestFailureAt) < Math.min(every, HOUR_MS)) return false;
+  const newest = newestBackup(backupDir(settings), { dialect: store.dialect, now });
+  if (!newest || (isRecent && newest.id === lastRestoreTestBackupId)) return false;
+  try {
+    return (await testBackup(services, newest.id)).pass;
+  } catch (error) {
+    if (!services.shutdown.signal.aborted) await recordFailure(services, "restore_test_failure", error);
+    throw error;
+  }
 }

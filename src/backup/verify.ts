@@ -6,6 +6,7 @@ import { assertReadableDump } from "../store/postgres/tools.ts";
 import type { OnProgress } from "../store/progress.ts";
 import {
   backupDir,
+  BackupRefused,
   fileProblem,
   findBackup,
   listBackups,
@@ -23,10 +24,9 @@ export async function verifyBackup(
   onProgress: OnProgress,
 ): Promise<BackupCheck> {
   const dir = backupDir(settings);
-  const newest = id === undefined ? listBackups(dir)[0] : undefined;
-  if (newest?.manifest === null)
-    return { object: "backup_check", id: newest.id, ok: false, findings: [newest.problem] };
-  const backup = findBackup(dir, id);
+  const backup = id === undefined ? listBackups(dir)[0] : findBackup(dir, id);
+  if (!backup) throw new BackupRefused(`There is no backup in ${dir}.`);
+  if (backup.manifest === null) return { object: "backup_check", id: backup.id, ok: false, findings: [backup.problem] };
   const findings = await findProblems(backup, onProgress);
   return { object: "backup_check", id: backup.id, ok: findings.length === 0, findings };
 }

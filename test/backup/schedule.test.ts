@@ -1,10 +1,35 @@
 // The schedule: backups and restore tests run when they are due, and a failure is reported and retried.
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { createBackup } from "../../src/backup/create.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { runDueBackup, runDueRestoreTest } from "../../src/backup/schedule.ts";
+import type { Services } from "../../src/domain/core/context.ts";
+import { DAY_MS } from "../../src/kernel/durations.ts";
 import { backends } from "../../harness/databases/backends.ts";
-import { backupStatus, HOUR_MS } from "../../harness/instances/backups.ts";
+import { backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
+
+/** Flips a bit. */
+function damage(file: string): void {
+  const bytes = readFileSync(file);
+  bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
+  writeFileSync(file, bytes);
+}
+
+/** Runs `work` without the data dir, which holds the scratch file, and without PostgreSQL's programs. */
+async function withoutScratch({ settings }: Services, work: () => Promise<void>): Promise<void> {
+  const { PATH } = process.env;
+  renameSync(settings.data_dir, `${settings.data_dir}.away`);
+  process.env.PATH = "/nowhere";
+  try {
+    await work();
+  } finally {
+    process.env.PATH = PATH;
+    renameSync(`${settings.data_dir}.away`, settings.data_dir);
+  }
+}
 
 for (const back of backends) {
   describe(`the backup schedule on ${back}`, () => {
@@ -24,6 +49,64 @@ for (const back of backends) {
       expect(await runDueBackup(services)).toBe(true);
       expect((await backupStatus(services)).status).toBe("ok");
       expect(pruneBackups(services.settings, { dryRun: true })).toMatchObject({ removed: [], dry_run: true });
+    });
+
+    it("tests backups that were made by hand while none are scheduled", async () => {
+      await using fixture = await testServices(back, { flags: { backup_every: "off", restore_test_every: "7d" } });
+      const { services } = fixture;
+      expect([await runDueBackup(services), await runDueRestoreTest(services)]).toEqual([false, false]);
+      expect((await backupStatus(services)).status).toBe("disabled");
+      const { folder } = await createBackup(services);
+      expect(await runDueRestoreTest(services)).toBe(true);
+      expect((await backupStatus(services)).status).toBe("ok");
+      damage(copyIn(folder, back));
+      fixture.clock.advance(7 * DAY_MS);
+      expect(await runDueRestoreTest(services)).toBe(false);
+      expect(await backupStatus(services)).toMatchObject({ status: "degraded", lastRestoreTestOk: false });
+    });
+
+    it("tests a backup that failed its test once, whatever the record of the last backup says", async () => {
+      await using fixture = await testServices(back, { flags: { restore_test_every: "7d" } });
+      const { services } = fixture;
+      const { folder } = await createBackup(services);
+      damage(copyIn(folder, back));
+      const value = JSON.stringify({ id: "20200101T000000Z-000000", at: "2020-01-01T00:00:00.000Z", bytes: 1 });
+      await fixture.sql(`update deployment set value = '${value}' where name = 'last_backup'`); // by another host
+      expect([await runDueRestoreTest(services), await runDueRestoreTest(services)]).toEqual([false, false]);
+      expect(fixture.logged.filter(({ event }) => event === "restore test failed")).toHaveLength(1);
+      fixture.clock.advance(HOUR_MS);
+      await createBackup(services);
+      expect(await runDueRestoreTest(services)).toBe(true);
+    });
+
+    it("retries a restore test that could not run after an hour, and reports it until then", async () => {
+      using at = tempDir();
+      await using fixture = await testServices(back, { flags: { restore_test_every: "7d", backup_dir: at.dir } });
+      const { services } = fixture;
+      await createBackup(services);
+      await withoutScratch(services, async () => {
+        await expect(runDueRestoreTest(services)).rejects.toThrow(/psql is not installed|ENOENT/);
+      });
+      expect(await runDueRestoreTest(services)).toBe(false);
+      expect(await backupStatus(services)).toMatchObject({ status: "degraded", lastRestoreTestAt: null });
+      expect(fixture.logged.map(({ event }) => event)).toContain("restore test could not run");
+      fixture.clock.advance(HOUR_MS);
+      expect(await runDueRestoreTest(services)).toBe(true);
+      expect((await backupStatus(services)).status).toBe("ok");
+    });
+
+    it("does not wait for the time of a backup from the future, and chooses another one for tests", async () => {
+      await using fixture = await testServices(back, { flags: { backup_every: "24h", restore_test_every: "7d" } });
+      const { services } = fixture;
+      fixture.clock.advance(365 * DAY_MS);
+      await createBackup(services);
+      fixture.clock.advance(-365 * DAY_MS);
+      expect((await backupStatus(services)).status).toBe("degraded");
+      expect([await runDueBackup(services), await runDueBackup(services)]).toEqual([true, false]);
+      const { status, lastBackupId } = await backupStatus(services);
+      expect(status).toBe("ok");
+      expect(await runDueRestoreTest(services)).toBe(true);
+      expect((await backupStatus(services)).lastRestoreTestBackupId).toBe(lastBackupId);
     });
 
     it("reports a failed backup and retries it after an hour", async () => {

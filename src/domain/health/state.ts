@@ -6,7 +6,7 @@ export type Health = (typeof HEALTHS)[number];
 /** Times in milliseconds; null = never. Provided by the backup schedule. */
 export type BackupState = {
   readonly lastSuccessAt: number | null;
-  /** The last attempt failed. */
+  /** The last backup or its hook failed, or the last restore test could not run. */
   readonly failing?: boolean;
   readonly restoreTest: {
     readonly lastRunAt: number | null;

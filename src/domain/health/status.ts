@@ -1,6 +1,6 @@
 // The health of each component and the worst of them, for /status. Never fails, and reads the database at most once in
 // five seconds, at any request rate.
-import { DAY_MS } from "../../kernel/durations.ts";
+import { DAY_MS, isFuture } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { VERSION } from "../../platform/version.ts";
 import type { Services } from "../core/context.ts";
@@ -85,17 +85,21 @@ export async function backupState(services: Services): Promise<BackupState | und
   }
 }
 
-/** Degraded when backups fail or are overdue, or when the last restore test failed or is older than eight days. */
+/**
+ * Degraded when backups or their tests cannot be made or are overdue, or when the last restore test failed or is older
+ * than eight days. Without a schedule, backups made by hand or by another program are never overdue.
+ */
 export function backupHealth(
   { settings, clock }: Services,
   { lastSuccessAt, restoreTest, failing }: BackupState,
 ): Health {
   const { backup_every, restore_test_every } = settings;
-  if (backup_every === null) return "disabled";
+  if (backup_every === null && lastSuccessAt === null) return "disabled";
   if (failing) return "degraded";
   if (lastSuccessAt === null) return "unknown";
   const now = clock.now();
-  if (now - lastSuccessAt > 2 * backup_every || restoreTest.pass === false) return "degraded";
+  const isOverdue = isFuture(lastSuccessAt, now) || now - lastSuccessAt > 2 * (backup_every ?? Infinity);
+  if (isOverdue || restoreTest.pass === false) return "degraded";
   const { lastRunAt } = restoreTest;
   if (restore_test_every === null || lastRunAt === null) return "ok";
   return now - lastRunAt > RESTORE_TEST_AGE_MAX_MS ? "degraded" : "ok";

@@ -10,6 +10,7 @@ export type Fact =
   | "last_backup"
   | "backup_failure"
   | "last_restore_test"
+  | "restore_test_failure"
   | "restore_pending"
   | "secret_key_creators"
   | "key_policy_run"

@@ -68,6 +68,7 @@ for (const back of backends) {
       ["fresh and never tested", "ok", { lastSuccessAt: -DAY_MS }],
       ["fresh and tested", "ok", { lastSuccessAt: -DAY_MS, lastRunAt: -7 * DAY_MS, pass: true }],
       ["two days old", "ok", { lastSuccessAt: -2 * DAY_MS }],
+      ["from the future", "degraded", { lastSuccessAt: DAY_MS }],
       ["older than two days", "degraded", { lastSuccessAt: -2 * DAY_MS - 1 }],
       ["fresh, but its test failed", "degraded", { lastSuccessAt: -DAY_MS, lastRunAt: -DAY_MS, pass: false }],
       ["fresh, but tested long ago", "degraded", { lastSuccessAt: -DAY_MS, lastRunAt: -8 * DAY_MS - 1, pass: true }],
