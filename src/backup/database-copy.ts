@@ -4,7 +4,7 @@
 import { statSync } from "node:fs";
 import { openStore } from "../store/database.ts";
 import { readAppliedMigrations } from "../store/offline/audit-chains.ts";
-import { copyRows, checksumDifferences, checksumRows, type TableChecksums } from "../store/offline/copy.ts";
+import { copyOrder, copyRows, checksumDifferences, checksumRows, type TableChecksums } from "../store/offline/copy.ts";
 import { openCopySource, type CopySource } from "../store/offline/copy-source.ts";
 import { openCopySink } from "../store/offline/copy-sink.ts";
 import { inspect } from "../store/offline/inspect.ts";
@@ -49,8 +49,9 @@ export async function copyDatabase({ from, to, dryRun, onProgress }: CopyOptions
     if (inspected.findings.length > 0)
       throw new BackupRefused(`The database to copy is not sound: ${inspected.findings[0]}. Nothing was copied.`, 4);
     const copied = dryRun ? inspected : await copyInto(to, source, onProgress);
-    const { schema_migrations: _history, ...rows } = inspected.contents.rows;
-    const tables = Object.entries(rows).map(([name, n]) => ({ name, rows: n }));
+    const tables: CopiedDatabase["tables"] = [];
+    for (const name of (await copyOrder(source.source)).toSorted())
+      tables.push({ name, rows: await source.count(name) });
     return {
       object: "database_copy",
       from: nameOf(from),

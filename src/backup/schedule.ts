@@ -88,8 +88,8 @@ export async function runDueBackup(services: Services): Promise<boolean> {
 }
 
 /**
- * Tests the newest backup, scheduled or not, when a test is due. After a failed test, the next backup is tested at once.
- * A test that could not run is retried after an hour.
+ * Tests the newest backup, scheduled or not, when a test is due. After a failed test, the next backup is tested at
+ * once. A test that could not run is retried after an hour.
  */
 export async function runDueRestoreTest(services: Services): Promise<boolean> {
   const { settings, store, clock } = services;

@@ -54,6 +54,8 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await using d = await deployment("sqlite");
     const secretKey = await fill(d);
     await rawSql(d.target, "insert into written_bytes select id, 'live', 1, 1 from workspaces");
+    for (const name of ["last_backup", "backup_failure", "last_restore_test", "restore_test_failure"])
+      await rawSql(d.target, `insert into deployment (name, value) values ('${name}', '{}')`);
     const there = await freshDatabase("postgres");
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
     const copied = await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
@@ -61,6 +63,10 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     expect(copied.tables.find(({ name }) => name === "users")).toEqual({ name: "users", rows: 1 });
     expect(checksumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
     expect(await rawSql(there.target, "select * from written_bytes")).toEqual([]); // of another disk
+    const facts = (await rawSql(there.target, "select name from deployment")).map(({ name }) => String(name));
+    expect(facts.filter((name) => /backup|restore/.test(name))).toEqual([]); // of another database
+    expect(copied.tables.find(({ name }) => name === "deployment")?.rows).toBe(facts.length);
+    expect(copied.tables.filter(({ name }) => ["written_bytes", "setup_tokens"].includes(name))).toEqual([]);
     const url = there.target.url;
     const app = await d.start({ database_url: url });
     const client = createClient({ url: app.url, bearer: secretKey });
@@ -93,6 +99,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     const planned = await copyOffline({ settings: d.settings(), to: there.target, dryRun: true, onProgress: quiet });
     expect(planned).toMatchObject({ dry_run: true, chains: 2 });
     expect(planned.rows).toBeGreaterThan(10);
+    expect(planned.rows).toBe(Object.values(before).reduce((sum, { rows }) => sum + rows, 0));
     expect(await rawSql(there.target, "select count(*) as n from pg_tables where schemaname = 'public'")).toEqual([
       { n: 0 },
     ]);

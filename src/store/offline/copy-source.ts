@@ -15,11 +15,17 @@ export type CopySource = {
 };
 
 const PAGE_ROWS = 1_000;
+/** Facts about backups of the source, which are not backups of the copy. */
+const LOCAL_FACTS = "'last_backup', 'backup_failure', 'last_restore_test', 'restore_test_failure'";
+
+/** A table as the source of a query, with the rows to copy. */
+const copiedRows = (table: string): string =>
+  table === "deployment" ? `deployment where name not in (${LOCAL_FACTS})` : `"${table}"`;
 
 export async function openCopySource(target: DatabaseTarget): Promise<CopySource> {
   const source = await openSource(target);
   const count = async (table: string): Promise<number> =>
-    (await source.all<{ n: number }>(`select count(*) as n from "${table}"`, []))[0]?.n ?? 0;
+    (await source.all<{ n: number }>(`select count(*) as n from ${copiedRows(table)}`, []))[0]?.n ?? 0;
   if (target.kind === "sqlite") return { source, count, ...sqlitePages(target.file, source) };
   const { pages, close } = await postgresPages(target.url);
   const end = async (): Promise<void> => {
@@ -34,7 +40,7 @@ function sqlitePages(file: string, source: Source): Pick<CopySource, "pages" | "
   db.exec("begin");
   return {
     async *pages(table) {
-      const statement = db.prepare(`select * from "${table}"`).raw();
+      const statement = db.prepare(`select * from ${copiedRows(table)}`).raw();
       const columns = statement.columns().map(({ name }) => name);
       let rows: Row[] = [];
       for (const row of statement.iterate() as IterableIterator<Row>) {
@@ -57,7 +63,7 @@ async function postgresPages(url: string): Promise<Pick<CopySource, "pages" | "c
   await client.query("begin isolation level repeatable read read only");
   return {
     async *pages(table) {
-      await client.query(`declare rows no scroll cursor for select * from "${table}"`);
+      await client.query(`declare rows no scroll cursor for select * from ${copiedRows(table)}`);
       for (;;) {
         const { fields, rows } = await client.query<Row>({ text: `fetch ${PAGE_ROWS} from rows`, rowMode: "array" });
         if (rows.length === 0) break;
