@@ -1,4 +1,5 @@
 // Restore tests: a backup is restored into a scratch database, and the result is stored, logged and shown by /status.
+import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -8,6 +9,7 @@ import { viewBackups } from "../../src/backup/list.ts";
 import { testBackup } from "../../src/backup/restore-test.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { readBackupLog } from "../../src/backup/schedule.ts";
+import { withPostgres } from "../../src/store/postgres/client.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { addTenants, backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
@@ -80,6 +82,32 @@ describe.runIf(backends.includes("postgres"))("a restore test that cannot run on
     }
     expect((await readBackupLog(fixture.services)).lastRestoreTestAt).toBe(null);
     expect(fixture.logged.filter(({ event }) => event === "restore test failed")).toEqual([]);
+  });
+
+  it("drops scratch databases of killed tests first, and no other database", async () => {
+    await using fixture = await testServices("postgres");
+    const { target } = fixture;
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    await createBackup(fixture.services);
+    const end = randomBytes(6).toString("hex");
+    const [killed, used, young, configured] = [
+      `keyrack_restore_test_1700000000000_${end}`,
+      `keyrack_restore_test_1700000000001_${end}`,
+      `keyrack_restore_test_${Date.now()}_${end}`,
+      `keyrack_restore_test_${end}`,
+    ];
+    const all = [killed, used, young, configured];
+    for (const name of all) await fixture.sql(`create database ${name}`);
+    const url = new URL(target.url);
+    url.pathname = `/${used}`;
+    try {
+      const { pass } = await withPostgres(url.href, () => testBackup(fixture.services, undefined));
+      expect(pass).toBe(true);
+      const left = await fixture.sql(`select datname from pg_database where datname like '%${end}' order by datname`);
+      expect(left.map(({ datname }) => datname)).toEqual([used, young, configured].toSorted());
+    } finally {
+      for (const name of all) await fixture.sql(`drop database if exists ${name}`);
+    }
   });
 
   it("fails the backup when the database rejects what the dump contains", async () => {

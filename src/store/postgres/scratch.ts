@@ -2,6 +2,7 @@
 // must be empty or marked as ours. Caution: any other database must never be emptied.
 import { randomBytes } from "node:crypto";
 import type { Client } from "pg";
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { RESTORE_TEST_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
 
@@ -10,6 +11,9 @@ export class ScratchUnavailable extends Error {
   readonly exitCode = 1;
 }
 
+const PREFIX = "keyrack_restore_test_";
+/** What follows the prefix: another name may be that of a configured scratch database. */
+const TEMPORARY = /^(\d{13})_[0-9a-f]{12}$/;
 const MARK = "keyrack restore test";
 /** Marks a restored schema as one that may be dropped. */
 export const SCRATCH_MARK = `comment on schema public is '${MARK}'`;
@@ -22,22 +26,41 @@ export async function withScratchDatabase<T>(
   return configured ? inConfigured(url, configured, work) : inTemporary(url, work);
 }
 
+/** The time in the name lets a later test recognise what a killed process left behind. */
 async function inTemporary<T>(url: string, work: (url: string) => Promise<T>): Promise<T> {
-  const name = `keyrack_restore_test_${randomBytes(6).toString("hex")}`;
-  await withPostgres(url, (client) => client.query(`create database ${name} template template0`)).catch(
-    (error: Error) => {
-      throw new ScratchUnavailable(
-        `The scratch database of the restore test could not be created (${error.message}). Set KEYRACK_RESTORE_TEST_DATABASE_URL to an empty database.`,
-      );
-    },
-  );
+  const name = `${PREFIX}${Date.now()}_${randomBytes(6).toString("hex")}`;
+  const create = async (client: Client): Promise<void> => {
+    await dropLeftBehind(client);
+    await client.query(`create database ${name} template template0`);
+  };
+  await withPostgres(url, create).catch((error: Error) => {
+    throw new ScratchUnavailable(
+      `The scratch database of the restore test could not be created (${error.message}). Set KEYRACK_RESTORE_TEST_DATABASE_URL to an empty database.`,
+    );
+  });
   const scratch = new URL(url);
   scratch.pathname = `/${name}`;
   try {
-    return await work(scratch.href);
+    // This session shows other processes that the database is in use, also between two steps of the work.
+    return await withPostgres(scratch.href, () => work(scratch.href));
   } finally {
-    // An error here must not hide the outcome of the work.
+    // An error here must not hide the outcome of the work. A later test drops what is left.
     await withPostgres(url, (client) => client.query(`drop database if exists ${name} with (force)`)).catch(() => {});
+  }
+}
+
+/** Drops databases of killed restore tests: each is as large as the database in use. */
+async function dropLeftBehind(client: Client): Promise<void> {
+  const { rows } = await client.query<{ name: string }>(
+    `select d.datname as name from pg_database d join pg_roles r on r.oid = d.datdba
+      where starts_with(d.datname, $1) and r.rolname = current_user
+        and not exists (select 1 from pg_stat_activity a where a.datid = d.oid)`,
+    [PREFIX],
+  );
+  for (const { name } of rows) {
+    const madeAt = TEMPORARY.exec(name.slice(PREFIX.length))?.[1];
+    if (!madeAt || Date.now() - Number(madeAt) < HOUR_MS) continue; // when new, its process may not have connected yet
+    await client.query(`drop database if exists "${name}"`).catch(() => {}); // in use again, or dropped by another test
   }
 }
 
