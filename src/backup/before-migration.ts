@@ -24,7 +24,7 @@ const quiet = (): void => {};
 
 /** `to`: the schema that the database is migrated to next. */
 export async function backUpBeforeMigration(
-  settings: BackupSettings,
+  settings: BackupSettings & { disk_reserve_mb: number },
   { file, to, now }: { file: string; to: number; now: number },
 ): Promise<Manifest> {
   const { manifest } = await writeBackup({
@@ -34,7 +34,13 @@ export async function backUpBeforeMigration(
     dialect: "sqlite",
     // Nothing else runs yet, and the start waits for it: a thread of normal priority.
     copy: (partial) =>
-      copySqliteDatabase(file, partial, (copy) => copySqlite(file, copy, quiet, threads), quiet, threads),
+      copySqliteDatabase(
+        { ...settings, database: file },
+        partial,
+        (copy) => copySqlite(file, copy, quiet, threads),
+        quiet,
+        threads,
+      ),
     onProgress: quiet,
   });
   removeEqual(backupDir(settings), manifest);

@@ -51,10 +51,15 @@ async function create(services: Services, onProgress: OnProgress): Promise<Creat
   return { ...viewBackup({ id, folder, manifest, test: null }), hook };
 }
 
-function copySqlite({ store }: Services, partial: string, onProgress: OnProgress): Promise<Copy> {
+function copySqlite({ store, settings }: Services, partial: string, onProgress: OnProgress): Promise<Copy> {
   const { target } = store;
   if (target.kind !== "sqlite") throw new Error("not SQLite");
-  return copySqliteDatabase(target.file, partial, (file) => store.copyTo(file, onProgress), onProgress);
+  return copySqliteDatabase(
+    { ...settings, database: target.file },
+    partial,
+    (file) => store.copyTo(file, onProgress),
+    onProgress,
+  );
 }
 
 async function dump({ store }: Services, partial: string, onProgress: OnProgress): Promise<Copy> {

@@ -1,7 +1,8 @@
 // Tests a backup by restoring it into a scratch database and inspecting all of it. The result is stored beside the
 // backup and in the database, from which /status reads it.
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { DAY_MS } from "../kernel/durations.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { contentDifferences } from "../store/offline/contents.ts";
 import { openStore } from "../store/database.ts";
@@ -22,6 +23,7 @@ import {
   writeTestResult,
   type Backup,
 } from "./files.ts";
+import { assertRoom, scratchDir } from "./room.ts";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
 
@@ -116,11 +118,17 @@ async function inspectRestored(target: DatabaseTarget, { manifest }: Backup, onP
   return { findings: problems, chains, audit_rows };
 }
 
-async function testInScratchFile({ settings }: Services, backup: Backup, onProgress: OnProgress): Promise<Outcome> {
-  const { data_dir } = settings;
-  for (const name of readdirSync(data_dir))
-    if (name.startsWith(SCRATCH_PREFIX)) rmSync(join(data_dir, name), { recursive: true, force: true });
-  const scratch = mkdtempSync(join(data_dir, SCRATCH_PREFIX));
+async function testInScratchFile(services: Services, backup: Backup, onProgress: OnProgress): Promise<Outcome> {
+  const { settings, store } = services;
+  const dir = scratchDir(settings.data_dir, dirname(backup.folder));
+  for (const name of readdirSync(dir)) {
+    const path = join(dir, name);
+    // Another deployment may be running a test beside its backups.
+    const isLeft = dir === settings.data_dir || Date.now() - statSync(path).mtimeMs > DAY_MS;
+    if (name.startsWith(SCRATCH_PREFIX) && isLeft) rmSync(path, { recursive: true, force: true });
+  }
+  assertRoom(dir, backup.manifest.bytes, store.target, settings.disk_reserve_mb);
+  const scratch = mkdtempSync(join(dir, SCRATCH_PREFIX));
   try {
     const file = join(scratch, "keyrack.db");
     await extract(backup, file, onProgress);

@@ -1,6 +1,6 @@
 // Writes one backup: assembles it in a folder with a temporary name, which gets its final name only when the copy is
 // complete, durable and checked, with its contents and checksum in the manifest.
-import { chmodSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
+import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Event } from "../domain/core/events.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
@@ -12,6 +12,7 @@ import { inspect } from "../store/offline/inspect.ts";
 import type { ThreadPool } from "../store/offline/threads.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { BackupRefused, createPartialDir, sha256File, writeManifest, type Manifest } from "./files.ts";
+import { assertRoom } from "./room.ts";
 
 /** A copy of the database in the folder of an unfinished backup. */
 export type Copy = { file: string; tool: string | null; contents: Contents };
@@ -61,14 +62,14 @@ export async function writeBackup({ dir, id, now, dialect, copy, onProgress }: B
 
 /** Copies a SQLite database with `copyTo` and checks the copy as a database. */
 export async function copySqliteDatabase(
-  database: string,
+  { database, disk_reserve_mb }: { database: string; disk_reserve_mb: number },
   partial: string,
   copyTo: (file: string) => Promise<void>,
   onProgress: OnProgress,
   pool?: ThreadPool,
 ): Promise<Copy> {
   const file = "keyrack.db";
-  assertRoom(partial, statSync(database).size);
+  assertRoom(partial, statSync(database).size, { kind: "sqlite", file: database }, disk_reserve_mb);
   await copyTo(join(partial, file));
   const { contents, findings } = await inspect({ kind: "sqlite", file: join(partial, file) }, onProgress, pool);
   if (findings.length > 0)
@@ -78,10 +79,4 @@ export async function copySqliteDatabase(
 
 export function createdEvent({ id, bytes, sha256 }: Pick<Manifest, "id" | "bytes" | "sha256">): Event {
   return { action: "backup.created", target_id: null, payload: { backup_id: id, bytes, sha256 } };
-}
-
-function assertRoom(dir: string, bytes: number): void {
-  const { bavail, bsize } = statfsSync(dir);
-  if (bavail * bsize < bytes)
-    throw new BackupRefused(`There is no room for a backup in ${dir}: it needs ${Math.ceil(bytes / 1e6)} MB.`);
 }

@@ -1,6 +1,6 @@
 // Restore tests: a backup is restored into a scratch database, and the result is stored, logged and shown by /status.
 import { randomBytes } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
@@ -121,6 +121,21 @@ describe.runIf(backends.includes("postgres"))("a restore test that cannot run on
       });
     });
     expect(viewBackups(fixture.services.settings)[0]?.state).toBe("failed");
+  });
+});
+
+describe("a restore test without room on the disk", () => {
+  it("does not begin, and gives no verdict", async () => {
+    await using fixture = await testServices("sqlite");
+    const { settings } = fixture.services;
+    const { id, folder } = await createBackup(fixture.services);
+    const { manifest } = findBackup(backupDir(settings), id);
+    truncateSync(copyIn(folder, "sqlite"), 2 ** 45); // a sparse file
+    rmSync(join(folder, "manifest.json"));
+    writeManifest(folder, { ...manifest, bytes: 2 ** 45 });
+    await expect(testBackup(fixture.services, id)).rejects.toThrow("There is no room for a copy of the database");
+    expect(viewBackups(settings)[0]).toMatchObject({ state: "good", tested_at: null });
+    expect(readdirSync(settings.data_dir).filter((name) => name.startsWith("restore-test"))).toEqual([]);
   });
 });
 

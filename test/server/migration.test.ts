@@ -148,7 +148,7 @@ describe("before a migration of SQLite", () => {
   it("a start that fails again and again keeps one backup of the same data, and every backup of other data", async () => {
     await using first = await openSchemaFixture("sqlite", older - 1);
     await using second = await openSchemaFixture("sqlite", older);
-    const settings = { data_dir: first.dir, backup_dir: "" };
+    const settings = { data_dir: first.dir, backup_dir: "", disk_reserve_mb: 0 };
     const backUp = async ({ target }: SchemaFixture): Promise<string> => {
       if (target.kind !== "sqlite") throw new Error("this is about SQLite");
       return (await backUpBeforeMigration(settings, { file: target.file, to: newest, now: Date.now() })).id;

@@ -21,7 +21,7 @@ import { deleteInPieces, record } from "../core/record.ts";
 /** Bytes written in two days, up to which an owner is not refused while others are. */
 const MUCH_BYTES = 64 * MIB;
 /** With less than this on the disk, nothing more is stored. */
-const LAST_BYTES = 200 * MIB;
+export const LAST_BYTES = 200 * MIB;
 /** With less than this part of the disk free, the server reports itself as degraded. */
 const LOW_PART = 0.05;
 
