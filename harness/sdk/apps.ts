@@ -10,6 +10,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
+import { promisify } from "node:util";
 import express from "express";
 import fastify from "fastify";
 import { H3 } from "h3";
@@ -27,7 +28,8 @@ import type { Keyrack } from "../../src/sdk/internals.ts";
 
 /** The handler of /pay, supplied by the test. */
 export type Pay = () => Promise<{ status: number; body: string; headers?: Record<string, string> }>;
-export type App = { url: string; close(): Promise<void> };
+/** `connections`: how many the server still has. */
+export type App = { url: string; connections(): Promise<number>; close(): Promise<void> };
 type Make = (keyrack: Keyrack, pay: Pay) => Promise<App>;
 
 const payOptions = { ttlMs: 60_000 };
@@ -58,7 +60,8 @@ function appOf(server: Server): App {
     server.closeAllConnections();
     await once(server, "close");
   };
-  return { url: `http://127.0.0.1:${port}`, close };
+  const connections = promisify(server.getConnections.bind(server));
+  return { url: `http://127.0.0.1:${port}`, connections, close };
 }
 
 function webListener(serve: (request: Request) => Response | Promise<Response>): RequestListener {
@@ -82,10 +85,9 @@ export const apps: Record<string, Make> = {
       onExpress.protect(keyrack),
       onExpress.idempotent(
         keyrack,
-        async (_req: express.Request, res: express.Response) => {
-          const { status, body, headers = {} } = await pay();
-          res.status(status).set(headers).send(body);
-        },
+        // By a callback, after the handler has returned. A second end has no effect in Node.
+        (_req: express.Request, res: express.Response, next) =>
+          void pay().then(({ status, body, headers = {} }) => res.status(status).set(headers).send(body).end(), next),
         payOptions,
       ),
     );
@@ -112,7 +114,8 @@ export const apps: Record<string, Make> = {
         keyrack,
         async (_request, reply) => {
           const { status, body, headers = {} } = await pay();
-          return reply.code(status).headers(headers).send(body);
+          reply.code(status).headers(headers);
+          return body; // sent by fastify, after the handler has returned
         },
         payOptions,
       ),

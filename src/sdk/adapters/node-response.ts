@@ -56,7 +56,10 @@ export function setHeaders(res: ServerResponse, headers: Record<string, string>)
 
 /** Calls back once with the status; 499 when the client disconnected before the end. */
 export function onResponseClosed(res: ServerResponse, onStatus: (status: number) => void): void {
-  res.once("close", () => onStatus(res.writableFinished ? res.statusCode : 499));
+  const report = () => onStatus(res.writableFinished ? res.statusCode : 499);
+  // A client may disconnect while its limits are checked: the event does not fire a second time.
+  if (res.closed) report();
+  else res.once("close", report);
 }
 
 /** Requests a claim for a Node request; reads its body if it has not been read. */
@@ -129,7 +132,9 @@ export class NodeCapture {
   readonly #copy: BodyRecorder;
   readonly #restore: () => void;
   #headers: Record<string, unknown> | null = null;
-  #ended = false;
+  /** Set by the first `end`; resolves when the response is stored and its end is passed on. */
+  #sent: Promise<void> | null = null;
+  #held = false;
   #returned = false;
 
   constructor(res: ServerResponse, claim: Claim) {
@@ -144,20 +149,26 @@ export class NodeCapture {
         return writeHead?.call(res, status, ...rest);
       },
       write: (chunk: unknown, ...rest: WriteArgs) => {
+        if (this.#held) return this.#afterSent(() => write?.call(res, chunk, ...rest), false);
         this.#captureHeaders(null);
         this.#add(chunk, rest[0]);
         return write?.call(res, chunk, ...rest);
       },
       end: (...args: unknown[]) => {
+        const pass = () => end?.call(res, ...args);
+        if (this.#held) return this.#afterSent(pass, res);
         // Node throws for an invalid chunk here, in the handler: later nothing would catch it.
-        if (this.#ended || !isBody(args[0])) return end?.call(res, ...args);
-        this.#ended = true;
+        if (this.#sent || !isBody(args[0])) return pass();
+        this.#held = true;
         this.#captureHeaders(null);
         this.#add(args[0], args[1]);
-        void this.#claim
+        this.#sent = this.#claim
           .complete(res.statusCode, this.#headers, this.#copy.bytes())
-          .then(() => end?.call(res, ...args))
-          .catch(() => res.destroy());
+          .then(() => {
+            this.#held = false;
+            pass();
+          })
+          .catch(() => void res.destroy());
         return res;
       },
     };
@@ -178,16 +189,28 @@ export class NodeCapture {
     }
   }
 
-  /** After the handler threw: the framework's error response is not captured, and a retry may run. */
+  /**
+   * After the handler threw: the framework's error response is not captured, and a retry may run. Unless the handler
+   * had responded: then the framework sees the error after that response, as it would without the claim.
+   */
   async failed(): Promise<void> {
-    if (this.#ended) return;
+    if (this.#sent) return this.#sent;
     this.#restore();
     await this.#claim.release();
   }
 
-  /** The client disconnected before a response: the outcome of the handler is unknown, so nothing is stored. */
+  /**
+   * The client disconnected, and the handler returned without a response. Some respond later (by a callback, or with
+   * the value that the framework is about to send): that is still stored. If none follows, the claim lapses.
+   */
   #onDisconnect(): void {
-    if (!this.#ended && this.#returned) this.#claim.abandon();
+    if (!this.#sent && this.#returned) this.#claim.abandon();
+  }
+
+  /** A write or end after the first `end` is repeated once that has happened, so that Node treats it as late. */
+  #afterSent<T>(repeat: () => unknown, result: T): T {
+    void this.#sent?.then(repeat);
+    return result;
   }
 
   /** Captures the headers before the first byte: later ones belong to a content encoding. */

@@ -4,6 +4,7 @@
 
 import { CallError, type Runtime } from "../client.ts";
 import { encodeBase64, replayHeaders } from "./replay.ts";
+import type { Ports } from "../runtime.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
 
 type ClaimGrant = {
@@ -24,26 +25,29 @@ const RETRY_MAX_MS = 5000;
 const TRIES = 60;
 /** A handler that never ends must not hold its claim for ever. */
 const HANDLER_MAX_MS = HOUR_MS;
-const CLOSE_MS = 2000;
+
+/** Shared by the claims of one instance: the responses that are being stored. */
+export type Storing = {
+  readonly pending: Set<Promise<void>>;
+  /** After close(): a response that cannot be stored is not retried, which would keep the process alive. */
+  isClosed: boolean;
+};
 
 export class Claim {
   readonly maxBodyBytes: number;
-  /** Resolves when the claim has ended in any way. */
-  readonly settled: Promise<void>;
   readonly #runtime: Runtime;
   readonly #grant: ClaimGrant;
+  readonly #storing: Storing;
   readonly #startedAt: number;
-  #settle: () => void = () => {};
   #ended = false;
-  #storing = false;
   #cancelHeartbeat: () => void = () => {};
 
-  constructor(runtime: Runtime, grant: ClaimGrant) {
+  constructor(runtime: Runtime, grant: ClaimGrant, storing: Storing) {
     this.#runtime = runtime;
     this.#grant = grant;
+    this.#storing = storing;
     this.#startedAt = runtime.ports.elapsed();
     this.maxBodyBytes = grant.maxBodyBytes;
-    this.settled = new Promise((resolve) => (this.#settle = resolve));
     this.#scheduleHeartbeat();
   }
 
@@ -51,32 +55,31 @@ export class Claim {
   async complete(status: number, headers: unknown, body: Uint8Array | null): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
-    this.#storing = true;
+    this.#cancelHeartbeat();
+    this.#scheduleHeartbeat(); // it ended where the claim was abandoned
     const { scope_hash, env, lock_token, ttl_ms } = this.#grant;
     const record = { scope_hash, env, lock_token, status, headers: replayHeaders(headers), ...(ttl_ms && { ttl_ms }) };
     const text = JSON.stringify({ ...record, body: body ? encodeBase64(body) : null });
-    const stored = this.#store(text).finally(() => this.#end());
-    await this.#atMost(HOLD_MS, stored);
+    const { pending } = this.#storing;
+    const stored = this.#store(text).finally(() => {
+      pending.delete(stored);
+      this.#cancelHeartbeat();
+    });
+    pending.add(stored);
+    await atMost(this.#runtime.ports, HOLD_MS, stored);
   }
 
   /** After the handler threw: a retry may run it again. */
   async release(): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
+    this.#cancelHeartbeat();
     await this.#send("release").catch((error: unknown) => this.#warn("a claim was not released", error));
-    this.#end();
   }
 
-  /** When the outcome of the handler is unknown: lets the claim lapse. */
+  /** When the outcome of the handler is unknown: lets the claim lapse, unless `complete` follows. */
   abandon(): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#end();
-  }
-
-  /** On close: waits briefly for a response that is being stored. */
-  async closing(): Promise<void> {
-    if (this.#storing) await this.#atMost(CLOSE_MS, this.settled);
+    if (!this.#ended) this.#cancelHeartbeat();
   }
 
   async #store(body: string): Promise<void> {
@@ -87,7 +90,7 @@ export class Claim {
         return;
       } catch (error) {
         const refused = error instanceof CallError && error.status >= 400 && error.status < 500 && error.status !== 429;
-        if (refused || tries >= TRIES) return this.#warn("a response was not stored", error);
+        if (refused || tries >= TRIES || this.#storing.isClosed) return this.#warn("a response was not stored", error);
         await this.#pause(Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(tries, 10)));
       }
     }
@@ -121,12 +124,6 @@ export class Claim {
     return (json as { outcome?: unknown } | null)?.outcome;
   }
 
-  #end(): void {
-    this.#storing = false;
-    this.#cancelHeartbeat();
-    this.#settle();
-  }
-
   #warn(message: string, error: unknown): void {
     this.#runtime.log("warn", message, { why: error instanceof Error ? error.message : "unknown" });
   }
@@ -134,11 +131,11 @@ export class Claim {
   #pause(ms: number): Promise<void> {
     return new Promise((resolve) => this.#runtime.ports.after(ms, resolve, true));
   }
+}
 
-  async #atMost(ms: number, work: Promise<void>): Promise<void> {
-    let cancel = () => {};
-    const timeout = new Promise<void>((resolve) => (cancel = this.#runtime.ports.after(ms, resolve, true)));
-    await Promise.race([work, timeout]);
-    cancel();
-  }
+export async function atMost({ after }: Ports, ms: number, work: Promise<unknown>): Promise<void> {
+  let cancel = () => {};
+  const timeout = new Promise<void>((resolve) => (cancel = after(ms, resolve, true)));
+  await Promise.race([work, timeout]);
+  cancel();
 }

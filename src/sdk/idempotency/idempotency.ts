@@ -6,7 +6,7 @@
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
 import { MIB } from "../../kernel/sizes.ts";
-import { Claim } from "./claim.ts";
+import { atMost, Claim, type Storing } from "./claim.ts";
 import type { Runtime } from "../client.ts";
 import type { Context } from "../context.ts";
 import { type TextResponse, denialResponse } from "../denials.ts";
@@ -46,6 +46,7 @@ export type IdempotentRoute = { begin(request: IdempotentRequest): Promise<Begin
 const KNOWN = ["ttlMs", "required"];
 const CLAIM_TIMEOUT_MS = 5000;
 const CLAIM_BYTES_MAX = 8 * MIB;
+const CLOSE_MS = 2000;
 const REPLAYED = { "idempotent-replayed": "true" };
 // A quoted RFC 8941 string, or the same characters without quotes: 1 to 255 of visible ASCII.
 const QUOTED = /^"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\]){1,255})"$/;
@@ -53,7 +54,7 @@ const BARE = /^[\x21\x23-\x7e]{1,255}$/;
 
 export class Idempotency {
   readonly #runtime: Runtime;
-  readonly #open = new Set<Claim>();
+  readonly #storing: Storing = { pending: new Set(), isClosed: false };
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime;
@@ -98,7 +99,8 @@ export class Idempotency {
 
   /** Waits briefly for responses that are being stored. */
   async close(): Promise<void> {
-    await Promise.all([...this.#open].map((claim) => claim.closing()));
+    await atMost(this.#runtime.ports, CLOSE_MS, Promise.all(this.#storing.pending));
+    this.#storing.isClosed = true;
   }
 
   #interpret(
@@ -107,15 +109,10 @@ export class Idempotency {
   ): BeginResult {
     const { state, lock_token, lock_ms, max_body_bytes, retry_after_ms, response } = json ?? {};
     if (state === "execute" && typeof lock_token === "string" && lock_token.length >= 8) {
-      const claim = new Claim(this.#runtime, {
-        ...scope,
-        lock_token,
-        lockMs: isCount(lock_ms) && lock_ms >= 100 ? lock_ms : LOCK_MS,
-        maxBodyBytes: isCount(max_body_bytes) ? max_body_bytes : 0,
-      });
-      this.#open.add(claim);
-      void claim.settled.then(() => this.#open.delete(claim));
-      return { kind: "run", claim };
+      const lockMs = isCount(lock_ms) && lock_ms >= 100 ? lock_ms : LOCK_MS;
+      const maxBodyBytes = isCount(max_body_bytes) ? max_body_bytes : 0;
+      const grant = { ...scope, lock_token, lockMs, maxBodyBytes };
+      return { kind: "run", claim: new Claim(this.#runtime, grant, this.#storing) };
     }
     if (state === "in_progress") {
       const wait = isCount(retry_after_ms) ? retry_after_ms / 1000 : 1;

@@ -40,6 +40,28 @@ describe("a response that cannot be sent", () => {
 });
 
 describe("an express error", () => {
+  it("after the response does not change it: the error handler sees that it was sent", async () => {
+    await using s = await startIdempotentServer();
+    const app = express();
+    app.post(
+      "/",
+      onExpress.protect(s.r.keyrack),
+      onExpress.idempotent(s.r.keyrack, (_req, res: express.Response) => {
+        res.status(201).send("paid");
+        throw new Error("too late");
+      }),
+    );
+    const sent: boolean[] = [];
+    const failed: express.ErrorRequestHandler = (_error, _req, res, _next) => void sent.push(res.headersSent);
+    app.use(failed);
+    const url = await s.serve(app);
+    for (let i = 0; i < 2; i++) {
+      const response = await fetch(url, { method: "POST", headers: s.headers });
+      expect([response.status, await response.text()]).toEqual([201, "paid"]);
+    }
+    expect([sent, s.verbs()]).toEqual([[true], ["claim", "complete", "claim"]]);
+  });
+
   it("passed to next releases the claim like a throw", async () => {
     await using s = await startIdempotentServer();
     const app = express();

@@ -1,9 +1,10 @@
 // idempotent() on every framework: one run per key, the same response on retry, and no run in doubt.
 
 import { createHash } from "node:crypto";
+import { request } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps, type Pay } from "../../../harness/sdk/apps.ts";
-import { until } from "../../../harness/waiting.ts";
+import { turns, until } from "../../../harness/waiting.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 const sha = (text: string) => createHash("sha256").update(text).digest("hex");
@@ -154,6 +155,31 @@ for (const [name, make] of Object.entries(apps)) {
       expect(await again.json()).toEqual({
         error: { code: "conflict", message: "The first response was too large to keep." },
       });
+      expect(runs).toBe(1);
+    });
+
+    it("stores the response of a handler whose client disconnects while it runs", async () => {
+      let finish = () => {};
+      const gate = new Promise<void>((resolve) => (finish = resolve));
+      pay = async () => {
+        await gate;
+        return { status: 201, body: "charged" };
+      };
+      const headers = { authorization: `Bearer ${key}`, "idempotency-key": "k", "content-type": "application/json" };
+      const leaving = request(`${app.url}/pay`, { method: "POST", headers });
+      leaving.on("error", () => {}).end('{"amount":5}');
+      await until(() => runs === 1);
+      leaving.destroy();
+      await expect.poll(() => app.connections()).toBe(0);
+      await turns(); // the response's own event follows
+      finish();
+      await until(() => r.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
+      const retry = await post("k");
+      expect([retry.status, await retry.text(), retry.headers.get("idempotent-replayed")]).toEqual([
+        201,
+        "charged",
+        "true",
+      ]);
       expect(runs).toBe(1);
     });
 

@@ -123,6 +123,24 @@ describe("a handler that streams", () => {
     expect(await (await fetch(url, { method: "POST", headers: s.headers })).text()).toBe("charged");
   });
 
+  it("is not stored for ever after close()", async () => {
+    await using s = await startIdempotentServer();
+    s.r.plane.injectFault = ({ path }) => (path.endsWith("complete") ? { status: 503, text: "{}" } : undefined);
+    const url = await s.serve(
+      onNode.protect(
+        s.r.keyrack,
+        {},
+        onNode.idempotent(s.r.keyrack, (_req, res) => void res.end("charged")),
+      ),
+    );
+    const response = fetch(url, { method: "POST", headers: s.headers });
+    await s.r.plane.next("/v1/idempotency/complete");
+    await s.r.keyrack.close();
+    expect(await (await response).text()).toBe("charged");
+    await until(() => s.r.lines.some(({ message }) => message === "a response was not stored"));
+    expect(s.verbs()).toEqual(["claim"]);
+  });
+
   it("lets its claim lapse when it ends without a response", async () => {
     await using s = await startIdempotentServer();
     s.r.plane.idempotency.lockMs = 90;
