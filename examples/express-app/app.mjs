@@ -41,9 +41,11 @@ const server = app.listen(Number(process.env.PORT ?? 3000), "127.0.0.1", () => {
 });
 
 for (const signal of ["SIGINT", "SIGTERM"]) {
-  process.once(signal, async () => {
-    server.close();
-    await keyrack.close();
-    process.exit(0);
+  // Requests in flight complete first: from close() on, the library refuses every key.
+  process.once(signal, () => {
+    server.close(async () => {
+      await keyrack.close();
+      process.exit(0);
+    });
   });
 }

@@ -34,7 +34,7 @@ console.log(`listening on ${server.url.replace(/\/$/, "")}`);
 
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, async () => {
-    await server.close(true);
+    await server.close(); // completes requests in flight
     await keyrack.close();
     process.exit(0);
   });

@@ -54,7 +54,7 @@ export type Keyrack<Resources = unknown> = {
   /** Reports a request that was decided with `verify` alone; `protect` reports by itself. */
   readonly report: (request: ReportedRequest) => void;
   readonly status: () => Status;
-  /** Stops the feed, returns leases and sends the last events. */
+  /** Stops the feed, returns leases and sends the last events. From the call on, every key is refused with 503. */
   readonly close: () => Promise<void>;
   readonly [INTERNALS]: Internals;
 };

@@ -70,11 +70,11 @@ export function createKeyrackWith<Resources = undefined>(
   const dependencies: GuardDependencies = { verifier, reporter, checker, leases, ports, ...perRoute };
   let closing: Promise<void> | null = null;
   const close = async () => {
+    state.close();
     waiters.close();
     await started;
     await Promise.all([reporter.close(), leases.close(), checker.close(), idempotency.close(), feed.stop()]);
     await cache?.close();
-    state.stop();
   };
 
   return {

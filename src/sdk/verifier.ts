@@ -95,8 +95,10 @@ export class Verifier {
       return { ok: true, context: this.#admitted(policy, text, offset, this.#state.degraded) };
     }
     if (this.#logEnabled) this.#logRejection(outcome, text, offset);
-    if (outcome === "no_policy")
-      return failMode === "open" ? this.#failOpen(text, offset, address) : DENIED.unavailable;
+    if (outcome === "no_policy") {
+      if (failMode === "closed" || this.#state.isClosed) return DENIED.unavailable;
+      return this.#failOpen(text, offset, address);
+    }
     const denied = REFUSED[outcome];
     if (policy === null || !denied) return DENIED.invalid_key;
     this.rejected = this.#subject(policy, text, offset);

@@ -223,6 +223,28 @@ for (const [name, make] of Object.entries(apps)) {
   });
 
   describe(`protect on ${name} without a policy`, () => {
+    it("responds 503 after close(), in both fail modes, before this node has left", async () => {
+      await using r = await startTestKeyrack();
+      const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
+      const { key } = r.plane.mint({ scopes: ["read"] });
+      await until(() => r.keyrack.verify(key).ok);
+      const headers = { authorization: `Bearer ${key}` };
+      const statuses = async () => [
+        (await fetch(`${app.url}/me`, { headers })).status,
+        (await fetch(`${app.url}/lax`, { headers })).status,
+      ];
+      expect(await statuses()).toEqual([200, 200]);
+      const closed = r.keyrack.close();
+      expect(r.keyrack.verify(key)).toMatchObject({ ok: false, code: "unavailable", status: 503 });
+      expect(r.keyrack.verify(key, { failMode: "open" })).toMatchObject({ ok: false, code: "unavailable" });
+      await closed;
+      expect(r.plane.seen.some(({ query }) => query.has("leaving"))).toBe(true);
+      expect(await statuses()).toEqual([503, 503]);
+      expect((await fetch(`${app.url}/me`, { headers: { "x-api-key": "nonsense" } })).status).toBe(401);
+      expect(r.keyrack.status()).toMatchObject({ version: null, keys: 0, degraded: true });
+      await app.close();
+    });
+
     it("responds 503 where it fails closed, and admits unverified where it fails open", async () => {
       await using r = await startTestKeyrack({ options: { url: "http://127.0.0.1:9" }, ready: false });
       const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));

@@ -15,6 +15,8 @@ export class PolicyState {
   confirmedAt = 0;
   /** The policy is older than staleMs, or missing. */
   degraded = true;
+  /** Set by `close`: no key is admitted any more, in either fail mode. */
+  isClosed = false;
   readonly #settings: Settings;
   readonly #ports: Ports;
   #expired = true;
@@ -33,11 +35,12 @@ export class PolicyState {
   /** Installs a policy that was current `ageMs` ago: 0 from the feed, more from a file. */
   confirm(policy: Policy, ageMs = 0): void {
     const { staleMs, maxStaleMs } = this.#settings;
-    this.stop();
+    this.#stopTimers();
     this.policy = policy;
     this.confirmedAt = this.#ports.now() - ageMs;
     this.degraded = ageMs > staleMs;
-    this.#expired = ageMs > maxStaleMs;
+    this.#expired = this.isClosed || ageMs > maxStaleMs;
+    if (this.isClosed) return;
     this.#cancel = [
       this.#ports.after(staleMs - ageMs + 1, () => (this.degraded = true)),
       this.#ports.after(maxStaleMs - ageMs + 1, () => (this.#expired = true)),
@@ -45,7 +48,18 @@ export class PolicyState {
     ];
   }
 
-  stop(): void {
+  /**
+   * Nothing admits keys from now on: once this node has left, no revocation waits for it. The policy stays, for the
+   * cache file and the last call to the feed.
+   */
+  close(): void {
+    this.isClosed = true;
+    this.#expired = true;
+    this.degraded = true;
+    this.#stopTimers();
+  }
+
+  #stopTimers(): void {
     for (const cancel of this.#cancel) cancel();
     this.#cancel = [];
   }
