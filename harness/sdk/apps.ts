@@ -15,7 +15,6 @@ import express from "express";
 import fastify from "fastify";
 import { H3 } from "h3";
 import { Hono } from "hono";
-import type { ServerRequest } from "srvx";
 import { toNodeHandler } from "srvx/node";
 import * as onExpress from "../../src/sdk/adapters/express.ts";
 import * as onFastify from "../../src/sdk/adapters/fastify.ts";
@@ -146,9 +145,7 @@ export const apps: Record<string, Make> = {
       ),
     );
     app.onError((_error, c) => c.text("failed", 500));
-    // As hono's own server for node: the request is in the environment.
-    const incomingOf = (request: Request) => (request as ServerRequest).runtime?.node?.req;
-    return listen(webListener((request) => app.fetch(request, { incoming: incomingOf(request) })));
+    return listen(webListener((request) => app.fetch(request)));
   },
 
   async h3(keyrack, pay) {

@@ -23,6 +23,7 @@ export const denials = {
     "unavailable",
     "Idempotency is temporarily unavailable. The request was not processed; try again shortly.",
   ],
+  body_invalid: [400, "invalid_request", "The request body is not valid JSON: its text must be valid Unicode."],
   body_too_large: [413, "payload_too_large", "The request body is too large."],
 } as const satisfies Record<string, readonly [status: number, code: string, message: string]>;
 

@@ -135,7 +135,9 @@ for (const [name, make] of Object.entries(apps)) {
       expect(await first.json()).toMatchObject({
         keyrack: { rateLimit: [{ id: "per-minute", remaining: 1, limit: 2 }] },
       });
-      await get("/me", bearer(key));
+      const raw = await fetch(`${app.url}/pay`, { method: "POST", headers: bearer(key) });
+      expect([await raw.text(), raw.headers.get("ratelimit-policy")]).toEqual(["paid", '"per-minute";q=2;w=60']);
+      expect(raw.headers.get("ratelimit")).toMatch(/^"per-minute";r=0;t=6[01]$/);
       const third = await get("/me", bearer(key));
       expect(third.status).toBe(429);
       expect(third.headers.get("ratelimit")).toMatch(/^"per-minute";r=0;t=(59|60|61)$/);

@@ -5,13 +5,12 @@ import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, internalsOf } from "../internals.ts";
-import { type PreparedEvent, materializeResponse } from "./h3-response.ts";
-import type { SocketLike } from "./peer.ts";
-import { beginOnWeb, runClaimed, toIncomingRequest, toResponse } from "./web-response.ts";
+import { isHttpResponse, type PreparedEvent, materializeResponse } from "./h3-response.ts";
+import { beginOnWeb, runClaimed, socketOf, toIncomingRequest, toResponse } from "./web-response.ts";
 
 /** The members of h3's event that are used, so that its types are not required. */
 export type EventLike = PreparedEvent & {
-  req: Request & { runtime?: { node?: { req?: { socket?: SocketLike } } } };
+  req: Request;
   url: URL;
   context: { keyrack?: Context | null; matchedRoute?: { route?: string | undefined } | undefined };
 };
@@ -21,8 +20,8 @@ const NOT_FOUND = Symbol.for("h3.notFound");
 export function protect<Event extends EventLike = EventLike>(keyrack: Keyrack, options?: ProtectOptions<Event>) {
   const guard = internalsOf(keyrack).guard<Event>(options);
   return async (event: Event, next: () => unknown): Promise<unknown> => {
-    const socket = event.req.runtime?.node?.req?.socket;
-    const admitted = await guard.admit(event, toIncomingRequest(event.req, event.url.pathname, socket));
+    const incoming = toIncomingRequest(event.req, event.url.pathname, socketOf(event.req));
+    const admitted = await guard.admit(event, incoming);
     const done = (status: number) => admitted.done(status, event.context.matchedRoute?.route ?? null);
     if (admitted.denial) {
       done(admitted.denial.status);
@@ -62,5 +61,7 @@ export function idempotent<Event extends EventLike>(
 function statusOf(value: unknown, event: EventLike): number {
   if (value === NOT_FOUND) return 404;
   if (value instanceof Error) return (value as { status?: number }).status ?? 500;
-  return (value as { status?: number } | null)?.status ?? event.res.status ?? 200;
+  // Any other value is a body, whose field `status` is the vendor's own.
+  const status = value instanceof Response || isHttpResponse(value) ? value.status : undefined;
+  return status || event.res.status || 200;
 }

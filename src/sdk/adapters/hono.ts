@@ -7,7 +7,7 @@ import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, internalsOf } from "../internals.ts";
 import type { SocketLike } from "./peer.ts";
-import { beginOnWeb, toIncomingRequest, toResponse, runClaimed } from "./web-response.ts";
+import { beginOnWeb, toIncomingRequest, toResponse, runClaimed, socketOf } from "./web-response.ts";
 
 declare module "hono" {
   interface ContextVariableMap {
@@ -25,7 +25,7 @@ export type HonoLike = {
     matchedRoutes?: { path: string }[];
   };
   res: Response;
-  /** On node, its server passes the request here. */
+  /** Where hono's own server for node passes the request. */
   env?: unknown;
   header(name: string, value: string): void;
   set(name: "keyrack", value: Context | null): void;
@@ -36,14 +36,19 @@ export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, opti
   const guard = internalsOf(keyrack).guard<C>(options);
   return async (c: C, next: () => Promise<void>): Promise<Response | undefined> => {
     const { incoming } = (c.env ?? {}) as { incoming?: { socket?: SocketLike } };
-    const admitted = await guard.admit(c, toIncomingRequest(c.req.raw, c.req.path, incoming?.socket));
+    const socket = incoming?.socket ?? socketOf(c.req.raw);
+    const admitted = await guard.admit(c, toIncomingRequest(c.req.raw, c.req.path, socket));
     if (admitted.denial) {
       admitted.done(admitted.denial.status, routeOf(c));
       return toResponse(admitted.denial);
     }
-    for (const [name, value] of Object.entries(admitted.headers)) c.header(name, value);
+    const headers = Object.entries(admitted.headers);
+    for (const [name, value] of headers) c.header(name, value);
     c.set("keyrack", admitted.context);
     await next();
+    // Hono leaves what was set before out of a Response that the handler made itself.
+    const missing = headers.filter(([name]) => c.res.status >= 200 && !c.res.headers.has(name));
+    for (const [name, value] of missing) c.header(name, value);
     admitted.done(c.res.status, routeOf(c));
     return undefined;
   };

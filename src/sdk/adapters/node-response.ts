@@ -79,13 +79,17 @@ async function bodyOf(req: NodeRequest): Promise<IdempotentRequest["body"] | nul
     if (typeof body === "string" || body instanceof Uint8Array) return body;
   }
   if (req.body !== undefined) return { parsed: req.body };
-  if (req.readableEnded || req.readableDidRead) return "";
+  if (req.readableEnded || req.readableDidRead) return hadBody(req) ? { used: true } : "";
   const bytes = await readBody(req);
   if (!bytes) return null;
   // The stream is consumed now: sets the body where a body parser would have put it.
   req.rawBody = Buffer.from(bytes);
   req.body = parseJson(req, bytes);
   return bytes;
+}
+
+function hadBody({ headers }: NodeRequest): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
 /**

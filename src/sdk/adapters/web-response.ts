@@ -10,7 +10,13 @@ import type { BeginResult, PlainResponse, IdempotentRoute } from "../idempotency
 import { REQUEST_BODY_MAX, BodyRecorder } from "../idempotency/replay.ts";
 import { peerOf, type SocketLike } from "./peer.ts";
 
-const BODYLESS = new Set([204, 205, 304]);
+/** Statuses with which a Response may not have a body. */
+export const BODYLESS: ReadonlySet<number> = new Set([204, 205, 304]);
+
+/** The connection's socket on srvx, the server of h3, which other frameworks run on too. */
+export function socketOf(request: Request): SocketLike | undefined {
+  return (request as { runtime?: { node?: { req?: { socket?: SocketLike } } } }).runtime?.node?.req?.socket;
+}
 
 /** `socket`: of the connection, where the framework runs on node. */
 export function toIncomingRequest(request: Request, path: string, socket?: SocketLike | null): IncomingRequest {
@@ -32,23 +38,30 @@ export function toResponse({ status, headers, body }: PlainResponse): Response {
 
 /** Adds headers to a copy, because the headers of a fetched response are immutable. */
 export function withHeaders(response: Response, more: Record<string, string>): Response {
-  if (Object.keys(more).length === 0) return response;
+  // A response to an upgrade, whose status is below 200, cannot be copied.
+  if (Object.keys(more).length === 0 || response.status < 200) return response;
   const headers = new Headers(response.headers);
   for (const [name, value] of Object.entries(more)) headers.set(name, value);
   const { status, statusText } = response;
   return new Response(response.body, { status, statusText, headers });
 }
 
-/** Requests a claim. Reads the body from a clone, so that the handler can read it too; `readUsed` reads a used body. */
+/**
+ * Requests a claim. Reads the body from a clone, so that the handler can read it too; `readUsed` reads a used body,
+ * where the framework keeps it.
+ */
 export async function beginOnWeb(
   route: IdempotentRoute,
   request: Request,
   context: Context | null | undefined,
-  readUsed: () => Promise<ArrayBuffer> = throwBodyUsed,
+  readUsed?: () => Promise<ArrayBuffer>,
 ): Promise<BeginResult> {
   const key = request.headers.get("idempotency-key");
   const { pathname, search } = new URL(request.url);
-  const read = async () => (request.bodyUsed ? new Uint8Array(await readUsed()) : readCopy(request));
+  const read = async () => {
+    if (!request.bodyUsed) return readCopy(request);
+    return readUsed ? new Uint8Array(await readUsed()) : { used: true as const };
+  };
   const body = key === null ? "" : await read();
   if (body === null) return { kind: "respond", response: denialResponse("body_too_large") };
   return route.begin({ context, method: request.method, path: pathname, query: search.slice(1), body, key });
@@ -65,10 +78,6 @@ async function readCopy(request: Request): Promise<Uint8Array | null> {
     // Not cancelled: that would close the connection, and with it the 413.
     if (copy.tooLarge) return null;
   }
-}
-
-function throwBodyUsed(): never {
-  throw new TypeError("keyrack: the request's body was read before idempotent() could see it.");
 }
 
 /** Runs a handler under a claim: stores and returns its response; its error releases the claim. */

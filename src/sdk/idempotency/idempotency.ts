@@ -22,13 +22,16 @@ export type IdempotentOptions = {
   required?: boolean;
 };
 
-/** The parts of a request that a claim covers. `body` is its raw bytes, or its parsed JSON when the bytes are gone. */
+/**
+ * The parts of a request that a claim covers. `body` is its raw bytes, or its parsed JSON when the bytes are gone;
+ * `used`: it was consumed and left nowhere, so no retry can be compared with it.
+ */
 export type IdempotentRequest = {
   context: Context | null | undefined;
   method: string;
   path: string;
   query: string;
-  body: Uint8Array | string | { parsed: unknown };
+  body: Uint8Array | string | { parsed: unknown } | { used: true };
   key: string | null | undefined;
 };
 
@@ -78,13 +81,19 @@ export class Idempotency {
       if (!context) this.#runtime.log("error", "idempotent() is used on a route without protect() before it", {});
       return respond(denialResponse("idempotency_unavailable"));
     }
+    if (typeof request.body === "object" && "used" in request.body) {
+      this.#runtime.log("error", "the request's body was read before idempotent() could see it", {});
+      return respond(denialResponse("idempotency_unavailable"));
+    }
+    const print = fingerprint(request, request.body);
+    if (print === null) return respond(denialResponse("body_invalid"));
     const scope = { scope_hash: this.#scopeHash(context, request, key), env: context.env };
     const ttl = options.ttlMs === undefined ? {} : { ttl_ms: options.ttlMs };
     try {
       const { json } = await this.#runtime.client.call({
         method: "POST",
         path: "/v1/idempotency/claim",
-        body: JSON.stringify({ ...scope, fingerprint: fingerprint(request), ...ttl }),
+        body: JSON.stringify({ ...scope, fingerprint: print, ...ttl }),
         timeoutMs: CLAIM_TIMEOUT_MS,
         maxBytes: CLAIM_BYTES_MAX,
       });
@@ -146,11 +155,22 @@ function parseIdempotencyKey(header: string): string | null {
   return BARE.test(header) ? header : null;
 }
 
+type ReadBody = Exclude<IdempotentRequest["body"], { used: true }>;
+
 /** Covers what must not differ between a request and its retry: method, path, sorted query and body. */
-function fingerprint({ method, path, query, body }: IdempotentRequest): string {
+function fingerprint({ method, path, query }: IdempotentRequest, body: ReadBody): string | null {
   const sorted = query.split("&").filter(Boolean).toSorted().join("&");
-  const bytes = typeof body === "object" && "parsed" in body ? canonicalize((body.parsed ?? null) as Json) : body;
-  return sha256HexParts([`${method}\n${path}\n${sorted}\n`, bytes]);
+  const bytes = typeof body === "object" && "parsed" in body ? canonicalOrNull(body.parsed ?? null) : body;
+  return bytes === null ? null : sha256HexParts([`${method}\n${path}\n${sorted}\n`, bytes]);
+}
+
+/** Null for a value without canonical JSON: a client may send half of a surrogate pair. */
+function canonicalOrNull(value: unknown): string | null {
+  try {
+    return canonicalize(value as Json);
+  } catch {
+    return null;
+  }
 }
 
 function toReplay(response: unknown): PlainResponse {

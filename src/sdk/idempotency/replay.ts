@@ -25,6 +25,7 @@ const HEADERS_MAX = 64;
 /** The largest request body that is fingerprinted. */
 export const REQUEST_BODY_MAX = MIB;
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/;
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]{0,4096}$/;
 
 /** The storable headers, by lower-case name. Also applied to a stored response, which is not trusted either. */
@@ -66,12 +67,15 @@ export class BodyRecorder {
   }
 }
 
+/** Buffer where it exists: fifty times faster on 256 KiB, in both directions. */
+const nodeBuffer = () => (globalThis as { Buffer?: typeof Buffer }).Buffer;
+
 export function decodeBase64(text: string): Uint8Array {
-  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  // Buffer would skip what is no base64.
+  if (!BASE64.test(text)) throw new Error("the stored body is not base64");
+  return nodeBuffer()?.from(text, "base64") ?? Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }
 
-/** Uses Buffer where it exists: fifty times faster on 256 KiB. */
 export function encodeBase64(bytes: Uint8Array): string {
-  const node = (globalThis as { Buffer?: typeof Buffer }).Buffer;
-  return node ? node.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64") : toBase64(bytes);
+  return nodeBuffer()?.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64") ?? toBase64(bytes);
 }

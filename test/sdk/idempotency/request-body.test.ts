@@ -67,6 +67,48 @@ describe("the body of an idempotent request", () => {
     await app.close();
   });
 
+  it("that is not valid Unicode is rejected with 400 where only the parsed JSON is left", async () => {
+    await using s = await startIdempotentServer();
+    let ran = false;
+    const handler = (_req: express.Request, res: express.Response) => void res.json((ran = true));
+    const app = express().use(express.json());
+    app.post("/", onExpress.protect(s.r.keyrack), onExpress.idempotent(s.r.keyrack, handler));
+    const url = await s.serve(app);
+    const response = await fetch(url, { method: "POST", headers: s.headers, body: '{"name":"\\ud800"}' });
+    expect([response.status, response.headers.get("retry-after")]).toEqual([400, null]);
+    expect(await response.json()).toMatchObject({ error: { code: "invalid_request" } });
+    expect([ran, s.verbs(), s.r.lines.filter(({ level }) => level === "warn")]).toEqual([false, [], []]);
+  });
+
+  it("that a middleware has consumed is a 503 and an error in the log: no retry could be compared with it", async () => {
+    await using s = await startIdempotentServer();
+    const { keyrack } = s.r;
+    let runs = 0;
+    const consuming = onNode.protect(
+      keyrack,
+      {},
+      onNode.idempotent(keyrack, (_req, res) => void res.end(String(++runs))),
+    );
+    const onRequest = onFetch.protect(
+      keyrack,
+      {},
+      onFetch.idempotent(keyrack, () => new Response(String(++runs))),
+    );
+    const listeners: RequestListener[] = [
+      (req, res) => void req.resume().once("end", () => void consuming(req, res)),
+      toNodeHandler(async (request: Request) => (await request.text(), onRequest(request))) as RequestListener,
+    ];
+    for (const listener of listeners) {
+      const url = await s.serve(listener);
+      const sent = await fetch(url, { method: "POST", headers: s.headers, body: raw });
+      expect([sent.status, runs, s.verbs()]).toEqual([503, 0, []]);
+    }
+    const error = { level: "error", message: "the request's body was read before idempotent() could see it" };
+    expect(s.r.lines.filter(({ level }) => level === "error")).toMatchObject([error, error]);
+    const empty = await fetch(await s.serve(listeners[0] as RequestListener), { method: "POST", headers: s.headers });
+    expect([empty.status, await empty.text()]).toEqual([200, "1"]);
+  });
+
   it("over a megabyte is rejected with 413 on node:http, and the handler does not run", async () => {
     await using s = await startIdempotentServer();
     let ran = false;
