@@ -23,10 +23,10 @@ export class FairSet<T> {
   readonly #items = new Map<T, Owner>();
   /** Displaceable items by owner, oldest first. */
   readonly #byOwner = new Map<string, Set<T>>();
-  /** Whether any item was ever held. Until then no owner is excluded from the ledger, which another set may share. */
-  #holds = false;
 
-  /** `displace` is called after the item was removed, and must end what the item represents. */
+  /**
+   * `ledger`: only of this set. `displace` is called after an item was removed, and must end what it represents.
+   */
   constructor(ledger: Ledger, displace: (item: T) => void, rules: Rules<T> = {}) {
     this.#rules = rules;
     this.#ledger = ledger;
@@ -86,7 +86,7 @@ export class FairSet<T> {
     const items = this.#byOwner.get(owner.id);
     if (!items?.delete(item) || items.size > 0) return;
     this.#byOwner.delete(owner.id);
-    if (this.#holds) this.#ledger.exclude(owner);
+    this.#ledger.exclude(owner);
   }
 
   /** Marks the item as its owner's most recently used. */
@@ -99,7 +99,6 @@ export class FairSet<T> {
   /** Keeps an item from being displaced; it still counts. */
   hold(item: T): void {
     const owner = this.#items.get(item);
-    this.#holds = true;
     if (owner) this.#remove(owner, item);
   }
 

@@ -69,7 +69,13 @@ export const sharesTable = {
     setting: ["KEYRACK_RATELIMIT_COUNTERS", "KEYRACK_RATELIMIT_COUNTERS_PER_WORKSPACE"],
   },
   leases: {
-    what: "Leases of rate-limit and quota units that can still be returned to this process",
+    what: "Leases of rate-limit units that can still be returned to this process",
+    owners: ["cell"],
+    limits: fixed(100_000, 10_000),
+    atBound: "the units of its oldest lease stay charged",
+  },
+  quota_leases: {
+    what: "Leases of quota units that can still be returned to this process",
     owners: ["cell"],
     limits: fixed(100_000, 10_000),
     atBound: "the units of its oldest lease stay charged",

@@ -82,7 +82,7 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
       log,
       definitions: shares.of("quota_definitions"),
       balances: shares.of("quota_balances"),
-      leases: shares.of("leases"),
+      leases: shares.of("quota_leases"),
       returns: shares.of("quota_returns"),
       shared: counters.sharedLeases,
     }),

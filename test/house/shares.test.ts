@@ -18,7 +18,8 @@ const FILES: Record<Resource, readonly string[]> = {
   counters: ["cells", "dirty-rows", "row-index", "row-store", "row-table", "rows", "rules"].map(
     (name) => `src/ratelimit/memory/${name}.ts`,
   ),
-  leases: ["src/ratelimit/memory/leases.ts", "src/domain/quotas/leases.ts"],
+  leases: ["src/ratelimit/memory/leases.ts"],
+  quota_leases: ["src/domain/quotas/leases.ts"],
   quota_definitions: ["src/domain/quotas/definitions.ts"],
   quota_balances: ["src/domain/quotas/bank.ts", "src/domain/quotas/holding.ts"],
   quota_returns: [],

@@ -1,6 +1,6 @@
 // The units of quotas that are in leases. They are spent unless they are returned: until a minute after the lease's
-// end, because a node never spends after it. A lease that does not fit is granted all the same and cannot be returned.
-// One that is also on Redis belongs to the process that takes its record from there, so that it is returned once.
+// end, because a node never spends after it. A lease that had to make room cannot be returned. One that is also on
+// Redis belongs to the process that takes its record from there, so that it is returned once.
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
@@ -33,7 +33,7 @@ export class QuotaLeases {
   readonly #fair: FairSet<Entry>;
 
   constructor(ledger: Ledger) {
-    this.#fair = new FairSet<Entry>(ledger, (entry) => this.#forget(entry));
+    this.#fair = new FairSet<Entry>(ledger, (entry) => this.#forget(entry), { replacesOwn: () => true });
   }
 
   get size(): number {

@@ -1,7 +1,7 @@
 // The leases that may still be returned, with what each booked and where. In process only; Redis stores its own.
-// Note: the charge is in the counters, not here. A lease that does not fit is granted all the same and cannot be
-// returned, so its units stay charged; losing an entry can never admit more.
-import { FairSet } from "../../fairness/fair-set.ts";
+// Note: the charge is in the counters, not here. The units of a lease that had to make room stay charged; losing an
+// entry can never admit more.
+import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { Rule } from "./cells.ts";
@@ -15,18 +15,17 @@ export type HeldLease = {
   booked: readonly { slot: number; span: number; rule: Rule; subject: string }[];
 };
 
-type Entry = HeldLease & { id: string; workspace_id: string };
+type Entry = HeldLease & { workspace_id: string };
 
 /** Expired entries that one lease removes at most. */
 const DROPPED_MAX = 100;
 
 export class LeaseTable {
   /** Oldest first. */
-  readonly #entries = new Map<string, Entry>();
-  readonly #held: FairSet<Entry>;
+  readonly #entries: FairMap<Entry>;
 
   constructor(ledger: Ledger) {
-    this.#held = new FairSet(ledger, ({ id }) => this.#entries.delete(id));
+    this.#entries = new FairMap(ledger);
   }
 
   get size(): number {
@@ -35,8 +34,7 @@ export class LeaseTable {
 
   put(owner: Owner, workspace_id: string, id: string, held: HeldLease, now: number): void {
     this.#dropExpired(now);
-    const entry = { ...held, id, workspace_id };
-    if (this.#held.add(owner, entry)) this.#entries.set(id, entry);
+    this.#entries.set(owner, id, { ...held, workspace_id });
   }
 
   has(workspace_id: string, lease_id: string): boolean {
@@ -47,21 +45,16 @@ export class LeaseTable {
   take(workspace_id: string, lease_id: string, now: number): HeldLease | null {
     const entry = this.#entries.get(lease_id);
     if (entry?.workspace_id !== workspace_id) return null;
-    this.#delete(entry);
+    this.#entries.delete(lease_id);
     return now < entry.end ? entry : null;
   }
 
   /** Up to the first live one: no lease lives longer than LEASE_MAX_MS, so no expired one stays long. */
   #dropExpired(now: number): void {
     let left = DROPPED_MAX;
-    for (const entry of this.#entries.values()) {
-      if (now < entry.end || left-- === 0) return;
-      this.#delete(entry);
+    for (const [id, { end }] of this.#entries) {
+      if (now < end || left-- === 0) return;
+      this.#entries.delete(id);
     }
-  }
-
-  #delete(entry: Entry): void {
-    this.#entries.delete(entry.id);
-    this.#held.delete(entry);
   }
 }
