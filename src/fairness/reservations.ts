@@ -28,7 +28,7 @@ export class Reservations {
   readonly #held = new Set<Reservation>();
   readonly #waitingOf = new Ledger(WAITING);
   /** Oldest first. */
-  readonly #waiting = new FairSet<Waiting>(this.#waitingOf, ({ refuse }) => refuse(noRoom()));
+  readonly #waiting = new FairSet<Waiting>(this.#waitingOf, ({ owner, refuse }) => refuse(this.#refusal(owner)));
 
   constructor(ledger: Ledger) {
     this.#ledger = ledger;
@@ -36,10 +36,9 @@ export class Reservations {
 
   /** Returns undefined if the owner would have to wait. `cut` must abort the work that the room is for. */
   tryReserve(owner: Owner, amount: number, cut: () => void): Release | undefined {
-    const reservation = { owner, amount, cut };
-    if (this.#waitingOf.usedBy(owner) === 0 && this.#fits(reservation)) return this.#hold(reservation);
-    this.#ledger.countRefusal(owner);
-    return undefined;
+    const release = this.#tryHold({ owner, amount, cut });
+    if (!release) this.#ledger.countRefusal(owner);
+    return release;
   }
 
   /**
@@ -47,7 +46,7 @@ export class Reservations {
    * too many wait.
    */
   reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone = () => () => {}): MaybePromise<Release> {
-    const now = this.tryReserve(owner, amount, cut);
+    const now = this.#tryHold({ owner, amount, cut });
     if (now) return now;
     return new Promise((resolve, reject) => {
       const resume = (release: Release): void => {
@@ -59,13 +58,23 @@ export class Reservations {
         reject(failure);
       };
       const waiter: Waiting = { owner, amount, cut, resume, refuse };
-      if (!this.#waiting.add(owner, waiter)) return reject(noRoom());
+      if (!this.#waiting.add(owner, waiter)) return reject(this.#refusal(owner));
       const stay = onGone(() => {
         if (!this.#waiting.delete(waiter)) return;
         reject(fail("malformed_request"));
         this.#resume();
       });
     });
+  }
+
+  #refusal(owner: Owner): Failure {
+    this.#ledger.countRefusal(owner);
+    return noRoom();
+  }
+
+  #tryHold(reservation: Reservation): Release | undefined {
+    const isFirst = this.#waitingOf.usedBy(reservation.owner) === 0;
+    return isFirst && this.#fits(reservation) ? this.#hold(reservation) : undefined;
   }
 
   #fits({ owner, amount }: Reservation): boolean {

@@ -24,6 +24,7 @@ it("an owner waits at its share and continues in order; another owner does not w
   first(); // counts once
   await Promise.all(waiting);
   expect([order, ledger.usedBy(big!)]).toEqual([["5", "2"], 7]);
+  expect(ledger.refused).toEqual(new Map()); // a wait is no refusal
 });
 
 it("an owner that holds nothing gets more than its share, once", () => {
@@ -86,4 +87,5 @@ it("few wait for an owner and in all; at the bound the largest owner's oldest is
   wait("late", 1);
   await turns();
   expect(refused).toEqual(["flood 33: 503", "flood 1: 503"]);
+  expect(ledger.refused).toEqual(new Map([["cell", 2]]));
 });
