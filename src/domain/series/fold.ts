@@ -46,19 +46,20 @@ export async function foldJournal(services: Services): Promise<void> {
     const turn = await nextTurn(services, after, failed);
     if (turn.rows.length === 0 && after === "") break;
     after = turn.last;
-    const rows = await decodeRows(turn.rows, loop);
+    const rows = await decodeRows(turn.rows, failed, loop);
     for (let done = 0; done < rows.length; ) {
       if (services.shutdown.signal.aborted) return;
-      const piece = await takePiece(rows.slice(done), isolated, loop);
       try {
+        const piece = await takePiece(rows.slice(done), isolated, loop);
         await record(services, (tx) => fold(services, tx, { ...piece, loop }));
         done += piece.ids.length;
       } catch (error) {
         if (error instanceof JournalMoved) return;
         if (error instanceof Failure) throw error; // of the storage, whatever the rows are
         if (isolated) {
-          failed.set((rows[done] as DecodedRow).workspace_id, error);
-          done += piece.ids.length;
+          const { workspace_id } = rows[done] as DecodedRow;
+          failed.set(workspace_id, error);
+          while (rows[done]?.workspace_id === workspace_id) done++;
         }
         isolated = true; // the same rows again, by workspace
       }
@@ -121,16 +122,28 @@ async function nextTurn(
 type DecodedRow = Omit<UsageJournalRow, "data"> & { data: JournalData };
 
 /** By workspace and shard: neighbours change the same rollups. bench: ingest/series */
-async function decodeRows(rows: readonly UsageJournalRow[], loop: LoopShare): Promise<DecodedRow[]> {
+async function decodeRows(
+  rows: readonly UsageJournalRow[],
+  failed: Map<string, unknown>,
+  loop: LoopShare,
+): Promise<DecodedRow[]> {
   const decoded: DecodedRow[] = [];
   for (const row of rows) {
-    const data = JSON.parse(row.data) as JournalData;
-    // Earlier releases accepted texts that cannot be stored as they are.
-    if (row.data.includes("\\u")) data.texts = data.texts.map(cleanText);
-    decoded.push({ ...row, data });
+    try {
+      decoded.push({ ...row, data: decode(row.data) });
+    } catch (error) {
+      failed.set(row.workspace_id, error);
+    }
     await loop.yieldIfDue();
   }
   return decoded.toSorted(compareShards);
+}
+
+function decode(text: string): JournalData {
+  const data = JSON.parse(text) as JournalData;
+  // Earlier releases accepted texts that cannot be stored as they are.
+  if (text.includes("\\u")) data.texts = data.texts.map(cleanText);
+  return data;
 }
 
 function compareShards(a: DecodedRow | undefined, b: DecodedRow | undefined): number {

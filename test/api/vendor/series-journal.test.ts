@@ -80,9 +80,13 @@ for (const back of backends) {
       );
     });
 
-    it("adds the rows of every other workspace when those of one cannot be added", async () => {
+    it.each([
+      ["an unknown environment", (w: Workspace) => report(w, ["/"], "neither")],
+      ["a truncated row", (w: Workspace) => insert(w, '{"texts":["')],
+      ["a row without its fields", (w: Workspace) => insert(w, "{}")],
+    ])("adds the rows of every other workspace when those of one cannot be added: %s", async (_what, breakRow) => {
       const [first, broken, last] = [await r.workspace(), await r.workspace(), await r.workspace()];
-      await report(broken, ["/"], "neither");
+      await breakRow(broken);
       for (const _ of [1, 2]) {
         for (const w of [first, last]) await report(w, ["/"]);
         await expect(foldJournal(r.app.services)).rejects.toThrow(broken.id);
