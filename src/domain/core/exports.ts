@@ -3,6 +3,7 @@
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { ownerOf, type Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
+import { endIfInvalid } from "./still-valid.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 
 /** A piece has about this length. */
@@ -27,7 +28,7 @@ export async function startExport(ctx: Ctx<Vendor>, name: string, read: Pieces):
   const release = begin(ctx, name);
   const cut = new AbortController();
   const pieces = charged(ctx, read, () => cut.abort());
-  const looking = setInterval(() => void ctx.requireStillValid?.().catch(() => cut.abort()), LOOK_MS).unref();
+  const looking = setInterval(() => endIfInvalid(ctx, () => cut.abort()), LOOK_MS).unref();
   // Needed even if nothing was read from the stream, as with HEAD: its first piece has been charged.
   const ended = (): void => {
     clearInterval(looking);

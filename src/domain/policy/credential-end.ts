@@ -1,6 +1,7 @@
 // Ends a wait when its credential ends, so that the request is refused at once instead of answered later.
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import { endIfInvalid } from "../core/still-valid.ts";
 import type { OnDisconnect } from "../core/subscription.ts";
 
 /** How often to check a waiting session: no notice announces its end. */
@@ -20,7 +21,7 @@ export function orCredentialEnds(ctx: Ctx<Vendor>, onDisconnect: OnDisconnect): 
   return (listener) => {
     const unregister = [onDisconnect(listener), credentialCache.onEvicted(actor.id, listener)];
     // What was evicted since may have been this key, or one of another workspace.
-    if (credentialCache.epoch !== epoch) void ctx.requireStillValid?.().catch(listener);
+    if (credentialCache.epoch !== epoch) endIfInvalid(ctx, listener);
     return () => unregister.forEach((each) => each());
   };
 }
@@ -29,7 +30,7 @@ export function orCredentialEnds(ctx: Ctx<Vendor>, onDisconnect: OnDisconnect): 
 function orSessionEnds(ctx: Ctx<Vendor>, onDisconnect: OnDisconnect): OnDisconnect {
   return (listener) => {
     const unregister = onDisconnect(listener);
-    const looking = setInterval(() => void ctx.requireStillValid?.().catch(listener), LOOK_MS);
+    const looking = setInterval(() => endIfInvalid(ctx, listener), LOOK_MS);
     return () => {
       clearInterval(looking);
       unregister();

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { startExport } from "../../../src/domain/core/exports.ts";
-import { fail } from "../../../src/kernel/errors.ts";
+import { fail, type Failure } from "../../../src/kernel/errors.ts";
 
 describe("an export", () => {
   let fixture: TestServices;
@@ -16,12 +16,12 @@ describe("an export", () => {
   }
 
   const endable = async () => {
-    let hasEnded = false;
+    let failure: Failure | undefined;
     const requireStillValid = async (): Promise<void> => {
-      if (hasEnded) throw fail("invalid_key");
+      if (failure) throw failure;
     };
     const ctx = { ...(await vendorOf(fixture.services)), requireStillValid };
-    return { ctx, end: () => (hasEnded = true) };
+    return { ctx, end: (by = fail("invalid_key")) => (failure = by) };
   };
 
   it("sends no piece after its credential has ended", async () => {
@@ -40,6 +40,9 @@ describe("an export", () => {
     onTestFinished(() => void vi.useRealTimers());
     const { ctx, end } = await endable();
     const { cut, ended } = await startExport(ctx, "audit_export", pieces());
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(cut.aborted).toBe(false);
+    end(fail("unavailable")); // the database is out of reach for a moment
     await vi.advanceTimersByTimeAsync(5_000);
     expect(cut.aborted).toBe(false);
     end();

@@ -1,5 +1,5 @@
-// After an absence of the service nodes that had no chance to report count until they could have come back: in receipts,
-// in the list of nodes and in the metrics, and none of them is removed.
+// After an absence of the service, nodes that had no chance to report count until they could have come back: in
+// receipts, in the list of nodes and in the metrics, and none of them is removed.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject, policyNode } from "../../../harness/instances/policy-feed.ts";
