@@ -157,14 +157,14 @@ export class SqliteDriver implements Driver {
   }
 
   async begin(): Promise<void> {
-    const deadline = Date.now() + BUSY_MAX_MS;
+    const deadline = performance.now() + BUSY_MAX_MS;
     for (let wait = 1; ; wait = Math.min(wait * 2, 100)) {
       try {
         await this.writer.exec("begin immediate");
         return;
       } catch (error) {
         if (this.classifyError(error) !== "busy") throw error;
-        if (Date.now() > deadline) throw fail("unavailable");
+        if (performance.now() > deadline) throw fail("unavailable");
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
     }
