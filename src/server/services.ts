@@ -22,7 +22,7 @@ import { FairMap } from "../fairness/fair-map.ts";
 import { LineLimit } from "../fairness/line-limit.ts";
 import { FairSet } from "../fairness/fair-set.ts";
 import { LargeResponses } from "../fairness/large-responses.ts";
-import { FLEET_READS, ReadSlots, THREAD_READS } from "../fairness/read-slots.ts";
+import { FLEET_READS, Slots, THREAD_READS } from "../fairness/slots.ts";
 import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
@@ -60,9 +60,9 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
   return {
     securityLines: new LineLimit((summary) => log.info("refused, more of the same", summary)),
     largeResponses,
-    fleetReads: new ReadSlots(FLEET_READS, shares.of("fleet_reads")),
+    fleetReads: new Slots(FLEET_READS, shares.of("fleet_reads")),
     sharedNodes: new SharedReads(),
-    threadReads: new ReadSlots(THREAD_READS, shares.of("usage_reads")),
+    threadReads: new Slots(THREAD_READS, shares.of("usage_reads")),
     writtenBytes,
     bodies: new Bodies(shares),
     credentialCache: new CredentialCache({

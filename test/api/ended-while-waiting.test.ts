@@ -11,7 +11,7 @@ import {
 import { DEADLINE_MS, until } from "../../harness/waiting.ts";
 import { LargeResponses } from "../../src/fairness/large-responses.ts";
 import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
-import { FLEET_READS, ReadSlots, THREAD_READS } from "../../src/fairness/read-slots.ts";
+import { FLEET_READS, Slots, THREAD_READS } from "../../src/fairness/slots.ts";
 
 const ROUTES = {
   largeResponses: "GET /v1/tenants",
@@ -29,8 +29,8 @@ for (const back of backends) {
       const { shares } = services;
       Object.assign(services, {
         largeResponses: new LargeResponses(shares.of("unsent"), DEADLINE_MS),
-        fleetReads: new ReadSlots({ ...FLEET_READS, waitMs: DEADLINE_MS }, shares.of("fleet_reads")),
-        threadReads: new ReadSlots({ ...THREAD_READS, waitMs: DEADLINE_MS }, shares.of("usage_reads")),
+        fleetReads: new Slots({ ...FLEET_READS, waitMs: DEADLINE_MS }, shares.of("fleet_reads")),
+        threadReads: new Slots({ ...THREAD_READS, waitMs: DEADLINE_MS }, shares.of("usage_reads")),
       });
     });
     afterAll(() => r[Symbol.asyncDispose]());

@@ -38,7 +38,7 @@ const FILES: Record<Resource, readonly string[]> = {
   credentials: ["src/domain/auth/credential-cache.ts"],
   known_ids: ["src/domain/ingest/known-ids.ts"],
   workers: ["src/store/offline/chain-verifier.ts"],
-  usage_reads: ["src/fairness/read-slots.ts"],
+  usage_reads: ["src/fairness/slots.ts"],
   fleet_reads: [],
   exports: [],
   bodies: ["src/fairness/reservations.ts"],

@@ -5,7 +5,7 @@ import type { Bodies } from "../../fairness/bodies.ts";
 import type { FairMap } from "../../fairness/fair-map.ts";
 import type { LargeResponses } from "../../fairness/large-responses.ts";
 import type { LineLimit } from "../../fairness/line-limit.ts";
-import type { ReadSlots } from "../../fairness/read-slots.ts";
+import type { Slots } from "../../fairness/slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
@@ -50,11 +50,11 @@ export type Services = {
   /** Large responses that are being built or not yet taken. */
   readonly largeResponses: LargeResponses;
   /** Reads of all nodes of a project. */
-  readonly fleetReads: ReadSlots;
+  readonly fleetReads: Slots;
   /** The nodes of a project, for warnings. */
   readonly sharedNodes: SharedReads<PolicyNodeRow[] | undefined>;
   /** Long reads in worker threads. */
-  readonly threadReads: ReadSlots;
+  readonly threadReads: Slots;
   /** Large request bodies that are being read. */
   readonly bodies: Bodies;
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */

@@ -20,7 +20,7 @@ import {
 import { showOverview } from "../../../src/domain/workspaces/overview.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
-import { FLEET_READS } from "../../../src/fairness/read-slots.ts";
+import { FLEET_READS } from "../../../src/fairness/slots.ts";
 import type { Env } from "../../../src/kernel/credentials.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import { CAP } from "../../../src/kernel/policy/capabilities.ts";

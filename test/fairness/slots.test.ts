@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
-import { FLEET_READS, ReadSlots, THREAD_READS, type SlotLimits } from "../../src/fairness/read-slots.ts";
+import { FLEET_READS, Slots, THREAD_READS, type SlotLimits } from "../../src/fairness/slots.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -10,7 +10,7 @@ afterEach(() => void vi.useRealTimers());
 /** Reads that run until they are finished by name, in the order in which they started. */
 function readsOf(limits: SlotLimits) {
   const ledger = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
-  const slots = new ReadSlots(limits, ledger);
+  const slots = new Slots(limits, ledger);
   const started: string[] = [];
   const finish = new Map<string, () => void>();
   const read = (owner: Owner, name: string): Promise<string> => {
@@ -94,6 +94,30 @@ describe("reads in worker threads", () => {
     expect(refused()).toBe(1);
     await end("first", first);
     expect(started).toEqual(["first", "second"]);
+  });
+});
+
+describe("work that ends", () => {
+  /** How often an owner is looked at when one of the works ends while many wait. */
+  const looksAt = (limits: SlotLimits, owners: readonly Owner[]): number => {
+    let looks = 0;
+    const ledger = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+    const slots = new Slots(limits, ledger, () => ++looks > 0);
+    const [first] = owners.flatMap((owner) => Array.from({ length: 20 }, () => slots.acquire(owner)));
+    void slots.acquire(owners[0]!);
+    looks = 0;
+    (first as () => void)();
+    return looks;
+  };
+
+  it("looks at no work of other owners where they share no slots", () => {
+    const owners = Array.from({ length: 100 }, (_, i) => cellOwner(`${i}`, "live"));
+    expect(looksAt(FLEET_READS, owners)).toBe(1);
+  });
+
+  it("looks at one work of each owner where they share slots", () => {
+    const owners = Array.from({ length: 10 }, (_, i) => cellOwner(`${i}`, "live"));
+    expect(looksAt(THREAD_READS, owners)).toBeLessThanOrEqual(10);
   });
 });
 
