@@ -19,11 +19,6 @@ export class FairQueue<T> {
     return this.#length;
   }
 
-  lengthOf({ id }: Owner): number {
-    const lane = this.#lanes.get(id);
-    return lane ? lane.items.length - lane.head : 0;
-  }
-
   push(owner: Owner, item: T): void {
     this.#length++;
     const lane = this.#lanes.get(owner.id);

@@ -45,7 +45,7 @@ export class Reservations {
    * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes meanwhile, or if
    * too many wait.
    */
-  reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone = () => () => {}): MaybePromise<Release> {
+  reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone): MaybePromise<Release> {
     const now = this.#tryHold({ owner, amount, cut });
     if (now) return now;
     return new Promise((resolve, reject) => {

@@ -3,7 +3,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { FairSet } from "../fairness/fair-set.ts";
-import { Ledger } from "../fairness/ledger.ts";
+import type { Ledger } from "../fairness/ledger.ts";
 import { networkOwner } from "../fairness/owners.ts";
 import { bareAddress } from "./address.ts";
 import { MINUTE_MS } from "../kernel/durations.ts";
@@ -32,7 +32,7 @@ export class Connections {
   readonly #bounded: FairSet<TrackedSocket>;
   readonly #proxied = new WeakSet<TrackedSocket>();
 
-  constructor(ledger: Ledger = unbounded()) {
+  constructor(ledger: Ledger) {
     const isSpared = (socket: TrackedSocket): boolean =>
       !isIdle(socket) || performance.now() - (socket[LAST_VALID] ?? Number.NEGATIVE_INFINITY) < SPARED_MS;
     // A proxy sends the requests of many clients on one connection. A request runs once it was read.
@@ -75,10 +75,6 @@ export class Connections {
   endIdle(): void {
     for (const socket of this.open) if (isIdle(socket)) socket.destroy();
   }
-}
-
-function unbounded(): Ledger {
-  return new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
 }
 
 /** Whether no response is outstanding. */

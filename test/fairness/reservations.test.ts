@@ -1,16 +1,24 @@
 // Reserved room: an owner waits at its share and continues in order, and a smaller owner takes room from the largest.
 import { expect, it } from "vitest";
 import { Ledger } from "../../src/fairness/ledger.ts";
-import { cellOwner } from "../../src/fairness/owners.ts";
-import { Reservations, type Release } from "../../src/fairness/reservations.ts";
+import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
+import { Reservations, type OnGone, type Release } from "../../src/fairness/reservations.ts";
 import { turns } from "../../harness/waiting.ts";
 
 const [big, small] = ["big", "small"].map((id) => cellOwner(id, "live"));
 const none = (): void => {};
+/** Reservations of clients that stay, unless a test says so. */
+const roomOf = (ledger: Ledger) => {
+  const room = new Reservations(ledger);
+  return {
+    reserve: (owner: Owner, amount: number, cut: () => void, onGone: OnGone = () => none) =>
+      room.reserve(owner, amount, cut, onGone),
+  };
+};
 
 it("an owner waits at its share and continues in order; another owner does not wait", async () => {
   const ledger = new Ledger({ bound: 40, share: 10 });
-  const room = new Reservations(ledger);
+  const room = roomOf(ledger);
   const first = room.reserve(big!, 8, none) as Release;
   const order: string[] = [];
   const waiting = [5, 2].map(async (amount) => {
@@ -28,14 +36,14 @@ it("an owner waits at its share and continues in order; another owner does not w
 });
 
 it("an owner that holds nothing gets more than its share, once", () => {
-  const room = new Reservations(new Ledger({ bound: 40, share: 10 }));
+  const room = roomOf(new Ledger({ bound: 40, share: 10 }));
   expect(room.reserve(big!, 30, none)).not.toBeInstanceOf(Promise);
   expect(room.reserve(big!, 1, none)).toBeInstanceOf(Promise);
 });
 
 it("at the bound an owner cuts neither its own nor an equal owner's", () => {
   const ledger = new Ledger({ bound: 20, share: 20 });
-  const room = new Reservations(ledger);
+  const room = roomOf(ledger);
   const cut: string[] = [];
   void room.reserve(big!, 10, () => cut.push("big"));
   void room.reserve(small!, 10, () => cut.push("small"));
@@ -45,7 +53,7 @@ it("at the bound an owner cuts neither its own nor an equal owner's", () => {
 
 it("forgets what waits when its client goes, and continues with the next", async () => {
   const ledger = new Ledger({ bound: 40, share: 10 });
-  const room = new Reservations(ledger);
+  const room = roomOf(ledger);
   void room.reserve(big!, 5, none);
   let drop = none;
   const gone = room.reserve(big!, 9, none, (dropIt) => ((drop = dropIt), none));
@@ -59,7 +67,7 @@ it("forgets what waits when its client goes, and continues with the next", async
 
 it("at the bound the largest owner's oldest is cut for a smaller owner's", () => {
   const ledger = new Ledger({ bound: 20, share: 20 });
-  const room = new Reservations(ledger);
+  const room = roomOf(ledger);
   const cut: string[] = [];
   for (const name of ["b1", "b2"]) void room.reserve(big!, 10, () => cut.push(name));
   expect(room.reserve(small!, 5, () => cut.push("s1"))).not.toBeInstanceOf(Promise);
@@ -68,7 +76,7 @@ it("at the bound the largest owner's oldest is cut for a smaller owner's", () =>
 
 it("few wait for an owner and in all; at the bound the largest owner's oldest is refused for a smaller owner's", async () => {
   const ledger = new Ledger({ bound: 1_000, share: 1 });
-  const room = new Reservations(ledger);
+  const room = roomOf(ledger);
   const refused: string[] = [];
   /** Fills the share of the owner, and waits this often. */
   const wait = (name: string, count: number): void => {

@@ -1,15 +1,15 @@
 // Slots for reads: whatever one account reads, another gets its turn; what gets no slot is refused and counted.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
 import { FLEET_READS, Slots, THREAD_READS, type SlotLimits } from "../../src/fairness/slots.ts";
+import { unboundedLedger } from "../../harness/ledgers.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
 
 /** Reads that run until they are finished by name, in the order in which they started. */
 function readsOf(limits: SlotLimits) {
-  const ledger = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+  const ledger = unboundedLedger();
   const slots = new Slots(limits, ledger);
   const started: string[] = [];
   const finish = new Map<string, () => void>();
@@ -101,7 +101,7 @@ describe("work that ends", () => {
   /** How often an owner is looked at when one of the works ends while many wait. */
   const looksAt = (limits: SlotLimits, owners: readonly Owner[]): number => {
     let looks = 0;
-    const ledger = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+    const ledger = unboundedLedger();
     const slots = new Slots(limits, ledger, () => ++looks > 0);
     const [first] = owners.flatMap((owner) => Array.from({ length: 20 }, () => slots.acquire(owner)));
     void slots.acquire(owners[0]!);

@@ -1,8 +1,8 @@
 // Turns of the event loop: a flood of one owner does not delay another's work.
 import { describe, expect, it } from "vitest";
-import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
 import { Turns } from "../../src/fairness/turns.ts";
+import { unboundedLedger } from "../../harness/ledgers.ts";
 
 const [flood, quiet] = [cellOwner("flood", "live"), cellOwner("quiet", "live")];
 
@@ -11,7 +11,7 @@ const nextRound = (): Promise<void> => new Promise((resolve) => setImmediate(res
 /** Turns on a clock that only work moves. */
 function turnsOf() {
   let now = 0;
-  const ledger = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+  const ledger = unboundedLedger();
   const turns = new Turns(ledger, () => now);
   const ran: string[] = [];
   const run = (owner: Owner, name: string, ms: number): void =>

@@ -11,6 +11,7 @@ import { pace, turns, until } from "../../harness/waiting.ts";
 import { LargeResponses } from "../../src/fairness/large-responses.ts";
 import { sendStream, Stalls } from "../../src/http/sending/stalls.ts";
 import { Connections, type TrackedSocket } from "../../src/http/connections.ts";
+import { unboundedLedger } from "../../harness/ledgers.ts";
 
 /** Never reached in the tests of the lane that is on. */
 const STALL_MS = { on: "600000", off: "500" };
@@ -154,7 +155,7 @@ describe("a connection that owes bytes", () => {
 
   it("is closed when it takes less than 64 KiB in the time allowed, and kept while it takes that or all", () => {
     let now = 0;
-    const connections = new Connections();
+    const connections = new Connections(unboundedLedger());
     const sockets = [fake(), fake(), fake()];
     for (const socket of sockets) connections.open.add(socket as unknown as TrackedSocket);
     const stalls = new Stalls(connections, 1_000, () => now);
@@ -173,7 +174,7 @@ describe("a connection that owes bytes", () => {
 
   it("may pause for 30 s while it takes a stream, and only then", () => {
     let now = 0;
-    const connections = new Connections();
+    const connections = new Connections(unboundedLedger());
     const socket = Object.assign(fake(), { writableLength: 1, bytesWritten: 1 });
     connections.open.add(socket as unknown as TrackedSocket);
     const stalls = new Stalls(connections, 1_000, () => now);

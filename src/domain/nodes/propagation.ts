@@ -70,7 +70,8 @@ type WaitOptions = {
 
 /** Waits until all live nodes with keys of this environment have acknowledged the version, or the time is up. */
 export async function awaitPropagation(ctx: Ctx, awaited: AwaitedVersion, waiting: WaitOptions): Promise<Propagation> {
-  const [{ project_id: _id, ...receipt } = unknownReceipt(awaited, 0)] = await awaitVersions(ctx, [awaited], waiting);
+  const [first] = await awaitVersions(ctx, [awaited], waiting);
+  const { project_id: _id, ...receipt } = first as ProjectReceipt;
   return receipt;
 }
 

@@ -23,7 +23,7 @@ export type Page = {
   /**
    * How many keys or changes it has, if it ends by itself or at a bound of the service; null if `max_keys` has cut it.
    */
-  readonly whole?: number | null;
+  readonly whole: number | null;
   /** When to rebuild it: a key in it will then have been expired for too long. */
   readonly staleAt: number;
 };

@@ -13,7 +13,7 @@ export class ScannedConnections extends Connections {
   readonly #activity = new WeakMap<TrackedSocket, Activity>();
   readonly #now: () => number;
 
-  constructor(ledger?: Ledger, now: () => number = () => performance.now()) {
+  constructor(ledger: Ledger, now: () => number = () => performance.now()) {
     super(ledger);
     this.#now = now;
   }

@@ -4,10 +4,10 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, testInstance } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { WrittenBytes } from "../../../src/domain/limits/written-bytes.ts";
-import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner, soleOwner } from "../../../src/fairness/owners.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import type { OnWritten, Store } from "../../../src/store/store.ts";
+import { unboundedLedger } from "../../../harness/ledgers.ts";
 
 const DAY = 86_400_000;
 const MIB = 1024 * 1024;
@@ -19,7 +19,7 @@ const completion = (lock_token: string) => ({
   headers: { "x-long": "h".repeat(4_000) },
   body: Buffer.alloc(1_000).toString("base64"),
 });
-const ledgerOf = () => new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+const ledgerOf = () => unboundedLedger();
 
 for (const back of backends) {
   describe(`bytes written in a day on ${back}`, () => {

@@ -5,17 +5,18 @@ import { PageCache, type Page, type Wanted } from "../../../src/domain/policy/pa
 import { LargeResponses } from "../../../src/fairness/large-responses.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
+import { unboundedLedger } from "../../../harness/ledgers.ts";
 
 function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
   const chunks = [Buffer.alloc(bytes - 1, tag), Buffer.from("!")];
-  return { tag, chunks, encoded: {}, bytes, last: null, staleAt };
+  return { tag, chunks, encoded: {}, bytes, last: null, whole: 0, staleAt };
 }
 
 const owner = cellOwner("w", "live");
 const wanted = (key: string, more: Partial<Wanted> = {}): Wanted => ({ key, whole: key, limit: 9, owner, ...more });
 
 function cacheOf(bound = 64 * 1024 * 1024, share = bound): PageCache {
-  const unbounded = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+  const unbounded = unboundedLedger();
   return new PageCache(new Ledger({ bound, share, shareOf: "account" }), new LargeResponses(unbounded));
 }
 
@@ -168,7 +169,7 @@ describe("PageCache", () => {
 
   it("holds 64 MiB by default, including the overhead of each entry", async () => {
     const pages = cacheOf();
-    const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, last: null, staleAt: Infinity };
+    const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, last: null, whole: 0, staleAt: Infinity };
     for (let i = 100; i < 500; i++) {
       await pages.get(wanted(`k${i}`), 0, async () => ({ ...small }));
       if (i === 100) expect(pages.bytes).toBe(small.bytes + 4 + ENTRY_OVERHEAD);

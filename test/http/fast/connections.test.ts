@@ -5,6 +5,7 @@ import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { KEEP_ALIVE_MS, LAST_EXCHANGE, type TrackedSocket } from "../../../src/http/connections.ts";
 import { ScannedConnections } from "../../../src/http/fast/connections.ts";
+import { unboundedLedger } from "../../../harness/ledgers.ts";
 
 const SCAN_MS = 5_000;
 const REQUEST = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -20,7 +21,7 @@ beforeEach(async () => {
   now = 0;
   held = [];
   clients = [];
-  connections = new ScannedConnections(undefined, () => now);
+  connections = new ScannedConnections(unboundedLedger(), () => now);
   server = createServer((req, res) => {
     (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
     if (req.url === "/held") held.push(res);
@@ -62,7 +63,7 @@ it("node sets no idle timers, and connections are scanned until the server close
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   try {
     const other = createServer();
-    const watched = new ScannedConnections(undefined, () => now);
+    const watched = new ScannedConnections(unboundedLedger(), () => now);
     const scan = vi.spyOn(watched, "scan");
     watched.attach(other, "connection");
     expect(other.keepAliveTimeout).toBe(0);

@@ -8,6 +8,7 @@ import { ScannedConnections } from "../../../src/http/fast/connections.ts";
 import { FastRequest } from "../../../src/http/fast/request.ts";
 import { FastResponse, ResponseHead } from "../../../src/http/fast/response.ts";
 import { HeaderTemplate } from "../../../src/http/response.ts";
+import { unboundedLedger } from "../../../harness/ledgers.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
 const PLAIN = new HeaderTemplate({ "cache-control": "no-store", "content-type": "application/json; charset=utf-8" });
@@ -30,7 +31,7 @@ const RESPONSES: Record<string, Case> = {
 
 type Who = "ours" | "node";
 const servers = {} as Record<Who, Server>;
-const connections = new ScannedConnections();
+const connections = new ScannedConnections(unboundedLedger());
 
 function serverOf(who: Who): Server {
   const made = { IncomingMessage: FastRequest, ServerResponse: FastResponse, optimizeEmptyRequests: true };
