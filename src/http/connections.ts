@@ -31,6 +31,8 @@ export class Connections {
   readonly open = new Set<TrackedSocket>();
   readonly #bounded: FairSet<TrackedSocket>;
   readonly #proxied = new WeakSet<TrackedSocket>();
+  /** Over TLS: connections whose handshake is not done, by the client's address and port. */
+  readonly #handshaking = new Map<string, Socket>();
 
   constructor(ledger: Ledger) {
     const isSpared = (socket: TrackedSocket): boolean =>
@@ -48,6 +50,7 @@ export class Connections {
   /** `event` announces a connection that can carry requests: over TLS, one whose handshake is done. */
   attach(server: Server, event: "connection" | "secureConnection"): void {
     server.keepAliveTimeout = KEEP_ALIVE_MS;
+    if (event === "secureConnection") this.#trackHandshakes(server);
     server.on(event, (socket: TrackedSocket) => {
       if (!this.#bounded.add(networkOwner(bareAddress(socket.remoteAddress ?? "")), socket)) {
         socket.destroy();
@@ -59,6 +62,18 @@ export class Connections {
         this.#bounded.delete(socket);
       });
     });
+  }
+
+  /** Node knows such a connection only by its timeout: a server that stops would wait for it. */
+  #trackHandshakes(server: Server): void {
+    server.on("connection", (socket: Socket) => {
+      const client = clientOf(socket);
+      this.#handshaking.set(client, socket);
+      socket.once("close", () => {
+        if (this.#handshaking.get(client) === socket) this.#handshaking.delete(client);
+      });
+    });
+    server.on("secureConnection", (socket: Socket) => this.#handshaking.delete(clientOf(socket)));
   }
 
   /** Counts the connection of a trusted proxy for the client of its last request. */
@@ -74,8 +89,11 @@ export class Connections {
 
   endIdle(): void {
     for (const socket of this.open) if (isIdle(socket)) socket.destroy();
+    for (const socket of this.#handshaking.values()) socket.destroy();
   }
 }
+
+const clientOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
 
 /** Whether no response is outstanding. */
 export function isIdle(socket: TrackedSocket): boolean {

@@ -114,7 +114,7 @@ async function stop({ server, connections, metrics, scheduler, socket, services,
   const idleCheck = setInterval(() => connections.endIdle(), IDLE_CHECK_MS);
   connections.endIdle();
   const grace = setTimeout(() => server.closeAllConnections(), REQUESTS_MS);
-  await closed;
+  await inTime(closed);
   clearInterval(idleCheck);
   clearTimeout(grace);
   metrics?.close();
