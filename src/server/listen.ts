@@ -2,6 +2,7 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { endpoints } from "../api/index.ts";
+import { isLoopback } from "../config/exposure.ts";
 import { isHolderPlane } from "../http/access.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -75,10 +76,6 @@ async function listenOrRefuse({ log }: Services, server: Server, address: Addres
       ? new StartRefused(`The port is already in use. Choose another with ${setting}.`, 2)
       : new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2);
   }
-}
-
-function isLoopback(host: string): boolean {
-  return /^(127\.|::1$|localhost$)/.test(host);
 }
 
 /** With the configured host, which the operator recognises, and the port that was assigned. */

@@ -2,6 +2,7 @@
 import { existsSync, statfsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import { isLoopback, plainConnections } from "../../../config/exposure.ts";
 import { namedConfigFile } from "../../../config/load.ts";
 import type { Settings } from "../../../config/settings.ts";
 import type { Source } from "../../../store/offline/source.ts";
@@ -36,7 +37,7 @@ export function addDoctorCommand(program: Command): void {
 
 function checkExposure(settings: Settings): Finding[] {
   const { host, tls_cert, trust_proxy, public_url, throttle, metrics, sign_up, meter_url } = settings;
-  const open = !/^(127\.|::1$|localhost$)/.test(host);
+  const open = !isLoopback(host);
   const found: Finding[] = [];
   if (open && !tls_cert && trust_proxy.length === 0)
     found.push(
@@ -53,10 +54,11 @@ function checkExposure(settings: Settings): Finding[] {
     found.push(risk("Anyone can sign up at the public URL.", "Set KEYRACK_SIGN_UP=invite, unless that is intended."));
   if (!throttle)
     found.push(fail("Throttling is off: passwords can be guessed at full speed.", "Remove KEYRACK_THROTTLE=off."));
-  if (metrics && !/^(127\.|::1$|localhost$)/.test(metrics.host))
+  if (metrics && !isLoopback(metrics.host))
     found.push(risk(`Metrics are reachable on ${metrics.host}.`, "Bind KEYRACK_METRICS to 127.0.0.1."));
   if (meter_url?.startsWith("http://") && !LOOPBACK_URL.test(meter_url))
     found.push(risk("Usage is pushed over plain http.", "Use an https URL as KEYRACK_METER_URL."));
+  for (const { what, fix } of plainConnections(settings)) found.push(risk(what, fix));
   return found.length > 0 ? found : [ok("Network exposure is safe.")];
 }
 
