@@ -20,6 +20,12 @@ export function requireConsistent(settings: Settings): void {
     throw new BadSetting(
       "Set KEYRACK_SCANNER_KEYS_FILE or KEYRACK_SCANNER_KEYS_URL, not both: they name the same keys.",
     );
+  if (bootstrap_token && settings.bootstrap_token_file)
+    throw new BadSetting("Set KEYRACK_BOOTSTRAP_TOKEN or KEYRACK_BOOTSTRAP_TOKEN_FILE, not both.");
+  if (settings.restore_test_database_url.kind === "sqlite")
+    throw new BadSetting(
+      "KEYRACK_RESTORE_TEST_DATABASE_URL must be a postgres:// URL: SQLite needs no scratch database.",
+    );
   const { idempotency_store, redis_url } = settings;
   if (idempotency_store !== "database" && !redis_url)
     throw new BadSetting(`KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`);

@@ -37,6 +37,8 @@ describe("keyrack config", () => {
     [{ KEYRACK_METRICS: "127.0.0.1:4747" }, "KEYRACK_METRICS and KEYRACK_PORT name the same port."],
     [{ KEYRACK_METER_URL: "https://meter.example.com" }, "KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL"],
     [{ KEYRACK_SCANNER_KEYS_FILE: "/x", KEYRACK_SCANNER_KEYS_URL: "https://keys.example.com" }, "not both"],
+    [{ KEYRACK_BOOTSTRAP_TOKEN: "x".repeat(22), KEYRACK_BOOTSTRAP_TOKEN_FILE: "/x" }, "not both"],
+    [{ KEYRACK_RESTORE_TEST_DATABASE_URL: "sqlite:x.db" }, "must be a postgres:// URL"],
     [{ KEYRACK_IDEMPOTENCY_STORE: "redis" }, "needs KEYRACK_REDIS_URL"],
   ])("refuses %j as a start does, which then creates nothing", async (env, message) => {
     using temp = tempDir();
