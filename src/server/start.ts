@@ -8,6 +8,7 @@ import type { Services } from "../domain/core/context.ts";
 import { ensureEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { loadCounters } from "../domain/limits/ratelimit.ts";
 import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
+import { listenForUnlocks } from "../domain/workspaces/operators.ts";
 import { RequestMetrics } from "../http/metrics.ts";
 import type { HttpServer } from "../http/server.ts";
 import { reloadCertificate } from "../http/tls.ts";
@@ -59,6 +60,7 @@ export async function startInstance(options: StartOptions): Promise<RunningInsta
 async function start(options: StartOptions, opened: AsyncDisposableStack): Promise<RunningInstance> {
   const { settings } = options;
   const { services, dir, bootstrap } = await openInstance(options, opened, { bootstrap: true });
+  listenForUnlocks(services);
   await finishRestore(services);
   await ensureCheckpointKey(services);
   await checkpointOrigin(services, NIL_WORKSPACE); // stores the origin of all checkpoints on the first start

@@ -21,6 +21,13 @@ import { newUser } from "../auth/users.ts";
 import { listOf } from "../core/list.ts";
 import { viewUser } from "../core/views.ts";
 
+const UNLOCKED = "unlocked";
+
+/** Clears the login windows of this process when another process has unlocked an account. */
+export function listenForUnlocks({ store, throttles }: Services): void {
+  store.onNotice(UNLOCKED, (address_key) => throttles.reset(address_key));
+}
+
 const asOperator = (services: Services): Ctx<SystemActor> => ({ services, actor: SYSTEM });
 
 export async function listUsers(services: Services) {
@@ -49,6 +56,8 @@ export async function unlockUser(services: Services, email: string) {
     return { value: null, events: [{ action: "user.updated", target_id: user.id, payload }] };
   });
   services.throttles.reset(address_key);
+  // Other processes have windows of their own. One that misses the notice keeps them until they lapse.
+  await services.store.notify(UNLOCKED, address_key).catch(() => {});
   return { object: "user" as const, id: user.id, email: user.email, unlocked: true as const };
 }
 
