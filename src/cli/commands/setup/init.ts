@@ -1,8 +1,9 @@
 // `keyrack init`: guided set-up. Every answer can also be a flag; every connection is tried before anything is written.
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { fileKey, settingsTable, type SettingName, type Settings } from "../../../config/settings.ts";
+import { createFileDurably, writeFileAtomically } from "../../../platform/fsync.ts";
 import { readSettings } from "../../settings.ts";
 import { shellQuote } from "../../ui/command-name.ts";
 import { ExitError, examples, fileError, isTerminal, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
@@ -124,11 +125,11 @@ function toToml(answers: Answers): string {
   return `# Written by keyrack init. For all settings run: keyrack config example\n${lines.join("\n")}\n`;
 }
 
-/** Always creates the file: overwriting would keep the old mode, and the URLs may contain passwords. */
+/** Never writes into an existing file: that would keep the old mode, and the URLs may contain passwords. */
 function writeConfig(file: string, text: string, force: boolean): void {
   try {
-    if (force) rmSync(file, { force: true });
-    writeFileSync(file, text, { mode: 0o600, flag: "wx" });
+    if (force) writeFileAtomically(file, text);
+    else createFileDurably(file, text);
   } catch (error) {
     throw fileError("write", file, error);
   }
