@@ -9,7 +9,7 @@ import { readSettings } from "./settings.ts";
 import { ExitError, examples, outputFlags, type Examples, type OutputOptions } from "./ui/output.ts";
 import type { OnProgress } from "./ui/progress.ts";
 
-export type OperatorOptions = OutputOptions & { config?: string };
+export type OperatorOptions = OutputOptions & { config?: string; databaseUrl?: string; backupDir?: string };
 
 export function operatorFlags(command: Command, worked: Examples, quiet?: string): Command {
   command
@@ -31,12 +31,36 @@ export async function operate<N extends OperatorCommandName>(
   onProgress: OnProgress = () => {},
 ): Promise<Result<N>> {
   const { callInstance } = await import("../server/operator-socket/client.ts");
-  const { data_dir } = operatorSettings(options);
-  const reply = await callInstance(resolve(data_dir), op, args, onProgress);
+  const settings = operatorSettings(options);
+  await refuseOtherPlaces(options, settings);
+  const reply = await callInstance(resolve(settings.data_dir), op, args, onProgress);
   if (reply) return reply.value as Result<N>;
   const { operatorCommands } = await import("../server/operator-commands.ts");
   const command: OperatorCommand = operatorCommands[op];
   return withServices(options, async (services) => (await command(services, args, onProgress)) as Result<N>);
+}
+
+/** A running instance uses its own database and backup folder, and would ignore flags that name others. */
+async function refuseOtherPlaces(options: OperatorOptions, settings: Settings): Promise<void> {
+  if (options.databaseUrl === undefined && options.backupDir === undefined) return;
+  const dir = resolve(settings.data_dir);
+  const { callInstance } = await import("../server/operator-socket/client.ts");
+  const reply = await callInstance(dir, "instance.show", {});
+  if (!reply) return;
+  const own = reply.value as { database?: string; backup_dir?: string }; // absent in 0.1
+  const { databaseTarget, describeTarget } = await import("../server/data-dir.ts");
+  const database = describeTarget(databaseTarget(settings, dir));
+  if (options.databaseUrl !== undefined && own.database !== undefined && own.database !== database)
+    throw new ExitError(
+      `The instance that is running on ${dir} uses another database, ${own.database}. Leave out --database-url, or name another --data-dir.`,
+      2,
+    );
+  const { backupDir } = options;
+  if (backupDir !== undefined && own.backup_dir !== resolve(backupDir))
+    throw new ExitError(
+      `The instance that is running on ${dir} uses its own backup folder, ${own.backup_dir ?? "KEYRACK_BACKUP_DIR"}. Leave out --backup-dir; a backup elsewhere can be named by its path.`,
+      2,
+    );
 }
 
 /** Opens the instance's database for `work` and closes it again. Fails while a server runs on it. */

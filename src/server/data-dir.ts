@@ -14,6 +14,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { codeOf } from "../platform/errors.ts";
 import { createFileDurably } from "../platform/fsync.ts";
+import { withoutPassword } from "../store/postgres/tools.ts";
 import {
   DEFAULT_FILE,
   lockDatabaseFile,
@@ -37,6 +38,18 @@ export function openDataDir(settings: Settings): string {
   for (const file of ["keyrack.db", "keyrack.db-wal", "keyrack.db-shm", "keyrack.lock"])
     restrictMode(join(dir, file), 0o600);
   return dir;
+}
+
+/**
+ * For commands on a stopped server. Its own files, where there are any, say which user it runs as: a file that root
+ * creates there is one that it cannot read.
+ */
+export function refuseRootOnForeignDir(dir: string): void {
+  if (process.geteuid?.() !== 0) return;
+  const paths = ["keyrack.lock", "master.key", "."].map((name) => join(dir, name));
+  const uid = paths.map((path) => statSync(path, { throwIfNoEntry: false })).find((found) => found)?.uid ?? 0;
+  if (uid !== 0)
+    throw new BadSetting(`${dir} belongs to another user. Run this as that user: sudo -u '#${uid}' keyrack …`);
 }
 
 /**
@@ -90,6 +103,11 @@ export function databaseTarget(settings: Settings, dir: string): DatabaseTarget 
   return { kind: "sqlite", file: followLink(file) };
 }
 
+/** For messages and comparisons: without the password. */
+export function describeTarget(target: DatabaseTarget): string {
+  return target.kind === "sqlite" ? `sqlite:${target.file}` : withoutPassword(target.url).address;
+}
+
 /** Unlike realpath, also where the file that the link names does not exist yet: SQLite creates it there. */
 function followLink(file: string): string {
   let at = file;
@@ -103,14 +121,17 @@ function followLink(file: string): string {
   return at;
 }
 
-/** Locks the data dir and the SQLite file: two data dirs may name the same database. */
-export function lockSqlite(dir: string, file: string, allowNetworkFs: boolean): DataDirLock {
+/** For `serve` without --allow-network-fs. */
+export function refuseNetworkFs(dir: string): void {
   const network = networkFileSystem(dir);
-  if (network && !allowNetworkFs) {
+  if (network)
     throw new BadSetting(
       `The data dir is on ${network}, where SQLite's locks do not hold. Use a local disk, or --allow-network-fs.`,
     );
-  }
+}
+
+/** Locks the data dir and the SQLite file: two data dirs may name the same database. */
+export function lockSqlite(dir: string, file: string): DataDirLock {
   const dirLock = lockDataDir(dir);
   if (isDefaultFile(dir, file)) return dirLock;
   try {

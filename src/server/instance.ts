@@ -3,10 +3,11 @@
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { requireConsistent } from "../config/consistency.ts";
+import { plainConnections } from "../config/exposure.ts";
 import type { Settings } from "../config/settings.ts";
 import { errorFields } from "../platform/errors.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
-import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
+import { databaseTarget, lockSqlite, openDataDir, refuseNetworkFs } from "./data-dir.ts";
 import { openVault } from "./master-key.ts";
 import { openDeploymentStore, type MigrateMode } from "./migration.ts";
 import { StartRefused } from "./start-refused.ts";
@@ -71,9 +72,7 @@ export async function openInstance(
   const dir = openDataDir(settings);
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
-  const locks = target.kind === "sqlite" && !options.locked;
-  const lock = locks ? lockSqlite(dir, target.file, options.allowNetworkFs ?? false) : undefined;
-  if (lock) opened.defer(() => lock.release());
+  if (target.kind === "sqlite") lock(dir, target.file, options, opened);
   const listenerFailed = (error: unknown): void => log.error("a listener failed", errorFields(error));
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
@@ -82,6 +81,7 @@ export async function openInstance(
   const { store, migrationBackup } = await openDeploymentStore(deployment, events, options.forceReadOnly ?? false);
   opened.defer(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
+  for (const { what, fix } of plainConnections(settings)) log.warn(`${what} ${fix}`);
   const { vault, created } = await openVault(store, settings, dir);
   if (created) log.warn(KEY_CREATED, { file: join(dir, "master.key") });
   const bootstrap = withBootstrap ? await openBootstrap(store, settings, dir) : noBootstrap;
@@ -117,6 +117,13 @@ export async function openInstance(
   services.backups = () => backupStateOf(services);
   if (migrationBackup) await recordMigrationBackup(services, migrationBackup);
   return { services, dir, bootstrap, migrationBackup };
+}
+
+function lock(dir: string, file: string, options: InstanceOptions, opened: AsyncDisposableStack): void {
+  if (options.locked) return;
+  if (!options.allowNetworkFs) refuseNetworkFs(dir);
+  const held = lockSqlite(dir, file);
+  opened.defer(() => held.release());
 }
 
 /** A clean stop leaves no -wal. After a crash, SQLite's quick check runs before the first write. */

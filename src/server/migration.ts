@@ -2,7 +2,7 @@
 // way back, and a refusal that names this backup when an older binary meets the migrated database.
 import { backUpBeforeMigration, findWayBack } from "../backup/before-migration.ts";
 import type { Manifest } from "../backup/files.ts";
-import type { Settings } from "../config/settings.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Log } from "../platform/log.ts";
 import { openReadOnly, openStore } from "../store/database.ts";
 import { SchemaRefused, SchemaTooNew, type MigrationPlan } from "../store/schema/migrate.ts";
@@ -39,12 +39,18 @@ export async function openDeploymentStore(
     migrationBackup = await prepareMigration(deployment, plan);
   };
   try {
-    const reading = readOnly && target.kind === "sqlite";
-    const store = await (reading ? openReadOnly(target, events) : openStore(target, { ...events, beforeMigrate }));
+    const store = await (readOnly
+      ? openReadOnly(requireSqlite(target), events)
+      : openStore(target, { ...events, beforeMigrate }));
     return { store, migrationBackup };
   } catch (error) {
     throw withWayBack(error, deployment);
   }
+}
+
+function requireSqlite(target: DatabaseTarget): DatabaseTarget & { kind: "sqlite" } {
+  if (target.kind === "sqlite") return target;
+  throw new BadSetting("--force-read-only is for a damaged SQLite database. Restore a backup of PostgreSQL instead.");
 }
 
 /** Throws if the migration may not run. Returns the backup that it made, if any. */

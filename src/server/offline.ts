@@ -14,7 +14,7 @@ import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { DataDirInUse } from "../store/sqlite/lock.ts";
 import type { DatabaseTarget } from "../store/target.ts";
-import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
+import { databaseTarget, lockSqlite, openDataDir, refuseRootOnForeignDir } from "./data-dir.ts";
 import { openInstance, type InstanceOptions } from "./instance.ts";
 import { createNextMasterKey, findVault } from "./master-key.ts";
 import { socketPath } from "./operator-socket/protocol.ts";
@@ -33,10 +33,12 @@ const NO_SOCKET =
 
 /** An instance without a listener. Refused while a server holds the data dir, and unless asked, on an older schema. */
 export async function openOffline(asked: InstanceOptions): Promise<OfflineInstance> {
-  const options: InstanceOptions = { migrate: "never", ...asked };
+  // Where the server was started with --allow-network-fs, its commands must work too.
+  const options: InstanceOptions = { migrate: "never", allowNetworkFs: true, ...asked };
   const { settings } = options;
   return withStartRefused(async () => {
     const dir = resolve(settings.data_dir);
+    refuseRootOnForeignDir(dir);
     const target = databaseTarget(settings, dir);
     if (target.kind === "sqlite" && !existsSync(target.file))
       throw new BadSetting(`There is no database at ${target.file}. Name its data dir with --data-dir.`);
@@ -45,9 +47,15 @@ export async function openOffline(asked: InstanceOptions): Promise<OfflineInstan
         throw new DataDirInUse(`${error.message} ${NO_SOCKET}`);
       throw error;
     });
-    instance.services.publicUrl ||= `http://${settings.host}:${settings.port}`;
+    instance.services.publicUrl ||= localUrl(settings);
     return instance;
   });
+}
+
+/** The server's own URL, for links. A wildcard address is no place to go to. */
+function localUrl({ host, port, tls_cert }: Settings): string {
+  const name = ["0.0.0.0", "::"].includes(host) ? "localhost" : host;
+  return `${tls_cert ? "https" : "http"}://${name.includes(":") ? `[${name}]` : name}:${port}`;
 }
 
 async function openUnlistened(options: InstanceOptions): Promise<OfflineInstance> {
@@ -73,10 +81,11 @@ export type RestoreRequest = {
 
 export function restoreOffline({ settings, log, ...request }: RestoreRequest): Promise<Restored> {
   return withStartRefused(async () => {
+    refuseRootOnForeignDir(resolve(settings.data_dir));
     const dir = openDataDir(settings);
     preferNativeFolders([settings.cache_dir, dir]);
     const target = databaseTarget(settings, dir);
-    const lock = target.kind === "sqlite" ? lockSqlite(dir, target.file, false) : undefined;
+    const lock = target.kind === "sqlite" ? lockSqlite(dir, target.file) : undefined;
     // Finishing a restore writes to the database alone: Redis may still be in use, or gone. It also migrates an older
     // backup.
     const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database" };
@@ -112,9 +121,10 @@ export function copyOffline({ settings, to, dryRun, onProgress }: CopyRequest): 
     const from = databaseTarget(settings, dir);
     const locks = from.kind === "sqlite" && existsSync(from.file);
     // A copy only reads: it does not create a data dir.
-    const lock = locks ? lockSqlite(existsSync(dir) ? dir : dirname(from.file), from.file, false) : undefined;
+    const lock = locks ? lockSqlite(existsSync(dir) ? dir : dirname(from.file), from.file) : undefined;
     const target: DatabaseTarget =
       to.kind === "sqlite" ? { kind: "sqlite", file: resolve(to.file) } : { ...to, pool: 1 };
+    if (target.kind === "sqlite") refuseRootOnForeignDir(dirname(target.file));
     try {
       return await copyDatabase({ from, to: target, dryRun, onProgress });
     } finally {

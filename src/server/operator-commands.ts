@@ -32,11 +32,21 @@ async function pushAgain(services: Services, hours: number) {
   return { ...(await (await metering()).showMeter(services)), hours };
 }
 
+/** For the CLI, which refuses flags that name another database or backup folder than the instance uses. */
+async function placesOf({ store, settings }: Services) {
+  const [{ backupDir }, { describeTarget }] = await Promise.all([
+    import("../backup/files.ts"),
+    import("./data-dir.ts"),
+  ]);
+  return { database: describeTarget(store.target), backup_dir: backupDir(settings) };
+}
+
 const MAIL_STATES = ["queued", "sent", "dead"] as const;
 
 export const operatorCommands = {
   "instance.show": async (services) => ({
     object: "instance",
+    ...(await placesOf(services)),
     version: VERSION,
     pid: process.pid,
     public_url: services.publicUrl,

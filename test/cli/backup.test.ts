@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, it, afterAll } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { schemaVersion } from "../../src/store/schema/migrate.ts";
 import { FIXTURE_MASTER_KEY } from "../../harness/instances/world.ts";
-import { freshDatabase, postgresUrl } from "../../harness/databases/backends.ts";
+import { freshDatabase, postgresUrl, readyDatabase } from "../../harness/databases/backends.ts";
 import { keyrack, tempDir, type Ran } from "../../harness/processes/cli.ts";
 import { deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
@@ -40,6 +40,33 @@ describe("a backup by its path", () => {
       const ran = await keyrack(["backup", verb, `./${id}`, "--data-dir", d.dir], { cwd: join(d.dir, "backups") });
       expect({ verb, code: ran.code }, ran.stderr).toEqual({ verb, code: 0 });
     }
+  });
+});
+
+describe("flags that the running server would ignore", () => {
+  it("are refused unless they name what it uses", async () => {
+    await using d = await deployment("sqlite");
+    await d.start();
+    const elsewhere = join(d.dir, "elsewhere");
+    const go = (...args: string[]): Promise<Ran> => keyrack([...args, "--data-dir", d.dir]);
+    for (const args of [
+      ["backup", "create", "--backup-dir", elsewhere],
+      ["backup", "test", "--backup-dir", elsewhere],
+      ["user", "list", "--database-url", `sqlite:${elsewhere}`],
+      ["user", "create", "ada@example.com", "--database-url", "postgres://keyrack:secret@db.example.com/keyrack"],
+    ]) {
+      const ran = await go(...args);
+      expect([ran.code, ran.stdout], args.join(" ")).toEqual([2, ""]);
+      expect(ran.stderr).toMatch(
+        new RegExp(`The instance that is running on ${d.dir} .* Leave out --(backup|database)`),
+      );
+      expect(ran.stderr).not.toContain("secret");
+    }
+    expect([existsSync(elsewhere), existsSync(join(d.dir, "backups"))]).toEqual([false, false]);
+    expect((await go("user", "list", "--json")).stdout).not.toContain("ada@example.com");
+    expect(await go("backup", "create", "--backup-dir", join(d.dir, "backups"))).toMatchObject({ code: 0 });
+    const own = d.target.kind === "sqlite" ? `sqlite:${d.target.file}` : d.target.url;
+    expect(await go("user", "list", "--database-url", own)).toMatchObject({ code: 0 });
   });
 });
 
@@ -108,7 +135,7 @@ describe("backup and restore without a server", () => {
 describe("pg_dump", () => {
   it("that is older than the server is reported, and creates no backup", async () => {
     if (!postgresUrl) return;
-    const there = await freshDatabase("postgres");
+    const there = await readyDatabase("postgres");
     const url = there.target.kind === "postgres" ? there.target.url : "";
     const tools = join(temp.dir, "tools");
     mkdirSync(tools);

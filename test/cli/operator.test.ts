@@ -41,7 +41,11 @@ for (const back of backends) {
       expect(await r.sql("select * from login_failures")).toEqual([]);
       const link = await command(r, "user", "reset-link", email, "--quiet", "--config", "/dev/null");
       expect(link.stdout).toMatch(/^http:\/\/127\.0\.0\.1:4747\/#\/reset\?token=krpr_[A-Za-z0-9_-]{40}\n$/);
-      const rows = (await auditRows(r)).slice(-2);
+      const wildcard = { env: { KEYRACK_HOST: "0.0.0.0", KEYRACK_TLS_CERT: "/x", KEYRACK_TLS_KEY: "/x" } };
+      const where = ["--data-dir", r.dataDir, "--database-url", urlOf(r.target), "--config", "/dev/null"];
+      const secure = await keyrack(["user", "reset-link", email, "--quiet", ...where], wildcard);
+      expect(secure.stdout).toMatch(/^https:\/\/localhost:4747\/#\/reset\?token=krpr_/);
+      const rows = (await auditRows(r)).slice(-3, -1);
       expect(rows).toMatchObject([
         { action: "user.updated", actor_type: "system", actor_id: null, payload: { login_unlocked: true, buckets: 1 } },
         { action: "user.updated", actor_type: "system", payload: { reset_link: { issued: true } } },

@@ -1,9 +1,10 @@
 // The data dir: files that hold a secret are read only if no other user can read them, and one process at a time uses a
 // SQLite file, whatever the path and the data dir that it is named with.
-import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { tempDir } from "../../harness/processes/cli.ts";
+import { deployment } from "../../harness/instances/deployment.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { isRoot } from "../../harness/processes/tools.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { databaseTarget, lockSqlite, readPrivateFile } from "../../src/server/data-dir.ts";
@@ -53,6 +54,24 @@ describe.runIf(isRoot("secrets of other users"))("a secret file", () => {
   });
 });
 
+describe.runIf(isRoot("data dirs of other users"))("a command as root", () => {
+  it("is refused on the data dir of a server that runs as another user, and leaves nothing there", async () => {
+    await using d = await deployment("sqlite");
+    await (await d.start()).stop();
+    const files = readdirSync(d.dir);
+    for (const name of [".", ...files]) chownSync(join(d.dir, name), USER, USER);
+    for (const args of ["user list", "db migrate", "backup create", "restore --force", "master-key rotate"])
+      expect(await keyrack([...args.split(" "), "--data-dir", d.dir]), args).toEqual({
+        code: 2,
+        stdout: "",
+        stderr: `keyrack: ${d.dir} belongs to another user. Run this as that user: sudo -u '#${USER}' keyrack …\n`,
+      });
+    expect(readdirSync(d.dir)).toEqual(files);
+    for (const name of files) chownSync(join(d.dir, name), 0, 0); // a server that runs as root in another's folder
+    expect(await keyrack(["user", "list", "--data-dir", d.dir])).toMatchObject({ code: 0 });
+  });
+});
+
 describe("two processes", () => {
   /** Takes the locks of a process with this data dir and setting. */
   function lock(dir: string, databaseUrl?: string): DataDirLock {
@@ -60,7 +79,7 @@ describe("two processes", () => {
     const { settings } = loadSettings({ env: {}, configFile: undefined, flags });
     const target = databaseTarget(settings, dir);
     if (target.kind !== "sqlite") throw new Error("not SQLite");
-    return lockSqlite(dir, target.file, false);
+    return lockSqlite(dir, target.file);
   }
 
   /** [name of the file, as the first names it (undefined: the default place), as the second names it] */

@@ -110,6 +110,20 @@ for (const back of backends) {
   });
 }
 
+describe.skipIf(!postgresUrl)("a read-only start on PostgreSQL", () => {
+  it("is refused, because it would write", async () => {
+    const { target, dispose } = await freshDatabase("postgres");
+    using temp = tempDir();
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const where = ["--data-dir", temp.dir, "--database-url", target.url];
+    const ran = await keyrack(["serve", "--port", "0", "--force-read-only", ...where]);
+    expect([ran.code, ran.stdout]).toEqual([2, ""]);
+    expect(ran.stderr).toContain("--force-read-only is for a damaged SQLite database.");
+    expect(await rawSql(target, "select 1 from pg_tables where schemaname = 'public'")).toEqual([]);
+    await dispose();
+  });
+});
+
 describe.skipIf(!postgresUrl)("an empty PostgreSQL database", () => {
   it("stays empty under an operator command", async () => {
     const { target, dispose } = await freshDatabase("postgres");

@@ -13,8 +13,6 @@ import { operate, operatorFlags, operatorSettings, type OperatorOptions } from "
 import { ExitError, minute, plural, printResult, table, type Examples } from "../ui/output.ts";
 import { withProgress, type OnProgress } from "../ui/progress.ts";
 
-type Options = OperatorOptions & { backupDir?: string };
-
 function backupFlags(command: Command, worked: Examples, quiet?: string): Command {
   return operatorFlags(command, worked, quiet).option("--backup-dir <dir>", "folder that holds the backups");
 }
@@ -26,10 +24,10 @@ export function addBackupCommands(program: Command): void {
     "keyrack backup create --json --data-dir /var/lib/keyrack",
   ])
     .description("Create a backup now, with or without a running server. It is checked before it is listed.")
-    .action((options: Options) => create(options));
+    .action((options: OperatorOptions) => create(options));
   backupFlags(backup.command("list"), ["keyrack backup list", "keyrack backup list --backup-dir /mnt/backups"])
     .description("List backups, newest first, with their state: good, unproven (not restored yet), failed or damaged.")
-    .action((options: Options) => list(options));
+    .action((options: OperatorOptions) => list(options));
   backupFlags(
     backup.command("verify"),
     ["keyrack backup verify", "keyrack backup verify 20261115T031500Z-0a1b2c"],
@@ -37,7 +35,7 @@ export function addBackupCommands(program: Command): void {
   )
     .description("Check a backup against its manifest, byte by byte. Exit 4 if it is damaged.")
     .argument("[id]", "the backup's id or folder (default: the newest)")
-    .action((id: string | undefined, options: Options) => verify(id, options));
+    .action((id: string | undefined, options: OperatorOptions) => verify(id, options));
   backupFlags(
     backup.command("prune"),
     ["keyrack backup prune --dry-run", "keyrack backup prune"],
@@ -45,7 +43,7 @@ export function addBackupCommands(program: Command): void {
   )
     .description("Keep the newest backup of each of 7 days, 4 weeks and 12 months, and remove the others.")
     .option("--dry-run", "only show what would be removed")
-    .action((options: Options & { dryRun?: true }) => prune(options));
+    .action((options: OperatorOptions & { dryRun?: true }) => prune(options));
   backupFlags(
     backup.command("test"),
     ["keyrack backup test", "keyrack backup test 20261115T031500Z-0a1b2c"],
@@ -53,7 +51,7 @@ export function addBackupCommands(program: Command): void {
   )
     .description("Restore a backup into a scratch database and check all of it. Exit 4 if the test fails.")
     .argument("[id]", "the backup's id or folder (default: the newest)")
-    .action((id: string | undefined, options: Options) => test(id, options));
+    .action((id: string | undefined, options: OperatorOptions) => test(id, options));
 }
 
 /** Resolves a path here: the running instance may have another working directory. */
@@ -62,7 +60,7 @@ function absoluteId(id: string | undefined): string | undefined {
 }
 
 /** Asks the running instance, which knows its backup dir; without one, reads the backup files without a database. */
-async function inspect<T>(options: Options, op: OperatorCommandName, args: Args, local: Local<T>): Promise<T> {
+async function inspect<T>(options: OperatorOptions, op: OperatorCommandName, args: Args, local: Local<T>): Promise<T> {
   const { callInstance } = await import("../../server/operator-socket/client.ts");
   const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);
@@ -83,7 +81,7 @@ function formatBytes(bytes: number | null): string {
   return `${(bytes / 1024 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
 }
 
-async function create(options: Options): Promise<void> {
+async function create(options: OperatorOptions): Promise<void> {
   const created: CreatedBackup = await withProgress((onProgress) => operate(options, "backup.create", {}, onProgress));
   const checked =
     created.state === "good"
@@ -98,7 +96,7 @@ async function create(options: Options): Promise<void> {
     throw new ExitError(`The backup was created, but its hook failed: ${created.hook.message}`, 1);
 }
 
-async function list(options: Options): Promise<void> {
+async function list(options: OperatorOptions): Promise<void> {
   const data = await inspect<BackupView[]>(options, "backup.list", {}, async (settings) =>
     (await import("../../backup/list.ts")).viewBackups(settings),
   );
@@ -121,7 +119,7 @@ async function list(options: Options): Promise<void> {
   });
 }
 
-async function verify(id: string | undefined, options: Options): Promise<void> {
+async function verify(id: string | undefined, options: OperatorOptions): Promise<void> {
   const checked = await inspect<BackupCheck>(
     options,
     "backup.verify",
@@ -137,7 +135,7 @@ async function verify(id: string | undefined, options: Options): Promise<void> {
   if (!checked.ok) throw new ExitError(`Backup ${checked.id} is damaged: ${findings[0]}.`, 4);
 }
 
-async function prune(options: Options & { dryRun?: true }): Promise<void> {
+async function prune(options: OperatorOptions & { dryRun?: true }): Promise<void> {
   const dryRun = options.dryRun === true;
   const pruned = await inspect<Pruned>(options, "backup.prune", { dry_run: dryRun }, async (settings) =>
     (await import("../../backup/retention.ts")).pruneBackups(settings, { dryRun }),
@@ -151,7 +149,7 @@ async function prune(options: Options & { dryRun?: true }): Promise<void> {
   });
 }
 
-async function test(id: string | undefined, options: Options): Promise<void> {
+async function test(id: string | undefined, options: OperatorOptions): Promise<void> {
   const tested: RestoreTest = await withProgress((onProgress) =>
     operate(options, "backup.test", { id: absoluteId(id) }, onProgress),
   );

@@ -6,7 +6,7 @@ import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptio
 import { plural, printResult } from "../ui/output.ts";
 import { withProgress } from "../ui/progress.ts";
 
-type Options = OperatorOptions & { force?: true; newMasterKey?: true; backupDir?: string };
+type Options = OperatorOptions & { force?: true; newMasterKey?: true };
 
 export function addRestoreCommand(program: Command): void {
   operatorFlags(program.command("restore"), [
