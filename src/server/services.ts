@@ -6,7 +6,7 @@ import type { Services } from "../domain/core/context.ts";
 import { Feed } from "../domain/policy/feed.ts";
 import { PageCache } from "../domain/policy/page-cache.ts";
 import { CredentialCache } from "../domain/auth/credential-cache.ts";
-import { databaseClaims } from "../domain/limits/idempotency.ts";
+import { claimClock, databaseClaims } from "../domain/limits/idempotency.ts";
 import { WrittenBytes } from "../domain/limits/written-bytes.ts";
 import { KnownIds } from "../domain/ingest/known-ids.ts";
 import { OverviewCache } from "../domain/workspaces/overview-cache.ts";
@@ -54,7 +54,8 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
   opened.defer(() => counters.counter.close());
   const writtenBytes = new WrittenBytes({ store, clock, settings, ledger: shares.of("disk") });
   await writtenBytes.load();
-  const claims = await openClaims(base, writtenBytes);
+  const claimNow = claimClock(base);
+  const claims = await openClaims(base, { claimNow, writtenBytes });
   opened.defer(() => claims.close());
   const largeResponses = new LargeResponses(shares.of("unsent"));
   return {
@@ -87,6 +88,7 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
       shared: counters.sharedLeases,
     }),
     claims,
+    claimNow,
     knownIds: new KnownIds(shares.of("known_ids")),
     touched: new FairMap(shares.of("touches")),
     notModified: new FairMap(shares.of("not_modified")),
@@ -138,10 +140,10 @@ async function openScannerKeys({ clock, settings, log }: Base): Promise<ScannerK
 /** Idempotency claims are stored in the database, or in a Redis that does not lose acknowledged writes. */
 async function openClaims(
   { store, clock, settings, log, clockIsInjected }: Base,
-  writtenBytes: WrittenBytes,
+  forDatabase: Pick<Services, "claimNow" | "writtenBytes">,
 ): Promise<ClaimStore> {
   const { idempotency_store, redis_url } = settings;
-  if (idempotency_store === "database") return databaseClaims({ store, clock, writtenBytes });
+  if (idempotency_store === "database") return databaseClaims({ store, ...forDatabase });
   const { RedisClaims } = await import("../ratelimit/redis/claims.ts");
   const { claims, refused } = await RedisClaims.open({
     urls: redis_url as string[], // requireConsistent has refused null

@@ -8,6 +8,7 @@ import type { LineLimit } from "../../fairness/line-limit.ts";
 import type { Slots } from "../../fairness/slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
+import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tx } from "../../store/engine/tx.ts";
@@ -87,6 +88,8 @@ export type Services = {
   readonly quotas: QuotaBank;
   /** Idempotency claims of the vendor's API. */
   readonly claims: ClaimStore;
+  /** The time of claims in the database. */
+  readonly claimNow: (tx: Tx) => MaybePromise<number>;
   /** Projects, tenants and keys already known to belong to a workspace, for ingest. */
   readonly knownIds: KnownIds;
   /** Usage series: what exceeded a cap or was ignored. */

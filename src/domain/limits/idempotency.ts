@@ -18,6 +18,7 @@ import { MINUTE_MS } from "../../kernel/durations.ts";
 import {
   claimRecord,
   completeRecord,
+  databaseNow,
   heartbeatRecord,
   reapRecords,
   releaseRecord,
@@ -39,9 +40,19 @@ const TABLE = "idempotency_records";
 
 type RecordName = { scope_hash: string; env: Env };
 
+/**
+ * The time that leases are judged by. On PostgreSQL it is the database's: a process whose clock is ahead would take a
+ * claim that another one has just answered with `execute`.
+ */
+export function claimClock({ store, clock, clockIsInjected }: ClaimClockOptions): Services["claimNow"] {
+  return store.read.dialect === "postgres" && !clockIsInjected ? databaseNow : () => clock.now();
+}
+
+type ClaimClockOptions = Pick<Services, "store" | "clock"> & { clockIsInjected: boolean };
+
 /** Claims in the database: concurrent ones share a group commit. */
-export function databaseClaims(services: Pick<Services, "store" | "clock" | "writtenBytes">): ClaimStore {
-  const now = (): number => services.clock.now();
+export function databaseClaims(services: Pick<Services, "store" | "claimNow" | "writtenBytes">): ClaimStore {
+  const { claimNow: now } = services;
   const by = (scope: ClaimScope) => ({ batch: true, owner: ownerOfClaim(scope) });
   // The counts of the cell are written with its records.
   const counted = (scope: ClaimScope) => ({ ...by(scope), locks: [`claims/${scope.workspace_id}/${scope.env}`] });
@@ -49,20 +60,25 @@ export function databaseClaims(services: Pick<Services, "store" | "clock" | "wri
   const bytesMax = (scope: ClaimScope): number =>
     services.writtenBytes.hasRoom(by(scope).owner) ? STORED_BYTES_MAX : 0;
   return {
-    claim: (scope, claim) => record(services, (tx) => claimRecord(tx, scope, claim, now()), counted(scope)),
+    claim: (scope, claim) =>
+      record(services, async (tx) => claimRecord(tx, scope, claim, await now(tx)), counted(scope)),
     complete: (scope, completion) =>
-      record(services, (tx) => completeRecord(tx, scope, completion, now(), bytesMax(scope)), counted(scope)),
+      record(
+        services,
+        async (tx) => completeRecord(tx, scope, completion, await now(tx), bytesMax(scope)),
+        counted(scope),
+      ),
     release: (scope, token_hash) =>
-      record(services, (tx) => releaseRecord(tx, scope, token_hash, now()), counted(scope)),
+      record(services, async (tx) => releaseRecord(tx, scope, token_hash, await now(tx)), counted(scope)),
     heartbeat: (scope, token_hash) =>
-      record(services, (tx) => heartbeatRecord(tx, scope, token_hash, now()), by(scope)),
+      record(services, async (tx) => heartbeatRecord(tx, scope, token_hash, await now(tx)), by(scope)),
     close: () => {},
   };
 }
 
 /** Deletes expired records in small transactions, so that claims do not wait behind a long one. */
 export function reapIdempotency(services: Services): Promise<number> {
-  return deleteInPieces(services, (tx, limit) => reapRecords(tx, services.clock.now(), limit));
+  return deleteInPieces(services, async (tx, limit) => reapRecords(tx, await services.claimNow(tx), limit));
 }
 
 /**

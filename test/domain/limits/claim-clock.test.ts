@@ -1,0 +1,73 @@
+// Claims of two processes on one PostgreSQL whose clocks differ: leases and expiry follow the database's clock.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { openTestServices, testClock, vendorOf, type TestServices } from "../../../harness/instances/services.ts";
+import { sharedServices } from "../../../harness/instances/test-services.ts";
+import { hash } from "../../../harness/models/idempotency.ts";
+import {
+  claim,
+  claimClock,
+  complete,
+  databaseClaims,
+  heartbeat,
+  reapIdempotency,
+  release,
+} from "../../../src/domain/limits/idempotency.ts";
+import type { Services } from "../../../src/domain/core/context.ts";
+import { LOCK_MS, TTL_MS_DEFAULT } from "../../../src/kernel/idempotency.ts";
+
+/** As in an instance whose clock is not injected. */
+function onSystemTime({ services }: TestServices): Services {
+  const base = { ...services, claimNow: claimClock({ ...services, clockIsInjected: false }) };
+  return { ...base, claims: databaseClaims(base) };
+}
+
+describe.runIf(backends.includes("postgres"))("claims of processes whose clocks differ", () => {
+  const shared = sharedServices("postgres");
+  let behind: Services;
+  let ahead: Services;
+  let other: TestServices;
+  beforeAll(async () => {
+    const fixture = shared();
+    behind = onSystemTime(fixture);
+    const { data_dir } = fixture.services.settings;
+    other = await openTestServices(fixture.target, { data_dir }, testClock(Date.now() + 2 * TTL_MS_DEFAULT));
+    ahead = onSystemTime(other);
+  });
+  afterAll(() => other?.[Symbol.asyncDispose]());
+
+  const fixture = async (name: string) => {
+    const { actor } = await vendorOf(behind);
+    const scope = { env: "live" as const, scope_hash: hash(name) };
+    const of = (services: Services) => ({ services, actor }) as never;
+    return { scope, of, input: { ...scope, fingerprint: hash("body") } };
+  };
+
+  it("are executed by one of them", async () => {
+    const { of, input } = await fixture("one");
+    expect(await claim(of(behind), input)).toMatchObject({ state: "execute", stolen: false });
+    const second = await claim(of(ahead), input);
+    expect(second).toMatchObject({ state: "in_progress", lock_token: null });
+    expect(second.retry_after_ms).toBeLessThanOrEqual(LOCK_MS);
+  });
+
+  it("are completed, extended and released by the process that has the token, whatever its clock", async () => {
+    const { scope, of, input } = await fixture("two");
+    const first = await claim(of(ahead), input);
+    const held = { ...scope, lock_token: first.lock_token! };
+    expect((await heartbeat(of(behind), held)).outcome).toBe("ok");
+    expect((await release(of(behind), held)).outcome).toBe("ok");
+    const again = await claim(of(behind), input);
+    const done = { ...scope, lock_token: again.lock_token!, status: 201, headers: {}, body: null };
+    expect((await complete(of(ahead), done)).outcome).toBe("ok");
+    expect(await claim(of(behind), input)).toMatchObject({ state: "replay", response: { status: 201 } });
+  });
+
+  it("are not deleted before they expire by a leader whose clock is ahead", async () => {
+    const { scope, of, input } = await fixture("three");
+    const { lock_token } = await claim(of(behind), input);
+    await complete(of(behind), { ...scope, lock_token: lock_token!, status: 200, headers: {}, body: null });
+    await reapIdempotency(ahead);
+    expect((await claim(of(ahead), input)).state).toBe("replay");
+  });
+});
