@@ -222,7 +222,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
-  `tallyCell claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
+  `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
    listProjects listTenants pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor BULK_ACTIONS BULK_STATES
    inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked keysWith rateLimits scopesWithin`.split(
     /\s+/,

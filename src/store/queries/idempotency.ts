@@ -22,12 +22,14 @@ type Times = { lease_until: number; expires_at: number };
 
 const ATTEMPTS_MAX = 5;
 
-const DATABASE_TIME = "select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now";
+const databaseTime = statement()((db, _, dialect) => {
+  const seconds = dialect === "postgres" ? sql`extract(epoch from clock_timestamp())` : sql`unixepoch('subsec')`;
+  return db.selectNoFrom(sql<number>`cast(floor(${seconds} * 1000) as bigint)`.as("now"));
+});
 
-/** PostgreSQL's own time, which every process shares. Read once for the jobs of a batch. */
+/** The database's own time, which every process shares. Read once for the jobs of a batch. */
 export async function databaseNow(tx: Tx): Promise<number> {
-  const read = async () => (await tx.first<{ now: number }>({ sql: DATABASE_TIME, values: [] }))!.now;
-  return (await tx.tally("idempotency now", read)).n;
+  return (await tx.tally("idempotency now", async () => (await databaseTime.first(tx, {}))!.now)).n;
 }
 
 const insertRecord = statement<ClaimScope & Claim & Times>()((db, p) =>
