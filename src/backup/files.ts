@@ -168,7 +168,8 @@ export function findBackup(dir: string, wanted: string): Backup {
 /** Creates the folder in which a backup is assembled, and removes those that crashes left behind. */
 export function createPartialDir(dir: string, id: string): string {
   try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    const made = mkdirSync(dir, { recursive: true, mode: 0o700 });
+    if (made !== undefined) for (let at = dir; at.length >= made.length; at = dirname(at)) fsyncDir(dirname(at));
     for (const name of readdirSync(dir)) {
       const path = join(dir, name);
       if (!ID.test(name.slice(1)) || !name.startsWith(".")) continue;

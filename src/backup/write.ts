@@ -1,7 +1,7 @@
 // Writes one backup: assembles it in a folder with a temporary name, which gets its final name only when the copy is
 // complete, durable and checked, with its contents and checksum in the manifest.
 import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { Event } from "../domain/core/events.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { fsyncDir } from "../platform/fsync.ts";
@@ -52,7 +52,6 @@ export async function writeBackup({ dir, id, now, dialect, copy, onProgress }: B
     const folder = join(dir, id);
     renameSync(partial, folder);
     fsyncDir(dir);
-    fsyncDir(dirname(dir));
     return { manifest, folder };
   } catch (error) {
     rmSync(partial, { recursive: true, force: true });
