@@ -6,29 +6,16 @@ import type { Services } from "../domain/core/context.ts";
 import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
 import { inspect } from "../store/offline/inspect.ts";
-import { openSource, type Source } from "../store/offline/source.ts";
 import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
-import {
-  findLostStops,
-  findMovedBalances,
-  findResumed,
-  findWidened,
-  readReplacedState,
-  readVersions,
-  VERSION_JUMP,
-  type ReplacedState,
-  type Confined,
-  type MovedBalance,
-  type Paused,
-  type StoppedKey,
-} from "../store/queries/restore.ts";
+import { readReplacedState, readVersions, VERSION_JUMP, type ReplacedState } from "../store/queries/restore.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
 import { finishRestore, type FinishedRestore, type PendingRestore } from "./after-restore.ts";
 import { assertChecksum, BackupRefused, chooseBackup, extract, type Backup } from "./files.ts";
+import { findLostChanges, readReplaced, type LostChanges } from "./replaced.ts";
 
 type RestoreOptions = {
   backupDir: string;
@@ -48,30 +35,14 @@ type RestoreOptions = {
   onProgress: OnProgress;
 };
 
-export type Restored = FinishedRestore & {
-  object: "restore";
-  backup_created_at: string;
-  /** Null where no database was replaced, or where the replaced one could not be read. */
-  revoked_after_backup: number | null;
-  /** Keys that were revoked after the backup and are valid again. */
-  revived: StoppedKey[];
-  /** Keys that were quarantined as leaked after the backup and are no longer quarantined. */
-  released: StoppedKey[];
-  /** Keys disabled and tenants suspended after the backup; null when that is not known. */
-  disabled_after_backup: number | null;
-  suspended_after_backup: number | null;
-  /** The disabled keys and suspended tenants that work again. */
-  resumed: Paused[];
-  /** Keys and tenants confined to networks since the backup, and those of them that may be used from others again. */
-  narrowed_after_backup: number | null;
-  widened: Confined[];
-  /** Balances of quotas spent from after the backup: those units can be spent again. */
-  balances_moved: number | null;
-  moved_balances: MovedBalance[];
-  /** Where the replaced database is kept: a file, or a schema of the same database. */
-  replaced: string | null;
-  new_master_key: boolean;
-};
+export type Restored = FinishedRestore &
+  LostChanges & {
+    object: "restore";
+    backup_created_at: string;
+    /** Where the replaced database is kept: a file, or a schema of the same database. */
+    replaced: string | null;
+    new_master_key: boolean;
+  };
 
 type Job = { options: RestoreOptions; backup: Backup };
 
@@ -134,7 +105,7 @@ async function restoreSqlite(job: Job, file: string): Promise<Restored> {
     if (replaced) assertForced(job, `at ${file}`, replaced);
     removeSqlite(restored.file);
     await extract(backup, restored.file, options.onProgress);
-    const lost = await findLostRevocations(restored, replaced ? await readReplaced(job) : null);
+    const lost = await findLostChanges(restored, replaced ? await readState(job) : null);
     await markRestorePending(restored, await pendingOf(job, replaced));
     const finished = await finishIn(job, restored);
     await assertSound(job, restored);
@@ -150,7 +121,7 @@ async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restor
   const replaced = (await hasTables(target)) ? `keyrack_replaced_${timestampNow().toLowerCase()}` : null;
   if (replaced) assertForced(job, "there", `schema ${replaced}`);
   await assertNotInUse(target);
-  const before = replaced ? await readReplaced(job) : null;
+  const before = replaced ? await readState(job) : null;
   const after = restorePendingSql(JSON.stringify(await pendingOf(job, replaced)), options.newMasterKey);
   await assertChecksum(backup, options.onProgress);
   await restoreDump(target.url, backup, { replaced, after }, options.onProgress);
@@ -160,65 +131,14 @@ async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restor
     await undoRestore(target.url, replaced);
     throw error;
   }
-  const lost = await findLostRevocations(target, before);
+  const lost = await findLostChanges(target, before);
   const finished = await finishIn(job, target);
   return report(job, finished, lost, replaced);
 }
 
-/** Null when the replaced database is too damaged to be read: that is a common reason for a restore. */
-async function fromReplaced<T>({ options }: Job, read: (source: Source) => Promise<T>): Promise<T | null> {
-  try {
-    const source = await openSource(options.target);
-    try {
-      return await read(source);
-    } finally {
-      await source.close();
-    }
-  } catch (error) {
-    options.log.warn("the replaced database cannot be read", { error: (error as Error).message });
-    return null;
-  }
-}
-
-function readReplaced(job: Job): Promise<ReplacedState | null> {
-  const since = Date.parse(job.backup.manifest.created_at);
-  return fromReplaced(job, (source) => readReplacedState(source, since));
-}
-
-/** What the replaced database had revoked and quarantined and the restored one has not. */
-type LostRevocations = {
-  lost: number;
-  revived: StoppedKey[];
-  released: StoppedKey[];
-  resumed: Paused[];
-  disabled: number;
-  suspended: number;
-  narrowed: number;
-  widened: Confined[];
-  moved: MovedBalance[];
-};
-
-async function findLostRevocations(
-  restored: DatabaseTarget,
-  before: ReplacedState | null,
-): Promise<LostRevocations | null> {
-  if (!before) return null;
-  const source = await openSource(restored);
-  try {
-    const { revived: released } = await findLostStops(source, before.quarantined, "quarantined_at");
-    const resumed = await findResumed(source, [...before.disabled, ...before.suspended]);
-    return {
-      ...(await findLostStops(source, before.revoked, "revoked_at")),
-      released,
-      resumed,
-      disabled: before.disabled.length,
-      suspended: before.suspended.length,
-      ...(await findWidened(source, before.confined)),
-      moved: await findMovedBalances(source, before.balances),
-    };
-  } finally {
-    await source.close();
-  }
+function readState({ options, backup }: Job): Promise<ReplacedState | null> {
+  const since = Date.parse(backup.manifest.created_at);
+  return readReplaced(options, (source) => readReplacedState(source, since));
 }
 
 /**
@@ -226,7 +146,7 @@ async function findLostRevocations(
  */
 async function pendingOf(job: Job, replaced: string | null): Promise<PendingRestore> {
   const { options, backup } = job;
-  const versions = replaced ? await fromReplaced(job, readVersions) : null;
+  const versions = replaced ? await readReplaced(options, readVersions) : null;
   const reached = (versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
   return { backup_id: backup.id, new_master_key: options.newMasterKey, reached };
 }
@@ -268,23 +188,14 @@ async function assertSound({ options, backup }: Job, target: DatabaseTarget): Pr
 function report(
   { options, backup }: Job,
   finished: FinishedRestore,
-  lost: LostRevocations | null,
+  lost: LostChanges,
   replaced: string | null,
 ): Restored {
   return {
     object: "restore",
     ...finished,
     backup_created_at: backup.manifest.created_at,
-    revoked_after_backup: lost?.lost ?? null,
-    revived: lost?.revived ?? [],
-    released: lost?.released ?? [],
-    disabled_after_backup: lost?.disabled ?? null,
-    suspended_after_backup: lost?.suspended ?? null,
-    narrowed_after_backup: lost?.narrowed ?? null,
-    widened: lost?.widened ?? [],
-    resumed: lost?.resumed ?? [],
-    balances_moved: lost?.moved.length ?? null,
-    moved_balances: lost?.moved ?? [],
+    ...lost,
     replaced,
     new_master_key: options.newMasterKey,
   };

@@ -1,0 +1,92 @@
+// What a restore reports about the database that it replaces: what was stopped there after the backup and works again.
+import type { Log } from "../platform/log.ts";
+import { openSource, type Source } from "../store/offline/source.ts";
+import {
+  findLostStops,
+  findMovedBalances,
+  findResumed,
+  findWidened,
+  type Confined,
+  type MovedBalance,
+  type Paused,
+  type ReplacedState,
+  type StoppedKey,
+} from "../store/queries/restore.ts";
+import type { DatabaseTarget } from "../store/target.ts";
+
+/** Numbers are null where no database was replaced, or where the replaced one could not be read. */
+export type LostChanges = {
+  revoked_after_backup: number | null;
+  /** Keys that were revoked after the backup and are valid again. */
+  revived: StoppedKey[];
+  /** Keys that were quarantined as leaked after the backup and are no longer quarantined. */
+  released: StoppedKey[];
+  /** Keys disabled and tenants suspended after the backup. */
+  disabled_after_backup: number | null;
+  suspended_after_backup: number | null;
+  /** Keys and tenants confined to networks since the backup, and those of them that may be used from others again. */
+  narrowed_after_backup: number | null;
+  widened: Confined[];
+  /** The disabled keys and suspended tenants that work again. */
+  resumed: Paused[];
+  /** Balances of quotas spent from after the backup: those units can be spent again. */
+  balances_moved: number | null;
+  moved_balances: MovedBalance[];
+};
+
+const UNKNOWN: LostChanges = {
+  revoked_after_backup: null,
+  revived: [],
+  released: [],
+  disabled_after_backup: null,
+  suspended_after_backup: null,
+  narrowed_after_backup: null,
+  widened: [],
+  resumed: [],
+  balances_moved: null,
+  moved_balances: [],
+};
+
+/** Null when the database is too damaged to be read: that is a common reason for a restore. */
+export async function readReplaced<T>(
+  { target, log }: { target: DatabaseTarget; log: Log },
+  read: (source: Source) => Promise<T>,
+): Promise<T | null> {
+  try {
+    const source = await openSource(target);
+    try {
+      return await read(source);
+    } finally {
+      await source.close();
+    }
+  } catch (error) {
+    log.warn("the replaced database cannot be read", { error: (error as Error).message });
+    return null;
+  }
+}
+
+/** Compares the replaced database with the restored one. */
+export async function findLostChanges(restored: DatabaseTarget, before: ReplacedState | null): Promise<LostChanges> {
+  if (!before) return UNKNOWN;
+  const source = await openSource(restored);
+  try {
+    const { lost, revived } = await findLostStops(source, before.revoked, "revoked_at");
+    const { revived: released } = await findLostStops(source, before.quarantined, "quarantined_at");
+    const { narrowed, widened } = await findWidened(source, before.confined);
+    const moved_balances = await findMovedBalances(source, before.balances);
+    return {
+      revoked_after_backup: lost,
+      revived,
+      released,
+      disabled_after_backup: before.disabled.length,
+      suspended_after_backup: before.suspended.length,
+      narrowed_after_backup: narrowed,
+      widened,
+      resumed: await findResumed(source, [...before.disabled, ...before.suspended]),
+      balances_moved: moved_balances.length,
+      moved_balances,
+    };
+  } finally {
+    await source.close();
+  }
+}
