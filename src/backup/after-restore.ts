@@ -34,6 +34,8 @@ import { newSigningKeyRow } from "../domain/vault/signing-keys.ts";
 export type PendingRestore = {
   backup_id: string;
   new_master_key: boolean;
+  /** The id of the replaced database, which keeps it: the backup may be one of another deployment. */
+  deployment_id?: string | null;
   /** Versions of the replaced database that are above VERSION_JUMP: the raised version must exceed these too. */
   reached: { id: string; policy_version: number }[];
 };
@@ -61,8 +63,9 @@ export async function finishRestore(services: Services): Promise<FinishedRestore
   return finished;
 }
 
-function applyPending(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore): Promise<FinishedRestore> {
+function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestore> {
   const { clock } = ctx.services;
+  const { backup_id, new_master_key, deployment_id, reached } = pending;
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = clock.now();
     await raiseVersions(tx, reached);
@@ -72,6 +75,7 @@ function applyPending(ctx: Ctx, { backup_id, new_master_key, reached }: PendingR
     const tokens_ended = (await endAllTokens.run(tx, { now })) + (await endAllSetupTokens.run(tx, { now }));
     const mail_dropped = new_master_key ? await dropUnsentMail.run(tx, { now, why: NO_KEY }) : 0;
     if (new_master_key) await dropSealedResponses.run(tx, { body_stored: 0 });
+    if (deployment_id) await writeFact.run(tx, { name: "deployment_id", value: deployment_id });
     await dropFact.run(tx, { name: "restore_pending" });
     const value = { backup_id, sessions_ended, tokens_ended, mail_dropped };
     return {

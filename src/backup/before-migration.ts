@@ -5,11 +5,12 @@ import { rmSync } from "node:fs";
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
-import type { Dialect } from "../store/engine/statement.ts";
 import { copySqlite } from "../store/offline/inspect.ts";
 import { threads } from "../store/offline/threads.ts";
+import type { DatabaseTarget } from "../store/target.ts";
 import {
   backupDir,
+  isOwn,
   isPreMigration,
   listBackups,
   newBackupId,
@@ -18,6 +19,7 @@ import {
   type Manifest,
 } from "./files.ts";
 import { isUsable } from "./list.ts";
+import { deploymentIdOf } from "./owner.ts";
 import { copySqliteDatabase, createdEvent, writeBackup } from "./write.ts";
 
 const quiet = (): void => {};
@@ -62,9 +64,18 @@ export function recordMigrationBackup(services: Services, manifest: Manifest): P
   }));
 }
 
-/** The newest usable backup that a binary of this schema can restore. */
-export function findWayBack(settings: BackupSettings, dialect: Dialect, schema: number): Backup | undefined {
+/** The newest usable backup of this deployment that a binary of this schema can restore. */
+export async function findWayBack(
+  settings: BackupSettings,
+  target: DatabaseTarget,
+  schema: number,
+): Promise<Backup | undefined> {
+  const dir = backupDir(settings);
+  const deploymentId = await deploymentIdOf(target, dir);
   const fits = (backup: Backup): boolean =>
-    backup.manifest.dialect === dialect && backup.manifest.schema_version <= schema && isUsable(backup);
-  return listBackups(backupDir(settings)).find((each): each is Backup => each.manifest !== null && fits(each));
+    backup.manifest.dialect === target.kind &&
+    isOwn(backup, deploymentId) &&
+    backup.manifest.schema_version <= schema &&
+    isUsable(backup);
+  return listBackups(dir).find((each): each is Backup => each.manifest !== null && fits(each));
 }

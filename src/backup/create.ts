@@ -12,6 +12,7 @@ import { writeFact } from "../store/queries/deployment.ts";
 import { backupDir, newBackupId, type Manifest } from "./files.ts";
 import { runHook, type HookResult } from "./hook.ts";
 import { viewBackup, type BackupView } from "./list.ts";
+import { claimDeploymentId } from "./owner.ts";
 import { copySqliteDatabase, createdEvent, writeBackup, type Copy } from "./write.ts";
 
 export type CreatedBackup = BackupView & { hook: HookResult | null };
@@ -36,6 +37,7 @@ export function createBackup(services: Services, onProgress: OnProgress = () => 
 async function create(services: Services, onProgress: OnProgress): Promise<CreatedBackup> {
   const { store, settings, clock, log } = services;
   await runCheckpoints(services); // the manifest keeps the newest signed checkpoint of each audit chain outside the database
+  await claimDeploymentId(services);
   const now = clock.now();
   const id = newBackupId(now);
   const copy = (partial: string): Promise<Copy> =>

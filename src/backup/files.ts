@@ -136,23 +136,28 @@ export function listBackups(dir: string): (Backup | BrokenBackup)[] {
     .map((name) => readBackup(join(dir, name)));
 }
 
-type Choice = { dialect: Dialect; now: number };
+type Choice = { dialect: Dialect; deploymentId: string | null; now: number };
+
+/** Whether it was made by this deployment, as far as is known. */
+export const isOwn = ({ manifest }: Backup, deploymentId: string | null): boolean =>
+  (manifest.deployment_id ?? null) === null || manifest.deployment_id === deploymentId;
 
 /**
- * The newest with a valid manifest, of this kind of database. One from the future was made while the clock was wrong,
- * and is chosen only when there is no other.
+ * The newest with a valid manifest, of this kind of database and this deployment. One from the future was made while
+ * the clock was wrong, and is chosen only when there is no other.
  */
-export function newestBackup(dir: string, { dialect, now }: Choice): Backup | undefined {
+export function newestBackup(dir: string, { dialect, deploymentId, now }: Choice): Backup | undefined {
   const readable = listBackups(dir).filter((each) => each.manifest !== null);
-  const fitting = readable.filter(({ manifest }) => manifest.dialect === dialect);
+  const fitting = readable.filter((each) => each.manifest.dialect === dialect && isOwn(each, deploymentId));
   return fitting.find(({ manifest }) => !isFuture(Date.parse(manifest.created_at), now)) ?? fitting[0];
 }
 
 /** The one that is named, or (undefined) the newest. */
 export function chooseBackup(dir: string, wanted: string | undefined, choice: Choice): Backup {
   const chosen = wanted === undefined ? newestBackup(dir, choice) : findBackup(dir, wanted);
-  if (!chosen) throw new BackupRefused(`There is no backup in ${dir}.`);
-  return chosen;
+  if (chosen) return chosen;
+  const others = listBackups(dir).length > 0 ? " of this deployment and its kind of database. Name one to use it" : "";
+  throw new BackupRefused(`There is no backup in ${dir}${others}.`);
 }
 
 /** A backup by its id or by the path of its folder. */

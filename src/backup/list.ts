@@ -16,6 +16,8 @@ export type BackupView = {
   bytes: number | null;
   schema_version: number | null;
   audit_rows: number | null;
+  /** The deployment that made it; null for a backup of an earlier version. */
+  deployment_id: string | null;
   tested_at: string | null;
   problem: string | null;
   folder: string;
@@ -34,7 +36,8 @@ export function viewBackup(backup: Backup | BrokenBackup): BackupView {
   const { id, folder, manifest } = backup;
   if (manifest === null) {
     const unknown = { created_at: null, dialect: null, bytes: null, schema_version: null, audit_rows: null };
-    return { object: "backup", id, state: "damaged", ...unknown, tested_at: null, problem: backup.problem, folder };
+    const untested = { deployment_id: null, tested_at: null, problem: backup.problem };
+    return { object: "backup", id, state: "damaged", ...unknown, ...untested, folder };
   }
   const { created_at, dialect, bytes, schema_version, rows } = manifest;
   return {
@@ -46,6 +49,7 @@ export function viewBackup(backup: Backup | BrokenBackup): BackupView {
     bytes,
     schema_version,
     audit_rows: rows.audit_log ?? 0,
+    deployment_id: manifest.deployment_id ?? null,
     tested_at: backup.test?.at ?? null,
     problem: fileProblem(backup) ?? backup.test?.findings[0] ?? null,
     folder,

@@ -23,6 +23,7 @@ import {
   writeTestResult,
   type Backup,
 } from "./files.ts";
+import { ownDeploymentId } from "./owner.ts";
 import { assertRoom, scratchDir } from "./room.ts";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
@@ -55,7 +56,8 @@ export function testBackup(
 
 async function testOne(services: Services, id: string | undefined, onProgress: OnProgress): Promise<RestoreTest> {
   const { settings, store, clock } = services;
-  const backup = chooseBackup(backupDir(settings), id, { dialect: store.dialect, now: clock.now() });
+  const deploymentId = await ownDeploymentId(services);
+  const backup = chooseBackup(backupDir(settings), id, { dialect: store.dialect, deploymentId, now: clock.now() });
   const { signal } = services.shutdown;
   const outcome = await restoreAndInspect(services, backup, withSignal(onProgress, signal));
   signal.throwIfAborted(); // a cancelled test has no result

@@ -5,6 +5,7 @@ import { statSync } from "node:fs";
 import type { Services } from "../domain/core/context.ts";
 import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
+import { readDeploymentId } from "../store/offline/contents.ts";
 import { inspect } from "../store/offline/inspect.ts";
 import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
@@ -15,6 +16,7 @@ import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
 import { finishRestore, type FinishedRestore, type PendingRestore } from "./after-restore.ts";
 import { assertChecksum, BackupRefused, chooseBackup, extract, type Backup } from "./files.ts";
+import { soleDeploymentId } from "./owner.ts";
 import { findLostChanges, readReplaced, type LostChanges } from "./replaced.ts";
 
 type RestoreOptions = {
@@ -44,14 +46,27 @@ export type Restored = FinishedRestore &
     new_master_key: boolean;
   };
 
-type Job = { options: RestoreOptions; backup: Backup };
+type Job = {
+  options: RestoreOptions;
+  backup: Backup;
+  /** The id of the replaced database. */
+  deploymentId: string | null;
+};
+
+const hasDatabase = (target: DatabaseTarget): boolean =>
+  target.kind === "postgres" || (statSync(target.file, { throwIfNoEntry: false })?.size ?? 0) > 0;
 
 export async function restoreBackup(options: RestoreOptions): Promise<Restored> {
   const { target } = options;
-  const backup = chooseBackup(options.backupDir, options.backup, { dialect: target.kind, now: Date.now() });
+  const deploymentId = hasDatabase(target) ? await readReplaced(options, readDeploymentId) : null;
+  const backup = chooseBackup(options.backupDir, options.backup, {
+    dialect: target.kind,
+    deploymentId: deploymentId ?? (options.backup === undefined ? soleDeploymentId(options.backupDir) : null),
+    now: Date.now(),
+  });
   assertRestorable(backup, target);
-  assertMasterKey({ options, backup });
-  const job = { options, backup };
+  assertMasterKey(options, backup);
+  const job = { options, backup, deploymentId };
   return target.kind === "sqlite" ? restoreSqlite(job, target.file) : restorePostgres(job, target);
 }
 
@@ -72,7 +87,7 @@ function assertRestorable({ id, manifest }: Backup, target: DatabaseTarget): voi
 const nameOf = (kind: DatabaseTarget["kind"]): string => (kind === "sqlite" ? "SQLite" : "PostgreSQL");
 
 /** Without the key that sealed them, signing keys and unsent mail are lost: the operator must ask for that. */
-function assertMasterKey({ options, backup }: Job): void {
+function assertMasterKey(options: RestoreOptions, backup: Backup): void {
   const wanted = backup.manifest.master_key_fingerprint;
   if (options.newMasterKey || wanted === null) return;
   const found = options.masterKeyFingerprint();
@@ -100,7 +115,7 @@ async function restoreSqlite(job: Job, file: string): Promise<Restored> {
   const { options, backup } = job;
   const restored: DatabaseTarget = { kind: "sqlite", file: `${file}.restoring` };
   const keptAs = `${file}.replaced-${timestampNow()}`;
-  const replaced = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 ? keptAs : null;
+  const replaced = hasDatabase({ kind: "sqlite", file }) ? keptAs : null;
   try {
     if (replaced) assertForced(job, `at ${file}`, replaced);
     removeSqlite(restored.file);
@@ -145,10 +160,10 @@ function readState({ options, backup }: Job): Promise<ReplacedState | null> {
  * The replaced database may itself be a restore of the same backup: its policy versions must not be used again either.
  */
 async function pendingOf(job: Job, replaced: string | null): Promise<PendingRestore> {
-  const { options, backup } = job;
+  const { options, backup, deploymentId } = job;
   const versions = replaced ? await readReplaced(options, readVersions) : null;
   const reached = (versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
-  return { backup_id: backup.id, new_master_key: options.newMasterKey, reached };
+  return { backup_id: backup.id, new_master_key: options.newMasterKey, deployment_id: deploymentId, reached };
 }
 
 /** Migrates the schema and records in the database that its restore is not finished. */

@@ -4,7 +4,7 @@
 // as any other.
 import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { backupDir, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
+import { backupDir, isOwn, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
 import { conditionOf, isUsable } from "./list.ts";
 import { DAY_MS } from "../kernel/durations.ts";
 
@@ -44,16 +44,20 @@ export function selectKept(backups: readonly DatedBackup[], now = Date.now()): S
 
 export type Pruned = { object: "backup_prune"; kept: string[]; removed: string[]; dry_run: boolean };
 
+type PruneOptions = { deploymentId: string | null; dryRun?: boolean; now?: number };
+
 /**
- * Removes backups that are past retention. Damaged ones and the newest failed ones stay as evidence, and do not count
- * as backups.
+ * Removes backups of this deployment that are past retention. Damaged ones and the newest failed ones stay as
+ * evidence, and do not count as backups.
  */
-export function pruneBackups(settings: BackupSettings, { dryRun = false, now = Date.now() } = {}): Pruned {
+export function pruneBackups(settings: BackupSettings, options: PruneOptions): Pruned {
+  const { deploymentId, dryRun = false, now = Date.now() } = options;
   const dir = backupDir(settings);
   const readable = listBackups(dir).filter((each) => each.manifest !== null);
-  const usable = readable.filter(isUsable).map(({ manifest }) => manifest);
+  const own = readable.filter((each) => isOwn(each, deploymentId));
+  const usable = own.filter(isUsable).map(({ manifest }) => manifest);
   const kept = selectKept(usable, now);
-  const failed = readable.filter((each) => conditionOf(each) === "failed").slice(FAILED_KEPT);
+  const failed = own.filter((each) => conditionOf(each) === "failed").slice(FAILED_KEPT);
   const removed = [...usable.filter(({ id }) => !kept.has(id)), ...failed].map(({ id }) => id);
   if (!dryRun) for (const id of removed) removeBackup(dir, id);
   return { object: "backup_prune", kept: [...kept], removed, dry_run: dryRun };

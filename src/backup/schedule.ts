@@ -5,6 +5,7 @@ import { backupDir, newestBackup } from "./files.ts";
 import { createBackup, recordFailure } from "./create.ts";
 import type { Services } from "../domain/core/context.ts";
 import type { BackupState } from "../domain/health/state.ts";
+import { ownDeploymentId } from "./owner.ts";
 import { testBackup } from "./restore-test.ts";
 import { pruneBackups } from "./retention.ts";
 import { HOUR_MS, isFuture } from "../kernel/durations.ts";
@@ -82,7 +83,7 @@ export async function runDueBackup(services: Services): Promise<boolean> {
   const now = services.clock.now();
   if (age(now, lastBackupAt) < every || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
   await createBackup(services);
-  const { removed } = pruneBackups(services.settings, { now });
+  const { removed } = pruneBackups(services.settings, { now, deploymentId: await ownDeploymentId(services) });
   if (removed.length > 0) services.log.info("old backups removed", { backup_ids: removed.join(" ") });
   return true;
 }
@@ -100,7 +101,8 @@ export async function runDueRestoreTest(services: Services): Promise<boolean> {
   const now = clock.now();
   const isRecent = age(now, lastRestoreTestAt) < every;
   if ((isRecent && lastRestoreTestOk) || age(now, lastTestFailureAt) < Math.min(every, HOUR_MS)) return false;
-  const newest = newestBackup(backupDir(settings), { dialect: store.dialect, now });
+  const deploymentId = await ownDeploymentId(services);
+  const newest = newestBackup(backupDir(settings), { dialect: store.dialect, deploymentId, now });
   if (!newest || (isRecent && newest.id === lastRestoreTestBackupId)) return false;
   try {
     return (await testBackup(services, newest.id)).pass;

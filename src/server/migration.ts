@@ -44,7 +44,7 @@ export async function openDeploymentStore(
       : openStore(target, { ...events, beforeMigrate }));
     return { store, migrationBackup };
   } catch (error) {
-    throw withWayBack(error, deployment);
+    throw await withWayBack(error, deployment);
   }
 }
 
@@ -90,9 +90,9 @@ async function backUp({ settings, log, now }: Deployment, file: string, to: numb
 }
 
 /** Names the backup that leads back from a newer schema; returns any other error unchanged. */
-function withWayBack(error: unknown, { settings, target }: Pick<Deployment, "settings" | "target">): unknown {
+async function withWayBack(error: unknown, { settings, target }: Deployment): Promise<unknown> {
   if (!(error instanceof SchemaTooNew)) return error;
-  const backup = findWayBack(settings, target.kind, error.known);
+  const backup = await findWayBack(settings, target, error.known);
   if (!backup) return error;
   return new SchemaRefused(
     `${error.problem} Use a newer Keyrack. To go back, stop every process and run keyrack restore ${backup.id} --force: the backup of ${backup.manifest.created_at}, before the upgrade. What was written since is lost.`,

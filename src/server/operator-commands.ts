@@ -103,9 +103,13 @@ export const operatorCommands = {
     const { verifyBackup } = await import("../backup/verify.ts");
     return verifyBackup(settings, optional(args, "id"), onProgress);
   },
-  "backup.prune": async ({ settings }, args) => {
-    const { pruneBackups } = await import("../backup/retention.ts");
-    return pruneBackups(settings, { dryRun: args.dry_run === true });
+  "backup.prune": async (services, args) => {
+    const [{ pruneBackups }, { ownDeploymentId }] = [
+      await import("../backup/retention.ts"),
+      await import("../backup/owner.ts"),
+    ];
+    const deploymentId = await ownDeploymentId(services);
+    return pruneBackups(services.settings, { deploymentId, dryRun: args.dry_run === true });
   },
   "backup.test": async (services, args, onProgress) => {
     const { testBackup } = await import("../backup/restore-test.ts");

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { backupDir, findBackup, writeManifest, writeTestResult } from "../../src/backup/files.ts";
 import { viewBackups } from "../../src/backup/list.ts";
+import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { testBackup } from "../../src/backup/restore-test.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { readBackupLog } from "../../src/backup/schedule.ts";
@@ -35,7 +36,7 @@ for (const back of backends) {
       expect(fixture.logged.filter(({ level }) => level === "error").map(({ event }) => event)).toEqual([
         "restore test failed",
       ]);
-      expect(pruneBackups(settings).removed).toEqual([]);
+      expect(pruneBackups(settings, { deploymentId: await ownDeploymentId(fixture.services) }).removed).toEqual([]);
       expect(readdirSync(settings.data_dir).filter((name) => name.startsWith("restore-test"))).toEqual([]);
     });
 
@@ -150,7 +151,8 @@ describe("failed backups", () => {
       ids.push(id);
       fixture.clock.advance(HOUR_MS);
     }
-    expect(pruneBackups(settings)).toMatchObject({ kept: [ids[0]], removed: [ids[1]] });
+    const deploymentId = await ownDeploymentId(fixture.services);
+    expect(pruneBackups(settings, { deploymentId })).toMatchObject({ kept: [ids[0]], removed: [ids[1]] });
     expect(viewBackups(settings).map(({ id }) => id)).toEqual([ids[4], ids[3], ids[2], ids[0]]);
   });
 });

@@ -2,6 +2,7 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
+import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { runDueBackup, runDueRestoreTest } from "../../src/backup/schedule.ts";
 import type { Services } from "../../src/domain/core/context.ts";
@@ -48,7 +49,11 @@ for (const back of backends) {
       expect((await backupStatus(services)).status).toBe("degraded");
       expect(await runDueBackup(services)).toBe(true);
       expect((await backupStatus(services)).status).toBe("ok");
-      expect(pruneBackups(services.settings, { dryRun: true })).toMatchObject({ removed: [], dry_run: true });
+      const deploymentId = await ownDeploymentId(services);
+      expect(pruneBackups(services.settings, { deploymentId, dryRun: true })).toMatchObject({
+        removed: [],
+        dry_run: true,
+      });
     });
 
     it("tests backups that were made by hand while none are scheduled", async () => {

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { backupDir, findBackup, writeManifest } from "../../src/backup/files.ts";
 import { viewBackups } from "../../src/backup/list.ts";
+import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
 import { backends } from "../../harness/databases/backends.ts";
@@ -45,7 +46,8 @@ for (const back of backends) {
       const file = copyIn(folder, back);
       truncateSync(file, 100);
       expect(viewBackups(settings)[0]).toMatchObject({ id: damaged, state: "damaged" });
-      expect(pruneBackups(settings)).toMatchObject({ kept: [good], removed: [] });
+      const deploymentId = await ownDeploymentId(fixture.services);
+      expect(pruneBackups(settings, { deploymentId })).toMatchObject({ kept: [good], removed: [] });
       rmSync(file);
       expect(viewBackups(settings)[0]).toMatchObject({
         id: damaged,

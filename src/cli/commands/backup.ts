@@ -1,5 +1,5 @@
 // `keyrack backup create/list/verify/prune/test`: in the running instance, else in this process. Only `create` and
-// `test` open a database.
+// `test` open it for writing.
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Settings } from "../../config/settings.ts";
@@ -137,9 +137,13 @@ async function verify(id: string | undefined, options: OperatorOptions): Promise
 
 async function prune(options: OperatorOptions & { dryRun?: true }): Promise<void> {
   const dryRun = options.dryRun === true;
-  const pruned = await inspect<Pruned>(options, "backup.prune", { dry_run: dryRun }, async (settings) =>
-    (await import("../../backup/retention.ts")).pruneBackups(settings, { dryRun }),
-  );
+  const pruned = await inspect<Pruned>(options, "backup.prune", { dry_run: dryRun }, async (settings) => {
+    const { databaseTarget } = await import("../../server/data-dir.ts");
+    const { deploymentIdOf } = await import("../../backup/owner.ts");
+    const { backupDir } = await import("../../backup/files.ts");
+    const deploymentId = await deploymentIdOf(databaseTarget(settings, settings.data_dir), backupDir(settings));
+    return (await import("../../backup/retention.ts")).pruneBackups(settings, { deploymentId, dryRun });
+  });
   const { kept, removed } = pruned;
   const summary = `${dryRun ? "Would remove" : "Removed"} ${plural(removed.length, "backup")}, kept ${kept.length}.`;
   printResult(options, {

@@ -3,6 +3,7 @@
 import { toBase64 } from "../../kernel/crypto/bytes.ts";
 import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
 import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
+import type { Fact } from "../queries/deployment.ts";
 import { newestCheckpoint, readAppliedMigrations, readCheckpointKey, type StoredCheckpoint } from "./audit-chains.ts";
 import { allIfKnown, type Source } from "./source.ts";
 import type { ExpectedCheckpoint } from "./verify.ts";
@@ -13,6 +14,8 @@ export type Contents = {
   schema_version: number;
   /** Identifies the master key; the key cannot be derived from it. */
   master_key_fingerprint: string | null;
+  /** Whose database it is (backup/owner.ts); absent from manifests of earlier versions. */
+  deployment_id?: string | null;
   rows: Record<string, number>;
   audit_heads: ChainHeadAt[];
   checkpoints: StoredCheckpoint[];
@@ -30,6 +33,14 @@ export async function listTables(source: Source): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
+async function readFactOf(source: Source, name: Fact): Promise<string | null> {
+  const [row] = await allIfKnown<{ value: string }>(source, "select value from deployment where name = $1", [name]);
+  return row?.value ?? null;
+}
+
+/** Null for a database that this version has not backed up yet. */
+export const readDeploymentId = (source: Source): Promise<string | null> => readFactOf(source, "deployment_id");
+
 export async function readContents(source: Source): Promise<Contents> {
   const rows: Record<string, number> = {};
   for (const name of await listTables(source)) {
@@ -37,9 +48,6 @@ export async function readContents(source: Source): Promise<Contents> {
     rows[name] = count?.n ?? 0;
   }
   const applied = await readAppliedMigrations(source);
-  const [key] = await source.all<{ value: string }>("select value from deployment where name = $1", [
-    "master_key_fingerprint",
-  ]);
   const audit_heads = await source.all<ChainHeadAt>(
     "select workspace_id, seq, hash from audit_heads order by workspace_id",
     [],
@@ -51,7 +59,8 @@ export async function readContents(source: Source): Promise<Contents> {
   }
   return {
     schema_version: applied.at(-1)?.version ?? 0,
-    master_key_fingerprint: key?.value ?? null,
+    master_key_fingerprint: await readFactOf(source, "master_key_fingerprint"),
+    deployment_id: await readDeploymentId(source),
     rows,
     audit_heads,
     checkpoints,

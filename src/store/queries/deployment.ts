@@ -7,6 +7,7 @@ export type Fact =
   | "audit_origin_host"
   | "checkpoint_key_id"
   | "embed_keys_made"
+  | "deployment_id"
   | "last_backup"
   | "backup_failure"
   | "last_restore_test"

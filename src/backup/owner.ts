@@ -1,0 +1,43 @@
+// Whose a backup is: manifests name the deployment, because several may write into one folder. A deployment prunes,
+// tests and by default restores only its own backups. One without an id, of an earlier version, counts as its own.
+import { randomBytes } from "node:crypto";
+import type { Services } from "../domain/core/context.ts";
+import { record } from "../domain/core/record.ts";
+import { readDeploymentId } from "../store/offline/contents.ts";
+import { openSource } from "../store/offline/source.ts";
+import { claimFact, readFact } from "../store/queries/deployment.ts";
+import type { DatabaseTarget } from "../store/target.ts";
+import { BackupRefused, listBackups } from "./files.ts";
+
+/** Null before the first backup. */
+export async function ownDeploymentId({ store }: Services): Promise<string | null> {
+  return (await readFact.first(store.read, { name: "deployment_id" }))?.value ?? null;
+}
+
+/** Gives the deployment its id unless it has one. */
+export async function claimDeploymentId(services: Services): Promise<void> {
+  if ((await ownDeploymentId(services)) !== null) return;
+  const value = randomBytes(8).toString("hex");
+  await record(services, (tx) => claimFact.run(tx, { name: "deployment_id", value }));
+}
+
+/** For a command without a server. Without a readable database, the folder must be of one deployment. */
+export async function deploymentIdOf(target: DatabaseTarget, dir: string): Promise<string | null> {
+  try {
+    const source = await openSource(target);
+    return await readDeploymentId(source).finally(() => source.close());
+  } catch {
+    return soleDeploymentId(dir);
+  }
+}
+
+/** The only deployment that wrote into this folder. Throws if there are several. */
+export function soleDeploymentId(dir: string): string | null {
+  const ids = new Set(listBackups(dir).flatMap(({ manifest }) => manifest?.deployment_id ?? []));
+  if (ids.size > 1)
+    throw new BackupRefused(
+      `${dir} has backups of ${ids.size} deployments, and no database here says which is meant.`,
+      2,
+    );
+  return [...ids][0] ?? null;
+}

@@ -1,0 +1,92 @@
+// Two deployments that share a folder: each prunes, tests and by default restores only its own backups.
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createBackup } from "../../src/backup/create.ts";
+import { backupDir, findBackup, listBackups, writeManifest } from "../../src/backup/files.ts";
+import { viewBackups } from "../../src/backup/list.ts";
+import { deploymentIdOf, ownDeploymentId } from "../../src/backup/owner.ts";
+import { testBackup } from "../../src/backup/restore-test.ts";
+import { runDueBackup } from "../../src/backup/schedule.ts";
+import { restoreOffline } from "../../src/server/offline.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
+import { HOUR_MS } from "../../harness/instances/backups.ts";
+import { deployment, type Deployment } from "../../harness/instances/deployment.ts";
+import { testServices } from "../../harness/instances/test-services.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
+
+const quiet = (): void => {};
+
+const restore = (d: Deployment, backup_dir: string, backup?: string) =>
+  restoreOffline({
+    settings: d.settings({ backup_dir }),
+    log: d.log,
+    backup,
+    force: true,
+    newMasterKey: true,
+    onProgress: quiet,
+  });
+
+async function idOf(d: Deployment): Promise<string> {
+  const [row] = await rawSql(d.target, "select value from deployment where name = 'deployment_id'");
+  return String(row?.value);
+}
+
+describe.each(backends)("two deployments with one backup folder on %s", (back) => {
+  it("prune and test only their own backups, and those without an id", async () => {
+    using at = tempDir();
+    const flags = { backup_dir: at.dir, backup_every: "24h" };
+    await using ours = await testServices(back, { flags });
+    await using theirs = await testServices(back, { flags });
+    const { folder } = await createBackup(ours.services);
+    const { manifest } = findBackup(at.dir, folder);
+    const { deployment_id, ...unnamed } = manifest;
+    expect(deployment_id).toBe(await ownDeploymentId(ours.services));
+    rmSync(join(folder, "manifest.json"));
+    writeManifest(folder, unnamed); // as version 0.1 writes it
+    ours.clock.advance(HOUR_MS);
+    theirs.clock.advance(2 * HOUR_MS);
+    await createBackup(ours.services);
+    const other = await createBackup(theirs.services);
+    ours.clock.advance(2 * HOUR_MS);
+    await ours.sql("delete from deployment where name = 'last_backup'");
+    expect(await runDueBackup(ours.services)).toBe(true);
+    const left = viewBackups(ours.services.settings);
+    expect(left.map((each) => each.deployment_id)).toEqual([deployment_id, other.deployment_id]);
+    theirs.clock.advance(4 * HOUR_MS);
+    expect((await testBackup(theirs.services, undefined)).backup_id).toBe(other.id);
+    expect((await testBackup(ours.services, undefined)).backup_id).toBe(left[0]?.id);
+  });
+
+  it("restore their own, and another one's when it is named, under the id they had", async () => {
+    using at = tempDir();
+    await using ours = await deployment(back, { backup_dir: at.dir });
+    await using theirs = await deployment(back, { backup_dir: at.dir });
+    const made: string[] = [];
+    for (const d of [ours, theirs]) {
+      const app = await d.start();
+      made.push((await createBackup(app.services)).id);
+      await app.stop();
+    }
+    const [own, other] = made;
+    const before = await idOf(ours);
+    expect((await restore(ours, at.dir)).backup_id).toBe(own);
+    expect(await idOf(ours)).toBe(before);
+    expect((await restore(ours, at.dir, other)).backup_id).toBe(other);
+    expect(await idOf(ours)).toBe(before);
+    expect(listBackups(backupDir(ours.settings()))).toHaveLength(2);
+  });
+
+  it("differ by the id in the database, and a command without one refuses to guess", async () => {
+    using at = tempDir();
+    await using ours = await testServices(back, { flags: { backup_dir: at.dir } });
+    await using theirs = await testServices(back, { flags: { backup_dir: at.dir } });
+    await createBackup(ours.services);
+    const nowhere = { kind: "sqlite", file: join(at.dir, "none.db") } as const;
+    expect(await deploymentIdOf(ours.target, at.dir)).toBe(await ownDeploymentId(ours.services));
+    expect(await deploymentIdOf(nowhere, at.dir)).toBe(await ownDeploymentId(ours.services));
+    await createBackup(theirs.services);
+    await expect(deploymentIdOf(nowhere, at.dir)).rejects.toMatchObject({ exitCode: 2 });
+  });
+});
