@@ -1,6 +1,6 @@
 // The setup link: printed by `keyrack serve` and `keyrack setup link`, to standard output only.
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect, type AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -91,6 +91,43 @@ describe("keyrack doctor", () => {
     expect(await findings(`http://127.0.0.1:${port}/events`)).toEqual([
       ["fail", "Cannot reach the metering system: ECONNREFUSED."],
     ]);
+  });
+
+  it("reports what the record of backups says, settings that a start refuses, and secrets that others can read", async () => {
+    using temp = tempDir();
+    const dir = join(temp.dir, "data");
+    const server = await startServer(["--data-dir", dir]);
+    await server.end("SIGTERM");
+    const key = join(temp.dir, "tls.key");
+    writeFileSync(key, "not a key", { mode: 0o644 });
+    const report = async (env: Record<string, string> = {}) => {
+      const { code, stdout } = await keyrack(["doctor", "--json", "--data-dir", dir], { env });
+      return { code, findings: (JSON.parse(stdout) as { findings: { level: string; what: string }[] }).findings };
+    };
+    const whats = async (env: Record<string, string> = {}) => (await report(env)).findings.map(({ what }) => what);
+    const sameDisk = "Backups are stored on the same disk as the data.";
+    expect(await whats()).toEqual(expect.arrayContaining([sameDisk, "No backup has been made yet."]));
+    expect(await whats({ KEYRACK_BACKUP_DIR: `${dir}-elsewhere` })).toContain(sameDisk);
+    expect(await whats({ KEYRACK_BACKUP_HOOK: "true" })).not.toContain(sameDisk);
+    const refused = await report({ KEYRACK_TLS_KEY: key, KEYRACK_MASTER_KEY_FILE: join(temp.dir, "none") });
+    expect(refused.code).toBe(4);
+    const failed = refused.findings.filter(({ level }) => ["risk", "fail"].includes(level)).map(({ what }) => what);
+    expect(failed).toEqual(
+      expect.arrayContaining([
+        "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.",
+        `${key} is readable by others. Run: chmod 600 ${key}`,
+        `${join(temp.dir, "none")} cannot be read: ENOENT.`,
+      ]),
+    );
+    rmSync(join(dir, "bootstrap.token"));
+    expect(await whats()).toContain("The bootstrap token is active, although its file was deleted.");
+    expect((await keyrack(["backup", "create", "--data-dir", dir])).code).toBe(0);
+    expect(await whats()).toContainEqual(expect.stringMatching(/^The last backup was made at .*restore test never/));
+    const hook = { KEYRACK_BACKUP_HOOK: "exit 1; #" };
+    expect((await keyrack(["backup", "create", "--data-dir", dir], { env: hook })).code).toBe(1);
+    expect((await report()).findings).toContainEqual(
+      expect.objectContaining({ level: "fail", what: expect.stringContaining("The last backup failed at") }),
+    );
   });
 
   it("does not call ok what it did not check", async () => {

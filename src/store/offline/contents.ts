@@ -33,7 +33,8 @@ export async function listTables(source: Source): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-async function readFactOf(source: Source, name: Fact): Promise<string | null> {
+/** One of the deployment's facts, without a server. */
+export async function readFactOf(source: Source, name: Fact): Promise<string | null> {
   const [row] = await allIfKnown<{ value: string }>(source, "select value from deployment where name = $1", [name]);
   return row?.value ?? null;
 }

@@ -2,6 +2,7 @@
 import { existsSync, statfsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import { requireConsistent } from "../../../config/consistency.ts";
 import { isLoopback, plainConnections } from "../../../config/exposure.ts";
 import { namedConfigFile } from "../../../config/load.ts";
 import type { Settings } from "../../../config/settings.ts";
@@ -9,14 +10,8 @@ import type { Source } from "../../../store/offline/source.ts";
 import { fileDistrust } from "../../../config/trusted-path.ts";
 import { operatorFlags, operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError, escapeControls, printResult, table } from "../../ui/output.ts";
+import { fail, ok, risk, skip, type Finding } from "./findings.ts";
 
-type Level = "ok" | "risk" | "fail" | "skip";
-type Finding = { level: Level; what: string; fix: string | null };
-
-const ok = (what: string): Finding => ({ level: "ok", what, fix: null });
-const skip = (what: string): Finding => ({ level: "skip", what, fix: null });
-const risk = (what: string, fix: string): Finding => ({ level: "risk", what, fix });
-const fail = (what: string, fix: string): Finding => ({ level: "fail", what, fix });
 const PRIVATE_FILES = ["master.key", "bootstrap.token", "keyrack.db", "keyrack.toml"];
 const FREE_MIN = 1024 ** 3;
 /** Files that the server opens beside its connections: database, log, modules. */
@@ -115,39 +110,62 @@ function checkOpenFiles({ connections_max }: Settings): Finding[] {
   ];
 }
 
-function checkBackups(dir: string, settings: Settings): Finding[] {
-  const found: Finding[] = [];
-  const backupDir = settings.backup_dir ? resolve(settings.backup_dir) : join(dir, "backups");
-  if (settings.backup_every === null)
-    found.push(
-      risk("No backups are scheduled.", "Set KEYRACK_BACKUP_EVERY=24h, or run keyrack backup create from cron."),
-    );
-  else if (backupDir.startsWith(dir))
-    found.push(
-      risk(
-        "Backups are stored on the same disk as the data.",
-        "Set KEYRACK_BACKUP_DIR to another disk, or copy them elsewhere with KEYRACK_BACKUP_HOOK.",
-      ),
-    );
-  if (settings.restore_test_every === null)
-    found.push(risk("Backups are never tested.", "Set KEYRACK_RESTORE_TEST_EVERY=7d."));
-  return found.length > 0 ? found : [ok("Backups are scheduled, stored elsewhere and tested.")];
+/** Settings that a start refuses. */
+function checkConsistency(settings: Settings): Finding[] {
+  try {
+    requireConsistent(settings);
+    return [];
+  } catch (error) {
+    return [fail((error as Error).message, "The server does not start with these settings.")];
+  }
+}
+
+/** Secrets outside of the data dir. A start refuses one that is missing or that others can read, except a TLS key. */
+async function checkSecretFiles({ master_key_file, bootstrap_token_file, tls_key }: Settings): Promise<Finding[]> {
+  const { readPrivateFile } = await import("../../../server/data-dir.ts");
+  return [master_key_file, bootstrap_token_file, tls_key].flatMap((file) => {
+    try {
+      if (file) readPrivateFile(resolve(file));
+      return [];
+    } catch (error) {
+      const finding = file === tls_key ? risk : fail;
+      return [finding((error as Error).message, "The server needs this secret; no other user may read it.")];
+    }
+  });
 }
 
 async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
   const { databaseOf, withSource } = await import("../audit/offline.ts");
+  const { checkBackupRecord, checkBackups } = await import("./doctor-backups.ts");
   try {
     const target = await databaseOf(options);
+    const backups = await checkBackups(operatorSettings(options), target);
     const { readAppliedMigrations } = await import("../../../store/offline/audit-chains.ts");
     return await withSource(target, async (source) => {
       const applied = await readAppliedMigrations(source);
       const reached = ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
-      const found = [reached, ...(await checkOwner(source, options)), ...(await checkNodes(source, options))];
+      const found = [
+        ...backups,
+        ...(await checkBackupRecord(source)),
+        reached,
+        ...(await checkBootstrap(source, options)),
+        ...(await checkOwner(source, options)),
+        ...(await checkNodes(source, options)),
+      ];
       return target.kind === "postgres" ? [...found, await checkVersions(source)] : found;
     });
   } catch (error) {
     return [fail((error as Error).message, "Check KEYRACK_DATABASE_URL and that the database is running.")];
   }
+}
+
+/** Deleting the file does not end the token. */
+async function checkBootstrap(source: Source, options: OperatorOptions): Promise<Finding[]> {
+  const { readFactOf } = await import("../../../store/offline/contents.ts");
+  const { bootstrap, bootstrap_token, bootstrap_token_file, data_dir } = operatorSettings(options);
+  const isNamed = bootstrap_token || bootstrap_token_file || existsSync(join(resolve(data_dir), "bootstrap.token"));
+  if (!bootstrap || isNamed || (await readFactOf(source, "bootstrap_token_hash")) === null) return [];
+  return [risk("The bootstrap token is active, although its file was deleted.", "End it with KEYRACK_BOOTSTRAP=off.")];
 }
 
 /** Not a risk: a server may be run with secret keys alone. */
@@ -229,10 +247,11 @@ async function doctor(options: OperatorOptions): Promise<void> {
   const dir = resolve(settings.data_dir);
   const findings: Finding[] = [
     ...checkNamedConfig(options),
+    ...checkConsistency(settings),
     ...checkFiles(dir, settings),
+    ...(await checkSecretFiles(settings)),
     ...checkExposure(settings),
     ...checkOpenFiles(settings),
-    ...checkBackups(dir, settings),
     ...(existsSync(dir) ? await checkDatabase(options) : [skip("The database was not checked.")]),
     ...(await checkConnections(settings)),
     await checkInstance(dir),
