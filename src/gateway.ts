@@ -76,7 +76,7 @@ async function respond({ keyrack, mode, limits }: GatewayOptions, req: IncomingM
   const getIp = ({ socket, headers }: IncomingMessage): string | null =>
     internals.trustedProxies.forwardedBy(peerOf(socket), joinHeader(headers["x-forwarded-for"]));
   const guard = internals.guard<IncomingMessage>({ scopes, limits, getIp }, anyOf);
-  const admitted = await guard.admit(req, toIncomingRequest(req, path, query));
+  const admitted = await guard.admit(req, toIncomingRequest(req, mode, path, query));
   const { context, headers, denial } = admitted;
   admitted.done(denial?.status ?? 200, null);
   if (denial) return adaptToMode(mode, denial);
@@ -91,11 +91,20 @@ function splitUrl(url: string): { path: string; query: URLSearchParams } {
   return { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
 }
 
-/** The client's method and path, for the report: from the headers that proxies set, or from Envoy's request. */
-function toIncomingRequest(req: IncomingMessage, path: string, query: URLSearchParams): IncomingRequest {
+/**
+ * The client's method and path, for the report: from the headers that the proxy of this mode sets, or from Envoy's
+ * request. The headers of the other mode are passed on from the client.
+ */
+function toIncomingRequest(
+  req: IncomingMessage,
+  mode: GatewayMode,
+  path: string,
+  query: URLSearchParams,
+): IncomingRequest {
   const { headers } = req;
-  const uri = joinHeader(headers["x-original-uri"]) ?? joinHeader(headers["x-forwarded-uri"]) ?? query.get("path");
-  const method = joinHeader(headers["x-original-method"]) ?? joinHeader(headers["x-forwarded-method"]) ?? req.method;
+  const set = mode === "nginx" ? "x-original" : "x-forwarded";
+  const uri = joinHeader(headers[`${set}-uri`]) ?? query.get("path");
+  const method = joinHeader(headers[`${set}-method`]) ?? req.method;
   return {
     method: method ?? "GET",
     path: splitUrl(uri ?? (path.slice(VERIFY.length) || "/")).path,

@@ -71,16 +71,31 @@ describe("forward mode", () => {
     const { key } = g.plane.mint();
     await g.plane.feed.acknowledged(1);
     await g.call("/verify", { key, headers: { "x-forwarded-method": "PUT", "x-forwarded-uri": "/a?secret=1" } });
-    await g.call("/verify", { key, headers: { "x-original-method": "PATCH", "x-original-uri": "/b" } });
+    await g.call("/verify", { key, headers: { "x-original-method": "PATCH", "x-original-uri": "/client" } });
     await g.call("/verify/c/d?x=1", { key, method: "DELETE" });
     await g.call("/verify?scope=no&path=/e?x=1", { key, method: "POST" });
     await g.keyrack.close();
     const reported = g.plane.ingest.events as { method: string; path: string; status: number }[];
     expect(reported.map(({ method, path, status }) => [method, path, status])).toEqual([
       ["PUT", "/a", 200],
-      ["PATCH", "/b", 200],
+      ["GET", "/", 200],
       ["DELETE", "/c/d", 200],
       ["POST", "/e", 403],
+    ]);
+  });
+
+  it("reports what nginx sets, and no header that it passes on from the client", async () => {
+    await using g = await startBehindProxy("nginx");
+    const { key } = g.plane.mint();
+    await g.plane.feed.acknowledged(1);
+    const forged = { "x-forwarded-method": "PUT", "x-forwarded-uri": "/client" };
+    await g.call("/verify", { key, headers: { ...forged, "x-original-method": "PATCH", "x-original-uri": "/b?x=1" } });
+    await g.call("/verify", { key, headers: forged });
+    await g.keyrack.close();
+    const reported = g.plane.ingest.events as { method: string; path: string }[];
+    expect(reported.map(({ method, path }) => [method, path])).toEqual([
+      ["PATCH", "/b"],
+      ["GET", "/"],
     ]);
   });
 });
