@@ -53,6 +53,8 @@ export class Feed {
   #malformed = 0;
   #burst = 0;
   #stalls = 0;
+  /** Whether the call of the current step may wait for a change. */
+  #isLongPoll = false;
   /** Elapsed time until which to poll on the interval instead of by long poll. */
   #intervalUntil = 0;
   #polled = false;
@@ -95,6 +97,7 @@ export class Feed {
 
   /** One request to the feed; returns the pause before the next, in milliseconds. */
   async #step(): Promise<number> {
+    this.#isLongPoll = false;
     try {
       const policy = this.#malformed < 2 ? this.#state.policy : null;
       const caps = this.#announcement.current();
@@ -152,6 +155,7 @@ export class Feed {
     const unconfirmed = !this.#confirmed || this.#backoff.failures > 0;
     const longest = Math.min(LONG_POLL_MS, Math.floor(this.#runtime.settings.staleMs / 3));
     const waitMs = unconfirmed || !this.#longPolls() ? 0 : longest;
+    this.#isLongPoll = waitMs > 0;
     const polledAt = this.#runtime.ports.elapsed();
     const query = { since: String(policy.version), max_keys: String(this.#pageKeys) };
     const reply = await this.#get(
@@ -215,9 +219,12 @@ export class Feed {
     return backoff.delayMs;
   }
 
-  /** Falls back to the poll interval when long polls are rejected by the server or cut off by a proxy. */
+  /**
+   * Falls back to the poll interval when long polls are rejected by the server or cut off by a proxy. A call that does
+   * not wait fails for another reason: the server is restarting.
+   */
   #noteStall(call: CallError | null): void {
-    if (!call || !this.#polled || !this.#longPolls()) return;
+    if (!call || !this.#isLongPoll) return;
     const cut = call.fault === "timeout" || call.status === 502 || call.status === 504;
     this.#stalls = cut ? this.#stalls + 1 : this.#stalls;
     if (this.#stalls < 2 && call.status !== 400) return;

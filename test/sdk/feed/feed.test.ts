@@ -142,6 +142,23 @@ describe("the feed", () => {
     expect(r.keyrack.status().degraded).toBe(false);
   });
 
+  it("continues with long polls after a restart behind a proxy, which responds 502 meanwhile", async () => {
+    await using plane = await FakeControlPlane.start();
+    const ports = new ManualPorts();
+    await using r = await startTestKeyrack({ plane, ports });
+    const polls = () => feedCalls(plane).map(({ query }) => query.has("wait_ms"));
+    await until(() => polls().length === 2);
+    plane.injectFault = () => ({ status: 502, text: "bad gateway" });
+    plane.mint(); // ends the waiting poll
+    for (let i = 0; i < 3; i++) ports.advance(await ports.timer(100, 1600));
+    await until(() => polls().length === 6);
+    plane.injectFault = () => undefined;
+    ports.advance(await ports.timer(2000, 4000));
+    await until(() => polls().length === 8);
+    expect(polls().slice(2)).toEqual([true, false, false, false, false, true]);
+    expect(r.lines.map(({ message }) => message)).not.toContain("long polls do not work here; polling on an interval");
+  });
+
   it("does not poll in a tight loop when responses come early without a change", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
