@@ -37,6 +37,11 @@ const BATCH_EVENTS = 1000;
 const BATCH_CHARS = 1 << 20;
 const QUEUE_EVENTS = 10_000;
 const QUEUE_CHARS = 8 << 20;
+/**
+ * The part of the queue, and of a batch, for requests whose key is not known. They cost a stranger nothing, and must
+ * not displace the events that customers are billed by, here or in the workspace's budget.
+ */
+const UNKNOWN_SHARE = 0.1;
 const FLUSH_MS = 1000;
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 30_000;
@@ -52,9 +57,11 @@ export class Reporter {
   readonly #clients = new ClientInfo();
   readonly #stopped = new AbortController();
   readonly #backoff: Backoff;
-  #events: string[] = [];
-  #chars = 0;
+  readonly #events = new EventQueue(1);
+  readonly #unknown = new EventQueue(UNKNOWN_SHARE);
   #dropped = 0;
+  #droppedEver = 0;
+  #logDroppedAt = 1;
   #serial = 0;
   #day = 0;
   #pending: Batch | null = null;
@@ -77,9 +84,13 @@ export class Reporter {
     )
       return;
     const event = this.#toEvent(outcome, first);
-    if (this.#events.length >= QUEUE_EVENTS || this.#chars + event.length > QUEUE_CHARS) return this.#countDropped(1);
-    this.#events.push(event);
-    this.#chars += event.length;
+    if (outcome.subject === null) {
+      if (!this.#unknown.push(event)) return this.#countDropped(1);
+    } else if (!this.#events.push(event)) {
+      // A key's first event of the day may be this one: treat each key's next event as its first.
+      this.#seenToday.clear();
+      return this.#countDropped(1);
+    }
     if (this.#events.length >= BATCH_EVENTS && this.#backoff.failures === 0) this.#flush();
     else this.#schedule(FLUSH_MS);
   }
@@ -88,7 +99,7 @@ export class Reporter {
   async close(): Promise<void> {
     const until = this.#runtime.ports.elapsed() + CLOSE_MS;
     const cancel = this.#runtime.ports.after(CLOSE_MS, () => this.#stopped.abort(), true);
-    while ((this.#pending || this.#events.length > 0) && this.#runtime.ports.elapsed() < until) {
+    while ((this.#pending || this.#queued > 0) && this.#runtime.ports.elapsed() < until) {
       this.#flush();
       await this.#sending;
       if (this.#pending) break; // the server cannot be reached; what it rejected is gone
@@ -96,8 +107,12 @@ export class Reporter {
     cancel();
     this.#cancel?.();
     this.#stopped.abort();
-    const left = this.#events.length + (this.#pending?.events ?? 0);
+    const left = this.#queued + (this.#pending?.events ?? 0);
     if (left > 0) this.#runtime.log("warn", "events were not delivered before closing", { events: left });
+  }
+
+  get #queued(): number {
+    return this.#events.length + this.#unknown.length;
   }
 
   #flush(): void {
@@ -105,7 +120,7 @@ export class Reporter {
     this.#cancel = null;
     this.#sending ??= this.#send().finally(() => {
       this.#sending = null;
-      if (this.#stopped.signal.aborted || (!this.#pending && this.#events.length === 0)) return;
+      if (this.#stopped.signal.aborted || (!this.#pending && this.#queued === 0)) return;
       const { failures, delayMs } = this.#backoff;
       this.#schedule(failures > 0 ? delayMs : this.#events.length >= BATCH_EVENTS ? 0 : FLUSH_MS);
     });
@@ -140,21 +155,16 @@ export class Reporter {
     if (status === 400 || status === 413 || status === 415 || status === 422) {
       this.#pending = null;
       this.#dropped += batch.dropped; // counted when they were dropped
+      this.#seenToday.clear();
       this.#countDropped(batch.events);
       this.#runtime.log("warn", "a batch of events was rejected", { status, events: batch.events });
     } else if (this.#backoff.shouldLog) {
-      this.#runtime.log("debug", "events cannot be delivered", { status, failures: this.#backoff.failures });
+      this.#runtime.log("warn", "events cannot be delivered", { status, failures: this.#backoff.failures });
     }
   }
 
   #nextBatch(): Batch {
-    let chars = 0;
-    let count = 0;
-    while (count < this.#events.length && count < BATCH_EVENTS && chars < BATCH_CHARS) {
-      chars += this.#events[count++]?.length ?? 0;
-    }
-    const events = this.#events.splice(0, count);
-    this.#chars -= chars;
+    const events = [...this.#events.take(), ...this.#unknown.take()];
     const dropped = this.#dropped;
     this.#dropped = 0;
     const head = JSON.stringify({
@@ -166,14 +176,16 @@ export class Reporter {
       events_dropped: dropped,
       key_first_daily: true,
     });
-    return { body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, events: count, dropped };
+    return { body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, events: events.length, dropped };
   }
 
   #countDropped(events: number): void {
     this.#dropped += events;
     this.#onDropped(events);
-    // A key's first event of the day may be among them: treat each key's next event as its first.
-    this.#seenToday.clear();
+    this.#droppedEver += events;
+    if (this.#droppedEver < this.#logDroppedAt) return;
+    this.#logDroppedAt = 2 * this.#droppedEver;
+    this.#runtime.log("warn", "events are dropped", { events: this.#droppedEver });
   }
 
   /**
@@ -214,6 +226,40 @@ export class Reporter {
       ...(client && subject?.keyId && this.#clients.fieldsOf(subject.keyId, client, this.#runtime.ports.elapsed())),
       ...(outcome.outside && outsideFields(outcome.outside)),
     });
+  }
+}
+
+/** Bounded by count and size: `share` of each bound of the reporter. */
+class EventQueue {
+  readonly #share: number;
+  readonly #events: string[] = [];
+  #chars = 0;
+
+  constructor(share: number) {
+    this.#share = share;
+  }
+
+  get length(): number {
+    return this.#events.length;
+  }
+
+  /** False where there is no room. */
+  push(event: string): boolean {
+    const chars = this.#chars + event.length;
+    if (this.#events.length >= QUEUE_EVENTS * this.#share || chars > QUEUE_CHARS * this.#share) return false;
+    this.#events.push(event);
+    this.#chars = chars;
+    return true;
+  }
+
+  /** Removes the oldest events, as many as its share of a batch holds. */
+  take(): string[] {
+    let [chars, count] = [0, 0];
+    while (count < this.length && count < BATCH_EVENTS * this.#share && chars < BATCH_CHARS * this.#share) {
+      chars += this.#events[count++]?.length ?? 0;
+    }
+    this.#chars -= chars;
+    return this.#events.splice(0, count);
   }
 }
 

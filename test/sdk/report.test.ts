@@ -124,6 +124,36 @@ describe("the reporter", () => {
     expect([s.plane.ingest.events.length, s.plane.ingest.dropped]).toEqual([11_000, 2000]);
   });
 
+  it("keeps the events of customers while strangers send requests without a key", async () => {
+    await using s = await setup();
+    const stranger = { ...happened, status: 401, denial: "missing_key", subject: null };
+    s.plane.injectFault = () => ({ status: 503, text: "{}" });
+    for (let i = 0; i < 20_000; i++) s.reporter.record(stranger);
+    for (let i = 0; i < 9000; i++) s.reporter.record(happened);
+    await s.ports.timer(400, 1000);
+    expect(s.dropped.events).toBe(19_000);
+    s.plane.injectFault = () => undefined;
+    await s.reporter.close();
+    const customers = s.plane.ingest.events.filter(({ denial_reason }) => denial_reason === null).length;
+    expect([customers, s.plane.ingest.events.length, s.plane.ingest.dropped]).toEqual([9000, 10_000, 19_000]);
+    const batches = s.plane.seen.map(({ body }) => body.split('"missing_key"').length - 1);
+    expect(Math.max(...batches)).toBe(100);
+  });
+
+  it("warns when events cannot be delivered and when they are dropped, not for each", async () => {
+    await using s = await setup();
+    s.plane.injectFault = () => ({ status: 401, text: "{}" });
+    for (let i = 0; i < 1000; i++) s.reporter.record(happened);
+    await s.ports.timer(400, 1000);
+    for (let i = 0; i < 12_000; i++) s.reporter.record(happened);
+    const undelivered = { level: "warn", message: "events cannot be delivered", fields: { status: 401, failures: 1 } };
+    expect(s.lines.slice(0, 2)).toEqual([
+      undelivered,
+      { level: "warn", message: "events are dropped", fields: { events: 1 } },
+    ]);
+    expect(s.lines.length).toBeLessThan(14);
+  });
+
   it("bounds its queue by size too", async () => {
     await using s = await setup();
     s.plane.injectFault = () => ({ status: 503, text: "{}" });
