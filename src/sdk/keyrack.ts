@@ -27,6 +27,8 @@ export class KeyrackError extends Error {
 
 type Waiter = { resolve(): void; reject(error: Error): void };
 const REJECTIONS = new Set([400, 401, 403, 404]);
+/** How long ready() waits for the control plane while the cache file's policy is in force. */
+const CACHED_WAIT_MS = 2000;
 const NO_SCOPES: readonly string[] = [];
 const NO_OPTIONS: VerifyOptions = {};
 
@@ -50,7 +52,7 @@ export function createKeyrackWith<Resources = undefined>(
   const leases = new LeaseLimiter(runtime, checker);
   const idempotency = new Idempotency(runtime);
   const cache = settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, runtime, state);
-  const waiters = new Waiters();
+  const waiters = new Waiters(ports, () => state.current() !== null);
 
   const feed = new Feed(runtime, state, {
     confirmed(changed) {
@@ -63,7 +65,10 @@ export function createKeyrackWith<Resources = undefined>(
       else if (error instanceof CallError && REJECTIONS.has(error.status)) waiters.reject(startError(error));
     },
   });
-  const started = (cache?.load() ?? Promise.resolve()).then(() => feed.start());
+  const started = (cache?.load() ?? Promise.resolve()).then(() => {
+    feed.start();
+    if (state.policy) ports.after(CACHED_WAIT_MS, () => waiters.resolveIfPolicy());
+  });
 
   const { failMode, trustedProxies, clientInfo } = settings;
   const perRoute = { failMode, trustedProxies, clientInfo, tags, otel };
@@ -75,17 +80,14 @@ export function createKeyrackWith<Resources = undefined>(
     await started;
     await Promise.all([reporter.close(), leases.close(), checker.close(), idempotency.close(), feed.stop()]);
     await cache?.close();
+    otel?.close();
   };
 
   return {
-    ready: ({ timeoutMs } = {}) => waiters.wait(ports, timeoutMs),
+    ready: ({ timeoutMs } = {}) => waiters.wait(timeoutMs),
     verify: (key, options) => verifyKey(verifier, settings, noted, key, options) as Verdict<Resources>,
     tag: (context, added) => tags.add(context, added),
-    report: (request) => {
-      const decision = decisionOf(request, tags, noted, clientInfo);
-      otel?.decided(decision);
-      reporter.record(decision);
-    },
+    report: reportWith({ reporter, otel, tags, noted, clientInfo, log }),
     status: () => readStatus(state, ports),
     close: () => (closing ??= close()),
     [INTERNALS]: {
@@ -114,7 +116,31 @@ function verifyKey(
   const { all, any } = Array.isArray(scopes) ? { all: scopes, any: NO_GROUPS } : readScopes(scopes);
   const verdict = verifier.judge(key, 0, all, failMode, any, ip);
   const { outside, rejected } = verifier;
-  return outside === null ? verdict : noted.note(verdict, outside, rejected);
+  return outside === null && rejected === null ? verdict : noted.note(verdict, outside, rejected);
+}
+
+type ReportParts = {
+  reporter: Reporter;
+  otel: Otel | null;
+  tags: AddedTags;
+  noted: NotedVerdicts;
+  clientInfo: boolean;
+  log: Log;
+};
+
+/** Called where a response has ended: an invalid value must not throw there. The first one is logged. */
+function reportWith({ reporter, otel, tags, noted, clientInfo, log }: ReportParts): Keyrack["report"] {
+  let isLogged = false;
+  return (request) => {
+    try {
+      const decision = decisionOf(request, tags, noted, clientInfo);
+      otel?.decided(decision);
+      reporter.record(decision);
+    } catch (error) {
+      if (!isLogged) log("error", "a request was not reported", { why: String(error) });
+      isLogged = true;
+    }
+  };
 }
 
 function openOtel(
@@ -160,25 +186,38 @@ function denyMissingKey(key: unknown): Denied {
 
 /** The calls of ready() that wait for the first policy. */
 class Waiters {
+  readonly #ports: Ports;
+  readonly #hasPolicy: () => boolean;
   #ready = false;
   #closed: KeyrackError | null = null;
   readonly #waiting = new Set<Waiter>();
 
-  wait(ports: Ports, timeoutMs?: number): Promise<void> {
+  constructor(ports: Ports, hasPolicy: () => boolean) {
+    this.#ports = ports;
+    this.#hasPolicy = hasPolicy;
+  }
+
+  wait(timeoutMs?: number): Promise<void> {
     if (this.#ready) return Promise.resolve();
     if (this.#closed) return Promise.reject(this.#closed);
     return new Promise((resolve, reject) => {
       const onTimeout = () => {
         this.#waiting.delete(waiter);
+        if (this.#hasPolicy()) return resolve();
         reject(new KeyrackError(`keyrack has no policy after ${timeoutMs} ms.`));
       };
-      const cancel = timeoutMs === undefined ? () => {} : ports.after(timeoutMs, onTimeout, true);
+      const cancel = timeoutMs === undefined ? () => {} : this.#ports.after(timeoutMs, onTimeout, true);
       const waiter: Waiter = {
         resolve: () => (cancel(), resolve()),
         reject: (error) => (cancel(), reject(error)),
       };
       this.#waiting.add(waiter);
     });
+  }
+
+  /** A control plane that does not respond must not delay a start with the cache file's policy. */
+  resolveIfPolicy(): void {
+    if (this.#hasPolicy()) this.resolve();
   }
 
   resolve(): void {

@@ -104,7 +104,8 @@ export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings 
   need(secret?.kind === "secret_key", "secretKey must be a krsk_ secret key");
   const projectId = typeof options.projectId === "string" ? parseUuid(options.projectId) : null;
   need(projectId !== null, "projectId must be a UUID");
-  need(NODE_ID.test(nodeId), "nodeId must be 1 to 128 letters, digits, dots, colons, hyphens or underscores");
+  const isNodeId = typeof nodeId === "string" && NODE_ID.test(nodeId);
+  need(isNodeId, "nodeId must be a text of 1 to 128 letters, digits, dots, colons, hyphens or underscores");
   need(typeof sampleRate === "number" && sampleRate >= 0.0001 && sampleRate <= 1, "sampleRate must be 0.0001 to 1");
   need(typeof clientInfo === "boolean", "clientInfo must be true or false");
   need(cacheFile === null || typeof cacheFile === "string", "cacheFile must be a path");

@@ -13,11 +13,10 @@ type Instrument = { unit?: string; description?: string };
 type Meter = {
   createCounter(name: string, options?: Instrument): { add(value: number, attributes?: Attributes): void };
   createHistogram(name: string, options?: Instrument): { record(value: number): void };
-  createObservableGauge(
-    name: string,
-    options?: Instrument,
-  ): { addCallback(read: (result: { observe(value: number): void }) => void): void };
+  createObservableGauge(name: string, options?: Instrument): Gauge;
 };
+type ReadGauge = (result: { observe(value: number): void }) => void;
+type Gauge = { addCallback(read: ReadGauge): void; removeCallback?(read: ReadGauge): void };
 
 /** The part of `@opentelemetry/api` that is used: `import * as otel from "@opentelemetry/api"`. */
 export type OtelApi = {
@@ -44,6 +43,8 @@ export class Otel {
   readonly #requests;
   readonly #duration;
   readonly #dropped;
+  readonly #age: Gauge;
+  readonly #readAge: ReadGauge;
   #logged = false;
 
   private constructor(options: OtelOptions) {
@@ -55,11 +56,17 @@ export class Otel {
       description: "Duration of limit checks and leases.",
     });
     this.#dropped = meter.createCounter("keyrack.events.dropped", { description: "Events that were not reported." });
-    const age = meter.createObservableGauge("keyrack.policy.age", { unit: "s", description: "Age of the policy." });
-    age.addCallback((result) => {
+    this.#age = meter.createObservableGauge("keyrack.policy.age", { unit: "s", description: "Age of the policy." });
+    this.#readAge = (result) => {
       const ageMs = options.policyAgeMs();
       if (ageMs !== null) result.observe(ageMs / 1_000);
-    });
+    };
+    this.#age.addCallback(this.#readAge);
+  }
+
+  /** The application's meter outlives this instance, and with the callback the policy would. */
+  close(): void {
+    this.#try(() => this.#age.removeCallback?.(this.#readAge));
   }
 
   /** Null where the API cannot be used. */

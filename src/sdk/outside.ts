@@ -1,4 +1,5 @@
-// Requests from outside a key's networks. Their events have the network of the client, so that a list can be tried in
+// What `verify` found and its caller does not see, for the report: whose key was refused, and requests from outside a
+// key's networks. Their events have the network of the client, so that a list can be tried in
 // report mode before it is enforced. The address itself never leaves the process.
 
 import { networkOfAddress } from "../kernel/network/cidr.ts";
@@ -17,14 +18,14 @@ export function outsideFields({ refused, network }: Outside) {
   return refused ? { network } : { would_deny: "ip_not_allowed", network };
 }
 
-type Noted = { outside: Outside; subject: Subject | null };
+type Noted = { outside: Outside | null; subject: Subject | null };
 
 /** What `verify` found beside its verdict, until the request is reported. */
 export class NotedVerdicts {
   readonly #noted = new WeakMap<object, Noted>();
 
   /** Returns the verdict to hand out: a denial of its own, because those in the table are shared by all requests. */
-  note(verdict: Verdict, outside: Outside, rejected: Subject | null): Verdict {
+  note(verdict: Verdict, outside: Outside | null, rejected: Subject | null): Verdict {
     if (verdict.ok) {
       this.#noted.set(verdict.context, { outside, subject: verdict.context });
       return verdict;

@@ -3,10 +3,12 @@
 
 import { once } from "node:events";
 import { request } from "node:http";
+import { Hono } from "hono";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps } from "../../harness/sdk/apps.ts";
 import { until } from "../../harness/waiting.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../harness/sdk/test-keyrack.ts";
+import * as onHono from "../../src/sdk/adapters/hono.ts";
 
 const rule = { id: "per-minute", limit: 2, window_ms: 60_000, algorithm: "sliding" as const, scope: "key" as const };
 const AUTH = 'Bearer realm="keyrack"';
@@ -262,3 +264,15 @@ for (const [name, make] of Object.entries(apps)) {
     });
   });
 }
+
+it("protect on hono reads the socket that hono's own server for node passes", async () => {
+  await using r = await startTestKeyrack();
+  const app = new Hono().get("/me", onHono.protect(r.keyrack), (c) => c.text("in"));
+  const { key } = r.plane.mint({ allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" });
+  await until(() => r.keyrack.status().keys === 1);
+  const statusFrom = async (remoteAddress: string) => {
+    const env = { incoming: { socket: { remoteAddress } } };
+    return (await app.request("/me", { headers: { authorization: `Bearer ${key}` } }, env)).status;
+  };
+  expect([await statusFrom("203.0.113.9"), await statusFrom("198.51.100.1")]).toEqual([200, 403]);
+});

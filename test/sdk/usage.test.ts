@@ -104,6 +104,47 @@ describe("report", () => {
     expect(first?.key_id).not.toBeNull();
     expect(second).toMatchObject({ status: 401, denial_reason: "invalid_key", key_id: null });
   });
+
+  it("names the key that verify refused, its tenant and its environment, as protect does", async () => {
+    await using r = await startTestKeyrack();
+    const env = "test" as const;
+    const keys = [
+      r.plane.mint({ env, expires_at: "2020-01-01T00:00:00.000Z" }),
+      r.plane.mint({ env, disabled: "key" }),
+      r.plane.mint({ env, disabled: "tenant" }),
+      r.plane.mint({ env, scopes: ["write"] }),
+    ];
+    await until(() => r.keyrack.status().keys === keys.length);
+    for (const { key } of keys) {
+      const verdict = r.keyrack.verify(key, { scopes: ["read"] });
+      if (!verdict.ok) r.keyrack.report({ denial: verdict, method: "GET", path: "/", status: 403, durationMs: 1 });
+    }
+    for (const { key } of keys) await pass(r, key, { scopes: ["read"] });
+    const named = (await eventsOf(r)).map(({ key_id, tenant_id, env, denial_reason, display_prefix }) => {
+      return { key_id, tenant_id, env, denial_reason, display_prefix };
+    });
+    expect(named.slice(0, 4)).toEqual(named.slice(4));
+    expect(named.slice(0, 4).map(({ key_id, denial_reason }) => [key_id, denial_reason])).toEqual([
+      [keys[0]?.id, "expired_key"],
+      [keys[1]?.id, "key_disabled"],
+      [keys[2]?.id, "tenant_suspended"],
+      [keys[3]?.id, "insufficient_scope"],
+    ]);
+    expect(named[0]).toMatchObject({ tenant_id: r.plane.tenantId, env: "test" });
+  });
+
+  it("never throws: the first invalid request is logged, and the next one is reported", async () => {
+    await using r = await startTestKeyrack();
+    const request = { method: "GET", path: "/a", status: 200, durationMs: 1 };
+    r.keyrack.report({ ...request, cost: 1.5 });
+    r.keyrack.report({ ...request, path: undefined as unknown as string });
+    r.keyrack.report(undefined as never);
+    r.keyrack.report(request);
+    expect(await eventsOf(r)).toHaveLength(1);
+    expect(r.lines.filter(({ message }) => message === "a request was not reported")).toMatchObject([
+      { level: "error", fields: { why: expect.stringContaining("cost must be") as string } },
+    ]);
+  });
 });
 
 type Call = [name: string, ...args: unknown[]];
@@ -131,7 +172,11 @@ function fakeOtel(calls: Call[]): OtelApi {
         createCounter: counter,
         createHistogram: (name) => ({ record: (value) => void calls.push([name, typeof value]) }),
         createObservableGauge: (name) => ({
-          addCallback: (read) => read({ observe: (value) => void calls.push([name, value]) }),
+          addCallback: (read) => {
+            calls.push([`${name} added`, read]);
+            read({ observe: (value) => void calls.push([name, value]) });
+          },
+          removeCallback: (read) => void calls.push([`${name} removed`, read]),
         }),
       }),
     },
@@ -162,6 +207,16 @@ describe("OpenTelemetry", () => {
       "keyrack.degraded",
     ]);
     expect(JSON.stringify(calls)).not.toContain(key);
+  });
+
+  it("no longer reads the age of the policy after close(), which would keep the policy in memory", async () => {
+    const calls: Call[] = [];
+    const r = await startTestKeyrack({ options: { otel: fakeOtel(calls) } });
+    const read = (what: string) =>
+      calls.filter(([name]) => name === `keyrack.policy.age ${what}`).map(([, one]) => one);
+    expect(read("removed")).toEqual([]);
+    await r[Symbol.asyncDispose]();
+    expect([read("removed").length, read("removed")[0] === read("added")[0]]).toEqual([1, true]);
   });
 
   it("that throws is logged once and changes nothing", async () => {

@@ -219,6 +219,7 @@ describe("createKeyrack", () => {
     ["a misspelled option", { ...good, stalMs: 5 }, /no option "stalMs"/],
     ["a sample rate of zero", { ...good, sampleRate: 0 }, /sampleRate/],
     ["a node id with a space", { ...good, nodeId: "a b" }, /nodeId/],
+    ["a number as node id", { ...good, nodeId: 1234 as unknown as string }, /nodeId/],
     ["maxStaleMs under staleMs", { ...good, maxStaleMs: 20_000 }, /maxStaleMs/],
   ];
   for (const [why, options, message] of bad) {

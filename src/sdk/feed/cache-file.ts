@@ -81,7 +81,9 @@ export class CacheFile {
   /** Called after each feed response: schedules a write for a change, and now and then for a confirmation. */
   note(changed: boolean): void {
     const refreshMs = Math.min(REFRESH_MAX_MS, this.#runtime.settings.maxStaleMs / 20);
-    if (!changed && !this.#dirty && this.#state.confirmedAt - this.#writtenAt < refreshMs) return;
+    // Negative after the wall clock was set back: a file from the future would be refused at the next start.
+    const ageMs = Math.abs(this.#state.confirmedAt - this.#writtenAt);
+    if (!changed && !this.#dirty && ageMs < refreshMs) return;
     this.#dirty = true;
     this.#cancel ??= this.#runtime.ports.after(this.#gapMs, () => {
       this.#cancel = null;

@@ -3,10 +3,11 @@
 
 import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import { RULE_ID, type RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { CallError, type Runtime } from "../client.ts";
+import type { Runtime } from "../client.ts";
 import type { Context } from "../context.ts";
 import type { Settings } from "../options.ts";
 import { OwedUnits, type Report } from "./owed.ts";
+import { Reachability } from "./reachability.ts";
 
 export const LIMITS_TIMEOUT_MS = 250;
 const SETTLED_AT_ONCE = 100;
@@ -33,22 +34,28 @@ export type Limiter = {
 
 export class CheckLimiter implements Limiter {
   readonly #runtime: Runtime;
+  /** Shared with the leases, which are taken from the same counters. */
+  readonly reachability: Reachability;
   readonly #owed: OwedUnits;
-  /** The last call had no response in time. Charging what is owed takes longer than a check, so it waits. */
-  #isSlow = false;
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime;
+    this.reachability = new Reachability(runtime);
     this.#owed = new OwedUnits(runtime.ports.now);
   }
 
   async charge(context: Context, rules: readonly RateLimit[], cost = 1, isMetered = false) {
-    const owed = isMetered && !this.#isSlow ? this.#owed.take(context) : null;
-    const result = await this.#check(context, rules, cost, isMetered, owed);
+    const result = this.reachability.mayCall() ? await this.#checkWithOwed(context, rules, cost, isMetered) : null;
     if (result !== null || !isMetered) return result;
     if (this.#runtime.settings.quotaFailMode === "closed") return "unavailable" as const;
     this.#owed.add(context, cost);
     return null;
+  }
+
+  /** Charging what is owed takes longer than a check, so it waits while calls are slow. */
+  #checkWithOwed(context: Context, rules: readonly RateLimit[], cost: number, isMetered: boolean) {
+    const owed = isMetered && !this.reachability.isSlow ? this.#owed.take(context) : null;
+    return this.#check(context, rules, cost, isMetered, owed);
   }
 
   /** Charges what is owed. What cannot be charged now is given up. */
@@ -75,15 +82,13 @@ export class CheckLimiter implements Limiter {
         body: JSON.stringify({ ...subjectOf(this.#runtime.settings, context), cost, limits, ...quotas }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
-      this.#isSlow = false;
+      this.reachability.succeeded();
       const result = parseResult(json, limits, isMetered, this.#runtime.ports.now());
       if (owed) this.#owed.settle(context, owed, result !== null);
       return result;
     } catch (error) {
       if (owed) this.#owed.settle(context, owed, false);
-      this.#isSlow = error instanceof CallError && error.fault === "timeout";
-      const why = error instanceof Error ? error.message : "unknown";
-      this.#runtime.log("debug", "rate limits cannot be checked", { why });
+      this.reachability.failed(error);
       return null;
     }
   }

@@ -8,7 +8,15 @@ import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { CallError, type Runtime } from "../client.ts";
 import type { Context } from "../context.ts";
-import { type ChargeResult, isCount, LIMITS_TIMEOUT_MS, type Limiter, parseStates, subjectOf } from "./check.ts";
+import {
+  type ChargeResult,
+  type CheckLimiter,
+  isCount,
+  LIMITS_TIMEOUT_MS,
+  type Limiter,
+  parseStates,
+  subjectOf,
+} from "./check.ts";
 
 type Lease = { id: string; left: number; granted: number; askedAt: number; endsAt: number; states: RateLimitState[] };
 
@@ -38,14 +46,14 @@ const TRIES = 20;
 export class LeaseLimiter implements Limiter {
   readonly #runtime: Runtime;
   /** Used when the control plane does not support leases, or when every lease obtained is spent at once. */
-  readonly #fallback: Limiter;
+  readonly #fallback: CheckLimiter;
   readonly #slots = new BoundedMap<string, Slot>({
     max: SLOTS_MAX,
     onEvict: (slot) => void this.#returnUnused(slot),
   });
   #unsupportedUntil = 0;
 
-  constructor(runtime: Runtime, fallback: Limiter) {
+  constructor(runtime: Runtime, fallback: CheckLimiter) {
     this.#runtime = runtime;
     this.#fallback = fallback;
   }
@@ -97,6 +105,7 @@ export class LeaseLimiter implements Limiter {
   }
 
   async #request(slot: Slot, context: Context): Promise<LeaseOutcome> {
+    if (!this.#fallback.reachability.mayCall()) return "unreachable";
     const askedAt = this.#runtime.ports.elapsed();
     const smallest = Math.min(...slot.rules.map((rule) => rule.limit));
     slot.want = Math.min(slot.want, WANT_MAX, Math.max(1, Math.floor(smallest / SHARE)));
@@ -108,12 +117,13 @@ export class LeaseLimiter implements Limiter {
         body: JSON.stringify({ ...subjectOf(this.#runtime.settings, context), limits: slot.rules, want }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
+      this.#fallback.reachability.succeeded();
       return this.#accept(slot, json, want, askedAt);
     } catch (error) {
-      this.#runtime.log("debug", "the lease request failed", {
-        why: error instanceof Error ? error.message : "unknown",
-      });
-      if (!(error instanceof CallError) || error.status !== 404) return "unreachable";
+      if (!(error instanceof CallError) || error.status !== 404) {
+        this.#fallback.reachability.failed(error);
+        return "unreachable";
+      }
       this.#unsupportedUntil = askedAt + UNSUPPORTED_MS;
       return "unsupported";
     }

@@ -95,6 +95,47 @@ describe("the cache file", () => {
     expect(again.keyrack.status()).toMatchObject({ version: 21, keys: 20 });
   });
 
+  it("lets ready() resolve while the control plane hangs: after two seconds, or at its timeout", async () => {
+    await using plane = await FakeControlPlane.start();
+    const cacheFile = fresh();
+    const { key } = plane.mint();
+    const ports = new ManualPorts();
+    await (await startTestKeyrack({ plane, ports, options: { cacheFile } })).keyrack.close();
+    plane.injectFault = ({ query }) => (query.has("leaving") ? undefined : "hang");
+    for (const ready of [{ timeoutMs: 500 }, {}]) {
+      const again = await startTestKeyrack({ plane, ports, options: { cacheFile }, ready: false });
+      const wanted = again.keyrack.ready(ready);
+      await ports.timer(2000, 2000);
+      ports.advance(ready.timeoutMs ?? 2000);
+      await wanted;
+      expect(again.keyrack.verify(key).ok).toBe(true);
+      await again.keyrack.close();
+    }
+    await using without = await startTestKeyrack({ plane, ports, options: { cacheFile: fresh() }, ready: false });
+    const refused = without.keyrack.ready({ timeoutMs: 500 }).catch((error: Error) => error.message);
+    ports.advance(2000);
+    expect(await refused).toBe("keyrack has no policy after 500 ms.");
+  });
+
+  it("is written again after the wall clock was set back, so that it is not from the future", async () => {
+    await using plane = await FakeControlPlane.start();
+    const cacheFile = fresh();
+    const ports = new ManualPorts();
+    await using r = await startTestKeyrack({ plane, ports, options: { cacheFile } });
+    const fetchedAt = async () => {
+      const header = (await readFile(cacheFile, "latin1").catch(() => "")).split("\n")[1];
+      return header ? (JSON.parse(header) as { fetched_at: number }).fetched_at : 0;
+    };
+    ports.advance(await ports.timer(1000, 1000));
+    await until(async () => (await fetchedAt()) === ports.wall - 1000);
+    ports.setWall(-7_200_000);
+    plane.feed.stop(); // responds without a change
+    await ports.timer(1000, 1000);
+    ports.advance(1000);
+    await until(async () => (await fetchedAt()) === ports.wall - 1000);
+    expect(r.keyrack.status().version).toBe(1);
+  });
+
   it("only logs when it cannot be written", async () => {
     await using plane = await FakeControlPlane.start();
     const r = await startTestKeyrack({ plane, options: { cacheFile: join(folder, "no", "such", "folder") } });

@@ -91,6 +91,34 @@ describe('limits: "check"', () => {
     await r[Symbol.asyncDispose]();
   });
 
+  for (const limits of ["check", "lease"] as const) {
+    it(`admits at once after five timeouts in a row, and tries once a second (${limits})`, async () => {
+      await using plane = await FakeControlPlane.start();
+      const ports = new ManualPorts();
+      const { key } = plane.mint({ rate_limits: [rule] });
+      await using r = await startTestKeyrack({ plane, ports });
+      const guard = internalsOf(r.keyrack).guard({ limits });
+      const send = () => guard.admit(null, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
+      const calls = () => plane.seen.filter(({ path }) => path.startsWith("/v1/ratelimit")).length;
+      plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
+      for (let i = 1; i <= 5; i++) {
+        const waiting = send();
+        await until(() => calls() === i);
+        ports.advance(250);
+        expect((await waiting).context).toMatchObject({ degraded: true, rateLimit: null });
+      }
+      for (let i = 0; i < 3; i++) expect((await send()).context).toMatchObject({ degraded: true, rateLimit: null });
+      expect(calls()).toBe(5);
+      plane.injectFault = () => undefined;
+      ports.advance(1000);
+      expect((await send()).context).toMatchObject({ degraded: false, rateLimit: [{ id: rule.id }] });
+      expect(calls()).toBe(6);
+      expect(r.lines.filter(({ message }) => message.startsWith("rate limits cannot be checked"))).toMatchObject([
+        { level: "warn", fields: { failures: 1 } },
+      ]);
+    });
+  }
+
   it("omits retry-after where waiting does not help", async () => {
     const { r, plane, key } = await limited([rule]);
     const policies = [{ id: rule.id, remaining: 0, reset_ms: 0 }];
