@@ -1,10 +1,11 @@
-// The main flows by keyboard alone: log in, create a key and store it, revoke it, verify the audit log.
+// The main flows by keyboard alone: log in, create a key and store it, revoke it, verify the audit log. And what Enter
+// and Escape must not do.
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { shop } from "../../../harness/browser/dashboard.ts";
+import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
 import { guest } from "../../../harness/browser/pages.ts";
-import { useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { button, dialog, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { PASSWORD } from "../../../harness/instances/people.ts";
 
 const STOPS_MAX = 60;
@@ -30,7 +31,7 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
     await using g = await guest(suite.browser);
     const { page } = g;
     const { keyboard } = page;
-    const dialog = (name: string) => page.getByRole("dialog", { name, exact: true }).locator(":focus").waitFor();
+    const opened = (name: string) => page.getByRole("dialog", { name, exact: true }).locator(":focus").waitFor();
 
     await g.open(`${suite.instance.url}/#/w/${t.slug}/live/home`);
     await g.at("Log in");
@@ -42,10 +43,10 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
     await g.at("Home");
 
     await keyboard.press("Control+k");
-    await dialog("Command palette");
+    await opened("Command palette");
     await keyboard.type("create key");
     await keyboard.press("Enter");
-    await dialog("Create key");
+    await opened("Create key");
     await tabTo(page, /^Tenant$/);
     await keyboard.type("glob");
     await page.getByRole("option", { name: /globex/ }).waitFor();
@@ -53,7 +54,7 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
     await tabTo(page, /^Name/);
     await keyboard.type("Production");
     await keyboard.press("Enter");
-    await dialog("Save this key now");
+    await opened("Save this key now");
     await tabTo(page, /^I have stored it$/);
     await keyboard.press("Space");
     await tabTo(page, /^Done$/);
@@ -67,12 +68,12 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
     await page.locator("h1").focus();
     await tabTo(page, /^Revoke$/);
     await keyboard.press("Enter");
-    await dialog("Revoke Production");
+    await opened("Revoke Production");
     await expect.poll(() => page.evaluate(FOCUSED)).toBe("Cancel");
     await keyboard.press("Shift+Tab");
     await expect.poll(() => page.evaluate(FOCUSED)).toBe("Revoke key");
     await keyboard.press("Enter");
-    await dialog("Key revoked");
+    await opened("Key revoked");
     await keyboard.press("Enter"); // Done has the focus
     await page.getByText(/Revoked on/).waitFor();
 
@@ -83,5 +84,94 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
     await keyboard.press("Enter");
     await page.getByText(/^Verified: \d+ rows, in this browser/).waitFor();
     await g.expectClean();
+  });
+
+  it("deletes nothing by Enter before the slug is typed, and asks only about what closing a dialog would lose", async () => {
+    const t = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "settings" });
+    const { page } = g;
+    const [writes, questions]: [string[], string[]] = [[], []];
+    page.on("request", (request) => request.method() !== "GET" && writes.push(request.method()));
+    page.on("dialog", (asked) => {
+      questions.push(asked.message());
+      void asked.dismiss();
+    });
+    await field(page, "Workspace name").fill("Changed");
+    await page.keyboard.press("Control+k");
+    await dialog(page, "Command palette").waitFor();
+    await page.keyboard.press("Escape");
+    await dialog(page, "Command palette").waitFor({ state: "detached" });
+    expect([await field(page, "Workspace name").inputValue(), questions]).toEqual(["Changed", []]);
+    await button(page, "Save").click();
+    await page.getByText("Workspace saved.").first().waitFor();
+
+    await g.show(`tenants/${t.tenant_id}`);
+    await button(page, "Delete tenant").click();
+    const typed = dialog(page, "Delete tenant").getByLabel("Type globex to confirm");
+    await typed.fill("x");
+    await page.keyboard.press("Enter");
+    await typed.fill("globex");
+    expect(writes).toEqual(["PATCH"]);
+    await page.keyboard.press("Enter");
+    await page.getByText("Tenant deleted. 0 keys revoked.").waitFor();
+    expect(writes).toEqual(["PATCH", "DELETE"]);
+    expect(questions).toEqual([]);
+    await g.expectClean();
+  });
+
+  it("keeps a dialog open while its request is in flight, and repeats a lost one with the same body", async () => {
+    const t = await shop(suite.instance);
+    await suite.instance.call(t.key, "POST /v1/tenants", { external_id: "initech", name: "Initech" });
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "keys" });
+    const { page } = g;
+    const questions: string[] = [];
+    page.on("dialog", (asked) => {
+      questions.push(asked.message());
+      void asked.dismiss();
+    });
+    await button(page, "Create key").first().click();
+    const create = dialog(page, "Create key");
+    const tenant = create.getByRole("combobox", { name: "Tenant" });
+    await tenant.click();
+    await create.getByRole("option", { name: /^Initech/ }).waitFor();
+    const { promise: searched, resolve: answer } = Promise.withResolvers<void>();
+    await page.route("**/v1/tenants*", (route) => searched.then(() => route.continue()));
+    await tenant.fill("glob");
+    await page.keyboard.press("Enter"); // while the list is still that of every tenant
+    expect(await tenant.inputValue()).toBe("glob");
+    answer();
+    await create.getByRole("option", { name: /^Initech/ }).waitFor({ state: "detached" });
+    await page.keyboard.press("Enter");
+    await create.getByLabel(/^Expires/).selectOption("In 30 days");
+
+    // The first answer is lost, the second one slow.
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    let sent = 0;
+    await page.route("**/v1/keys", async (route) => {
+      if (route.request().method() !== "POST") return route.continue();
+      sent++;
+      const response = await route.fetch();
+      if (sent === 1) return route.abort("connectionreset");
+      await held;
+      await route.fulfill({ response });
+    });
+    await create.getByRole("button", { name: "Create key" }).click();
+    await create.getByRole("alert").getByText("Cannot reach the server.").waitFor();
+    await page.getByText(/^Offline/).waitFor({ state: "detached" });
+    await create.getByRole("button", { name: "Create key" }).click();
+    await create.getByRole("button", { name: "Please wait…" }).waitFor();
+    await page.keyboard.press("Escape");
+    await create.getByRole("button", { name: "Close" }).click();
+    await create.getByRole("button", { name: "Cancel" }).click({ force: true });
+    expect(questions).toEqual([]);
+    await page.evaluate("history.back()");
+    await expect.poll(() => questions.length).toBe(1);
+    release();
+    await dialog(page, "Save this key now").waitFor();
+    const { body } = await suite.instance.call(t.owner.session, "GET /v1/keys?env=live");
+    expect([body.data.length, sent]).toEqual([1, 2]);
+    await page.getByLabel("I have stored it").check();
+    await button(page, "Done").click();
+    expect(await page.evaluate("violations")).toEqual([]);
   });
 });

@@ -41,6 +41,8 @@ export function problemMessage({ status, code, message, retryAfterSeconds }: Pro
   if (code === "invalid_credentials" && status === 401) return "Wrong email address or password.";
   // A locked account says how to unlock it; waiting would not help.
   if (status === 429) return /reset/i.test(message) ? message : `Too many attempts.${wait}`;
+  if (code === "idempotency_mismatch")
+    return "The first attempt may have succeeded. Look at the list before you try again with other values.";
   if (status === 503) return `The server is busy.${wait || " Try again in a moment."}`;
   if (status >= 500) return "Something went wrong on the server. Try again in a moment.";
   return message;

@@ -12,7 +12,6 @@ import { env } from "../here.ts";
 import { ExpiryField, expiryOf } from "../keys/key-fields.tsx";
 import { OverlapField, overlapOf } from "../keys/overlap.tsx";
 import { keyTitle } from "../keys/state.ts";
-import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { SecretDialog } from "../parts/secret.tsx";
 import { Time } from "../parts/time.tsx";
@@ -53,7 +52,7 @@ export function CreateSecretKey({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Create secret key" onClose={onClose} env={chosen}>
       <p class="muted">A secret key lets your backend verify keys and manage this workspace.</p>
-      <Form submit="Create secret key" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Create secret key" send={send} onCancel={onClose}>
         <SelectField
           name="env"
           label="Environment"
@@ -101,7 +100,7 @@ export function RotateSecretKey({ of, onClose }: DialogProps) {
       onClose={onClose}
       env={of.env}
     >
-      <Form submit="Rotate key" send={send} watch={false} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Rotate key" send={send} watch={false} onCancel={onClose}>
         <OverlapField />
       </Form>
     </Dialog>

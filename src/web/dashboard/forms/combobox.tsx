@@ -24,11 +24,12 @@ type ComboboxProps = {
 
 const DEBOUNCE_MS = 150;
 
-type Found = { list: readonly Suggestion[]; state: "searching" | "found" | "failed" };
+/** `text`: what was searched for. */
+type Found = { text: string | null; list: readonly Suggestion[]; state: "searching" | "found" | "failed" };
 
 /** What matches the text; older searches are aborted. */
 function useSuggestions(text: string, open: boolean, search: ComboboxProps["search"]): Found {
-  const [found, setFound] = useState<Found>({ list: [], state: "searching" });
+  const [found, setFound] = useState<Found>({ text: null, list: [], state: "searching" });
   useEffect(() => {
     if (!open) return;
     const abort = new AbortController();
@@ -37,8 +38,8 @@ function useSuggestions(text: string, open: boolean, search: ComboboxProps["sear
     };
     const run = (): void => {
       search(text.trim(), abort.signal).then(
-        (list) => show({ list, state: "found" }),
-        () => show({ list: [], state: "failed" }),
+        (list) => show({ text, list, state: "found" }),
+        () => show({ text, list: [], state: "failed" }),
       );
     };
     const timer = setTimeout(run, DEBOUNCE_MS);
@@ -127,7 +128,8 @@ export function Combobox(props: ComboboxProps) {
     if (open && next !== undefined) setAt(next);
     else if (key === "ArrowDown") setText("");
     else if (open && key === "Escape") setText(null);
-    else if (open && key === "Enter" && one) choose(one);
+    // Not from the suggestions for an earlier text.
+    else if (open && key === "Enter" && one) void (suggestions.text === text && choose(one));
     else return false;
     return true;
   };

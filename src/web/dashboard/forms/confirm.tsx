@@ -2,7 +2,6 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";
-import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { TextField } from "./field.tsx";
 import { Form, type Values } from "./form.tsx";
@@ -23,22 +22,11 @@ type ConfirmProps = {
 
 export function Confirm({ title, submit, children, fields, typed, env, send, onClose }: ConfirmProps) {
   const [text, setText] = useState("");
-  const blocked = typed !== undefined && text.trim() !== typed ? `Type ${typed} first.` : null;
+  const blocked = typed !== undefined && text.trim() !== typed.trim() ? `Type ${typed} first.` : null;
   return (
     <Dialog title={title} onClose={onClose} env={env}>
       {children}
-      <Form
-        submit={submit}
-        submitKind="danger"
-        send={send}
-        watch={false}
-        disabled={blocked}
-        actions={
-          <Button autofocus onClick={onClose}>
-            Cancel
-          </Button>
-        }
-      >
+      <Form submit={submit} submitKind="danger" send={send} watch={false} disabled={blocked} onCancel={onClose}>
         {fields}
         {typed !== undefined && (
           <TextField name="typed" label={`Type ${typed} to confirm`} mono value={text} onInput={setText} />

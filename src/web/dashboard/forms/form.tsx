@@ -25,6 +25,8 @@ type FormProps = {
   /** Handles a problem itself and returns true, or leaves it to the form. */
   onProblem?: (problem: Problem) => boolean;
   children?: ComponentChildren;
+  /** Closes the dialog that the form is in. */
+  onCancel?: () => void;
   /** Beside the submit button. */
   actions?: ComponentChildren;
   /** Below the buttons. */
@@ -90,14 +92,32 @@ function useErrors(form: RefObject<HTMLFormElement>) {
   };
 }
 
+function Buttons({ of, busy }: { of: FormProps; busy: boolean }) {
+  const { submit, submitKind = "primary", disabled = null, onCancel, actions } = of;
+  return (
+    <div class="buttons">
+      <Button type="submit" kind={submitKind} busy={busy} disabled={disabled}>
+        {busy ? "Please wait…" : submit}
+      </Button>
+      {onCancel && (
+        <Button autofocus={submitKind === "danger"} busy={busy} onClick={onCancel}>
+          Cancel
+        </Button>
+      )}
+      {actions}
+    </div>
+  );
+}
+
 export function Form(props: FormProps) {
-  const { label, submit, submitKind = "primary", send, onProblem, children, actions, footer, watch = true } = props;
+  const { label, send, onProblem, children, footer, watch = true } = props;
   const form = useRef<HTMLFormElement>(null);
   const { errors, showErrors, dropError } = useErrors(form);
   const [alert, setAlert] = useState("");
   const [busy, setBusy] = useState(false);
   const [changed, setChanged] = useState(false);
-  useUnsaved(watch && changed && !busy);
+  // What a request in flight makes is shown only here.
+  useUnsaved(busy || (watch && changed));
   const onChanged = (name: string): void => {
     setChanged(true);
     dropError(name);
@@ -129,6 +149,7 @@ export function Form(props: FormProps) {
       noValidate
       method="post"
       aria-label={label}
+      aria-busy={busy ? "true" : undefined}
       onInput={({ target }) => onChanged(target && "name" in target ? String(target.name) : "")}
       onSubmit={(event) => {
         event.preventDefault();
@@ -139,12 +160,7 @@ export function Form(props: FormProps) {
         {alert !== "" && <p>{alert}</p>}
       </div>
       <FormContext.Provider value={{ errors, busy, onChanged }}>{children}</FormContext.Provider>
-      <div class="buttons">
-        <Button type="submit" kind={submitKind} busy={busy} disabled={props.disabled ?? null}>
-          {busy ? "Please wait…" : submit}
-        </Button>
-        {actions}
-      </div>
+      <Buttons of={props} busy={busy} />
       {footer}
     </form>
   );

@@ -6,7 +6,6 @@ import { Combobox, type Suggestion } from "../forms/combobox.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { env, hrefTo } from "../here.ts";
-import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { SecretDialog } from "../parts/secret.tsx";
 import { go } from "../routes.ts";
@@ -50,7 +49,7 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
       <p class="muted">
         The key will admit requests to your API in the <strong>{env.value}</strong> environment.
       </p>
-      <Form submit="Create key" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Create key" send={send} onCancel={onClose}>
         <Combobox
           name="project_id"
           label="Project"

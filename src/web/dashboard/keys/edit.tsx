@@ -4,7 +4,6 @@ import { call } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { AddressFields, addressesOf } from "./addresses.tsx";
@@ -41,7 +40,7 @@ export function EditKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
   if (saved) return <PropagationDialog title="Key saved" projectIds={[of.project_id]} env={of.env} onClose={onClose} />;
   return (
     <Dialog title="Edit key" onClose={onClose} env={of.env}>
-      <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Save" send={send} onCancel={onClose}>
         <TextField name="name" label="Name" optional value={of.name ?? ""} />
         <ScopesField key={project?.id} value={of.scopes} catalogue={project?.scope_catalogue ?? []} />
         <ExpiryField key={`expiry ${project?.id}`} current={of.expires_at} policy={project?.key_policy} />

@@ -1,6 +1,6 @@
 // The fields that creating and editing a key share: scopes, expiry, limits.
 import { useState } from "preact/hooks";
-import { formatAbsolute } from "../../shared/format.ts";
+import { formatAbsolute, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { CheckField, SelectField, TextAreaField, TextField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
@@ -9,13 +9,8 @@ import type { Project } from "./records.ts";
 import type { ApiKey } from "./state.ts";
 
 const DAY_MS = 86_400_000;
-const EXPIRIES: readonly Option[] = [
-  ["none", "Never"],
-  ["30", "In 30 days"],
-  ["90", "In 90 days"],
-  ["365", "In 365 days"],
-  ["date", "On a date"],
-];
+const EXPIRY_DAYS = [30, 90, 365];
+const NO_POLICY = { default_ttl_days: null, max_ttl_days: null };
 
 type Catalogue = Project["scope_catalogue"];
 const CHOSEN = "scope ";
@@ -58,21 +53,25 @@ export function scopesOf({ scopes = "", ...values }: Values): string[] {
   return [...new Set([...chosen.map((name) => name.slice(CHOSEN.length)), ...others])];
 }
 
-type Policy = Project["key_policy"];
+type ExpiryPolicy = Pick<Project["key_policy"], "default_ttl_days" | "max_ttl_days">;
 
-/** The expiries that the project's policy allows. */
-function expiriesOf({ default_ttl_days, max_ttl_days }: Policy): Option[] {
+/** The expiries that the project's policy allows, counted from `now`. */
+function expiriesOf({ default_ttl_days, max_ttl_days }: ExpiryPolicy, now: number): Option[] {
   const usual = default_ttl_days ?? max_ttl_days;
-  const allowed = EXPIRIES.filter(([value]) => {
-    const days = value === "none" ? Number.POSITIVE_INFINITY : value === "date" ? 0 : Number(value);
-    return max_ttl_days === null || days <= max_ttl_days;
-  });
-  return usual === null ? allowed : [["default", `Project default (in ${usual} days)`], ...allowed];
+  const days = EXPIRY_DAYS.filter((count) => count <= (max_ttl_days ?? Number.POSITIVE_INFINITY));
+  return [
+    ...(usual === null ? [] : [["default", `Project default (in ${plural(usual, "day")})`] as const]),
+    ...(max_ttl_days === null ? [["none", "Never"] as const] : []),
+    ...days.map((count) => [new Date(now + count * DAY_MS).toISOString(), `In ${count} days`] as const),
+    ["date", "On a date"],
+  ];
 }
 
 /** `current`: the stored expiry of a key that is edited. */
-export function ExpiryField({ current, policy }: { current?: string | null; policy?: Policy | undefined }) {
-  const options = policy ? expiriesOf(policy) : [...EXPIRIES];
+export function ExpiryField({ current, policy }: { current?: string | null; policy?: ExpiryPolicy | undefined }) {
+  // Taken once: a repeated request must have the same body.
+  const [now] = useState(serverNow);
+  const options = expiriesOf(policy ?? NO_POLICY, now);
   const keeps = typeof current === "string" || (current === null && !options.some(([value]) => value === "none"));
   const kept: Option[] = keeps ? [["keep", `Keep: ${current ? formatAbsolute(Date.parse(current)) : "never"}`]] : [];
   const choices = [...kept, ...(current === undefined ? options : options.filter(([value]) => value !== "default"))];
@@ -92,7 +91,7 @@ export function expiryOf({ expires_at = "none", expires_on = "" }: Values): stri
   if (expires_at === "none") return null;
   if (expires_at === "keep" || expires_at === "default") return undefined;
   if (expires_at === "date") return `${expires_on}T23:59:59.999Z`;
-  return new Date(serverNow() + Number(expires_at) * DAY_MS).toISOString();
+  return expires_at;
 }
 
 /** What a key gets without limits of its own. */

@@ -4,7 +4,6 @@ import { call, newIdempotencyKey } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
 import { Form } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
-import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { SecretDialog } from "../parts/secret.tsx";
 import { go } from "../routes.ts";
@@ -57,7 +56,7 @@ export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
       <Form
         submit="Rotate key"
         watch={false}
-        actions={<Button onClick={onClose}>Cancel</Button>}
+        onCancel={onClose}
         send={async (values) => {
           const body = overlapOf(values);
           const made = await call("POST /v1/keys/{id}/rotate", { params: { id: of.id }, body, idempotencyKey });

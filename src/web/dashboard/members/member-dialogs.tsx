@@ -9,7 +9,6 @@ import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, type Option } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
-import { Button } from "../parts/button.tsx";
 import { Dialog, DoneButton } from "../parts/dialog.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { go } from "../routes.ts";
@@ -62,7 +61,7 @@ export function ChangeRole({ member, onClose }: DialogProps) {
       <p class="muted">
         The role of <bdi>{memberName(member)}</bdi> in this workspace. It takes effect at once.
       </p>
-      <Form submit="Change role" send={send} watch={false} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Change role" send={send} watch={false} onCancel={onClose}>
         <SelectField name="role" label="Role" options={ROLES} value={member.role} />
       </Form>
     </Dialog>

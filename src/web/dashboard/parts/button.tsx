@@ -48,7 +48,8 @@ export function Button(props: ButtonProps) {
   const button = (
     <button
       ref={props.buttonRef ?? null}
-      type={blocked ? "button" : type}
+      // Also while it is blocked: without a submit button, Enter would submit a form that has one field.
+      type={type}
       class={`button ${kind}${children === undefined ? " square" : ""}`}
       aria-label={label}
       aria-pressed={props.pressed}

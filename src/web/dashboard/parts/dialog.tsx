@@ -1,12 +1,12 @@
 // Modal dialogs on <dialog>. Focus returns to what opened the dialog, or when that is gone to the next row, or to the
 // page's heading.
 import type { ComponentChildren } from "preact";
-import { useId, useLayoutEffect, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";
 import { Button } from "./button.tsx";
 import { Icon } from "./icon.tsx";
 import { focusRow, rowsFrom } from "./table.tsx";
-import { confirmLeaving } from "../forms/unsaved.ts";
+import { confirmLeaving, unsavedMarks } from "../forms/unsaved.ts";
 
 type DialogProps = {
   title: ComponentChildren;
@@ -45,14 +45,20 @@ export function DoneButton({ onClick, children = "Done" }: { onClick: () => void
   );
 }
 
+/** A form whose request is in flight: its answer, such as a new key, is shown nowhere else. */
+const SENDING = "form[aria-busy]";
+
 /** The open dialogs, the topmost last. */
 const openDialogs: HTMLDialogElement[] = [];
 
 export function Dialog({ title, onClose, children, wide = false, locked = false, env }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
+  // Forms behind the dialog lose nothing when it closes.
+  const behind = useMemo(unsavedMarks, []);
   const close = (): void => {
-    if (!locked && confirmLeaving()) onClose();
+    const isSending = ref.current?.querySelector(SENDING) != null;
+    if (!locked && !isSending && confirmLeaving(behind)) onClose();
   };
   const state = useRef({ close, open: true });
   state.current.close = close;

@@ -8,7 +8,6 @@ import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
-import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { hasChanged } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
@@ -32,7 +31,7 @@ export function CreatePlan({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Create plan" onClose={onClose}>
       <p class="muted">Limits and bounds that several of your customers share. Choose it on the page of a tenant.</p>
-      <Form submit="Create plan" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Create plan" send={send} onCancel={onClose}>
         <NameAndSlugFields name="name" slug="slug" nameLabel="Name" slugLabel="Slug" hint={SLUG_HINT} />
         <PlanFields />
       </Form>
@@ -61,7 +60,7 @@ export function EditPlan({ plan, onClose }: DialogProps) {
   return (
     <Dialog title="Edit plan" onClose={onClose}>
       {plan.tenants > 0 && <p class="muted">Changes apply to {plural(plan.tenants, "tenant")} at once.</p>}
-      <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Save" send={send} onCancel={onClose}>
         <TextField name="name" label="Name" value={plan.name} />
         <TextField name="slug" label="Slug" mono value={plan.slug} hint={SLUG_HINT} />
         <PlanFields plan={plan} />

@@ -8,7 +8,6 @@ import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
-import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { hasChanged } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
@@ -35,7 +34,7 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Create project" onClose={onClose}>
       <p class="muted">A project is one API whose keys you manage. Its keys exist in live and in test.</p>
-      <Form submit="Create project" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Create project" send={send} onCancel={onClose}>
         <NameAndSlugFields
           name="name"
           slug="slug"
@@ -69,7 +68,7 @@ export function EditProject({ project, onClose }: { project: Project; onClose: (
   if (saved) return <PropagationDialog title="Project saved" projectIds={[project.id]} onClose={onClose} />;
   return (
     <Dialog title="Edit project" onClose={onClose}>
-      <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Save" send={send} onCancel={onClose}>
         <TextField name="name" label="Name" value={project.name} />
         <TextField
           name="key_prefix"

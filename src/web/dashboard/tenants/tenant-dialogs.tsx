@@ -9,7 +9,6 @@ import { Confirm } from "../forms/confirm.tsx";
 import { TextAreaField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
-import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
 import { go } from "../routes.ts";
@@ -58,7 +57,7 @@ export function CreateTenant({ onClose, onCreated = openTenant }: CreateProps) {
   return (
     <Dialog title="Create tenant" onClose={onClose}>
       <p class="muted">A tenant is one of your customers. Its keys, limits and usage belong together.</p>
-      <Form submit="Create tenant" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Create tenant" send={send} onCancel={onClose}>
         <TextField name="external_id" label="External id" mono hint="Your own id of this customer. It cannot change." />
         <TextField name="name" label="Name" optional />
         <PlanField />
@@ -89,7 +88,7 @@ export function EditTenant({ tenant, onClose }: DialogProps) {
   if (followed) return <PropagationDialog title="Tenant saved" projectIds={followed} onClose={onClose} />;
   return (
     <Dialog title="Edit tenant" onClose={onClose}>
-      <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Save" send={send} onCancel={onClose}>
         <TextField name="name" label="Name" optional value={tenant.name ?? ""} />
         <PlanField value={tenant.plan_id} />
         <AddressFields of={tenant} />
