@@ -8,9 +8,16 @@ import { NewPassword, OneTimeToken, Session } from "./schemas.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 
 export const setupShow = endpoint("GET /v1/setup", {
-  summary: "Whether this server can still be set up with a setup link.",
+  summary: "Whether this server can still be set up with a setup link, and what its login pages need to know.",
   access: "auth.open",
-  output: z.strictObject({ object: z.literal("setup"), open: z.boolean(), password_min: z.int() }),
+  output: z.strictObject({
+    object: z.literal("setup"),
+    open: z.boolean(),
+    password_min: z.int(),
+    sign_up: z.enum(["open", "invite", "closed"]),
+    unverified_login: z.enum(["allow", "refuse"]),
+    mail: z.enum(["file", "smtp", "log"]),
+  }),
   handle: ({ services }) => showSetup(services),
 });
 

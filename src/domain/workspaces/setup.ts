@@ -38,8 +38,9 @@ import { newTenantRow, reserveSlot, tenantCreated } from "./tenants.ts";
 import { newWorkspaceRow, ownerJoined, workspaceCreated } from "./workspaces.ts";
 
 export async function showSetup(services: Services) {
-  const { password_min } = services.settings;
-  return { object: "setup" as const, open: await isSetupOpen(services), password_min };
+  const { password_min, sign_up, unverified_login, mail_url } = services.settings;
+  const open = await isSetupOpen(services);
+  return { object: "setup" as const, open, password_min, sign_up, unverified_login, mail: mail_url.kind };
 }
 
 type Setup = {

@@ -11,7 +11,16 @@ import {
   me,
   useBrowserSuite,
 } from "../../../harness/browser/suite.ts";
-import { account, freshEmail, lastMail, PASSWORD, person, receivedMail } from "../../../harness/instances/people.ts";
+import {
+  account,
+  freshEmail,
+  lastMail,
+  PASSWORD,
+  person,
+  receivedMail,
+  team,
+} from "../../../harness/instances/people.ts";
+import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const OTHER = "quite another set of words";
 
@@ -86,6 +95,48 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     const { token } = await lastMail(suite.instance, email);
     await suite.instance.call(null, "POST /v1/auth/email_verifications/consume", { token });
     await button(g.page, "Continue").click();
+    await g.at("Home");
+    await g.expectClean();
+  });
+
+  it("leads a new person to a verified address where links are copied and unverified people cannot log in", async () => {
+    await using own = await testInstance("sqlite", { flags: { sign_up: "invite", unverified_login: "refuse" } });
+    const email = freshEmail("kay");
+    const t = await team(own);
+    const { body } = await own.call(t.owner.session, "POST /v1/invites", { email, role: "admin" });
+    const copied = `${own.url}/#/invite?token=${body.token}`;
+    await using g = await guest(suite.browser);
+    const { page } = g;
+    await g.open(`${own.url}/#/signup`);
+    await g.at("Sign-up is by invitation");
+    await page.getByRole("link", { name: "Log in" }).click();
+    await g.at("Log in");
+    expect(await page.getByRole("link", { name: "Sign up" }).count()).toBe(0);
+
+    await g.open(copied);
+    await fillLogin(page, email, PASSWORD);
+    await button(page, "Sign up and accept").click();
+    await g.at("Log in to accept");
+    await page.getByText("Verify your email address with the link that was made for it, then log in here.").waitFor();
+    await page.getByText("This server does not deliver mail.").waitFor();
+    await expectAccessible(page);
+    own.clock.advance(25 * 3_600_000);
+    const expired = (await lastMail(own, email)).link ?? "";
+    await g.open(expired);
+    await button(page, "Verify email address").click();
+    await g.at("This link has expired or was already used");
+    await fillLogin(page, email, PASSWORD);
+    await button(page, "Send a new link").click();
+    await page.getByText("Wrong email address or password. If both were right, a new link is on its way.").waitFor();
+    const renewed = (await lastMail(own, email)).link ?? "";
+    expect(renewed).not.toBe(expired);
+    await g.open(renewed);
+    await button(page, "Verify email address").click();
+    await g.at("Your email address is verified");
+    await g.open(copied);
+    await page.getByLabel("I have an account").check();
+    await fillLogin(page, email, PASSWORD);
+    await button(page, "Log in and accept").click();
     await g.at("Home");
     await g.expectClean();
   });

@@ -4,6 +4,7 @@ import { call } from "../api/call.ts";
 import { Form } from "../forms/form.tsx";
 import { Card } from "./card.tsx";
 import { EmailField } from "./fields.tsx";
+import { NoMail } from "./mail.tsx";
 
 export function ForgotForm({ submit, onSent }: { submit: string; onSent: (email: string) => void }) {
   return (
@@ -27,6 +28,7 @@ export function ResetSent({ email }: { email: string }) {
       <p>
         If <bdi>{email}</bdi> has an account, we sent it a reset link. The link works once and expires in 30 minutes.
       </p>
+      <NoMail />
       <p>No email after a few minutes? Check your spam folder. You can request three links an hour.</p>
     </Card>
   );

@@ -4,6 +4,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { isInvalidToken, Problem, toProblem } from "../api/problems.ts";
+import { useRead } from "../api/query.ts";
 import { session, setSession, toSession, type NewSession } from "../api/session.ts";
 import { refreshMe } from "../api/sign-in.ts";
 import { Choice, TextField } from "../forms/field.tsx";
@@ -13,6 +14,7 @@ import { toast } from "../shell/toasts.tsx";
 import { Card } from "./card.tsx";
 import { CurrentPasswordField, NewPasswordField } from "./fields.tsx";
 import { ExpiredLink } from "./invalid-link.tsx";
+import { NoMail } from "./mail.tsx";
 import { VerifyFirst } from "./verify-first.tsx";
 
 const ROLES: Record<string, string> = { owner: "an owner", admin: "an admin", member: "a member" };
@@ -26,6 +28,9 @@ type Step =
   | { name: "refused"; reason: string };
 
 const TAKEN = "You already have an account with this email address. Log in with its password.";
+/** Where unverified people cannot log in, the refusal of a new account looks like a wrong password. */
+const TAKEN_OR_UNVERIFIED =
+  "Verify your email address with the link that was made for it, then log in here. If you already had an account, log in with its password.";
 
 async function open(email: string, password: string): Promise<NewSession> {
   return call("POST /v1/auth/sessions", { body: { email, password } }, { token: null });
@@ -64,6 +69,7 @@ type StartProps = { token: string; step: Step & { name: "start" }; onStep: (step
 function Start({ token, step, onStep }: StartProps) {
   const [mode, setMode] = useState(step.mode);
   const [email, setEmail] = useState(step.email ?? "");
+  const refuses = useRead("GET /v1/setup", {}).answer.value.data?.unverified_login === "refuse";
   const enter = async (created: NewSession): Promise<void> => {
     setSession(toSession(created, true));
     await join(token).catch((error: unknown) => {
@@ -80,13 +86,14 @@ function Start({ token, step, onStep }: StartProps) {
       await enter(await open(typed, password));
     } catch (error) {
       if (toProblem(error).code !== "invalid_credentials") throw error;
-      onStep({ name: "start", mode: "login", email: typed, note: TAKEN });
+      onStep({ name: "start", mode: "login", email: typed, note: refuses ? TAKEN_OR_UNVERIFIED : TAKEN });
     }
   };
   const isNew = mode === "signup";
   return (
     <Card title={step.note ? "Log in to accept" : "Accept your invitation"}>
       <p>{step.note ?? "You have been invited to a workspace on this server. To join it, you need an account here."}</p>
+      {step.note === TAKEN_OR_UNVERIFIED && <NoMail />}
       <Choice
         legend="Do you have an account?"
         options={[

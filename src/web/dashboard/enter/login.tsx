@@ -1,4 +1,5 @@
 // Logging in. The page that was asked for opens afterwards.
+import { useRead } from "../api/query.ts";
 import { logIn } from "../api/sign-in.ts";
 import { CheckField } from "../forms/field.tsx";
 import { Form } from "../forms/form.tsx";
@@ -6,6 +7,7 @@ import { Card } from "./card.tsx";
 import { CurrentPasswordField, EmailField } from "./fields.tsx";
 
 export function LogIn() {
+  const mode = useRead("GET /v1/setup", {}).answer.value.data?.sign_up;
   return (
     <Card title="Log in">
       <Form
@@ -15,7 +17,7 @@ export function LogIn() {
         footer={
           <p class="after">
             <a href="#/forgot">Forgot your password?</a>
-            <a href="#/signup">Sign up</a>
+            {mode === "open" && <a href="#/signup">Sign up</a>}
           </p>
         }
       >

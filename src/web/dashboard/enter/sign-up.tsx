@@ -1,20 +1,37 @@
 // Signing up. The response is the same for every address, so the page says the same too.
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
+import { useRead } from "../api/query.ts";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { Card } from "./card.tsx";
 import { EmailField, NewPasswordField } from "./fields.tsx";
+import { NoMail } from "./mail.tsx";
 
 export function SignUp() {
   const [sentTo, setSentTo] = useState<string | null>(null);
+  const mode = useRead("GET /v1/setup", {}).answer.value.data?.sign_up ?? "open";
   if (sentTo !== null)
     return (
       <Card key="sent" title="Check your inbox" tone="good">
         <p>
           We sent a link to <bdi>{sentTo}</bdi>. Open it to verify your email address, then log in.
         </p>
+        <NoMail />
         <p>No email after a few minutes? Check your spam folder.</p>
+        <p class="after">
+          <a href="#/login">Log in</a>
+        </p>
+      </Card>
+    );
+  if (mode !== "open")
+    return (
+      <Card key="closed" title={mode === "invite" ? "Sign-up is by invitation" : "Sign-up is closed"}>
+        <p>
+          {mode === "invite"
+            ? "Ask the owner of a workspace for an invitation, and open its link."
+            : "Ask the person who runs this server for an account."}
+        </p>
         <p class="after">
           <a href="#/login">Log in</a>
         </p>

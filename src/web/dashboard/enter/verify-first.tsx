@@ -6,11 +6,13 @@ import { session } from "../api/session.ts";
 import { Button } from "../parts/button.tsx";
 import { Form } from "../forms/form.tsx";
 import { Card } from "./card.tsx";
+import { NoMail, useDeliversMail } from "./mail.tsx";
 
 type VerifyFirstProps = { onContinue: () => Promise<void>; onRefused: (problem: Problem) => void };
 
 export function VerifyFirst({ onContinue, onRefused }: VerifyFirstProps) {
   const [status, setStatus] = useState("");
+  const isMailed = useDeliversMail();
   const email = session.value?.user.email ?? "";
   const resend = (): void => {
     call("POST /v1/auth/email_verifications", { body: {} }).then(
@@ -27,8 +29,10 @@ export function VerifyFirst({ onContinue, onRefused }: VerifyFirstProps) {
   return (
     <Card key="unverified" title="One more step: verify your email address">
       <p>
-        We sent a link to <bdi>{email}</bdi>. Open it, then come back to this page and continue.
+        {isMailed ? "We sent a link to" : "It takes the link for"} <bdi>{email}</bdi>. Open it, then come back to this
+        page and continue.
       </p>
+      <NoMail />
       <Form
         submit="Continue"
         watch={false}

@@ -1,7 +1,8 @@
 // Verifies an email address. It needs a click, because mail scanners open links too and must not verify anything.
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
-import { isInvalidToken } from "../api/problems.ts";
+import { isInvalidToken, Problem, problemMessage, toProblem } from "../api/problems.ts";
+import { useRead } from "../api/query.ts";
 import { session } from "../api/session.ts";
 import { refreshMe } from "../api/sign-in.ts";
 import { LinkButton } from "../parts/button.tsx";
@@ -9,6 +10,7 @@ import { Form, type Values } from "../forms/form.tsx";
 import { Card } from "./card.tsx";
 import { CurrentPasswordField, EmailField } from "./fields.tsx";
 import { ExpiredLink } from "./invalid-link.tsx";
+import { NoMail } from "./mail.tsx";
 
 type Step = { name: "form" | "verified" | "expired" } | { name: "sent"; email: string };
 
@@ -23,6 +25,13 @@ async function resend({ email = "", password = "" }: Values): Promise<Step> {
   } finally {
     void call("DELETE /v1/auth/sessions/current", {}, { token, keepalive: true }).catch(() => {});
   }
+}
+
+/** Where unverified people cannot log in, the right password is refused too, but a new link is mailed. */
+function notVerified(error: unknown): Problem {
+  const problem = toProblem(error);
+  if (problem.code !== "invalid_credentials") return problem;
+  return new Problem(400, { message: `${problemMessage(problem)} If both were right, a new link is on its way.` });
 }
 
 function Verified() {
@@ -41,6 +50,7 @@ function Verified() {
 
 export function Verify({ token }: { token: string }) {
   const [step, setStep] = useState<Step>({ name: "form" });
+  const refuses = useRead("GET /v1/setup", {}).answer.value.data?.unverified_login === "refuse";
   if (step.name === "verified") return <Verified />;
   if (step.name === "sent")
     return (
@@ -48,6 +58,7 @@ export function Verify({ token }: { token: string }) {
         <p>
           We sent a new link to <bdi>{step.email}</bdi>. It expires in 24 hours.
         </p>
+        <NoMail />
       </Card>
     );
   if (step.name === "expired")
@@ -59,7 +70,12 @@ export function Verify({ token }: { token: string }) {
           label="Get a new link"
           submit="Send a new link"
           watch={false}
-          send={async (values) => setStep(await resend(values))}
+          send={async (values) => {
+            const next = await resend(values).catch((error: unknown) => {
+              throw refuses ? notVerified(error) : error;
+            });
+            setStep(next);
+          }}
         >
           <EmailField />
           <CurrentPasswordField />
@@ -75,7 +91,8 @@ export function Verify({ token }: { token: string }) {
         watch={false}
         send={async () => {
           await call("POST /v1/auth/email_verifications/consume", { body: { token } }, { token: null });
-          if (session.value) await refreshMe();
+          // The address is verified, whether this read succeeds or not.
+          if (session.value) void refreshMe().catch(() => {});
           setStep({ name: "verified" });
         }}
         onProblem={(problem) => {

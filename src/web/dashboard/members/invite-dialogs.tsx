@@ -6,6 +6,7 @@ import { refreshReads } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
+import { useUnsaved } from "../forms/unsaved.ts";
 import { serverUrl } from "../here.ts";
 import { Button } from "../parts/button.tsx";
 import { CopyButton } from "../parts/copy.tsx";
@@ -17,22 +18,55 @@ import { ROLES, roleOf } from "./member-dialogs.tsx";
 export type Invite = RouteOutput<"GET /v1/invites">["data"][number];
 type Made = RouteOutput<"POST /v1/invites">;
 
-function Sent({ made, isMailed, onClose }: { made: Made; isMailed: boolean; onClose: () => void }) {
+type Mail = RouteOutput<"GET /v1/instance">["mail"];
+
+/** Only a mailed link proves who has the mailbox, so a copied one does not verify the address of a new person. */
+function Unmailed({ mail, email }: { mail: Mail; email: string }) {
+  return (
+    <>
+      <p>
+        This server does not deliver mail. Pass this link on to <bdi>{email}</bdi>, who needs an account with a verified
+        address to use it.
+      </p>
+      <p>
+        {mail === "file" &&
+          "For a new person, take the link in the server's mail folder instead: it also verifies. Or "}
+        {mail === "log" && "A new person signs up with it first. Then "}
+        print a link that verifies their address on the server: <code>keyrack user reset-link EMAIL</code>
+      </p>
+    </>
+  );
+}
+
+function Sent({ made, mail, onClose }: { made: Made; mail: Mail; onClose: () => void }) {
   const ref = useRef<HTMLElement>(null);
+  const [copied, setCopied] = useState(false);
+  // Without mail it is the only copy.
+  useUnsaved(mail !== "smtp" && !copied);
   const link = `${serverUrl()}/#/invite?token=${made.token}`;
   return (
     <Dialog title="Invitation created" onClose={onClose}>
+      {mail === "smtp" ? (
+        <p>
+          A link was mailed to <bdi>{made.email}</bdi>. You can also pass on this one.
+        </p>
+      ) : (
+        <Unmailed mail={mail} email={made.email} />
+      )}
       <p>
-        {isMailed ? "A link was mailed to" : "This server does not deliver mail. Pass this link on to"}{" "}
-        <bdi>{made.email}</bdi>. It expires <Time at={made.expires_at} focusable />.
+        It is shown only now, and expires <Time at={made.expires_at} focusable />.
       </p>
-      {isMailed && <p>You can also pass on this link. It is shown only now.</p>}
       <div class="secret">
         <code ref={ref} class="secret-text">
           {link}
         </code>
         <div class="buttons">
-          <CopyButton text={link} label="Copy invite link" source={() => ref.current} />
+          <CopyButton
+            text={link}
+            label="Copy invite link"
+            source={() => ref.current}
+            onCopied={() => setCopied(true)}
+          />
         </div>
       </div>
       <div class="buttons">
@@ -44,7 +78,7 @@ function Sent({ made, isMailed, onClose }: { made: Made; isMailed: boolean; onCl
   );
 }
 
-export function InviteMember({ isMailed, onClose }: { isMailed: boolean; onClose: () => void }) {
+export function InviteMember({ mail, onClose }: { mail: Mail; onClose: () => void }) {
   const [made, setMade] = useState<Made | null>(null);
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
@@ -52,10 +86,10 @@ export function InviteMember({ isMailed, onClose }: { isMailed: boolean; onClose
     setMade(await call("POST /v1/invites", { body, idempotencyKey }));
     refreshReads("/v1/invites");
   };
-  if (made) return <Sent made={made} isMailed={isMailed} onClose={onClose} />;
+  if (made) return <Sent made={made} mail={mail} onClose={onClose} />;
   return (
     <Dialog title="Invite" onClose={onClose}>
-      <Form submit="Invite" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+      <Form submit="Invite" send={send} onCancel={onClose}>
         <TextField name="email" label="Email" type="email" autocomplete="off" />
         <SelectField name="role" label="Role" options={ROLES} value="member" />
       </Form>

@@ -153,10 +153,9 @@ function Invitations({ open }: { open: (next: Open) => void }) {
 
 export function Members() {
   const read = useRead("GET /v1/members", {});
-  const mail = useRead("GET /v1/instance", {}).answer.value.data?.mail;
+  const { mail = "smtp" } = useRead("GET /v1/instance", {}).answer.value.data ?? {};
   const [shown, setShown] = useState<Open>(null);
   const close = (): void => setShown(null);
-  const isMailed = mail === undefined || mail === "smtp";
   return (
     <Page
       title="Members"
@@ -167,10 +166,10 @@ export function Members() {
         </Button>
       }
     >
-      {!isMailed && (
+      {mail !== "smtp" && (
         <p class="note">
-          This server does not deliver mail{mail === "file" ? ": it writes messages to files" : ""}. Copy the invite
-          link and pass it on yourself.
+          This server does not deliver mail{mail === "file" ? ": it writes messages to files" : ""}. Pass invite links
+          on yourself.
         </p>
       )}
       <Panel title="Members">
@@ -181,7 +180,7 @@ export function Members() {
         </Loaded>
       </Panel>
       <Invitations open={setShown} />
-      {shown?.name === "invite" && <InviteMember isMailed={isMailed} onClose={close} />}
+      {shown?.name === "invite" && <InviteMember mail={mail} onClose={close} />}
       {shown?.name === "role" && <ChangeRole member={shown.member} onClose={close} />}
       {shown?.name === "remove" && <RemoveMember member={shown.member} onClose={close} />}
       {shown?.name === "revoke" && <RevokeInvite invite={shown.invite} onClose={close} />}
