@@ -42,18 +42,21 @@ function WorkspacePage({ at }: { at: Place & { kind: "workspace" } }) {
 /** Switches the session to the workspace in the address, then shows the page. */
 export function Inside({ at }: { at: Place & { kind: "workspace" } }) {
   const [refused, setRefused] = useState("");
+  const [attempt, setAttempt] = useState(0);
   const wanted = session.value?.memberships.find(({ slug }) => slug === at.slug);
   useEffect(() => {
+    let isWanted = true;
     setRefused("");
     const open = async (): Promise<void> => {
       if (!wanted) await refreshMe();
       const found = session.value?.memberships.find(({ slug }) => slug === at.slug);
-      if (found) await openWorkspace(found.workspace_id);
-      else setRefused("You are not a member of this workspace.");
+      if (found) await openWorkspace(found.workspace_id, () => isWanted);
+      else if (isWanted) setRefused("You are not a member of this workspace.");
     };
-    open().catch((error: unknown) => setRefused(problemMessage(toProblem(error))));
-  }, [at.slug, wanted?.workspace_id]);
-  if (refused !== "") return <Workspaces note={refused} />;
+    open().catch((error: unknown) => isWanted && setRefused(problemMessage(toProblem(error))));
+    return () => void (isWanted = false);
+  }, [at, wanted?.workspace_id, attempt]);
+  if (refused !== "") return <Workspaces note={refused} {...(wanted && { onRetry: () => setAttempt(attempt + 1) })} />;
   const isOpen = wanted !== undefined && workspaceId.value === wanted.workspace_id && membership.value !== null;
   return isOpen ? <WorkspacePage at={at} /> : null;
 }

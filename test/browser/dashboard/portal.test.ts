@@ -77,8 +77,15 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     const origins = page.getByRole("list", { name: "Origins" });
     await origins.getByRole("alert").getByText("Not now.").waitFor();
     await page.unroute("**/v1/workspace");
+    // Two changes at once: the second is based on what the first left, and what is being typed stays.
+    await page.getByLabel("Origin", { exact: true }).fill("https://b.example.com");
+    await button(page, "Add origin").click();
+    await origins.getByText("https://b.example.com").waitFor();
+    await page.getByLabel("Origin", { exact: true }).fill("https://c.example.com");
     await button(page, "Remove https://app.example.com").click();
+    await button(page, "Remove https://b.example.com").click();
     await page.getByText("None yet. The portal opens nowhere until you add one").waitFor();
+    expect(await page.getByLabel("Origin", { exact: true }).inputValue()).toBe("https://c.example.com");
     await g.expectClean();
   });
 

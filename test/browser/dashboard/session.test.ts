@@ -36,9 +36,9 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
 
   it("that another tab moved to another workspace writes nothing, and can be brought back", async () => {
     const at = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: "settings" });
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "portal" });
     const { page } = g;
-    await field(page, "Workspace name").fill("Renamed");
+    await field(page, "Origin").fill("https://app.example.com");
     const other = await suite.instance.call(at.owner.session, "POST /v1/workspaces", {
       name: "Other",
       slug: `${at.slug}-b`,
@@ -46,16 +46,41 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await suite.instance.sql("update sessions set active_workspace_id = $1 where revoked_at is null", [
       other.body.workspace.id,
     ]);
-    await button(page, "Save").click();
+    await button(page, "Add origin").click();
     await page.getByRole("dialog", { name: "This session is in another workspace now" }).waitFor();
     await button(page, "Return to Team").click();
-    await button(page, "Save").click();
-    await page.getByText("Workspace saved.").first().waitFor();
-    const names = await suite.instance.sql("select name from workspaces where slug in ($1, $2) order by slug", [
+    await button(page, "Add origin").click();
+    await page.getByRole("list", { name: "Origins" }).getByText("https://app.example.com").waitFor(); // reads are alive
+    const rows = await suite.instance.sql("select embed_origins from workspaces where slug in ($1, $2) order by slug", [
       at.slug,
       `${at.slug}-b`,
     ]);
-    expect(names).toEqual([{ name: "Renamed" }, { name: "Other" }]);
+    expect(rows.map((row) => row.embed_origins)).toEqual(['["https://app.example.com"]', "[]"]);
+    // A switch that failed can be repeated.
+    const address = (slug: string, name: string): string => `${suite.instance.url}/#/w/${slug}/live/${name}`;
+    await page.route("**/current/workspace", (route) => route.fulfill({ status: 429, json: {} }));
+    await page.goto(address(`${at.slug}-b`, "home"));
+    await g.at("Choose a workspace");
+    await page.unroute("**/current/workspace");
+    await button(page, "Try again").click();
+    await g.at("Home");
+    // One that is left while it is under way changes nothing on the screen.
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const switches: string[] = [];
+    await page.route("**/current/workspace", async (route) => {
+      switches.push(route.request().postData() ?? "");
+      await held;
+      await route.continue();
+    });
+    await page.goto(address(at.slug, "keys"));
+    await expect.poll(() => switches.length).toBe(1);
+    await page.goBack();
+    release();
+    await expect.poll(() => switches.length).toBe(2);
+    expect(switches[1]).toContain(other.body.workspace.id);
+    await page.waitForLoadState("networkidle");
+    await g.at("Home");
+    expect(await page.getByRole("dialog").count()).toBe(0);
     // What was confirmed is gone with the session.
     await button(page, "Account menu").click();
     await page.getByRole("menuitem", { name: "Log out" }).click();

@@ -1,7 +1,8 @@
 // Logging in and out, switching the workspace, and keeping the tabs of this browser in step.
 import { effect, untracked } from "@preact/signals";
 import { call, forbidden, moved } from "./call.ts";
-import { clearQueries } from "./query.ts";
+import { oneAtATime } from "./one-at-a-time.ts";
+import { clearQueries, refreshReads } from "./query.ts";
 import { lock, requireLogin, session, setSession, toSession, unlock, workspaceId, type NewSession } from "./session.ts";
 import { TABS_CHANNEL } from "./store.ts";
 
@@ -76,16 +77,21 @@ export async function refreshMe(): Promise<void> {
   setSession({ ...current, user, memberships: me.memberships, workspaceId: me.active_workspace_id });
 }
 
-/** Makes a workspace the session's own, and the one on the screen. */
-export async function openWorkspace(id: string): Promise<void> {
-  if (session.value?.workspaceId !== id) {
+/** Makes a workspace the session's own, and the one on the screen if it is still `isWanted` by then. */
+export const openWorkspace = oneAtATime(async (id: string, isWanted: () => boolean = () => true): Promise<void> => {
+  if (!isWanted()) return;
+  const switches = session.value?.workspaceId !== id;
+  if (switches) {
     await call("POST /v1/auth/sessions/current/workspace", { body: { workspace_id: id } });
     if (session.value) setSession({ ...session.value, workspaceId: id });
     tabs.postMessage({ kind: "switched", session: session.value?.id ?? "", workspace: id } satisfies TabMessage);
   }
+  if (!isWanted()) return;
   if (workspaceId.value !== id) clearQueries();
+  else if (switches) refreshReads(); // some may have been refused meanwhile
   workspaceId.value = id;
-}
+  moved.value = false;
+});
 
 tabs.addEventListener("message", ({ data }: MessageEvent<TabMessage>) => {
   if (data.kind === "logged_out" && session.value) {

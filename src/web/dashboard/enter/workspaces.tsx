@@ -5,6 +5,7 @@ import { ROLE_NAMES, session } from "../api/session.ts";
 import { logOut, refreshMe } from "../api/sign-in.ts";
 import { WorkspaceFields } from "../forms/common-fields.tsx";
 import { Form, type Values } from "../forms/form.tsx";
+import { Button } from "../parts/button.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { SecretDialog } from "../parts/secret.tsx";
 import { go } from "../routes.ts";
@@ -25,13 +26,24 @@ function NewWorkspace({ onCreated }: { onCreated: (slug: string, secret: string)
   );
 }
 
-export function Workspaces({ note }: { note?: string }) {
+type WorkspacesProps = {
+  /** Why the one in the address is not shown. */
+  note?: string;
+  onRetry?: () => void;
+};
+
+export function Workspaces({ note, onRetry }: WorkspacesProps) {
   const [created, setCreated] = useState<{ slug: string; secret: string } | null>(null);
   const memberships = session.value?.memberships ?? [];
   const isFirst = memberships.length === 0;
   return (
     <Card title="Choose a workspace">
-      {note && <p>{note}</p>}
+      {note && <p role="status">{note}</p>}
+      {onRetry && (
+        <div class="buttons">
+          <Button onClick={onRetry}>Try again</Button>
+        </div>
+      )}
       {isFirst && !note && <p>You are not in a workspace yet. Create one, or ask its owner for an invitation.</p>}
       <ul class="workspaces">
         {memberships.map(({ workspace_id, name, slug, role }) => (
@@ -47,10 +59,17 @@ export function Workspaces({ note }: { note?: string }) {
           </li>
         ))}
       </ul>
-      <details class="more" open={isFirst}>
-        <summary>Create a workspace</summary>
-        <NewWorkspace onCreated={(slug, secret) => setCreated({ slug, secret })} />
-      </details>
+      {note ? (
+        // On a page of its own: this one gives way when a workspace of this address appears, with the new secret.
+        <p class="after">
+          <a href="#/workspaces">Create a workspace</a>
+        </p>
+      ) : (
+        <details class="more" open={isFirst}>
+          <summary>Create a workspace</summary>
+          <NewWorkspace onCreated={(slug, secret) => setCreated({ slug, secret })} />
+        </details>
+      )}
       <p class="after">
         <button type="button" class="link" onClick={logOut}>
           Log out

@@ -1,5 +1,7 @@
 // The origins of pages that may embed the portal.
+import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
+import { oneAtATime } from "../api/one-at-a-time.ts";
 import { Problem, toProblem } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import { ActionButton } from "../forms/action.tsx";
@@ -11,11 +13,13 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { Snippet } from "../parts/snippet.tsx";
 import { toast } from "../shell/toasts.tsx";
 
-async function save(embed_origins: string[], said: string): Promise<void> {
-  await call("PATCH /v1/workspace", { body: { embed_origins } });
+/** Changes the list as it is now: what is on the screen may be older than another change. */
+const save = oneAtATime(async (change: (origins: string[]) => string[], said: string): Promise<void> => {
+  const { embed_origins } = await call("GET /v1/workspace", {});
+  await call("PATCH /v1/workspace", { body: { embed_origins: change(embed_origins) } });
   refreshReads("/v1/workspace");
   toast(said);
-}
+});
 
 /** The API names the place in the list; the form has one field. */
 function atField(error: unknown): Problem {
@@ -23,15 +27,17 @@ function atField(error: unknown): Problem {
   return new Problem(status, { code, message, details: details.map((one) => ({ ...one, path: "origin" })) });
 }
 
-function AddOrigin({ origins }: { origins: readonly string[] }) {
+function AddOrigin() {
+  const [added, setAdded] = useState(0);
   const send = async ({ origin = "" }: Values): Promise<void> => {
-    await save([...origins, origin], "Origin added.").catch((error: unknown) => {
+    await save((origins) => [...origins, origin], "Origin added.").catch((error: unknown) => {
       throw atField(error);
     });
+    setAdded(added + 1);
   };
   return (
     <Form
-      key={origins.length}
+      key={added}
       label="Add origin"
       submit="Add origin"
       submitKind="plain"
@@ -43,13 +49,12 @@ function AddOrigin({ origins }: { origins: readonly string[] }) {
   );
 }
 
-type OriginProps = { origin: string; others: string[] };
-
-function Origin({ origin, others }: OriginProps) {
+function Origin({ origin }: { origin: string }) {
+  const remove = () => save((origins) => origins.filter((one) => one !== origin), "Origin removed.");
   return (
     <li>
       <code>{origin}</code>
-      <ActionButton kind="quiet" needs="admin" label={`Remove ${origin}`} send={() => save(others, "Origin removed.")}>
+      <ActionButton kind="quiet" needs="admin" label={`Remove ${origin}`} send={remove}>
         Remove
       </ActionButton>
     </li>
@@ -72,11 +77,11 @@ export function Origins() {
             ) : (
               <ul class="boxed-list" aria-label="Origins">
                 {embed_origins.map((origin) => (
-                  <Origin key={origin} origin={origin} others={embed_origins.filter((one) => one !== origin)} />
+                  <Origin key={origin} origin={origin} />
                 ))}
               </ul>
             )}
-            <AddOrigin origins={embed_origins} />
+            <AddOrigin />
           </>
         )}
       </Loaded>

@@ -1,9 +1,9 @@
 // Another tab has switched the session to another workspace: nothing was written, and the person decides.
 import { useEffect } from "preact/hooks";
 import { moved } from "../api/call.ts";
-import { clearQueries } from "../api/query.ts";
 import { membership, session, setSession, type Membership } from "../api/session.ts";
 import { openWorkspace, refreshMe } from "../api/sign-in.ts";
+import { ActionButton } from "../forms/action.tsx";
 import { env } from "../here.ts";
 import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
@@ -14,8 +14,6 @@ async function returnHere(id: string): Promise<void> {
   const current = session.value;
   if (current) setSession({ ...current, workspaceId: null });
   await openWorkspace(id);
-  moved.value = false;
-  clearQueries();
 }
 
 function Choice({ here }: { here: Membership }) {
@@ -31,9 +29,9 @@ function Choice({ here }: { here: Membership }) {
     <Dialog title="This session is in another workspace now" onClose={() => {}} locked>
       <p>It was switched in another tab. Nothing was changed. Choose where to continue.</p>
       <div class="buttons">
-        <Button kind="primary" onClick={() => void returnHere(here.workspace_id)}>
+        <ActionButton kind="primary" send={() => returnHere(here.workspace_id)}>
           Return to <bdi>{here.name}</bdi>
-        </Button>
+        </ActionButton>
         <Button onClick={openOther}>
           {other ? (
             <>
