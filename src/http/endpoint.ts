@@ -5,6 +5,7 @@ import type { Ctx } from "../domain/core/context.ts";
 import type { RawBody } from "../domain/ingest/raw-body.ts";
 import type { Throttle } from "../domain/limits/throttles.ts";
 import type { FailureName } from "../kernel/errors.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { AccessName, ActorOf } from "./access.ts";
 import type { EmbedScope } from "../domain/embed/rules.ts";
 import type { BodyLimits } from "./body/body.ts";
@@ -82,43 +83,38 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   scope?: EmbedScope;
   /** Refuses requests with an Origin header: not for browsers. */
   backendOnly?: boolean;
-  handle(ctx: Ctx<ActorOf<N>>, input: Input<P, Q, B>): Promise<z.input<O> | HttpResponse> | z.input<O> | HttpResponse;
+  handle(ctx: Ctx<ActorOf<N>>, input: Input<P, Q, B>): MaybePromise<z.input<O> | HttpResponse>;
 };
 
-export type Endpoint = {
+/** A declaration, whatever its schemas are. */
+type AnyDeclaration = Declaration<AccessName, Schema | undefined, z.ZodObject | undefined, Schema | undefined, Schema>;
+
+/** What a declaration means where it does not say so. */
+const DEFAULTS = {
+  status: 200,
+  failures: [],
+  emits: [],
+  showsNothingStored: () => false,
+  rawBody: false,
+  idempotent: false,
+  looseQuery: false,
+  backendOnly: false,
+} satisfies Partial<AnyDeclaration>;
+
+type Declared = Omit<AnyDeclaration, "bodyMax" | "structureMax" | "inPieces" | "waitsForSlot" | "stores" | "handle">;
+
+export type Endpoint = Readonly<Declared & Required<Pick<Declared, keyof typeof DEFAULTS>>> & {
   readonly name: string;
   readonly method: Method;
   readonly path: string;
-  readonly summary: string;
-  readonly access: AccessName;
-  readonly params: Schema | undefined;
-  readonly query: z.ZodObject | undefined;
-  readonly body: Schema | undefined;
-  readonly output: Schema;
-  readonly status: number;
-  readonly replay: string | undefined;
-  readonly failures: readonly FailureName[];
-  readonly emits: readonly Action[];
   /**
    * Uses disk space, so it is refused to an owner that has used up its share. What only ends something is never
    * refused.
    */
   readonly stores: boolean;
-  readonly showsNothingStored: (body: unknown) => boolean;
-  readonly perNetwork: Throttle | undefined;
-  readonly perOwner: Throttle | undefined;
   readonly bodyLimits: BodyLimits;
-  readonly rawBody: boolean;
-  readonly idempotent: boolean;
-  readonly looseQuery: boolean;
   /** Its response may be large: a page of a list. */
   readonly hasLargeResponse: boolean;
-  readonly hot: string | undefined;
-  readonly produces: string | undefined;
-  readonly headers: Readonly<Record<string, string>> | undefined;
-  readonly cors: Cors | undefined;
-  readonly scope: EmbedScope | undefined;
-  readonly backendOnly: boolean;
   handle(
     ctx: Ctx,
     input: { params: unknown; query: unknown; body: unknown; request: HttpRequest; raw: () => Promise<RawBody> },
@@ -131,8 +127,6 @@ type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
 };
 
 type Sent<S> = S extends Schema ? z.input<S> : undefined;
-
-const showsStored = (): boolean => false;
 
 export const BODY_MAX = 256 * 1024;
 /** 16 KiB of meta, the largest free-form value, has fewer. */
@@ -147,40 +141,20 @@ export function endpoint<
   R extends `${Method} /${string}` = `${Method} /${string}`,
 >(route: R, declared: Declaration<N, P, Q, B, O>): TypedEndpoint<R, Sent<P>, Sent<Q>, Sent<B>, z.output<O>> {
   const [method, path] = route.split(" ") as [Method, string];
+  const { bodyMax, structureMax, inPieces, waitsForSlot, ...given } = declared as unknown as AnyDeclaration;
   return {
+    ...DEFAULTS,
+    stores: given.emits?.some((action) => !ENDING_ACTIONS.has(action)) ?? false,
+    ...given,
     name: route,
     method,
     path,
-    summary: declared.summary,
-    access: declared.access,
-    params: declared.params,
-    query: declared.query,
-    body: declared.body,
-    output: declared.output,
-    status: declared.status ?? 200,
-    replay: declared.replay,
-    failures: declared.failures ?? [],
-    emits: declared.emits ?? [],
-    stores: declared.stores ?? (declared.emits ?? []).some((action) => !ENDING_ACTIONS.has(action)),
-    showsNothingStored: (declared.showsNothingStored as Endpoint["showsNothingStored"] | undefined) ?? showsStored,
-    perNetwork: declared.perNetwork,
-    perOwner: declared.perOwner,
     bodyLimits: {
-      bytes: declared.bodyMax ?? BODY_MAX,
-      structure: declared.structureMax ?? STRUCTURE_MAX,
-      inPieces: declared.inPieces ?? false,
+      bytes: bodyMax ?? BODY_MAX,
+      structure: structureMax ?? STRUCTURE_MAX,
+      inPieces: inPieces ?? false,
     },
-    rawBody: declared.rawBody ?? false,
-    idempotent: declared.idempotent ?? false,
-    looseQuery: declared.looseQuery ?? false,
-    hasLargeResponse: isPage(declared.output) && !declared.waitsForSlot,
-    hot: declared.hot,
-    produces: declared.produces,
-    headers: declared.headers,
-    cors: declared.cors,
-    scope: declared.scope,
-    backendOnly: declared.backendOnly ?? false,
-    handle: (ctx, input) => declared.handle(ctx as Ctx<ActorOf<N>>, input as Input<P, Q, B>),
+    hasLargeResponse: isPage(given.output) && !waitsForSlot,
   };
 }
 
