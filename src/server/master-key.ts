@@ -60,8 +60,11 @@ export async function openVault(
   const vault = readVault(file);
   const fingerprint = await claimFactOnce(store, "master_key_fingerprint", vault.fingerprint);
   if (fingerprint !== vault.fingerprint) {
+    // As after a restore of a backup from before a rotation.
+    const kept = keptKeyFile(file, fingerprint);
+    const right = existsSync(kept) ? kept : "the right one";
     throw new BadSetting(
-      `The master key in ${file} is not the one this database was set up with. Set KEYRACK_MASTER_KEY_FILE to the right one.`,
+      `The master key in ${file} is not the one this database was set up with. Set KEYRACK_MASTER_KEY_FILE to ${right}.`,
     );
   }
   return { vault, created };
@@ -74,6 +77,7 @@ type NextMasterKey = {
 };
 
 const nextKeyFile = (file: string): string => `${file}.new`;
+const keptKeyFile = (file: string, fingerprint: string): string => `${file}.${fingerprint.slice(0, 8)}`;
 
 /** Creates a new master key beside the current one. It is durable before any value is sealed with it. */
 export function createNextMasterKey(settings: Settings, dir: string): NextMasterKey {
@@ -91,7 +95,7 @@ export function createNextMasterKey(settings: Settings, dir: string): NextMaster
 
 /** Keeps the old key under its own name, because older backups need it. `file` always holds one complete key. */
 function promote(file: string): string {
-  const kept = `${file}.${readVault(file).fingerprint.slice(0, 8)}`;
+  const kept = keptKeyFile(file, readVault(file).fingerprint);
   if (!existsSync(kept)) linkOrCopy(file, kept);
   renameSync(nextKeyFile(file), file);
   fsyncDir(dirname(file));

@@ -11,7 +11,9 @@ import type { Settings } from "../../src/config/settings.ts";
 import { StartRefused } from "../../src/server/start-refused.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { rotateMasterKey } from "../../src/server/offline.ts";
+import { createVault } from "../../src/domain/vault/vault.ts";
 import { backends, freshDatabase } from "../../harness/databases/backends.ts";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 const CLAIM = { scope_hash: hash("scope"), fingerprint: hash("f"), env: "live" };
@@ -78,6 +80,15 @@ for (const back of backends) {
         expect(statSync(join(dir, name)).mode & 0o777, name).toBe(0o600);
       expect(existsSync(join(dir, "master.key.new"))).toBe(false);
       await running(expectReadable);
+    });
+
+    it("leaves a key whose file is named where the database of before comes back", async () => {
+      const { old_key_file } = await rotateMasterKey(settings, silentLog);
+      const fingerprint = createVault(Buffer.from(readFileSync(old_key_file, "utf8").trim(), "hex")).fingerprint;
+      const sql = `update deployment set value = '${fingerprint}' where name = 'master_key_fingerprint'`;
+      await rawSql(database.target, sql);
+      const message = `Set KEYRACK_MASTER_KEY_FILE to ${old_key_file}.`;
+      await expect(startInstance({ settings, log: silentLog })).rejects.toThrow(message);
     });
 
     it("leaves nothing that the old key can open", async () => {
