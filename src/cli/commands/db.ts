@@ -14,7 +14,9 @@ export function addDbCommands(program: Command): void {
     ["keyrack db migrate", "keyrack db migrate --database-url postgres://keyrack@db/keyrack"],
     "print only the applied migrations",
   )
-    .description("Apply pending schema migrations. A server does this when it starts; refused while one is running.")
+    .description(
+      "Apply pending schema migrations. A server does this when it starts. On SQLite, refused while one is running.",
+    )
     .action((options: OperatorOptions) => migrate(options));
   operatorFlags(
     db.command("check"),
