@@ -43,7 +43,7 @@ const GROUPS: Record<string, Limit[]> = {
     ["projects", byEnv(PROJECTS_MAX), "[keys](keys.md)"],
     ["tenants", byEnv({ live: SLOTS.live.max, test: SLOTS.test.max }), "[keys](keys.md)"],
     ["API keys", "none; a plan may set one for each tenant", "[plans](quotas.md#plans)"],
-    ["secret keys, in each environment", number(SECRET_KEYS_MAX), "[secret keys](keys.md#secret-keys)"],
+    ["secret keys that work, in each environment", number(SECRET_KEYS_MAX), "[secret keys](keys.md#secret-keys)"],
     ["plans", number(PLANS_MAX), "[plans](quotas.md#plans)"],
     [
       "key prefixes, and of one project",

@@ -10,6 +10,7 @@ import {
   secretKeyById,
   shortenSecretKey,
 } from "../../store/queries/secret-keys.ts";
+import type { Tx } from "../../store/engine/statement.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
 import { confinedTo, hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
 import { requireEnvAccess, requireManageable, positionAfter, requireReadable } from "../core/env-access.ts";
@@ -25,7 +26,7 @@ import { overlapEnd, requireNoQuarantine, successorColumns } from "./rotation.ts
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
 
-/** Maximum per environment: test keys do not count against live ones. */
+/** Maximum of keys that work, per environment: test keys do not count against live ones. */
 export const SECRET_KEYS_MAX = 1_000;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
 const ROTATION_RESERVE = 100;
@@ -85,6 +86,11 @@ function requireVisible(actor: Actor, id: string): void {
   if (restrictionOf(actor) && actor.kind === "secret_key" && actor.id !== id) throw fail("secret_key_not_found");
 }
 
+async function requireQuota(ctx: Ctx<Vendor>, tx: Tx, env: Env, max: number): Promise<void> {
+  const counted = { workspace_id: ctx.actor.workspace_id, env, now: ctx.services.clock.now() };
+  if (((await countSecretKeys.first(tx, counted))?.n ?? 0) >= max) throw quotaReached(ctx);
+}
+
 export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Promise<WithKey<SecretKey>> {
   requireEnvAccess(ctx.actor, input.env);
   if (input.project_ids && !input.permissions)
@@ -97,8 +103,7 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
     const row = newSecretKeyRow(ctx, { ...input, ...minted.stored, workspace_id, owner_scope });
     return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       requireFuture(ctx.services.clock, input.expires_at);
-      const [count] = await countSecretKeys.all(tx, { workspace_id, env: input.env });
-      if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw quotaReached(ctx);
+      await requireQuota(ctx, tx, input.env, SECRET_KEYS_MAX);
       for (const id of input.project_ids ?? []) await liveProject(tx, workspace_id, id);
       await insertSecretKey.run(tx, row);
       return { value: withKey(viewSecretKey(row), minted.text), events: [secretKeyCreated(row)] };
@@ -147,8 +152,7 @@ export async function rotateSecretKey(
       );
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       requireNoQuarantine(ctx.actor, row);
-      const [count] = await countSecretKeys.all(tx, { workspace_id, env: row.env });
-      if ((count?.n ?? 0) >= SECRET_KEYS_MAX + ROTATION_RESERVE) throw quotaReached(ctx);
+      await requireQuota(ctx, tx, row.env, SECRET_KEYS_MAX + ROTATION_RESERVE);
       const now = ctx.services.clock.now();
       const minted = mint("secret_key", row.env);
       const successor: SecretKeyRow = {

@@ -109,16 +109,33 @@ for (const back of backends) {
       expect(first?.created_by).toBe(t.owner.id);
     });
 
+    /** Adds 1,097 keys to the three that there are. */
+    const addKeys = (t: { id: string; slug: string }, expires_at: number | null) =>
+      r.sql(
+        `insert into secret_keys (id, workspace_id, env, lookup_hash, display_prefix, owner_scope, created_at, expires_at)
+          with recursive n(i) as (select 1 union all select i + 1 from n where i < 1097)
+          select '${t.slug}-' || i, $1, 'live', '${t.slug}-' || i, 'krsk_live_', 0, 1, ${expires_at} from n`,
+        [t.id],
+      );
+
     it("refuses a rotation a hundred keys above the quota", async () => {
       const t = await team(r);
       const { body } = await r.call(t.key, "POST /v1/secret_keys", { env: "live" });
-      const copy = `insert into secret_keys (id, workspace_id, env, lookup_hash, display_prefix, owner_scope, created_at)
-        with recursive n(i) as (select 1 union all select i + 1 from n where i < 1097)
-        select $1 || i, $2, 'live', $1 || i, 'krsk_live_', 0, 1 from n`;
-      await r.sql(copy.replaceAll("$1", `'copy-${t.slug}-'`).replace("$2", "$1"), [t.id]);
+      await addKeys(t, null);
       const rotate = () => r.call(t.key, `POST /v1/secret_keys/${body.id}/rotate`, {});
       expect((await rotate()).status).toBe(200);
       expectRefusal(await rotate(), 409, "conflict");
+    });
+
+    it("creates and rotates beside any number of expired keys", async () => {
+      const t = await team(r);
+      const soon = r.clock.now() + 1_000;
+      await addKeys(t, soon);
+      expectRefusal(await r.call(t.key, "POST /v1/secret_keys", { env: "live" }), 409, "conflict");
+      r.clock.advance(1_000);
+      const { status, body } = await r.call(t.key, "POST /v1/secret_keys", { env: "live" });
+      expect(status).toBe(201);
+      expect((await r.call(t.key, `POST /v1/secret_keys/${body.id}/rotate`, {})).status).toBe(200);
     });
   });
 }

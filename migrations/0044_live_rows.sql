@@ -1,0 +1,1 @@
+-- Rows that are in use, apart from those that ended: secret keys for their quota, tenants for their list.
