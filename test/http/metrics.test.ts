@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
 import { applyKeyPolicies } from "../../src/domain/key-policy/job.ts";
+import { NO_BACKUPS } from "../../src/domain/health/state.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/databases/backends.ts";
@@ -143,8 +144,29 @@ for (const back of backends) {
     });
 
     it("exports every metric that the dashboard and the alerts use", async () => {
+      expect((await scrape()).has("keyrack_backup_interval_seconds")).toBe(false);
+      Object.assign(r.app.services.settings, { backup_every: 86_400_000 });
       const exported = new Set([...(await scrape()).keys()].map((name) => name.split("{", 1)[0]));
+      Object.assign(r.app.services.settings, { backup_every: null });
       expect(named().filter((name) => !exported.has(name))).toEqual([]);
+    });
+
+    it("counts broken audit chains, and says whether backups fail", async () => {
+      const read = async (): Promise<unknown[]> => {
+        const all = await scrape();
+        return [all.get("keyrack_audit_chains_broken"), all.get("keyrack_backup_failing")];
+      };
+      expect(await read()).toEqual([0, 0]);
+      const backups = r.app.services.backups;
+      r.app.services.backups = async () => ({ ...NO_BACKUPS, lastSuccessAt: 1, failing: true });
+      const marks = [["a", null] as const, ["b", "'hash_mismatch'"] as const];
+      for (const [id, reason] of marks)
+        await r.sql(`insert into audit_marks values ('${id}', 1, 'h', '[]', 1, ${reason && 1}, ${reason}, 's')`);
+      expect(await read()).toEqual([1, 1]);
+      await r.sql("delete from audit_marks");
+      r.app.services.backups = async () => NO_BACKUPS;
+      expect(await read()).toEqual([0, undefined]); // off, and none was made
+      if (backups) r.app.services.backups = backups;
     });
 
     it("serves OpenMetrics on request, and reveals no id, name or key", async () => {

@@ -5,6 +5,7 @@ import { counter, gauge, type Family, type Sample } from "../../kernel/expositio
 import { missingFrom } from "../../kernel/policy/capabilities.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { headOf } from "../../store/queries/audit.ts";
+import { countBrokenChains } from "../../store/queries/audit-marks.ts";
 import {
   auditTotals,
   countLateNodes,
@@ -167,7 +168,8 @@ function quotaFamilies({ quotas: { metrics } }: Services): Family[] {
 }
 
 async function backupFamilies(services: Services): Promise<Family[]> {
-  const { lastSuccessAt = null, restoreTest } = (await backupState(services)) ?? {};
+  const { lastSuccessAt = null, failing = false, restoreTest } = (await backupState(services)) ?? {};
+  const { backup_every } = services.settings;
   const now = services.clock.now();
   const age = (at: number | null | undefined): readonly Sample[] =>
     at === null || at === undefined ? [] : [{ value: (now - at) / 1_000 }];
@@ -177,6 +179,16 @@ async function backupFamilies(services: Services): Promise<Family[]> {
       "keyrack_backup_age_seconds",
       "Seconds since the last successful backup; absent before the first.",
       age(lastSuccessAt),
+    ),
+    gauge(
+      "keyrack_backup_interval_seconds",
+      "Seconds between scheduled backups; absent when none are scheduled.",
+      backup_every === null ? [] : [{ value: backup_every / 1_000 }],
+    ),
+    gauge(
+      "keyrack_backup_failing",
+      "1 when the last backup or its hook failed, or a restore test could not run; absent without backups.",
+      backup_every === null && lastSuccessAt === null ? [] : [{ value: failing ? 1 : 0 }],
     ),
     gauge("keyrack_restore_test_age_seconds", "Seconds since the last restore test.", age(restoreTest?.lastRunAt)),
     gauge("keyrack_restore_test_passed", "1 when the last restore test passed.", passed),
@@ -201,11 +213,12 @@ const inStates = (counts: Record<string, number>): Sample[] =>
 async function storedFamilies(services: Services): Promise<Family[]> {
   const { store, clock } = services;
   const seenAfter = await liveSince(services);
-  const [mail, nodes, capable, audit, head, setupOpen, journal, meterLag] = await Promise.all([
+  const [mail, nodes, capable, audit, broken, head, setupOpen, journal, meterLag] = await Promise.all([
     mailState(services),
     nodeCounts(services, seenAfter),
     liveNodesOfUsers.all(store.read, { seenAfter }),
     auditTotals.first(store.read, {}),
+    countBrokenChains.first(store.read, {}),
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),
     isSetupOpen(services),
     journalState.first(store.read, {}),
@@ -227,6 +240,7 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     gauge("keyrack_nodes", "Nodes by state; a node may be in several.", inStates(nodes)),
     gauge("keyrack_nodes_missing_caps", "Live nodes that lack a capability which their project uses.", lacking),
     gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),
+    gauge("keyrack_audit_chains_broken", "Audit chains that failed their last verification.", broken?.n ?? 0),
     gauge("keyrack_audit_rows", "Audit rows in all chains.", audit?.rows ?? 0),
     gauge("keyrack_audit_head_seq", "Sequence number of the newest row of the deployment's chain.", head?.seq ?? 0),
   ];

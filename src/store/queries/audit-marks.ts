@@ -24,6 +24,14 @@ export const saveMark = statement<AuditMarkRow>()((db, p) => {
     );
 });
 
+/** Long chains whose last verification found an altered or missing row. */
+export const countBrokenChains = statement<Record<string, never>>()((db) =>
+  db
+    .selectFrom("audit_marks")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("reason", "is not", null),
+);
+
 export const dropMarks = statement<{ from: string }>()((db, p) =>
   db.deleteFrom("audit_marks").where("workspace_id", ">=", p.from),
 );
