@@ -40,7 +40,7 @@ export type InstanceOptions = {
   migrate?: MigrateMode;
   /** How this program is called in a shell, for the first steps that setup shows. */
   command?: string;
-  /** The caller holds the data dir's lock already. */
+  /** The caller excludes other processes already: by the data dir's lock, on PostgreSQL by withMaintenance. */
   locked?: boolean;
   /** For tests only: cheaper hashing than any setting allows. */
   passwordCost?: PasswordCost | undefined;
@@ -76,9 +76,9 @@ export async function openInstance(
   const listenerFailed = (error: unknown): void => log.error("a listener failed", errorFields(error));
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
-  const deployment = { settings: { ...settings, data_dir: dir }, target, log, now, migrate: options.migrate };
+  const deployment = { ...options, settings: { ...settings, data_dir: dir }, target, now };
   const events = { now, fatal: options.fatal ?? exitOnFatal(log), listenerFailed };
-  const { store, migrationBackup } = await openDeploymentStore(deployment, events, options.forceReadOnly ?? false);
+  const { store, migrationBackup } = await openDeploymentStore(deployment, events);
   opened.defer(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
   for (const { what, fix } of plainConnections(settings)) log.warn(`${what} ${fix}`);

@@ -5,6 +5,7 @@ import type { Manifest } from "../backup/files.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Log } from "../platform/log.ts";
 import { openReadOnly, openStore } from "../store/database.ts";
+import { assertNoMaintenance } from "../store/postgres/maintenance.ts";
 import { SchemaRefused, SchemaTooNew, type MigrationPlan } from "../store/schema/migrate.ts";
 import type { Store, StoreEvents } from "../store/store.ts";
 import type { DatabaseTarget } from "../store/target.ts";
@@ -16,7 +17,10 @@ type Deployment = {
   log: Log;
   now: () => number;
   /** Instead of what KEYRACK_MIGRATE says. */
-  migrate: MigrateMode | undefined;
+  migrate?: MigrateMode;
+  /** The caller excludes other processes itself. */
+  locked?: boolean;
+  forceReadOnly?: boolean;
 };
 
 /** `never`: for commands other than `serve`, `db migrate` and `restore`, which must not change a schema on the way. */
@@ -28,20 +32,17 @@ type DeploymentStore = {
   migrationBackup: Manifest | undefined;
 };
 
-export async function openDeploymentStore(
-  deployment: Deployment,
-  events: StoreEvents,
-  readOnly: boolean,
-): Promise<DeploymentStore> {
-  const { target } = deployment;
+export async function openDeploymentStore(deployment: Deployment, events: StoreEvents): Promise<DeploymentStore> {
+  const { target, locked, forceReadOnly } = deployment;
   let migrationBackup: Manifest | undefined;
   const beforeMigrate = async (plan: MigrationPlan): Promise<void> => {
     migrationBackup = await prepareMigration(deployment, plan);
   };
   try {
-    const store = await (readOnly
+    const connected = locked || target.kind === "sqlite" ? async () => {} : assertNoMaintenance;
+    const store = await (forceReadOnly
       ? openReadOnly(requireSqlite(target), events)
-      : openStore(target, { ...events, beforeMigrate }));
+      : openStore(target, { ...events, connected, beforeMigrate }));
     return { store, migrationBackup };
   } catch (error) {
     throw await withWayBack(error, deployment);

@@ -10,9 +10,10 @@ import type { Services } from "../domain/core/context.ts";
 import { reseal, type Resealed } from "../domain/vault/master-key.ts";
 import type { Log } from "../platform/log.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
+import { withMaintenance } from "../store/postgres/maintenance.ts";
 import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
-import { DataDirInUse } from "../store/sqlite/lock.ts";
+import { DataDirInUse, lockDatabaseFile, type DataDirLock } from "../store/sqlite/lock.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { databaseTarget, lockSqlite, openDataDir, refuseRootOnForeignDir } from "./data-dir.ts";
 import { openInstance, type InstanceOptions } from "./instance.ts";
@@ -92,14 +93,15 @@ export function restoreOffline({ settings, log, ...request }: RestoreRequest): P
     const open = (database_url: DatabaseTarget) =>
       openUnlistened({ settings: { ...alone, database_url }, log, locked: true, migrate: "auto" });
     try {
-      return await restoreBackup({
+      const options = {
         ...request,
         log,
         target,
         open,
         backupDir: backupDir({ ...settings, data_dir: dir }),
         masterKeyFingerprint: () => findVault(settings, dir)?.fingerprint ?? null,
-      });
+      };
+      return await withMaintenance(target, () => restoreBackup(options));
     } finally {
       lock?.release();
     }
@@ -119,18 +121,23 @@ export function copyOffline({ settings, to, dryRun, onProgress }: CopyRequest): 
     const dir = resolve(settings.data_dir);
     preferNativeFolders([settings.cache_dir, dir]);
     const from = databaseTarget(settings, dir);
-    const locks = from.kind === "sqlite" && existsSync(from.file);
-    // A copy only reads: it does not create a data dir.
-    const lock = locks ? lockSqlite(existsSync(dir) ? dir : dirname(from.file), from.file) : undefined;
     const target: DatabaseTarget =
       to.kind === "sqlite" ? { kind: "sqlite", file: resolve(to.file) } : { ...to, pool: 1 };
     if (target.kind === "sqlite") refuseRootOnForeignDir(dirname(target.file));
+    const lock = lockForCopy(from, dryRun ? null : target, dir);
     try {
-      return await copyDatabase({ from, to: target, dryRun, onProgress });
+      return await withMaintenance(from, () => copyDatabase({ from, to: target, dryRun, onProgress }));
     } finally {
       lock?.release();
     }
   });
+}
+
+/** Locks the SQLite database of a copy, at either end, but creates no folder. `to` is null if nothing is written. */
+function lockForCopy(from: DatabaseTarget, to: DatabaseTarget | null, dir: string): DataDirLock | undefined {
+  if (from.kind === "sqlite")
+    return existsSync(from.file) ? lockSqlite(existsSync(dir) ? dir : dirname(from.file), from.file) : undefined;
+  return to?.kind === "sqlite" && existsSync(dirname(to.file)) ? lockDatabaseFile(to.file) : undefined;
 }
 
 export type Rotated = { object: "master_key_rotation"; old_key_file: string; resealed: Resealed };
@@ -145,15 +152,17 @@ export function rotateMasterKey(settings: Settings, log: Log): Promise<Rotated> 
     if (settings.idempotency_store !== "database")
       throw new BadSetting("Values sealed in Redis cannot be resealed: use KEYRACK_IDEMPOTENCY_STORE=database first.");
     const target = databaseTarget(settings, dir);
-    if (target.kind === "postgres") await assertNotInUse(target);
-    const offline = await openOffline({ settings, log });
-    try {
-      const next = createNextMasterKey(settings, dir);
-      const resealed = await reseal(offline.services, next.vault);
-      return { object: "master_key_rotation", old_key_file: next.promote(), resealed };
-    } finally {
-      await offline.close();
-    }
+    return withMaintenance(target, async () => {
+      if (target.kind === "postgres") await assertNotInUse(target);
+      const offline = await openOffline({ settings, log, locked: target.kind === "postgres" });
+      try {
+        const next = createNextMasterKey(settings, dir);
+        const resealed = await reseal(offline.services, next.vault);
+        return { object: "master_key_rotation", old_key_file: next.promote(), resealed };
+      } finally {
+        await offline.close();
+      }
+    });
   });
 }
 

@@ -233,6 +233,7 @@ export async function openStore(target: DatabaseTarget, events: StoreEvents): Pr
     const warnings = await driver.open();
     const store = new OpenStore(target, driver, events);
     store.warnings = warnings;
+    await events.connected?.(driver.reader);
     if (events.beforeMigrate) {
       const plan = await planMigrations(driver);
       if (plan.pending.length > 0) await events.beforeMigrate(plan);

@@ -16,6 +16,8 @@ import type { DatabaseTarget } from "./target.ts";
 export type StoreEvents = Pick<GroupCommitEvents, "now" | "fatal"> & {
   /** A listener threw. The write that it was notified of is committed. */
   listenerFailed?: (error: unknown) => void;
+  /** Called when connected, before anything is written. If it throws, nothing is. */
+  connected?: (read: Reader) => Promise<void>;
   /** Called before pending migrations are applied. If it throws, none is. */
   beforeMigrate?: (plan: MigrationPlan) => Promise<void>;
 };

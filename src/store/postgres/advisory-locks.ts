@@ -19,3 +19,6 @@ export const RESTORE_TEST_LOCK = 1_263_682_381;
  * for each other, which tries again, and an index that is not valid is never used.
  */
 export const INDEX_LOCK = 1_263_682_382;
+
+/** Held by a command that no server may run beside. Versions before this one do not look for it. */
+export const MAINTENANCE_LOCK = 1_263_682_383;
