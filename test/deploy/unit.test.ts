@@ -83,7 +83,7 @@ describe("the systemd unit", () => {
         "prlimit64",
         "memfd_create",
       ];
-      needed.push("clone3", "execve", "fdatasync", "fcntl", "statx", "io_uring_setup", "madvise", "rseq", "capget");
+      needed.push("clone3", "execve", "fdatasync", "fcntl", "statx", "madvise", "rseq", "capget");
       expect(needed.filter((call) => !allowed.has(call))).toEqual([]);
       expect(
         ["mount", "ptrace", "bpf", "chroot", "setuid", "reboot", "init_module"].filter((c) => allowed.has(c)),
