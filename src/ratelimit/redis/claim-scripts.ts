@@ -3,14 +3,8 @@
 // A record is a hash: f fingerprint, t token hash, l lease until, e expires at, ttl, c completed (0 or 1), s status,
 // n body stored (0 or 1), b sealed response in base64. Redis deletes it at `e`; the scripts compare `e` themselves.
 // KEYS[2] is the total size of the cell's stored responses, and KEYS[3] a sorted set of "<bytes>:<id>" by expiry.
-import { createHash } from "node:crypto";
 import { TTL_MS_MAX } from "../../kernel/idempotency.ts";
-import type { Script } from "./scripts.ts";
-
-/** Redis names scripts by SHA-1; nothing here is secret. */
-function script(text: string): Script {
-  return { text, sha: createHash("sha1").update(text).digest("hex") };
-}
+import { script } from "./script.ts";
 
 // ARGV[1] is the time (tests only, else empty).
 const common = `

@@ -2,7 +2,6 @@
 // acknowledged: AOF with appendfsync always and no eviction, checked again after every connection
 // (docs/design/0006-idempotency-fencing.md).
 // Caution: a call without a reply has decided nothing, so it is a 503 and never an `execute`.
-import { hash } from "node:crypto";
 import { Cluster, type Redis } from "ioredis";
 import { fail } from "../../kernel/errors.ts";
 import {
@@ -19,7 +18,7 @@ import {
 } from "../../kernel/idempotency.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
 import { CLAIM, COMPLETE, HEARTBEAT, RELEASE } from "./claim-scripts.ts";
-import type { Script } from "./scripts.ts";
+import { runScript, shortDigest, type Script } from "./script.ts";
 
 const ANSWER_WITHIN_MS = 2_000;
 const READY_WITHIN_MS = 3_000;
@@ -136,14 +135,10 @@ export class RedisClaims implements ClaimStore {
 
   async #run(script: Script, scope: ClaimScope, args: (string | number)[]): Promise<string[]> {
     if (this.#unsafe !== null) throw fail("unavailable");
-    const keys = this.#keys(scope);
     const { now } = this.#options;
-    const all = [now ? Math.floor(now()) : "", ...args];
+    const time = now ? Math.floor(now()) : "";
     try {
-      const reply = await this.#client.evalsha(script.sha, keys.length, ...keys, ...all).catch((error: unknown) => {
-        if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-        return this.#client.eval(script.text, keys.length, ...keys, ...all);
-      });
+      const reply = await runScript(this.#client, script, this.#keys(scope), [time, ...args]);
       return (reply as (string | number)[]).map(String);
     } catch {
       throw fail("unavailable");
@@ -152,12 +147,7 @@ export class RedisClaims implements ClaimStore {
 
   /** The record, and of its cell the stored bytes and the expiry of each record. One hash tag: one cluster node. */
   #keys({ workspace_id, env, scope_hash }: ClaimScope): string[] {
-    const tag = `${this.#options.prefix ?? "keyrack"}:{${digest(workspace_id)}}:idempotency`;
-    return [`${tag}:${digest(`${env}/${scope_hash}`)}`, `${tag}-bytes-${env}`, `${tag}-records-${env}`];
+    const tag = `${this.#options.prefix ?? "keyrack"}:{${shortDigest(workspace_id)}}:idempotency`;
+    return [`${tag}:${shortDigest(`${env}/${scope_hash}`)}`, `${tag}-bytes-${env}`, `${tag}-records-${env}`];
   }
-}
-
-/** Keeps ids out of Redis. 132 bits. */
-function digest(text: string): string {
-  return hash("sha256", text, "base64url").slice(0, 22);
 }

@@ -1,7 +1,7 @@
 // The counter store on Redis: every process counts together, by scripts on Redis' clock.
 // Caution: it throws when Redis does not respond in time; the server uses it only through fallback.ts.
 import { BoundedMap } from "../../kernel/bounded-map.ts";
-import { hash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { type Batch, Batcher } from "./batch.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
@@ -18,7 +18,8 @@ import {
   verdictOf,
 } from "../counter.ts";
 import { keyOf } from "../memory/saved-counter.ts";
-import { CHECK, LEASE, RETURN_LEASE, TAKE_RECORD, type Script } from "./scripts.ts";
+import { runScript, shortDigest, type Script } from "./script.ts";
+import { CHECK, LEASE, RETURN_LEASE, TAKE_RECORD } from "./scripts.ts";
 
 export type RedisCounterOptions = {
   /** One, or several nodes of a cluster. */
@@ -169,7 +170,7 @@ export class RedisCounter implements Counter {
     for (const limit of limits) {
       const { id, algorithm, window_ms, scope } = limit;
       const subject = subjectOf(request, limit);
-      keys.push(tag + digest(keyOf({ workspace_id, project_id, env, scope, subject, id, algorithm, window_ms })));
+      keys.push(tag + shortDigest(keyOf({ workspace_id, project_id, env, scope, subject, id, algorithm, window_ms })));
       const rule = `${workspace_id}/${project_id}/${env}/${scope}/${id}/${algorithm}/${window_ms}`;
       args.push(limit.limit, algorithm === "fixed" ? -window_ms : window_ms, this.#ruleName(rule));
     }
@@ -182,14 +183,8 @@ export class RedisCounter implements Counter {
     return reply;
   }
 
-  /** By digest; with the text when Redis does not know the script (restarted, flushed, or another cluster node). */
-  async #run({ sha, text }: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
-    const bySha = this.#client.evalsha(sha, keys.length, ...keys, ...args);
-    const byText = (error: unknown) => {
-      if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-      return this.#client.eval(text, keys.length, ...keys, ...args);
-    };
-    return this.#inTime(bySha.catch(byText));
+  #run(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    return this.#inTime(runScript(this.#client, script, keys, args));
   }
 
   /**
@@ -210,17 +205,17 @@ export class RedisCounter implements Counter {
   }
 
   #leaseKey(workspace_id: string, lease_id: string): string {
-    return `${this.#tag(workspace_id)}lease:${digest(lease_id)}`;
+    return `${this.#tag(workspace_id)}lease:${shortDigest(lease_id)}`;
   }
 
   #recordKey(workspace_id: string, lease_id: string): string {
-    return `${this.#tag(workspace_id)}lease-record:${digest(lease_id)}`;
+    return `${this.#tag(workspace_id)}lease-record:${shortDigest(lease_id)}`;
   }
 
   /** Memoized. */
   #ruleName(rule: string): string {
     let name = this.#ruleNames.get(rule);
-    if (name === undefined) this.#ruleNames.set(rule, (name = digest(rule)));
+    if (name === undefined) this.#ruleNames.set(rule, (name = shortDigest(rule)));
     return name;
   }
 
@@ -228,7 +223,7 @@ export class RedisCounter implements Counter {
   #tag(workspace_id: string): string {
     let tag = this.#tags.get(workspace_id);
     if (tag === undefined) {
-      this.#tags.set(workspace_id, (tag = `${this.#prefix}:{${digest(workspace_id)}}:`));
+      this.#tags.set(workspace_id, (tag = `${this.#prefix}:{${shortDigest(workspace_id)}}:`));
     }
     return tag;
   }
@@ -236,11 +231,6 @@ export class RedisCounter implements Counter {
 
 function envCode({ env }: Subject): number {
   return env === "test" ? 1 : 0;
-}
-
-/** Keeps ids out of Redis, and bounds the length of forged ones. 132 bits. */
-function digest(text: string): string {
-  return hash("sha256", text, "base64url").slice(0, 22);
 }
 
 function verdictAt(limits: readonly RateLimit[], reply: readonly number[], from: number): Verdict {

@@ -12,10 +12,8 @@
 // name and not a number: a counter that expired and is opened again must not count twice. A name that the set lacks
 // when it is full uses the rule's overflow counter. Both keys have the hash tag of the workspace, so they are on the
 // same node although they are not declared.
-import { createHash } from "node:crypto";
 import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
-
-export type Script = { text: string; sha: string };
+import { script } from "./script.ts";
 
 /** Under a test's clock, Redis' own clock must not expire a key that the test still counts. */
 const TEST_GRACE_MS = 600_000;
@@ -293,8 +291,3 @@ export const LEASE = script(clock + newcomers + rules + lease);
 export const RETURN_LEASE = script(clock + returnLease);
 /** As GETDEL of Redis 6.2. */
 export const TAKE_RECORD = script("local text = redis.call('GET', KEYS[1]) redis.call('DEL', KEYS[1]) return text");
-
-function script(text: string): Script {
-  // Redis names scripts by SHA-1; nothing here is secret.
-  return { text, sha: createHash("sha1").update(text).digest("hex") };
-}
