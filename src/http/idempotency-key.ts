@@ -5,6 +5,7 @@ import type { Actor } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { createReplay, type IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
 import { fail, failField } from "../kernel/errors.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { HttpRequest } from "./request.ts";
 
@@ -41,7 +42,7 @@ function scopeOf(endpoint: Endpoint, actor: Actor): string | null {
 export async function runOnce<T>(
   services: Services,
   { key_hash }: IdempotencyReplay,
-  handle: () => Promise<T> | T,
+  handle: () => MaybePromise<T>,
 ): Promise<T> {
   if (services.inFlight.has(key_hash)) throw fail("idempotency_in_flight");
   services.inFlight.add(key_hash);

@@ -6,6 +6,7 @@ import { H3, type H3Event } from "h3";
 import { NodeResponse, toNodeHandler } from "srvx/node";
 import type { Services } from "../domain/core/context.ts";
 import { fail } from "../kernel/errors.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { errorFields } from "../platform/errors.ts";
 import type { RequestBody } from "./body/body.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
@@ -67,7 +68,7 @@ export function h3Listener(
 
 /** Runs a handler for an h3 event. Returns its response at once where nothing has to be waited for. */
 function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }: RouterOptions) {
-  return (event: H3Event, handler: Handler): Response | Promise<Response> => {
+  return (event: H3Event, handler: Handler): MaybePromise<Response> => {
     const { req, res } = nodeOf(event);
     const body = bodyOf(req);
     const request = toHttpRequest(services.newId(), req, event.context.params ?? {}, body);

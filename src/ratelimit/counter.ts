@@ -2,6 +2,7 @@
 // Caution: `check` may return without a promise (the in-process store does); await it, never call `.then` on it.
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { limitedBy, retryAfterSeconds } from "../kernel/ratelimit/window.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
 
 /** Identifies the counters. A null id does not bypass the limit: all such calls share one anonymous counter. */
 export type Subject = {
@@ -54,15 +55,15 @@ export type SharedLeases = {
 
 export type Counter = {
   /** Charges `cost` to every rule or to none. */
-  check(request: CheckRequest): Promise<Verdict> | Verdict;
+  check(request: CheckRequest): MaybePromise<Verdict>;
   /** Charges up to `want` units at once, to be spent by the caller until the lease ends. */
-  lease(request: LeaseRequest): Promise<Lease> | Lease;
+  lease(request: LeaseRequest): MaybePromise<Lease>;
   /**
    * Ends the lease and credits its unspent units; returns how many. An id that is unknown, expired, already returned
    * or of another workspace credits nothing, so a repeated return is safe.
    */
-  returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> | number;
-  close(): Promise<void> | void;
+  returnLease(workspace_id: string, lease_id: string, unused: number): MaybePromise<number>;
+  close(): MaybePromise<void>;
 };
 
 /** The verdict of either store. `waits` has one wait in ms per rule: 0 allows, Infinity never will. */

@@ -3,6 +3,7 @@
 // every result, and an operator who prefers refusals sets `error` (docs/design/0011-fail-modes.md).
 import { MINUTE_MS } from "../kernel/durations.ts";
 import { fail } from "../kernel/errors.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { CircuitBreaker } from "./redis/circuit-breaker.ts";
 import { classifyRedisError, type RedisError } from "./redis/error.ts";
 import type { CheckRequest, Counter, Lease, LeaseRequest, SharedLeases, Verdict } from "./counter.ts";
@@ -57,14 +58,14 @@ export class FallbackCounter implements Counter, SharedLeases {
     this.#redis.onConnectionError(() => this.#reportDown());
   }
 
-  check(request: CheckRequest): Promise<Verdict> | Verdict {
+  check(request: CheckRequest): MaybePromise<Verdict> {
     return this.#try(
       () => this.#redis.check(request),
       () => this.#memory.check(request),
     );
   }
 
-  lease(request: LeaseRequest): Promise<Lease> | Lease {
+  lease(request: LeaseRequest): MaybePromise<Lease> {
     return this.#try(
       () => this.#redis.lease(request),
       () => this.#memory.lease(request),
@@ -72,7 +73,7 @@ export class FallbackCounter implements Counter, SharedLeases {
   }
 
   /** A lease is returned to the store that granted it. One that cannot be returned stays charged, which is safe. */
-  returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> | number {
+  returnLease(workspace_id: string, lease_id: string, unused: number): MaybePromise<number> {
     if (this.#memory.holdsLease(workspace_id, lease_id)) {
       return this.#memory.returnLease(workspace_id, lease_id, unused);
     }
@@ -115,7 +116,7 @@ export class FallbackCounter implements Counter, SharedLeases {
     this.#memory.close();
   }
 
-  #try<T>(onRedis: () => Promise<T>, inMemory: () => T): Promise<T> | T {
+  #try<T>(onRedis: () => Promise<T>, inMemory: () => T): MaybePromise<T> {
     if (this.#breaker.open) {
       if (this.#breaker.shouldProbe())
         void this.#redis.ping().then(

@@ -1,5 +1,6 @@
 // The policy feed. The domain returns serialised pages, which are sent as they are.
 import { CAPS_CHARS_MAX } from "../../kernel/policy/capabilities.ts";
+import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { z } from "zod";
 import type { Machine, Services } from "../../domain/core/context.ts";
 import { readSdk } from "../../domain/nodes/sdk-name.ts";
@@ -53,8 +54,7 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: (ctx, { query, request }) => {
     const delta = policyDelta(ctx, query, callerOf(request), onDisconnect(request));
-    if (delta instanceof Promise) return delta.then((found) => toResponse(ctx, request, found));
-    return toResponse(ctx, request, delta);
+    return thenMaybe(delta, (found) => toResponse(ctx, request, found));
   },
 });
 
@@ -62,11 +62,7 @@ function callerOf({ headers }: HttpRequest): FeedCaller {
   return { hasTag: (tag) => matchesEtag(headers, `"${tag}"`), sdk: readSdk(headers["keyrack-sdk"]) };
 }
 
-function toResponse(
-  ctx: Machine,
-  { headers }: HttpRequest,
-  { tag, page }: FeedResponse,
-): HttpResponse | Promise<HttpResponse> {
+function toResponse(ctx: Machine, { headers }: HttpRequest, { tag, page }: FeedResponse): MaybePromise<HttpResponse> {
   if (!page) return notModified(ctx, tag, CACHING);
   return smallResponses.get(page) ?? pageResponse(ctx.services, page, encodingFor(headers["accept-encoding"]));
 }

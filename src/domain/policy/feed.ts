@@ -7,6 +7,7 @@ import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { fail } from "../../kernel/errors.ts";
+import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Store } from "../../store/store.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import { Subscription, type OnDisconnect } from "../core/subscription.ts";
@@ -67,7 +68,7 @@ export class Feed {
     return this.#waiting.size;
   }
 
-  head(workspace_id: string, project_id: string): Head | Promise<Head> {
+  head(workspace_id: string, project_id: string): MaybePromise<Head> {
     const known = this.#heads.get(project_id);
     if (!known) return this.#readHead(project_id).then((head) => requireOwner(head, workspace_id));
     this.reads.hits++;

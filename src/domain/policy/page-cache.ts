@@ -8,6 +8,7 @@ import type { Ledger } from "../../fairness/ledger.ts";
 import { SERVICE_OWNER, type Owner } from "../../fairness/owners.ts";
 import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
 import { MIB } from "../../kernel/sizes.ts";
+import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 
 export type Encoding = "zstd" | "gzip";
 
@@ -104,7 +105,7 @@ export class PageCache {
   }
 
   /** The page, built if it is not cached. */
-  get(wanted: Wanted, now: number, build: Build): Page | Promise<Page> {
+  get(wanted: Wanted, now: number, build: Build): MaybePromise<Page> {
     const [key, entry] = this.#find(wanted, now) ?? [];
     if (key !== undefined && entry) {
       this.#entries.delete(key);

@@ -2,6 +2,7 @@
 // every page carries the version of the first page and may already contain later changes; the delta since that version
 // repeats them, so nodes converge.
 import { fail } from "../../kernel/errors.ts";
+import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { orCredentialEnds, validMs } from "./credential-end.ts";
@@ -58,13 +59,12 @@ export function policyDelta(
   query: DeltaQuery,
   caller: FeedCaller,
   onDisconnect: OnDisconnect,
-): FeedResponse | Promise<FeedResponse> {
+): MaybePromise<FeedResponse> {
   const { services, actor } = ctx;
   const filter = filterOf(ctx, query);
   const onEnd = orCredentialEnds(ctx, onDisconnect);
   const head = services.feed.head(actor.workspace_id, query.project_id);
-  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, caller, onEnd));
-  return deltaAt(ctx, head, filter, query, caller, onEnd);
+  return thenMaybe(head, (read) => deltaAt(ctx, read, filter, query, caller, onEnd));
 }
 
 function deltaAt(
@@ -74,7 +74,7 @@ function deltaAt(
   query: DeltaQuery,
   caller: FeedCaller,
   onEnd: OnDisconnect,
-): FeedResponse | Promise<FeedResponse> {
+): MaybePromise<FeedResponse> {
   if (query.node) acknowledge(ctx, head, filter, query, query.node, caller);
   const waits = query.wait_ms > 0 && query.leaving === "false";
   if (query.since === head.version && !waits) return { tag: tagOf("delta", head, filter, head.version), page: null };
