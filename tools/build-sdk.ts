@@ -12,6 +12,11 @@ import { withVersion } from "./sea/bundle.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const ADAPTERS = ["express", "fastify", "hono", "h3", "node", "fetch"] as const;
+/**
+ * Packages that the types of adapters name, for installers that let a package see only what it declares. Optional and
+ * of any version: an application has those that it uses.
+ */
+const TYPES_OF = ["@types/express", "fastify", "hono"];
 /** Name of the entry point → its source. */
 const ENTRIES: Record<string, string> = {
   index: "src/sdk/index.ts",
@@ -129,6 +134,8 @@ function manifest(version: string): object {
     type: "module",
     sideEffects: false,
     engines: { node: ">=20" },
+    peerDependencies: Object.fromEntries(TYPES_OF.map((name) => [name, "*"])),
+    peerDependenciesMeta: Object.fromEntries(TYPES_OF.map((name) => [name, { optional: true }])),
     exports: {
       ...Object.fromEntries(Object.keys(ENTRIES).map((name) => [name === "index" ? "." : `./${name}`, entry(name)])),
       "./package.json": "./package.json",

@@ -47,8 +47,8 @@ beforeAll(async () => {
   // Files for the compiler end in .txt here, because this repository's compiler would read them without the package.
   for (const name of readdirSync(source)) cpSync(join(source, name), join(app, name.replace(/\.txt$/, "")));
   // The types of these adapters name the framework's own, which an app has installed.
-  mkdirSync(join(folder, "node_modules"));
-  for (const name of ["fastify", "hono"])
+  mkdirSync(join(folder, "node_modules/@types"), { recursive: true });
+  for (const name of ["fastify", "hono", "@types/express"])
     symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));
   writeFileSync(
     join(app, "every.mts"),
@@ -70,17 +70,31 @@ describe("the package", () => {
       .filter((name) => /\.(js|ts|json)$/.test(name))
       .map((name) => readFileSync(join(built, name), "utf8"));
     expect(texts.some((text) => text.includes(root) || text.includes("sourceMappingURL"))).toBe(false);
-    expect(statSync(tarball).size).toBeLessThan(130_000);
+    expect(statSync(tarball).size).toBeLessThan(135_000);
   });
 
   it("has no dependency, no script and no server code", () => {
-    for (const kind of ["dependencies", "peerDependencies", "optionalDependencies", "scripts"])
-      expect(manifest()).not.toHaveProperty(kind);
+    for (const kind of ["dependencies", "optionalDependencies", "scripts"]) expect(manifest()).not.toHaveProperty(kind);
     expect(readdirSync(join(app, "node_modules")).filter((name) => !name.startsWith("."))).toEqual(["@keyrack"]);
     expect(readdirSync(join(app, "node_modules/@keyrack"))).toEqual(["sdk"]);
     for (const file of ["esm/index.js", "cjs/index.js"]) {
       expect(/require\("(?!\.)|from "(?!\.)|kysely|sqlite/.test(readFileSync(join(built, file), "utf8"))).toBe(false);
     }
+  });
+
+  it("declares every package that its types import, as an optional peer of any version", () => {
+    const types = readdirSync(join(built, "esm/types"), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".d.ts"))
+      .map((name) => readFileSync(join(built, "esm/types", name), "utf8"));
+    const imported = types.flatMap((text) =>
+      Array.from(text.matchAll(/^(?:import|export) .*from "((?!\.|node:)[^"]+)"/gm), ([, name = ""]) => name),
+    );
+    const declared = [...new Set(imported)].map((name) => (name === "express" ? "@types/express" : name)).toSorted();
+    expect(declared).toEqual(["@types/express", "fastify", "hono"]);
+    expect(manifest()).toMatchObject({
+      peerDependencies: Object.fromEntries(declared.map((name) => [name, "*"])),
+      peerDependenciesMeta: Object.fromEntries(declared.map((name) => [name, { optional: true }])),
+    });
   });
 
   it("says where it comes from, and is published for everyone with provenance", () => {

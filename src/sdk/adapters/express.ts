@@ -1,6 +1,7 @@
 // express (4 and 5): `protect` and `idempotent` are middlewares. The context is `req.keyrack`.
 // Errors go to `next`, never into a rejected promise, which ends the process under express 4.
 
+import type { Request as ExpressRequest, Response as ExpressResponse } from "express";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
@@ -28,15 +29,13 @@ declare global {
 type Next = (error?: unknown) => void;
 type Routed = NodeRequest & { baseUrl?: string; route?: { path?: unknown } };
 
-export function protect<Req extends IncomingMessage = IncomingMessage>(
-  keyrack: Keyrack,
-  options?: ProtectOptions<Req>,
-) {
+/** The middleware accepts any node:http request: it also fits servers that call it without express's types. */
+export function protect<Req extends IncomingMessage = ExpressRequest>(keyrack: Keyrack, options?: ProtectOptions<Req>) {
   const guard = internalsOf(keyrack).guard<Req>(options);
-  return (req: Req, res: ServerResponse, next: Next): void => {
-    const request = req as unknown as Routed;
+  return (req: IncomingMessage, res: ServerResponse, next: Next): void => {
+    const request: Routed = req;
     const run = async () => {
-      const admitted = await guard.admit(req, toIncomingRequest(request));
+      const admitted = await guard.admit(req as Req, toIncomingRequest(request));
       onResponseClosed(res, (status) => admitted.done(status, routeOf(request)));
       if (admitted.denial) return writeResponse(res, admitted.denial);
       setHeaders(res, admitted.headers);
@@ -47,7 +46,7 @@ export function protect<Req extends IncomingMessage = IncomingMessage>(
   };
 }
 
-export function idempotent<Req extends IncomingMessage, Res extends ServerResponse>(
+export function idempotent<Req extends IncomingMessage = ExpressRequest, Res extends ServerResponse = ExpressResponse>(
   keyrack: Keyrack,
   handler: (req: Req, res: Res, next: Next) => unknown,
   options?: IdempotentOptions,

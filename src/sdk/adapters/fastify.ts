@@ -2,7 +2,7 @@
 // `request.keyrack`. Fastify parses the body before a handler runs; retries are compared by `request.rawBody` where it
 // exists (plugin fastify-raw-body), otherwise by the parsed JSON.
 
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
@@ -39,7 +39,7 @@ export function protect(keyrack: Keyrack, options?: ProtectOptions<FastifyReques
   };
 }
 
-export function idempotent<Req extends RequestLike, Reply extends ReplyLike>(
+export function idempotent<Req extends RequestLike = FastifyRequest, Reply extends ReplyLike = FastifyReply>(
   keyrack: Keyrack,
   handler: (request: Req, reply: Reply) => unknown,
   options?: IdempotentOptions,

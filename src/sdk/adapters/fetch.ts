@@ -8,16 +8,16 @@ import { type Keyrack, internalsOf } from "../internals.ts";
 import { beginOnWeb, toIncomingRequest, toResponse, runClaimed, withHeaders } from "./web-response.ts";
 
 /** `context` is null on a skipped route. */
-export type Handler<Rest extends unknown[] = unknown[]> = (
+export type Handler<Rest extends unknown[] = unknown[], Resources = unknown> = (
   request: Request,
-  context: Context | null,
+  context: Context<Resources> | null,
   ...rest: Rest
 ) => Response | Promise<Response>;
 
-export function protect<Rest extends unknown[]>(
-  keyrack: Keyrack,
+export function protect<Rest extends unknown[], Resources = unknown>(
+  keyrack: Keyrack<Resources>,
   options: ProtectOptions<Request>,
-  handler: Handler<Rest>,
+  handler: Handler<Rest, Resources>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
   const guard = internalsOf(keyrack).guard(options);
   if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
@@ -30,7 +30,7 @@ export function protect<Rest extends unknown[]>(
         status = admitted.denial.status;
         return toResponse(admitted.denial);
       }
-      const response = await handler(request, admitted.context, ...rest);
+      const response = await handler(request, admitted.context as Context<Resources> | null, ...rest);
       status = response.status;
       return withHeaders(response, admitted.headers);
     } finally {
@@ -39,11 +39,11 @@ export function protect<Rest extends unknown[]>(
   };
 }
 
-export function idempotent<Rest extends unknown[]>(
-  keyrack: Keyrack,
-  handler: Handler<Rest>,
+export function idempotent<Rest extends unknown[], Resources = unknown>(
+  keyrack: Keyrack<Resources>,
+  handler: Handler<Rest, Resources>,
   options?: IdempotentOptions,
-): Handler<Rest> {
+): Handler<Rest, Resources> {
   const route = internalsOf(keyrack).idempotent(options);
   return async (request, context, ...rest) => {
     const begun = await beginOnWeb(route, request, context);

@@ -54,7 +54,7 @@ export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, opti
   };
 }
 
-export function idempotent<C extends HonoLike>(
+export function idempotent<C extends HonoLike = HonoContext>(
   keyrack: Keyrack,
   handler: (c: C, next: () => Promise<void>) => Response | Promise<Response>,
   options?: IdempotentOptions,

@@ -16,11 +16,19 @@ import {
 } from "./node-response.ts";
 
 /** A request behind `protect`. `idempotent` reads the stream and sets `body` and `rawBody`. */
-export type ProtectedRequest = IncomingMessage & { keyrack: Context | null; body?: unknown; rawBody?: Buffer };
-export type Handler = (req: ProtectedRequest, res: ServerResponse) => unknown;
+export type ProtectedRequest<Resources = unknown> = IncomingMessage & {
+  keyrack: Context<Resources> | null;
+  body?: unknown;
+  rawBody?: Buffer;
+};
+export type Handler<Resources = unknown> = (req: ProtectedRequest<Resources>, res: ServerResponse) => unknown;
 export type Listener = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
 
-export function protect(keyrack: Keyrack, options: ProtectOptions<IncomingMessage>, handler: Handler): Listener {
+export function protect<Resources = unknown>(
+  keyrack: Keyrack<Resources>,
+  options: ProtectOptions<IncomingMessage>,
+  handler: Handler<Resources>,
+): Listener {
   const guard = internalsOf(keyrack).guard(options);
   if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
   return async (req, res) => {
@@ -28,11 +36,15 @@ export function protect(keyrack: Keyrack, options: ProtectOptions<IncomingMessag
     onResponseClosed(res, (status) => admitted.done(status, null));
     if (admitted.denial) return writeResponse(res, admitted.denial);
     setHeaders(res, admitted.headers);
-    await handler(Object.assign(req, { keyrack: admitted.context }), res);
+    await handler(Object.assign(req, { keyrack: admitted.context as Context<Resources> | null }), res);
   };
 }
 
-export function idempotent(keyrack: Keyrack, handler: Handler, options?: IdempotentOptions): Handler {
+export function idempotent<Resources = unknown>(
+  keyrack: Keyrack<Resources>,
+  handler: Handler<Resources>,
+  options?: IdempotentOptions,
+): Handler<Resources> {
   const route = internalsOf(keyrack).idempotent(options);
   return async (req, res) => {
     const begun = await beginOnNode(route, req);
