@@ -178,7 +178,12 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     const call = (route: string, body?: unknown) => suite.instance.call(t.owner.session, route, body);
     const project = await call("POST /v1/projects", { name: "Orders", slug: "orders" });
     const tenant = await call("POST /v1/tenants", { external_id: "one" });
-    const key = await call("POST /v1/keys", { project_id: project.body.id, tenant_id: tenant.body.id, env: "test" });
+    const odd = {
+      scopes: ["read orders", "a,b"],
+      rate_limits: [{ id: "r", limit: 5, window_ms: 1_500, algorithm: "sliding", scope: "key" }],
+    };
+    const owner = { project_id: project.body.id, tenant_id: tenant.body.id };
+    const key = await call("POST /v1/keys", { ...owner, env: "test", ...odd });
     await using g = await signedIn(suite.browser, suite.instance, t, { page: `tenants/${tenant.body.id}` });
     const { page } = g;
     await button(page, "Edit").click();
@@ -217,11 +222,14 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await page.getByText("others are admitted and reported").waitFor();
     await button(page, "Edit").click();
     await dialog(page, "Edit key").getByLabel(/^Name/).fill("Renamed");
+    const renamed = page.waitForRequest((request) => request.method() === "PATCH");
     await button(page, "Save").click();
+    expect((await renamed).postDataJSON()).toEqual({ name: "Renamed" }); // not what others may have changed since
     await g.at("Renamed");
     expect(await page.getByRole("dialog").count()).toBe(0); // nodes do not know names
     const { body } = await call(`GET /v1/keys/${key.body.id}`);
     expect([body.allowed_cidrs, body.ip_mode]).toEqual([["192.0.2.0/24"], "report"]);
+    expect([body.scopes, body.rate_limits[0].window_ms]).toEqual([odd.scopes, 1_500]);
     await g.expectClean();
   });
 

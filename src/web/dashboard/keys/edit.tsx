@@ -9,7 +9,7 @@ import { toast } from "../shell/toasts.tsx";
 import { AddressFields, addressesOf } from "./addresses.tsx";
 import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } from "./key-fields.tsx";
 import { useInherited } from "./inherited.ts";
-import { hasChanged } from "./policy-change.ts";
+import { changesOf, hasChanged } from "./policy-change.ts";
 import { PropagationDialog } from "./propagation.tsx";
 import { useProjects } from "./records.ts";
 import type { ApiKey } from "./state.ts";
@@ -24,13 +24,15 @@ export function EditKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
   const inherited = useInherited(project, of.tenant_id);
   const send = async (values: Values): Promise<void> => {
     const expires_at = expiryOf(values);
-    const body = {
-      name: values.name === "" ? null : (values.name ?? null),
-      scopes: scopesOf(values),
+    const scopes = scopesOf(values);
+    const isSameSet = scopes.length === before.scopes.length && scopes.every((scope) => before.scopes.includes(scope));
+    const body = changesOf(before, {
+      name: values.name || null,
+      scopes: isSameSet ? before.scopes : scopes,
       rate_limits: limitsOf(values),
-      ...addressesOf(values, of),
+      ...addressesOf(values, before),
       ...(expires_at !== undefined && { expires_at }),
-    };
+    });
     const after = await call("PATCH /v1/keys/{id}", { params: { id: of.id }, body });
     refreshReads("/v1/keys");
     toast("Key saved.");
@@ -41,11 +43,11 @@ export function EditKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
   return (
     <Dialog title="Edit key" onClose={onClose} env={of.env}>
       <Form submit="Save" send={send} onCancel={onClose}>
-        <TextField name="name" label="Name" optional value={of.name ?? ""} />
-        <ScopesField key={project?.id} value={of.scopes} catalogue={project?.scope_catalogue ?? []} />
-        <ExpiryField key={`expiry ${project?.id}`} current={of.expires_at} policy={project?.key_policy} />
-        <LimitsField current={of.rate_limits} inherited={inherited} />
-        <AddressFields of={of} isKey />
+        <TextField name="name" label="Name" optional value={before.name ?? ""} />
+        <ScopesField key={project?.id} value={before.scopes} catalogue={project?.scope_catalogue ?? []} />
+        <ExpiryField key={`expiry ${project?.id}`} current={before.expires_at} policy={project?.key_policy} />
+        <LimitsField current={before.rate_limits} inherited={inherited} />
+        <AddressFields of={before} isKey />
       </Form>
     </Dialog>
   );

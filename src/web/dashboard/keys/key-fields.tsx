@@ -49,7 +49,11 @@ export function ScopesField({ value, catalogue = [] }: { value?: readonly string
 
 export function scopesOf({ scopes = "", ...values }: Values): string[] {
   const chosen = Object.keys(values).filter((name) => name.startsWith(CHOSEN));
-  const others = scopes.split(/[\s,]+/).filter((scope) => scope !== "");
+  // A scope may be any text, so only lines separate them.
+  const others = scopes
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
   return [...new Set([...chosen.map((name) => name.slice(CHOSEN.length)), ...others])];
 }
 

@@ -9,15 +9,17 @@ const UNITS: readonly [name: string, ms: number][] = [
   ["hour", 3_600_000],
   ["minute", 60_000],
   ["second", 1_000],
+  ["ms", 1],
 ];
 const SHORT: Record<string, string> = { s: "second", sec: "second", m: "minute", min: "minute", h: "hour", d: "day" };
 const LINE =
-  /^(?:([a-z0-9][a-z0-9._-]{0,63}):\s*)?(\d+)\s*(?:\/|per)\s*(\d+)?\s*([a-z]+?)s?(?:\s+per\s+(key|tenant))?(?:\s+(fixed|sliding))?$/i;
+  /^(?:([a-z0-9][a-z0-9._-]{0,63}):\s*)?(\d+)\s*(?:\/|per)\s*(\d+)?\s*(ms|[a-z]+?)s?(?:\s+per\s+(key|tenant))?(?:\s+(fixed|sliding))?$/i;
 
 function windowText(ms: number): string {
-  const [name, unit] = UNITS.find(([, size]) => ms % size === 0) ?? ["second", 1_000];
+  const [name, unit] = UNITS.find(([, size]) => ms % size === 0) ?? ["ms", 1];
   const count = ms / unit;
-  return count === 1 ? name : `${count} ${name}s`;
+  if (count === 1) return name;
+  return name === "ms" ? `${count} ms` : `${count} ${name}s`;
 }
 
 /** "100 / minute per tenant". */

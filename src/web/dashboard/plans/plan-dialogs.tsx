@@ -9,7 +9,7 @@ import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
-import { hasChanged } from "../keys/policy-change.ts";
+import { changesOf, hasChanged } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
 import { useProjects } from "../keys/records.ts";
 import { go } from "../routes.ts";
@@ -49,7 +49,7 @@ export function EditPlan({ plan, onClose }: DialogProps) {
   const [saved, setSaved] = useState(false);
   const projects = useProjects().map(({ id }) => id);
   const send = async (values: Values): Promise<void> => {
-    const body = { name: values.name ?? "", slug: values.slug ?? "", ...planOf(values) };
+    const body = changesOf(before, { name: values.name ?? "", slug: values.slug ?? "", ...planOf(values) });
     const after = await call("PATCH /v1/plans/{id}", { params: { id: plan.id }, body });
     refreshReads("/v1/");
     toast("Plan saved.");
@@ -61,9 +61,9 @@ export function EditPlan({ plan, onClose }: DialogProps) {
     <Dialog title="Edit plan" onClose={onClose}>
       {plan.tenants > 0 && <p class="muted">Changes apply to {plural(plan.tenants, "tenant")} at once.</p>}
       <Form submit="Save" send={send} onCancel={onClose}>
-        <TextField name="name" label="Name" value={plan.name} />
-        <TextField name="slug" label="Slug" mono value={plan.slug} hint={SLUG_HINT} />
-        <PlanFields plan={plan} />
+        <TextField name="name" label="Name" value={before.name} />
+        <TextField name="slug" label="Slug" mono value={before.slug} hint={SLUG_HINT} />
+        <PlanFields plan={before} />
       </Form>
     </Dialog>
   );

@@ -9,7 +9,7 @@ import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
-import { hasChanged } from "../keys/policy-change.ts";
+import { changesOf, hasChanged } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
 import { go } from "../routes.ts";
@@ -56,8 +56,8 @@ export function EditProject({ project, onClose }: { project: Project; onClose: (
   const [saved, setSaved] = useState(false);
   const send = async (values: Values): Promise<void> => {
     const default_rate_limits = defaultLimitsOf(values);
-    const { name = "", key_prefix = project.key_prefix } = values;
-    const body = { name, key_prefix, default_rate_limits, ...keyRulesOf(values, project) };
+    const { name = "", key_prefix = before.key_prefix } = values;
+    const body = changesOf(before, { name, key_prefix, default_rate_limits, ...keyRulesOf(values, before) });
     const { warnings = [], ...after } = await call("PATCH /v1/projects/{id}", { params: { id: project.id }, body });
     refreshReads("/v1/projects");
     toast("Project saved.");

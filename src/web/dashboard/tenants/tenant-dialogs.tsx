@@ -12,7 +12,7 @@ import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
 import { go } from "../routes.ts";
-import { hasChanged, tenantProjects } from "../keys/policy-change.ts";
+import { changesOf, hasChanged, tenantProjects } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
 import { AddressFields, tenantAddressesOf } from "../keys/addresses.tsx";
 import { PlanField, planIdOf } from "./plan-field.tsx";
@@ -58,7 +58,12 @@ export function CreateTenant({ onClose, onCreated = openTenant }: CreateProps) {
     <Dialog title="Create tenant" onClose={onClose}>
       <p class="muted">A tenant is one of your customers. Its keys, limits and usage belong together.</p>
       <Form submit="Create tenant" send={send} onCancel={onClose}>
-        <TextField name="external_id" label="External id" mono hint="Your own id of this customer. It cannot change." />
+        <TextField
+          name="external_id"
+          label="External id"
+          mono
+          hint="Your own id for this customer. It cannot change."
+        />
         <TextField name="name" label="Name" optional />
         <PlanField />
         <TextAreaField name="meta" label="Meta" optional mono hint={META_HINT} />
@@ -75,13 +80,13 @@ export function EditTenant({ tenant, onClose }: DialogProps) {
   const [followed, setFollowed] = useState<readonly string[] | null>(null);
   const send = async (values: Values): Promise<void> => {
     const plan_id = planIdOf(values);
-    const rules = { ...(plan_id !== undefined && { plan_id }), ...tenantAddressesOf(values, tenant) };
-    const body = { name: values.name || null, meta: metaOf(values), ...rules };
+    const rules = { ...(plan_id !== undefined && { plan_id }), ...tenantAddressesOf(values, before) };
+    const body = changesOf(before, { name: values.name || null, meta: metaOf(values), ...rules });
     const after = await call("PATCH /v1/tenants/{id}", { params: { id: tenant.id }, body });
     refreshReads("/v1/");
     toast("Tenant saved.");
     const reachesNodes = hasChanged<Tenant>(before, after, NODE_FIELDS);
-    const projects = reachesNodes ? await tenantProjects(tenant.id) : [];
+    const projects = reachesNodes ? await tenantProjects(tenant.id).catch(() => []) : [];
     if (projects.length > 0) setFollowed(projects);
     else onClose();
   };
@@ -89,10 +94,10 @@ export function EditTenant({ tenant, onClose }: DialogProps) {
   return (
     <Dialog title="Edit tenant" onClose={onClose}>
       <Form submit="Save" send={send} onCancel={onClose}>
-        <TextField name="name" label="Name" optional value={tenant.name ?? ""} />
-        <PlanField value={tenant.plan_id} />
-        <AddressFields of={tenant} />
-        <TextAreaField name="meta" label="Meta" optional mono rows={6} value={metaText(tenant.meta)} hint={META_HINT} />
+        <TextField name="name" label="Name" optional value={before.name ?? ""} />
+        <PlanField value={before.plan_id} />
+        <AddressFields of={before} />
+        <TextAreaField name="meta" label="Meta" optional mono rows={6} value={metaText(before.meta)} hint={META_HINT} />
       </Form>
     </Dialog>
   );
