@@ -10,6 +10,7 @@ import { Card } from "./enter/card.tsx";
 import { Forgot } from "./enter/forgot.tsx";
 import { LogIn } from "./enter/login.tsx";
 import { SignUp } from "./enter/sign-up.tsx";
+import { envOf, hrefTo } from "./here.ts";
 import type * as Pages from "./second-script.tsx";
 import { Button } from "./parts/button.tsx";
 import { go, place, type EnterPage } from "./routes.ts";
@@ -55,7 +56,11 @@ function Start() {
   const { memberships = [], workspaceId: active = null } = session.value ?? {};
   const first = memberships.find(({ workspace_id }) => workspace_id === active) ?? memberships[0];
   const chooses = !first || (memberships.length > 1 && active === null);
-  useEffect(() => go(chooses ? "#/workspaces" : `#/w/${first.slug}/live/home`, { replace: true }), []);
+  useEffect(
+    () =>
+      go(chooses ? "#/workspaces" : hrefTo("home", { slug: first.slug, env: envOf(first.slug) }), { replace: true }),
+    [],
+  );
   return null;
 }
 

@@ -1,16 +1,25 @@
 // The workspace, environment and filters that the address names, and links to other pages of the same workspace.
-import { computed } from "@preact/signals";
+import { computed, effect } from "@preact/signals";
 import type { Env } from "../../kernel/credentials.ts";
 import { membership } from "./api/session.ts";
 import { go, place } from "./routes.ts";
-
-/** The environment of the page; live where a page has none. */
-export const env = computed<Env>(() => (place.value.kind === "workspace" ? place.value.env : "live"));
 
 /** The slug of the workspace in the address, or of the one that was open before the account page. */
 export const slug = computed(() =>
   place.value.kind === "workspace" ? place.value.slug : (membership.value?.slug ?? ""),
 );
+
+/** The environment in which each workspace was seen last, by slug. */
+const lastEnv = new Map<string, Env>();
+effect(() => {
+  if (place.value.kind === "workspace") lastEnv.set(place.value.slug, place.value.env);
+});
+
+/** Where a workspace opens: in the environment in which it was left. */
+export const envOf = (workspace: string): Env => lastEnv.get(workspace) ?? "live";
+
+/** The environment of the page, or of the page before one that has none. */
+export const env = computed<Env>(() => (place.value.kind === "workspace" ? place.value.env : envOf(slug.value)));
 
 type Query = Record<string, string | number | null | undefined>;
 

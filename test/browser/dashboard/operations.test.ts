@@ -58,8 +58,19 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
 
   it("notices that rows which this browser verified are gone", async () => {
     const t = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "audit" });
+    await using g = await signedIn(suite.browser, suite.instance, t, {
+      page: "audit",
+      timezoneId: "America/Los_Angeles",
+    });
     const { page } = g;
+    const asked = page.waitForRequest(/audit_logs\?.*from=/);
+    await g.show("audit?from=2026-11-16&to=2026-11-17"); // days as the times are shown: local ones
+    const { searchParams } = new URL((await asked).url());
+    expect([searchParams.get("from"), searchParams.get("to")]).toEqual([
+      "2026-11-16T08:00:00.000Z",
+      "2026-11-18T08:00:00.000Z",
+    ]);
+    await g.show("audit");
     await button(page, "Verify in this browser").click();
     await page.getByText(/^Verified: 5 rows/).waitFor();
     await button(page, "Verify in this browser").click();
@@ -136,6 +147,20 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await row.getByText("/config.js").waitFor();
     await row.getByText(/^in (1 hour|\d+ minutes)$/).waitFor();
     await expectAccessible(page);
+    await button(page, "Rotate CI").click(); // a rotation never extends a key
+    const { expires_at } = (await suite.instance.call(t.owner.session, `GET /v1/keys/${id}`)).body;
+    expect(await dialog(page, "Rotate CI").locator("time").getAttribute("datetime")).toBe(expires_at);
+    await button(page, "Cancel").click();
+    await suite.instance.call(t.owner.session, `POST /v1/keys/${other.id}/disable`, {});
+    await g.show("home");
+    await g.show("leaks");
+    await expect.poll(() => button(page, "Rotate Other").getAttribute("aria-disabled")).toBe("true");
+    await page.goto(`${suite.instance.url}/#/w/${t.slug}/live/keys`);
+    await button(page, "Actions for Other").click();
+    expect(await button(page, "Actions for Other").getAttribute("aria-expanded")).toBe("true");
+    await page.getByRole("menuitem", { name: "Rotate The key is disabled. Enable it first." }).waitFor();
+    await page.keyboard.press("Escape");
+    await g.show("leaks");
     const focused = () => page.evaluate<string>("document.activeElement.innerText");
     for (const [name, next] of [
       ["CI", /^Other/], // the next row

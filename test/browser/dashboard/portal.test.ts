@@ -1,4 +1,5 @@
 // The preview of the portal, its origins, and usage.
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
@@ -86,6 +87,11 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await button(page, "Remove https://b.example.com").click();
     await page.getByText("None yet. The portal opens nowhere until you add one").waitFor();
     expect(await page.getByLabel("Origin", { exact: true }).inputValue()).toBe("https://c.example.com");
+    // A refusal to leave leaves the switch where it was.
+    page.on("dialog", (asked) => void asked.dismiss());
+    await page.getByLabel("Test", { exact: true }).click();
+    await expect.poll(() => page.getByLabel("Live", { exact: true }).isChecked()).toBe(true);
+    expect(page.url()).toContain("/live/portal");
     await g.expectClean();
   });
 
@@ -136,6 +142,8 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     const downloads = page.waitForEvent("download");
     await button(page, "Download CSV").click();
     expect((await downloads).suggestedFilename()).toBe("requests-by-tenant-30d.csv");
+    const csv = readFileSync(await (await downloads).path(), "utf8");
+    expect(csv.split("\n")[1]).toMatch(/^"?20\d\d-\d\d-\d\dT\d\d:00:00/); // of use outside the chart
     await expectAccessible(page);
     await g.expectClean();
   });

@@ -25,10 +25,12 @@ const NOUNS = [
   "workspace_invite",
 ];
 const FILTERS = ["action", "actor", "target", "from", "to"];
-const DAY_MS = 86_400_000;
 
-function dayAfter(day: string): string {
-  return new Date(Date.parse(`${day}T00:00:00Z`) + DAY_MS).toISOString();
+/** When a day of the browser's time zone starts, in which times are shown too. */
+function startOf(day: string, daysLater = 0): string {
+  const start = new Date(`${day}T00:00`);
+  start.setDate(start.getDate() + daysLater);
+  return start.toISOString();
 }
 
 function filters() {
@@ -42,8 +44,8 @@ function filters() {
     ...(action !== "" && { action }),
     ...(actor_type && { actor_type }),
     ...(target_id !== "" && { target_id }),
-    ...(isDay(from) && { from: `${from}T00:00:00.000Z` }),
-    ...(isDay(to) && { to: dayAfter(to) }),
+    ...(isDay(from) && { from: startOf(from) }),
+    ...(isDay(to) && { to: startOf(to, 1) }),
     ...(cursor !== undefined && { cursor }),
   };
 }

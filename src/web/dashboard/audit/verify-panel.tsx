@@ -145,8 +145,12 @@ function useRuns() {
 
 export function VerifyPanel() {
   const { state, setState, run, stop } = useRuns();
-  const waits = state.name === "here" ? "Wait for the run, or stop it." : "Wait for the run.";
-  const busy = ["server", "here", "saving"].includes(state.name) ? waits : null;
+  const waits: Partial<Record<State["name"], string>> = {
+    here: "Verification is running. Wait until it has finished, or stop it.",
+    server: "Verification is running. Wait until it has finished.",
+    saving: "The log is being saved. Wait until it is complete.",
+  };
+  const busy = waits[state.name] ?? null;
   const verify = (): void =>
     run({ name: "here", rows: 0, rate: 0 }, async (signal) => {
       const start = performance.now();

@@ -101,7 +101,7 @@ export function RotateSecretKey({ of, onClose }: DialogProps) {
       env={of.env}
     >
       <Form submit="Rotate key" send={send} watch={false} onCancel={onClose}>
-        <OverlapField />
+        <OverlapField expires_at={of.expires_at} />
       </Form>
     </Dialog>
   );

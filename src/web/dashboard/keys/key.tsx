@@ -23,22 +23,21 @@ import { tenantLabel, useProjects, useTenants } from "./records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
 import { StateLine } from "./state-badge.tsx";
-import { keyTitle, type ApiKey } from "./state.ts";
+import { endedReason, keyTitle, rotateReason, type ApiKey } from "./state.ts";
 
 const EVERY_MS = 10_000;
 const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
 
 function Actions({ of }: { of: ApiKey }) {
   const [open, setOpen] = useState<keyof typeof DIALOGS | null>(null);
-  const ended = of.revoked_at === null ? null : "The key is revoked.";
-  const disabled = of.disabled_at === null ? null : "The key is disabled. Enable it first.";
+  const ended = endedReason(of);
   const Open = open && DIALOGS[open];
   return (
     <>
       <Button needs="admin" disabled={ended} onClick={() => setOpen("edit")}>
         Edit
       </Button>
-      <Button needs="admin" disabled={ended ?? disabled} onClick={() => setOpen("rotate")}>
+      <Button needs="admin" disabled={rotateReason(of)} onClick={() => setOpen("rotate")}>
         Rotate
       </Button>
       <Button needs="admin" disabled={ended} onClick={() => setOpen("disable")}>

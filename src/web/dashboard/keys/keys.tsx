@@ -25,7 +25,7 @@ import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
 import { SelectionBar } from "../bulk/selection.tsx";
 import { StateBadge } from "./state-badge.tsx";
-import { keyTitle, type ApiKey } from "./state.ts";
+import { endedReason, keyTitle, rotateReason, type ApiKey } from "./state.ts";
 
 type Chosen = { of: ApiKey; action: "rotate" | "revoke" };
 
@@ -38,12 +38,13 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
     return tenant ? <UserText>{tenantLabel(tenant)}</UserText> : <code class="muted">{tenant_id.slice(0, 8)}</code>;
   };
   const menu = (of: ApiKey) => {
-    const disabled = roleReason("admin") ?? (of.revoked_at === null ? null : "The key is revoked.");
+    const refused = roleReason("admin");
+    const choose = (action: Chosen["action"]) => () => onChoose({ of, action });
     return [
       [{ label: "Open", href: hrefTo("keys", { id: of.id }) }],
       [
-        { label: "Rotate", disabled, onSelect: () => onChoose({ of, action: "rotate" }) },
-        { label: "Revoke", disabled, danger: true, onSelect: () => onChoose({ of, action: "revoke" }) },
+        { label: "Rotate", disabled: refused ?? rotateReason(of), onSelect: choose("rotate") },
+        { label: "Revoke", disabled: refused ?? endedReason(of), danger: true, onSelect: choose("revoke") },
       ],
     ];
   };

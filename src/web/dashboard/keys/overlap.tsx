@@ -15,9 +15,11 @@ const OVERLAPS: readonly Option[] = [
   ["168", "7 days"],
 ];
 
-export function OverlapField() {
+/** `expires_at`: of the old key, which a rotation never extends. */
+export function OverlapField({ expires_at }: { expires_at: string | null }) {
   const [hours, setHours] = useState(DEFAULT);
-  const until = new Date(serverNow() + Number(hours) * HOUR_MS).toISOString();
+  const end = serverNow() + Number(hours) * HOUR_MS;
+  const until = new Date(expires_at === null ? end : Math.min(end, Date.parse(expires_at))).toISOString();
   return (
     <SelectField
       name="overlap_hours"

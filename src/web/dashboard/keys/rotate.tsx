@@ -64,7 +64,7 @@ export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
           setStep({ name: "secret", id: made.id, key: made.key });
         }}
       >
-        <OverlapField />
+        <OverlapField expires_at={of.expires_at} />
       </Form>
     </Dialog>
   );

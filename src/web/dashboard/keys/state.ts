@@ -84,3 +84,11 @@ export function keyNotes(key: Lifecycle, beside?: Beside, now = serverNow()): st
 /** Its name, or the start of its text. */
 export const keyTitle = ({ name, display_prefix }: Pick<ApiKey, "name" | "display_prefix">): string =>
   name ?? `${display_prefix}…`;
+
+/** Why a key cannot be changed; null if it can. */
+export const endedReason = ({ revoked_at }: Pick<Lifecycle, "revoked_at">): string | null =>
+  revoked_at === null ? null : "The key is revoked.";
+
+/** Why a key cannot be rotated; null if it can. */
+export const rotateReason = (key: Pick<Lifecycle, "revoked_at" | "disabled_at">): string | null =>
+  endedReason(key) ?? (key.disabled_at == null ? null : "The key is disabled. Enable it first.");

@@ -7,7 +7,7 @@ import { env, hrefTo } from "../here.ts";
 import { KeyName } from "../keys/key-name.tsx";
 import { RevokeKey } from "../keys/revoke.tsx";
 import { RotateKey } from "../keys/rotate.tsx";
-import { keyTitle, type ApiKey } from "../keys/state.ts";
+import { keyTitle, rotateReason, type ApiKey } from "../keys/state.ts";
 import { Button, LinkButton } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Page, Panel } from "../parts/page.tsx";
@@ -41,8 +41,13 @@ function FoundAt({ reason }: { reason: string }) {
 }
 
 function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Chosen) => void): Column<Leaked>[] {
-  const button = (of: Leaked, action: Action, label: string) => (
-    <Button needs="admin" label={`${label} ${keyTitle(of)}`} onClick={() => onChoose({ of, action })}>
+  const button = (of: Leaked, action: Action, label: string, disabled: string | null) => (
+    <Button
+      needs="admin"
+      label={`${label} ${keyTitle(of)}`}
+      disabled={disabled}
+      onClick={() => onChoose({ of, action })}
+    >
       {label}
     </Button>
   );
@@ -56,8 +61,8 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
       actions: true,
       cell: (key) => (
         <div class="buttons">
-          {button(key, "rotate", "Rotate")}
-          {button(key, "revoke", "Revoke")}
+          {button(key, "rotate", "Rotate", rotateReason(key))}
+          {button(key, "revoke", "Revoke", null)}
         </div>
       ),
     },

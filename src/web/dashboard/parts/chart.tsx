@@ -20,6 +20,8 @@ type ChartProps = {
   /** The finding: "1 204 requests, 3 % denied, last 24 hours". */
   name: string;
   buckets: readonly string[];
+  /** When each bucket starts, in ISO 8601: the times of the CSV file. */
+  starts: readonly string[];
   series: readonly Series[];
   /** Name of the CSV file. */
   file: string;
@@ -128,7 +130,7 @@ function Point({ buckets, series, at }: Pick<ChartProps, "buckets" | "series"> &
 }
 
 export function Chart(props: ChartProps) {
-  const { name, buckets, series, file } = props;
+  const { name, buckets, starts, series, file } = props;
   const [ref, width] = useWidth();
   const [at, setAt] = useState<number | null>(null);
   const [open, setOpen] = useState(false);
@@ -151,7 +153,8 @@ export function Chart(props: ChartProps) {
     const found = layout.slots.findIndex((slot) => x >= slot.x && x < slot.x + slot.width);
     setAt(found < 0 ? null : found);
   };
-  const rows = buckets.map((bucket, i) => [bucket, ...series.map(({ values }) => values[i] ?? 0)]);
+  const rowsOf = (times: readonly string[]) =>
+    times.map((at, i) => [at, ...series.map(({ values }) => values[i] ?? 0)]);
   const head = ["Time", ...series.map((one) => one.name)];
   return (
     <figure class="chart">
@@ -172,7 +175,7 @@ export function Chart(props: ChartProps) {
           <Button pressed={open} onClick={() => setOpen(!open)}>
             Show as table
           </Button>
-          <Button icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rows)], "text/csv")}>
+          <Button icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rowsOf(starts))], "text/csv")}>
             Download CSV
           </Button>
         </div>
@@ -180,7 +183,7 @@ export function Chart(props: ChartProps) {
           {at !== null && <Point {...props} at={at} />}
         </p>
       </div>
-      {open && <ChartTable caption={name} head={head} rows={rows} />}
+      {open && <ChartTable caption={name} head={head} rows={rowsOf(buckets)} />}
     </figure>
   );
 }

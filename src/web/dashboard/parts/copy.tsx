@@ -14,10 +14,19 @@ type CopyProps = {
   /** The element that shows the text, for selecting it. */
   source?: () => Element | null;
   onCopied?: () => void;
+  autofocus?: boolean;
 };
 
 /** Without a label it shows its icon only, until there is something to say. */
-export function CopyButton({ text, label = "Copy", name, kind = "plain", source, onCopied }: CopyProps) {
+export function CopyButton({
+  text,
+  label = "Copy",
+  name,
+  kind = "plain",
+  source,
+  onCopied,
+  autofocus = false,
+}: CopyProps) {
   const [said, setSaid] = useState("");
   const timer = useRef<ReturnType<typeof setTimeout>>();
   const say = (words: string): void => {
@@ -42,7 +51,13 @@ export function CopyButton({ text, label = "Copy", name, kind = "plain", source,
   };
   return (
     <>
-      <Button kind={kind} icon={said === "Copied" ? "check" : "copy"} onClick={copy} {...(name && { label: name })}>
+      <Button
+        kind={kind}
+        autofocus={autofocus}
+        icon={said === "Copied" ? "check" : "copy"}
+        onClick={copy}
+        {...(name && { label: name })}
+      >
         {said || label || undefined}
       </Button>
       <span role="status" class="hide">

@@ -1,6 +1,6 @@
 // A menu button with a popover: arrow keys, Home, End, Escape and type-ahead.
 import type { ComponentChildren } from "preact";
-import { useId, useRef } from "preact/hooks";
+import { useId, useRef, useState } from "preact/hooks";
 import { Icon, type IconName } from "./icon.tsx";
 
 export type MenuItem = {
@@ -76,7 +76,7 @@ function Item({ item, close }: { item: MenuItem; close: () => void }) {
   const common = { class: danger ? "menu-item danger" : "menu-item", tabIndex: -1 };
   if (href !== undefined)
     return (
-      <a {...common} role="menuitem" href={href} onClick={close}>
+      <a {...common} role="menuitem" aria-current={checked ? "true" : undefined} href={href} onClick={close}>
         {content}
       </a>
     );
@@ -99,9 +99,26 @@ function Item({ item, close }: { item: MenuItem; close: () => void }) {
   );
 }
 
+function Groups({ groups, close }: Pick<MenuProps, "groups"> & { close: () => void }) {
+  return (
+    <>
+      {groups
+        .filter((group) => group.length > 0)
+        .map((group, index) => (
+          <div key={index} role="group" class="menu-group">
+            {group.map((item) => (
+              <Item key={item.label} item={item} close={close} />
+            ))}
+          </div>
+        ))}
+    </>
+  );
+}
+
 export function Menu({ label, groups, children, className = "button quiet square" }: MenuProps) {
   const button = useRef<HTMLButtonElement>(null);
   const menu = useRef<HTMLDivElement>(null);
+  const [expanded, setExpanded] = useState(false);
   const close = (): void => {
     menu.current?.hidePopover();
     button.current?.focus();
@@ -131,6 +148,7 @@ export function Menu({ label, groups, children, className = "button quiet square
         class={className}
         aria-label={label}
         aria-haspopup="menu"
+        aria-expanded={expanded}
         onClick={() => open(false)}
         onKeyDown={(event) => {
           if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
@@ -140,16 +158,16 @@ export function Menu({ label, groups, children, className = "button quiet square
       >
         {children ?? <Icon name="more" />}
       </button>
-      <div ref={menu} popover="auto" role="menu" aria-label={label} class="menu" onKeyDown={onKeyDown}>
-        {groups
-          .filter((group) => group.length > 0)
-          .map((group, index) => (
-            <div key={index} role="group" class="menu-group">
-              {group.map((item) => (
-                <Item key={item.label} item={item} close={close} />
-              ))}
-            </div>
-          ))}
+      <div
+        ref={menu}
+        popover="auto"
+        role="menu"
+        aria-label={label}
+        class="menu"
+        onKeyDown={onKeyDown}
+        onToggle={({ newState }) => setExpanded(newState === "open")}
+      >
+        <Groups groups={groups} close={close} />
       </div>
     </>
   );

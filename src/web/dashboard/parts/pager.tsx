@@ -1,5 +1,6 @@
 // Pages of a list by cursor. The cursor is in the address; the cursors before it are remembered here, so a page that
 // was opened by its address goes back to the first one.
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { plural } from "../../shared/format.ts";
 import { param, setParams } from "../here.ts";
 import { Button } from "./button.tsx";
@@ -36,10 +37,26 @@ type PagerProps = {
   what: string;
 };
 
+/** The button that was pressed last, until the page that it opened is there. */
+let pressed: "back" | "forward" | null = null;
+
+/** Gives the focus back to the button: while a page loads, the pager is not there. */
+function usePressed(at: string) {
+  const [back, forward] = [useRef<HTMLButtonElement>(null), useRef<HTMLButtonElement>(null)];
+  useLayoutEffect(() => {
+    const button = pressed && { back, forward }[pressed].current;
+    if (document.activeElement === document.body) button?.focus();
+    pressed = null;
+  }, [at]);
+  return { back, forward };
+}
+
 export function Pager({ next, shown, what }: PagerProps) {
   const at = param("after");
+  const buttons = usePressed(at);
   const forward = (): void => {
     if (next === null) return;
+    pressed = "forward";
     if (before.size >= REMEMBERED_MAX) before.clear();
     before.set(next, at);
     setParams({ after: next });
@@ -62,11 +79,20 @@ export function Pager({ next, shown, what }: PagerProps) {
       <Button
         icon="left"
         disabled={at === "" ? "This is the first page." : null}
-        onClick={() => setParams({ after: before.get(at) ?? null })}
+        buttonRef={buttons.back}
+        onClick={() => {
+          pressed = "back";
+          setParams({ after: before.get(at) ?? null });
+        }}
       >
         Previous page
       </Button>
-      <Button iconAfter="right" disabled={next === null ? "This is the last page." : null} onClick={forward}>
+      <Button
+        iconAfter="right"
+        buttonRef={buttons.forward}
+        disabled={next === null ? "This is the last page." : null}
+        onClick={forward}
+      >
         Next page
       </Button>
     </nav>

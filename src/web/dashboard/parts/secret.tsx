@@ -37,7 +37,7 @@ export function Secret({ secret, variable, onStored }: SecretProps) {
         <Button pressed={shown} onClick={() => setShown(!shown)}>
           Show
         </Button>
-        <CopyButton text={secret} source={selectable} {...(onStored && { onCopied: onStored })} />
+        <CopyButton text={secret} source={selectable} autofocus {...(onStored && { onCopied: onStored })} />
         <Button
           icon="download"
           onClick={() => {

@@ -19,7 +19,12 @@ export function EnvironmentSwitch() {
             name="environment"
             value={value}
             checked={env.value === value}
-            onChange={() => go(hrefTo(here.page, { env: value }))}
+            onChange={({ currentTarget }) => {
+              // The page may refuse to leave: the switch follows the address.
+              for (const radio of currentTarget.closest("div")?.querySelectorAll("input") ?? [])
+                radio.checked = radio.value === env.value;
+              go(hrefTo(here.page, { env: value }));
+            }}
           />
           <span>{label}</span>
         </label>

@@ -115,6 +115,7 @@ function Requests({ answer: read, range, group }: { answer: Answer; range: Range
       <Chart
         name={text}
         file={`requests-by-${group}-${range}`}
+        starts={answer.buckets}
         buckets={answer.buckets.map((start) => bucketName(start, range))}
         series={group === "outcome" ? outcomeSeries(answer) : groupSeries(answer, tenants)}
       />

@@ -37,6 +37,7 @@ function ActiveTenants() {
               <Chart
                 name={`${finding}, last ${MONTHS} months`}
                 file="active-tenants"
+                starts={oldestFirst.map(({ month }) => month)}
                 buckets={oldestFirst.map(({ month }) => monthName(month))}
                 series={[{ name: "Active tenants", values: oldestFirst.map((row) => row.active_tenants), colour: 1 }]}
               />
