@@ -144,7 +144,8 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     };
     await leave(page);
     for (const tab of [page, second]) {
-      await tab.evaluate("dispatchEvent(new Event('focus'))");
+      if (tab === page) await tab.evaluate("dispatchEvent(new Event('focus'))");
+      else await tab.keyboard.press("Shift");
       await dialog(tab, "Log in again").getByText("You were away for a while").waitFor();
       expect(await tab.getByRole("heading", { level: 1 }).count()).toBe(0); // hidden
       expect(await tab.evaluate("JSON.stringify(sessionStorage)")).not.toContain("krses_");
@@ -169,9 +170,11 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
   it("is listed under Account, where a refusal is shown beside what was pressed", async () => {
     const at = await shop(suite.instance);
     for (let i = 0; i < 2; i++) await logIn(suite.instance, at.owner.email);
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: "home" });
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "home", env: "test" });
     const { page } = g;
     await page.goto(`${suite.instance.url}/#/account`);
+    const keys = page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Keys" });
+    expect(await keys.getAttribute("href")).toMatch(/\/test\/keys$/); // test data stay test data
     const ends = page.getByRole("row").getByRole("button", { name: "End session" });
     await ends.first().waitFor();
     const others = await ends.count();
@@ -192,7 +195,20 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await field(page, "New password").fill("quite another set of words");
     await button(page, "Change password").click();
     await page.getByText("The current password is incorrect.").waitFor();
-    await field(page, "Current password").fill("");
+    await field(page, "Current password").fill(PASSWORD);
+    await button(page, "Change password").click();
+    await expect.poll(() => field(page, "Current password").inputValue()).toBe("");
+    expect(await field(page, "New password").inputValue()).toBe("");
+    // One of the others has ended by itself meanwhile.
+    for (let i = 0; i < 2; i++) await logIn(suite.instance, at.owner.email, "quite another set of words");
+    await g.show("home", "test");
+    await page.goto(`${suite.instance.url}/#/account`);
+    await ends.nth(1).waitFor();
+    const id = "select id from sessions where revoked_at is null order by created_at desc limit 1";
+    await suite.instance.sql(`update sessions set revoked_at = 1 where id in (${id})`, []);
+    await button(page, "End other sessions").click();
+    await page.getByText("All other sessions ended.").first().waitFor();
+    await expect.poll(() => ends.count()).toBe(0);
     await page.context().setOffline(true);
     await page.getByText(/^Offline/).waitFor();
     expect(await button(page, "End other sessions").getAttribute("aria-disabled")).toBe("true");

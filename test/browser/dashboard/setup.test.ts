@@ -75,7 +75,7 @@ describe.runIf(hasBrowser)("setting up a server", () => {
         await gateway.end("SIGTERM");
       }
       await g.open(String(server.ready.setup_url));
-      await g.at("This server already has an owner");
+      await g.at("Setup is closed");
       await g.expectClean();
     } finally {
       await server.end("SIGTERM");

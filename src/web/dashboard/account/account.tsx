@@ -1,4 +1,5 @@
 // The person's own account: name, address, password, sessions, and how this browser behaves.
+import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { session, setSession } from "../api/session.ts";
 import { NewPasswordField } from "../enter/fields.tsx";
@@ -49,18 +50,30 @@ function Person() {
   );
 }
 
+/** Starts with empty fields again after each change. */
+function Password() {
+  const [changes, setChanges] = useState(0);
+  const send = async (values: Values): Promise<void> => {
+    await changePassword(values);
+    setChanges(changes + 1);
+  };
+  return (
+    <Panel title="Password">
+      <Form key={changes} submit="Change password" submitKind="plain" label="Password" send={send}>
+        <PasswordField name="current_password" label="Current password" autocomplete="current-password" />
+        <NewPasswordField label="New password" note="Your other sessions end." />
+      </Form>
+    </Panel>
+  );
+}
+
 export function Account() {
   return (
     <Page title="Account">
       <div class="two-columns">
         <div>
           <Person />
-          <Panel title="Password">
-            <Form submit="Change password" submitKind="plain" label="Password" send={changePassword}>
-              <PasswordField name="current_password" label="Current password" autocomplete="current-password" />
-              <NewPasswordField label="New password" note="Your other sessions end." />
-            </Form>
-          </Panel>
+          <Password />
         </div>
         <BrowserSettings />
       </div>

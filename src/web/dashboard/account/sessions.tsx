@@ -1,5 +1,6 @@
 // The person's sessions on this server.
 import { call } from "../api/call.ts";
+import { toProblem } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import type { RouteOutput } from "../../../client.ts";
 import { ActionButton } from "../forms/action.tsx";
@@ -13,8 +14,14 @@ import { toast } from "../shell/toasts.tsx";
 type SessionRow = RouteOutput<"GET /v1/auth/sessions">["data"][number];
 
 async function end(ids: readonly string[], words: string): Promise<void> {
-  for (const id of ids) await call("DELETE /v1/auth/sessions/{id}", { params: { id } });
+  const ends = ids.map((id) =>
+    call("DELETE /v1/auth/sessions/{id}", { params: { id } }).catch((error: unknown) => {
+      if (toProblem(error).status !== 404) throw error; // 404: it has ended by itself
+    }),
+  );
+  await Promise.allSettled(ends);
   refreshReads("/v1/auth/sessions");
+  await Promise.all(ends);
   toast(words);
 }
 

@@ -26,6 +26,11 @@ export function writeSetting(name: Setting, value: string | null): void {
   write(() => localStorage, name, value);
 }
 
+/** Calls when another tab has changed a setting. */
+export function onSettingsChange(changed: () => void): void {
+  addEventListener("storage", changed);
+}
+
 /** Kept until this tab is closed: the session, so that a reload does not log out. */
 export const readTab = (name: "session"): string | null => attempt(() => sessionStorage.getItem(prefix + name));
 

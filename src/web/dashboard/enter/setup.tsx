@@ -13,7 +13,7 @@ import { LinkButton } from "../parts/button.tsx";
 import { Card } from "./card.tsx";
 import { EmailField, NewPasswordField } from "./fields.tsx";
 import { Ready, type Made } from "./ready.tsx";
-import { slugOf } from "../forms/slug.ts";
+import { SLUG_MIN, slugOf } from "../forms/slug.ts";
 
 function Command() {
   return <Snippet code="keyrack setup link" name="command" />;
@@ -53,8 +53,11 @@ function Stale() {
 
 function Claimed() {
   return (
-    <Card key="claimed" title="This server already has an owner">
-      <p>It has been set up. Log in with your account, or ask a colleague for an invitation.</p>
+    <Card key="claimed" title="Setup is closed">
+      <p>
+        This server has an owner already, or its operator has turned setup off. Log in with your account, or ask a
+        colleague for an invitation.
+      </p>
       <div class="buttons">
         <LinkButton kind="primary" href="#/login">
           Log in
@@ -83,6 +86,7 @@ export function Setup({ token }: { token: string }) {
   const send = async (values: Values): Promise<void> => {
     const { email = "", password = "", name = "", workspace_name = "", workspace_slug = "" } = values;
     const project_name = values.project_name || "My API";
+    const slug = slugOf(project_name);
     const body = {
       token,
       email,
@@ -90,7 +94,7 @@ export function Setup({ token }: { token: string }) {
       workspace_name,
       workspace_slug,
       project_name,
-      project_slug: slugOf(project_name) || "my-api",
+      project_slug: slug.length < SLUG_MIN ? "my-api" : slug,
       ...(name !== "" && { name }),
     };
     try {

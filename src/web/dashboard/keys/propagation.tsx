@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { formatDuration, plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
+import { toProblem } from "../api/problems.ts";
 import { lock } from "../api/session.ts";
 import type { Env } from "../../../kernel/credentials.ts";
 import { Badge } from "../parts/badge.tsx";
@@ -24,20 +25,30 @@ type Seen = { state: State; took: ReadonlyMap<string, number>; waitedMs: number 
 /** `env`: the environment whose nodes must have it; without it, every node. */
 type Followed = { projectId: string; env: Env | undefined };
 
+/** Null for a failure that passes. */
+function unlessRefused(error: unknown): null {
+  const { status } = toProblem(error);
+  if (status !== 0 && status < 429) throw error;
+  return null;
+}
+
 async function follow({ projectId, env }: Followed, abort: AbortSignal, onState: (seen: Seen) => void): Promise<void> {
   const start = performance.now();
   const { policy_version } = await call("GET /v1/projects/{id}", { params: { id: projectId } }, { signal: abort });
   const query = { project_id: projectId, version: policy_version, env };
   const took = new Map<string, number>();
   for (;;) {
-    const state = await call("GET /v1/propagation", { query }, { signal: abort });
+    const state = await call("GET /v1/propagation", { query }, { signal: abort }).catch(unlessRefused);
     const waitedMs = performance.now() - start;
-    for (const { node_id, acked } of state.nodes) if (acked && !took.has(node_id)) took.set(node_id, waitedMs);
-    onState({ state, took: new Map(took), waitedMs });
-    // Nodes that are not registered never acknowledge anything.
-    if (state.acked_nodes === state.total_nodes) return;
+    if (state) {
+      for (const { node_id, acked } of state.nodes) if (acked && !took.has(node_id)) took.set(node_id, waitedMs);
+      onState({ state, took: new Map(took), waitedMs });
+      // Nodes that are not registered never acknowledge anything.
+      if (state.acked_nodes === state.total_nodes) return;
+    }
+    const isQuick = state !== null && waitedMs <= PATIENCE_MS;
     // Polling must not keep a session alive that no person uses.
-    do await new Promise((resolve) => setTimeout(resolve, waitedMs > PATIENCE_MS ? SLOW_MS : QUICK_MS));
+    do await new Promise((resolve) => setTimeout(resolve, isQuick ? QUICK_MS : SLOW_MS));
     while (!abort.aborted && (document.hidden || lock.value !== null));
     if (abort.aborted) return;
   }

@@ -10,7 +10,7 @@ export type ButtonKind = "primary" | "plain" | "quiet" | "danger";
 
 const RANK: Record<Role, number> = { member: 0, admin: 1, owner: 2 };
 
-const OFFLINE = "The server is not reachable. Wait until it is.";
+const OFFLINE = "The server cannot be reached. Try again when you are back online.";
 
 /** Why something cannot be done now, by the person's role or for lack of a connection; null if it can. */
 export function roleReason(needs: Role): string | null {

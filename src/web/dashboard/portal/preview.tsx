@@ -97,7 +97,7 @@ export function Preview({ subject, look }: { subject: Subject; look: Look }) {
     frame.current?.replaceChildren(element);
     // Resolved here: the script's own address is another one.
     const script: string = new URL("./embed/portal.js", document.baseURI).href;
-    void import(script);
+    import(script).catch(() => frame.current?.replaceChildren("The preview could not be loaded. Reload the page."));
     return () => element.remove();
   }, [subject.project.id, subject.tenant?.id, subject.env, theme, locale, colours, mayChange]);
   return <div ref={frame} class={`preview ${theme}`} />;

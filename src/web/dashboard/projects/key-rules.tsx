@@ -109,9 +109,9 @@ export function keyRulesOf(values: Values, project: Project) {
 }
 
 const noticeText = (days: readonly number[]): string =>
-  days.length === 0 ? "None" : `${days.join(", ")} days before a key ends`;
+  days.length === 0 ? "None" : `${days.join(", ")} ${days.join() === "1" ? "day" : "days"} before a key ends`;
 
-const daysText = (days: number | null): string => (days === null ? "Never" : `After ${days} days`);
+const daysText = (days: number | null): string => (days === null ? "Never" : `After ${plural(days, "day")}`);
 
 const lifetimeText = (days: number | null): string => (days === null ? "Any" : plural(days, "day"));
 

@@ -18,7 +18,7 @@ async function save({ name = "", billing_email = "" }: Values): Promise<void> {
   const body = { name, billing_email: billing_email === "" ? null : billing_email };
   await call("PATCH /v1/workspace", { body });
   refreshReads("/v1/workspace");
-  await refreshMe();
+  void refreshMe().catch(() => {});
   toast("Workspace saved.");
 }
 

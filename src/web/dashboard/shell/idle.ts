@@ -3,7 +3,7 @@
 import { effect, signal } from "@preact/signals";
 import { session } from "../api/session.ts";
 import { lockPage } from "../api/sign-in.ts";
-import { readSetting, writeSetting } from "../api/store.ts";
+import { onSettingsChange, readSetting, writeSetting } from "../api/store.ts";
 
 export const IDLE_CHOICES = [
   [5, "After 5 minutes"],
@@ -18,8 +18,13 @@ const CHECK_MS = 10_000;
 const WRITE_MS = 5_000;
 const MINUTE_MS = 60_000;
 
-const stored = Number(readSetting("idle_minutes") ?? DEFAULT_MINUTES);
-export const idleMinutes = signal<number>(IDLE_CHOICES.find(([minutes]) => minutes === stored)?.[0] ?? DEFAULT_MINUTES);
+function storedMinutes(): number {
+  const stored = Number(readSetting("idle_minutes") ?? DEFAULT_MINUTES);
+  return IDLE_CHOICES.find(([minutes]) => minutes === stored)?.[0] ?? DEFAULT_MINUTES;
+}
+
+export const idleMinutes = signal(storedMinutes());
+onSettingsChange(() => void (idleMinutes.value = storedMinutes()));
 
 export function setIdleMinutes(minutes: number): void {
   idleMinutes.value = minutes;
@@ -31,7 +36,9 @@ let writtenAt = 0;
 /** Input in one tab counts for all. */
 function onInput(): void {
   const now = Date.now();
-  if (now - writtenAt < WRITE_MS || isIdle(now)) return;
+  // A laptop that wakes up with the page in front has neither focus nor visibility events.
+  if (isIdle(now)) return check();
+  if (now - writtenAt < WRITE_MS) return;
   writtenAt = now;
   writeSetting("active_at", String(now));
 }

@@ -1,6 +1,6 @@
 // Light, dark, or as the system has it: an attribute on <html> that the style sheet reads.
 import { signal } from "@preact/signals";
-import { readSetting, writeSetting } from "../api/store.ts";
+import { onSettingsChange, readSetting, writeSetting } from "../api/store.ts";
 
 export const THEMES = [
   ["system", "Same as system"],
@@ -11,7 +11,9 @@ type Theme = (typeof THEMES)[number][0];
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-export const theme = signal<Theme>(THEMES.find(([name]) => name === readSetting("theme"))?.[0] ?? "system");
+const storedTheme = (): Theme => THEMES.find(([name]) => name === readSetting("theme"))?.[0] ?? "system";
+
+export const theme = signal<Theme>(storedTheme());
 
 function apply(): void {
   const dark = theme.value === "dark" || (theme.value === "system" && system.matches);
@@ -26,6 +28,10 @@ export function setTheme(next: Theme): void {
 
 apply();
 system.addEventListener("change", apply);
+onSettingsChange(() => {
+  theme.value = storedTheme();
+  apply();
+});
 // Paper is light.
 addEventListener("beforeprint", () => void (document.documentElement.dataset.theme = "light"));
 addEventListener("afterprint", apply);

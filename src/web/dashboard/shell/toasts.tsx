@@ -1,6 +1,7 @@
 // Short confirmations. They leave by themselves, wait while the pointer or the focus is on them, and stay listed in the
 // account menu. Nothing that needs an answer is a toast.
 import { effect, signal } from "@preact/signals";
+import { serverNow } from "../api/clock.ts";
 import { session } from "../api/session.ts";
 
 const SHOWN_MS = 6_000;
@@ -26,7 +27,7 @@ effect(() => {
 });
 
 export function toast(text: string): void {
-  const next = { id: ++lastId, text, at: Date.now() };
+  const next = { id: ++lastId, text, at: serverNow() };
   notifications.value = [next, ...notifications.value].slice(0, LISTED_MAX);
   shown.value = [...shown.value, next].slice(-3);
   hideLater(next.id);

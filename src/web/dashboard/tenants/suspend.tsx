@@ -25,7 +25,8 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
     refreshReads("/v1/");
     const keys = plural(changed.affected_keys, "key");
     toast(resumes ? `Tenant resumed. ${keys} admitted again.` : `Tenant suspended. ${keys} refused.`);
-    const projects = await tenantProjects(tenant.id);
+    // It is done, whether this read succeeds or not.
+    const projects = await tenantProjects(tenant.id).catch(() => []);
     if (projects.length > 0) setFollowed(projects);
     else onClose();
   };
