@@ -32,6 +32,8 @@ import { listLive } from "../src/store/queries/page.ts";
 import { changesSince, headsByIds, snapshotChunk } from "../src/store/queries/policy.ts";
 import { saveCounters } from "../src/store/queries/rate-counters.ts";
 import {
+  countReturned,
+  countReturnedMembers,
   findLostStops,
   findMovedBalances,
   findResumed,
@@ -181,6 +183,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   usersByIds: (on) => [usersByIds(on, ["u"])],
   listUsers: (on) => [listUsers(on, null), listUsers(on, after)],
   readReplacedState: (_on, source) => [readReplacedState(source, 1)],
+  countReturned: (_on, source) => [countReturned(source, "projects", ["p"]), countReturned(source, "tenants", ["t"])],
+  countReturnedMembers: (_on, source) => [countReturnedMembers(source, [])],
   readVersions: (_on, source) => [readVersions(source)],
   findResumed: (_on, source) => [
     findResumed(source, [

@@ -68,7 +68,7 @@ function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestor
   const { backup_id, new_master_key, deployment_id, reached } = pending;
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = clock.now();
-    await raiseVersions(tx, reached);
+    await raiseVersions(tx, reached, now);
     await logVersions.run(tx, { now });
     await dropMarks.run(tx, { from: "" }); // what they say was verified in another file
     const sessions_ended = await endAllSessions.run(tx, { now });
@@ -86,12 +86,13 @@ function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestor
 }
 
 /** Adds VERSION_JUMP to the backup's version, or to the replaced database's version where that is higher. */
-async function raiseVersions(tx: Tx, reached: PendingRestore["reached"]): Promise<void> {
+async function raiseVersions(tx: Tx, reached: PendingRestore["reached"], now: number): Promise<void> {
   const old = new Map(reached.map(({ id, policy_version }) => [id, policy_version]));
   for (const { id, workspace_id, policy_version } of await projectVersions.all(tx, { from: 0 })) {
     const raised = policy_version + VERSION_JUMP;
     const replaced = old.get(id) ?? 0;
-    await raiseVersion.run(tx, { id, workspace_id, version: raised > replaced ? raised : replaced + VERSION_JUMP });
+    const version = raised > replaced ? raised : replaced + VERSION_JUMP;
+    await raiseVersion.run(tx, { id, workspace_id, version, now });
   }
 }
 

@@ -2,6 +2,8 @@
 import type { Log } from "../platform/log.ts";
 import { openSource, type Source } from "../store/offline/source.ts";
 import {
+  countReturned,
+  countReturnedMembers,
   findLostStops,
   findMovedBalances,
   findResumed,
@@ -29,6 +31,10 @@ export type LostChanges = {
   widened: Confined[];
   /** The disabled keys and suspended tenants that work again. */
   resumed: Paused[];
+  /** Members who were removed or had a lower role, and projects and tenants that were deleted: they are back. */
+  members_returned: number | null;
+  projects_returned: number | null;
+  tenants_returned: number | null;
   /** Balances of quotas spent from after the backup: those units can be spent again. */
   balances_moved: number | null;
   moved_balances: MovedBalance[];
@@ -43,6 +49,9 @@ const UNKNOWN: LostChanges = {
   narrowed_after_backup: null,
   widened: [],
   resumed: [],
+  members_returned: null,
+  projects_returned: null,
+  tenants_returned: null,
   balances_moved: null,
   moved_balances: [],
 };
@@ -83,6 +92,9 @@ export async function findLostChanges(restored: DatabaseTarget, before: Replaced
       narrowed_after_backup: narrowed,
       widened,
       resumed: await findResumed(source, [...before.disabled, ...before.suspended]),
+      members_returned: await countReturnedMembers(source, before.members),
+      projects_returned: await countReturned(source, "projects", before.deletedProjects),
+      tenants_returned: await countReturned(source, "tenants", before.deletedTenants),
       balances_moved: moved_balances.length,
       moved_balances,
     };

@@ -57,6 +57,11 @@ function restoreReport(restored: Restored): string {
       lines.push(`  Keys disabled after the backup: ${disabled}. Tenants suspended after it: ${suspended}.`);
     const { narrowed_after_backup: narrowed } = restored;
     if (narrowed) lines.push(`  Keys and tenants confined to networks after the backup: ${narrowed}.`);
+    const { members_returned: members, projects_returned: projects, tenants_returned: tenants } = restored;
+    if (members || projects || tenants)
+      lines.push(
+        `  Removed, demoted or deleted after the backup and back again: ${plural(members ?? 0, "member")}, ${plural(projects ?? 0, "project")}, ${plural(tenants ?? 0, "tenant")}.`,
+      );
     const { balances_moved: moved } = restored;
     if (moved)
       lines.push(`  Balances of quotas spent from after the backup: ${moved}. Those units can be spent again.`);

@@ -10,10 +10,15 @@ export const projectVersions = statement<{ from: number }>()((db, p) =>
   db.selectFrom("projects").select(["id", "workspace_id", "policy_version"]).where("policy_version", ">=", p.from),
 );
 
-export const raiseVersion = statement<{ id: string; workspace_id: string; version: number }>()((db, p) =>
+/** Also restarts the lead of a rule about idle keys: the uses of keys after the backup are not known. */
+export const raiseVersion = statement<{ id: string; workspace_id: string; version: number; now: number }>()((db, p) =>
   db
     .updateTable("projects")
-    .set({ policy_version: p.version, min_delta_version: p.version })
+    .set({
+      policy_version: p.version,
+      min_delta_version: p.version,
+      idle_changed_at: sql`case when idle_changed_at is null then null else cast(${p.now} as bigint) end`,
+    })
     .where("workspace_id", "=", p.workspace_id)
     .where("id", "=", p.id),
 );
@@ -91,7 +96,40 @@ export type ReplacedState = {
   quarantined: StoppedKey[];
   /** Balances of quotas that were used. */
   balances: MovedBalance[];
+  deletedProjects: string[];
+  deletedTenants: string[];
+  /** All of them: a removed member leaves no row. */
+  members: Member[];
 };
+
+type Member = { workspace_id: string; user_id: string; role: string };
+
+const ROLES = ["member", "admin", "owner"];
+
+function readMembers(source: Source): Promise<Member[]> {
+  return allIfKnown<Member>(source, "select workspace_id, user_id, role from memberships", []);
+}
+
+async function deletedSince(source: Source, table: "projects" | "tenants", since: number): Promise<string[]> {
+  const rows = await source.all<{ id: string }>(`select id from ${table} where deleted_at >= $1`, [since]);
+  return rows.map(({ id }) => id);
+}
+
+/** How many of these the restored database has, and not as deleted. */
+export async function countReturned(source: Source, table: "projects" | "tenants", ids: string[]): Promise<number> {
+  let returned = 0;
+  for (const id of ids)
+    returned += (await source.all(`select id from ${table} where id = $1 and deleted_at is null`, [id])).length;
+  return returned;
+}
+
+/** Counts members of the restored database who were not members any more, or had a lower role. */
+export async function countReturnedMembers(source: Source, before: readonly Member[]): Promise<number> {
+  const roles = new Map(before.map(({ workspace_id, user_id, role }) => [`${workspace_id} ${user_id}`, role]));
+  const rankOf = (role: string | undefined): number => (role === undefined ? -1 : ROLES.indexOf(role));
+  const now = await readMembers(source);
+  return now.filter((one) => rankOf(one.role) > rankOf(roles.get(`${one.workspace_id} ${one.user_id}`))).length;
+}
 
 type ProjectVersion = { id: string; policy_version: number };
 
@@ -116,6 +154,9 @@ export async function readReplacedState(source: Source, since: number): Promise<
     revoked: await stopped("revoked_at"),
     quarantined: await stopped("revoked_at is null and quarantined_at"),
     balances: await balancesSince(source, since),
+    deletedProjects: await deletedSince(source, "projects", since),
+    deletedTenants: await deletedSince(source, "tenants", since),
+    members: await readMembers(source),
   };
 }
 
