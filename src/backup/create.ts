@@ -6,7 +6,7 @@ import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
 import { record } from "../domain/core/record.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { BackupBusy, dumpPostgres, assertReadableDump, toolVersion } from "../store/postgres/tools.ts";
+import { BackupBusy, dumpPostgres, assertReadableDump } from "../store/postgres/tools.ts";
 import { withSignal, type OnProgress } from "../store/progress.ts";
 import { writeFact } from "../store/queries/deployment.ts";
 import { backupDir, newBackupId, type Manifest } from "./files.ts";
@@ -67,10 +67,9 @@ function copySqlite({ store, settings }: Services, partial: string, onProgress: 
 async function dump({ store }: Services, partial: string, onProgress: OnProgress): Promise<Copy> {
   if (store.target.kind !== "postgres") throw new Error("not PostgreSQL");
   const file = "keyrack.dump";
-  const tool = await toolVersion("pg_dump");
-  const contents = await dumpPostgres(store.target.url, join(partial, file), onProgress);
+  const dumped = await dumpPostgres(store.target.url, join(partial, file), onProgress);
   await assertReadableDump(join(partial, file));
-  return { file, tool, contents };
+  return { file, ...dumped };
 }
 
 async function recordSuccess(services: Services, { id, created_at, bytes, sha256 }: Manifest): Promise<void> {

@@ -97,8 +97,10 @@ export async function assertPublicSchema(source: Source): Promise<void> {
     );
 }
 
-/** Dumps one snapshot of the database and returns the contents of that same snapshot. */
-export async function dumpPostgres(url: string, to: string, onProgress: OnProgress): Promise<Contents> {
+type Dump = { tool: string; contents: Contents };
+
+/** Dumps one snapshot of the database. Returns the version of pg_dump and the contents of that same snapshot. */
+export async function dumpPostgres(url: string, to: string, onProgress: OnProgress): Promise<Dump> {
   const version = await toolVersion("pg_dump");
   const source = await openSource({ kind: "postgres", url, pool: 1 });
   try {
@@ -124,7 +126,7 @@ export async function dumpPostgres(url: string, to: string, onProgress: OnProgre
       clearInterval(timer);
     }
     await source.commit();
-    return contents;
+    return { tool: version, contents };
   } finally {
     await source.close();
   }
