@@ -5,6 +5,7 @@ import type { Services } from "../domain/core/context.ts";
 import { flushAllCounters } from "../domain/limits/ratelimit.ts";
 import { Failure } from "../kernel/errors.ts";
 import { errorFields } from "../platform/errors.ts";
+import { atMost } from "../platform/timing.ts";
 import { jobs, type Job, type JobName } from "./jobs.ts";
 
 const TICK_MS = 1_000;
@@ -55,7 +56,7 @@ export class JobRunner {
     this.#stopping = true;
     clearInterval(this.#timer);
     const finished = Promise.resolve(this.#ticking).then(() => this.idle());
-    await Promise.race([finished, new Promise((resolve) => setTimeout(resolve, RUNNING_JOBS_MS).unref())]);
+    await atMost(RUNNING_JOBS_MS, finished);
   }
 
   #tick(): void {

@@ -1,7 +1,6 @@
 // Verifies audit chains. A chain of ordinary length is re-derived by every call. A longer one is verified from a mark
 // to its head: a job re-derives the whole chain from time to time and leaves the mark, signed with the checkpoint key.
 // A response says how far the mark reaches and how old it is, and never calls rows verified that nothing has read.
-import { setTimeout as sleep } from "node:timers/promises";
 import { utf8 } from "../../kernel/crypto/bytes.ts";
 import { GENESIS_HASH, type BreakReason } from "../../kernel/audit/chain.ts";
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
@@ -9,6 +8,7 @@ import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { verifyEd25519 } from "../../platform/crypto.ts";
 import { errorFields } from "../../platform/errors.ts";
+import { atMost } from "../../platform/timing.ts";
 import type { ChainCheck, VerifiedPart } from "../../store/offline/verify.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { chainsDueForVerification, markOf, saveMark } from "../../store/queries/audit-marks.ts";
@@ -51,7 +51,7 @@ export async function verifyChain(
   if (head.seq <= services.settings.audit_verify_rows) return viewChain(await verifyFrom(services, workspace_id));
   let mark = await readMark(services, workspace_id);
   if (!mark) {
-    await Promise.race([verifyFull(services, workspace_id), sleep(waitMs, undefined, { ref: false })]);
+    await atMost(waitMs, verifyFull(services, workspace_id));
     mark = await readMark(services, workspace_id);
     if (!mark) throw fail("unavailable", { retryAfterSeconds: 5 });
   } else if (full && services.clock.now() - mark.verified_at >= RECENT_MS) startFull(services, workspace_id);

@@ -1,6 +1,5 @@
 // Records which nodes poll the feed and which policy version each has acknowledged. Polls never wait for the database:
 // reports are collected and written in batches, and only when they change something.
-import { setTimeout as sleep } from "node:timers/promises";
 import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
@@ -8,6 +7,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Log } from "../../platform/log.ts";
+import { atMost, sleep } from "../../platform/timing.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
@@ -156,14 +156,11 @@ export class NodeRegistry {
    */
   async settled(project_id: string, env: Env | null, waitMs: number): Promise<boolean> {
     const { newest } = this.#queue;
-    if (this.#queue.isSettled(project_id, env, newest)) return true;
-    const end = new AbortController();
-    const timeUp = sleep(waitMs, undefined, { ref: false, signal: end.signal }).catch(() => {});
+    const isSettled = (): boolean => this.#queue.isSettled(project_id, env, newest);
     const deadline = performance.now() + waitMs;
-    while (!this.#queue.isSettled(project_id, env, newest) && performance.now() < deadline)
-      await Promise.race([this.#batch, timeUp]);
-    end.abort();
-    return this.#queue.isSettled(project_id, env, newest);
+    for (let left = waitMs; left > 0 && !isSettled(); left = deadline - performance.now())
+      await atMost(left, this.#batch);
+    return isSettled();
   }
 
   /** Whether such a node, seen after this time, may have no row because its report was lost. */

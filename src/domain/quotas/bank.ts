@@ -6,6 +6,7 @@ import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
+import { atMost } from "../../platform/timing.ts";
 import type { SharedLeases } from "../../ratelimit/counter.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { putProcess } from "../../store/queries/quotas.ts";
@@ -190,7 +191,7 @@ export class QuotaBank {
     const all = [...this.#holdings.values(), ...this.#refused];
     this.#holdings.clear();
     const returned = forSome(all, (holding) => this.giveBack(holding));
-    await Promise.race([returned, new Promise((resolve) => setTimeout(resolve, STOP_MS).unref())]);
+    await atMost(STOP_MS, returned);
   }
 
   /** Gives everything back that is not spent, or only what waits to be given back. */

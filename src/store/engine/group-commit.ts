@@ -4,6 +4,7 @@
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
+import { sleep } from "../../platform/timing.ts";
 import { appendEntries, dropEmptyHeads, isRecorded, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import { GroupLocks } from "./group-locks.ts";
@@ -107,7 +108,7 @@ export class GroupCommit {
         if (this.#driver.classifyError(error) !== "busy" || attempt === ATTEMPTS_MAX)
           return this.#failGroup(group, error);
         await this.#driver.writer.exec("rollback").catch(() => {});
-        await new Promise((resolve) => setTimeout(resolve, randomInt(5, 50) * attempt));
+        await sleep(randomInt(5, 50) * attempt);
       }
     }
   }

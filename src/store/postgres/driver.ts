@@ -2,6 +2,7 @@
 // Caution: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit row id.
 import type { Client, QueryResult } from "pg";
 import { codeOf } from "../../platform/errors.ts";
+import { atMost } from "../../platform/timing.ts";
 import { chunkRows } from "../engine/bulk-insert.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/statement.ts";
@@ -253,13 +254,8 @@ export class PostgresDriver implements Driver {
   }
 
   async ping(timeoutMs: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const timedOut = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(new Error("timeout")), timeoutMs);
-    });
-    const query = this.reader.query("select 1");
-    query.catch(() => {});
-    await Promise.race([query, timedOut]).finally(() => clearTimeout(timer));
+    const reply = await atMost(timeoutMs, this.reader.query("select 1"));
+    if (!reply) throw new Error("timeout");
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@ import { statSync } from "node:fs";
 import { fail } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { fsyncFile } from "../../platform/fsync.ts";
+import { sleep } from "../../platform/timing.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/statement.ts";
 import type { OnProgress } from "../progress.ts";
@@ -160,12 +161,11 @@ export class SqliteDriver implements Driver {
     const deadline = performance.now() + BUSY_MAX_MS;
     for (let wait = 1; ; wait = Math.min(wait * 2, 100)) {
       try {
-        await this.writer.exec("begin immediate");
-        return;
+        return await this.writer.exec("begin immediate");
       } catch (error) {
         if (this.classifyError(error) !== "busy") throw error;
         if (performance.now() > deadline) throw fail("unavailable");
-        await new Promise((resolve) => setTimeout(resolve, wait));
+        await sleep(wait);
       }
     }
   }
