@@ -75,7 +75,7 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
     }),
     feed: new Feed(store, shares.of("polls"), shares.of("heads"), new PageCache(shares.of("caches"), largeResponses)),
     nodes: nodeRegistry(base, writtenBytes),
-    waitingReceipts: new FairSet(shares.of("receipts"), (end) => end()),
+    waitingReceipts: new FairSet(shares.of("receipts"), (waiting) => waiting.end()),
     counters,
     quotas: new QuotaBank({
       store,

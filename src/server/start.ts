@@ -113,6 +113,7 @@ async function stop({ server, connections, metrics, scheduler, socket, services,
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   services.feed.stop();
   services.shutdown.abort(new Error("the instance is stopping"));
+  for (const receipt of services.waitingReceipts) receipt.end();
   const idleCheck = setInterval(() => connections.endIdle(), IDLE_CHECK_MS);
   connections.endIdle();
   const grace = setTimeout(() => server.closeAllConnections(), REQUESTS_MS);

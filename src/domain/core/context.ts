@@ -23,6 +23,7 @@ import type { NodeRegistry } from "../nodes/registry.ts";
 import type { SharedReads } from "../nodes/shared-reads.ts";
 import type { Mailer } from "../mail/message.ts";
 import type { QuotaBank } from "../quotas/bank.ts";
+import type { Subscription } from "./subscription.ts";
 import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../ingest/known-ids.ts";
 import type { MeterState } from "../metering/state.ts";
@@ -81,8 +82,8 @@ export type Services = {
   readonly feed: Feed;
   /** The nodes that poll the feed, and what they have acknowledged. */
   readonly nodes: NodeRegistry;
-  /** Callbacks that end the calls waiting for nodes. */
-  readonly waitingReceipts: FairSet<() => void>;
+  /** Calls that wait for nodes. */
+  readonly waitingReceipts: FairSet<Subscription>;
   readonly counters: Counters;
   /** Units of quotas that this process has taken. */
   readonly quotas: QuotaBank;

@@ -12,7 +12,7 @@ import { seenSince } from "./presence.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { inFleetSlot, inFleetSlotIfAny } from "../limits/read-slots.ts";
 import { orCredentialEnds, validMs } from "../policy/credential-end.ts";
-import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
+import { NEVER_DISCONNECTS, Subscription, type OnDisconnect } from "../core/subscription.ts";
 import type { ApiKey } from "../core/views.ts";
 import { countLacking, nodesHolding } from "./needs.ts";
 import { envsOfHolders } from "./traits.ts";
@@ -81,12 +81,12 @@ async function awaitVersions(
   awaited: readonly AwaitedVersion[],
   waiting: WaitOptions,
 ): Promise<ProjectReceipt[]> {
-  const { clock, nodes, feed, store } = ctx.services;
+  const { clock, nodes, store } = ctx.services;
   const { onDisconnect, inSlot = (read) => inFleetSlotIfAny(ctx, read) } = waiting;
   const waitMs = Math.min(waiting.waitMs, WAIT_MAX_MS);
   const start = clock.now();
   const seenAfter = await seenSince(ctx.services);
-  const subscription = waitMs > 0 ? feed.wait(ownerOf(ctx.actor), waitMs, onDisconnect) : undefined;
+  const subscription = waitMs > 0 ? subscribe(ctx, waitMs, onDisconnect) : undefined;
   const notify = (): void => subscription?.notify();
   const unsubscribe = awaited.map(({ project_id }) => nodes.onWritten(project_id, notify));
   const rereading = subscription && store.dialect === "postgres" ? setInterval(notify, REREAD_MS) : undefined;
@@ -113,12 +113,21 @@ async function awaitVersions(
   }
 }
 
+/** Undefined if the owner gets no place among the waiting receipts, or the service is stopping. */
+function subscribe({ services, actor }: Ctx, waitMs: number, onDisconnect: OnDisconnect): Subscription | undefined {
+  const { waitingReceipts, shutdown } = services;
+  const subscription: Subscription = new Subscription(waitMs, onDisconnect, () => waitingReceipts.delete(subscription));
+  if (!shutdown.signal.aborted && waitingReceipts.add(ownerOf(actor), subscription)) return subscription;
+  subscription.close();
+  return undefined;
+}
+
 /** A change of a key, the policy version that brings it to the nodes, and what they need to get the key. */
 export type KeyChange = { key: ApiKey; project_id: string; version: number; needs: number };
 
 /** How to wait for a change that has been committed, such as a revocation: the caller's disconnect does not matter. */
-function committed(ctx: Ctx): WaitOptions {
-  return { waitMs: ctx.services.settings.revoke_wait_ms, onDisconnect: withReceiptPlace(ctx, NEVER_DISCONNECTS) };
+function committed({ services }: Ctx): WaitOptions {
+  return { waitMs: services.settings.revoke_wait_ms, onDisconnect: NEVER_DISCONNECTS };
 }
 
 export function awaitKeyChange(ctx: Ctx, { project_id, version, key, needs }: KeyChange): Promise<Propagation> {
@@ -161,24 +170,12 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
     throw failField("invalid_query", "version", "must not be above the project's policy version");
   const waiting: WaitOptions = {
     waitMs: Math.min(waitMs, validMs(ctx)),
-    onDisconnect: withReceiptPlace(ctx, orCredentialEnds(ctx, onDisconnect)),
+    onDisconnect: orCredentialEnds(ctx, onDisconnect),
     inSlot: (read) => inFleetSlot(ctx, read),
   };
   const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
   await ctx.requireStillValid?.();
   return { object: "propagation" as const, project_id, ...shown };
-}
-
-/** Also ends the wait if its owner gets no place among the waiting receipts, or loses it. */
-function withReceiptPlace({ services: { waitingReceipts }, actor }: Ctx, onDisconnect: OnDisconnect): OnDisconnect {
-  return (end) => {
-    const unregister = onDisconnect(end);
-    if (!waitingReceipts.add(ownerOf(actor), end)) end();
-    return () => {
-      waitingReceipts.delete(end);
-      unregister();
-    };
-  };
 }
 
 /** A node without the version, among those at or after `from`: all nodes are read only once none is left. */

@@ -97,38 +97,25 @@ export class Feed {
   }
 
   /**
-   * Waits for something other than a policy change, within the bound of subscriptions. Undefined when the owner is at
-   * its bound, or the service is stopping.
+   * `version`: the version that the caller has. Undefined when the owner is at its bound, or the service is stopping.
    */
-  wait(
-    owner: Owner,
-    waitMs: number,
-    onDisconnect: OnDisconnect,
-    onClose: (closed: Subscription<Head>) => void = () => {},
-  ): Subscription<Head> | undefined {
-    if (this.#stopped) return undefined;
-    const subscription = new Subscription<Head>(waitMs, onDisconnect, () => {
-      this.#waiting.delete(subscription);
-      onClose(subscription);
-    });
-    if (this.#waiting.add(owner, subscription)) return subscription;
-    subscription.close();
-    return undefined;
-  }
-
-  /** `version`: the version that the caller has. Returns undefined as `wait` does. */
   subscribe(
     owner: Owner,
     { project_id, version }: Pick<Head, "project_id" | "version">,
     waitMs: number,
     onDisconnect: OnDisconnect,
   ): Subscription<Head> | undefined {
+    if (this.#stopped) return undefined;
     const byProject = this.#waitersOf(owner);
     const waiters = byProject.get(project_id) ?? new Waiters(() => this.#readHead(project_id));
-    const subscription = this.wait(owner, waitMs, onDisconnect, (closed) => {
-      if (waiters.delete(closed)) this.#forgetIfIdle(byProject, project_id, waiters);
+    const subscription = new Subscription<Head>(waitMs, onDisconnect, () => {
+      this.#waiting.delete(subscription);
+      if (waiters.delete(subscription)) this.#forgetIfIdle(byProject, project_id, waiters);
     });
-    if (!subscription) return undefined;
+    if (!this.#waiting.add(owner, subscription)) {
+      subscription.close();
+      return undefined;
+    }
     byProject.set(project_id, waiters);
     waiters.add(subscription, version);
     return subscription;

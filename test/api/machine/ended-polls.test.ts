@@ -20,7 +20,8 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
 
     const waiting = async (n: number): Promise<void> => {
-      while (r.app.services.feed.waiting !== n) await new Promise((resolve) => setImmediate(resolve));
+      const { feed, waitingReceipts } = r.app.services;
+      while (feed.waiting + waitingReceipts.size !== n) await new Promise((resolve) => setImmediate(resolve));
     };
     /** A poll of the given key, once it waits. */
     const poll = async (w: Workspace, key: string, wait_ms = 25_000): Promise<{ answer: Promise<Reply> }> => {

@@ -228,20 +228,21 @@ for (const back of backends) {
       expect(again.version).toBe(2);
     });
 
-    it("responds to waiting polls when it stops, and accepts no new ones", async () => {
+    it("responds to waiting polls and receipts when it stops, and accepts no new ones", async () => {
       const r = await testInstance(back);
       const w = await r.workspace();
-      const poll = w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=1&wait_ms=25000`);
-      await until(() => r.app.services.feed.waiting > 0);
+      const { feed, waitingReceipts } = r.app.services;
+      const get = (path: string) => w.call("sk_owner", `GET /v1/${path}&project_id=${w.project_id}`);
+      await w.mint();
+      await get("policy/delta?since=1&node=behind");
+      const poll = get("policy/delta?since=2&wait_ms=25000");
+      const receipt = get("propagation?version=2&wait_ms=25000");
+      await until(() => feed.waiting > 0 && waitingReceipts.size > 0);
       const disposed = r[Symbol.asyncDispose]();
       expect((await poll).status).toBe(304);
+      expect((await receipt).body).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1 });
       expect(
-        r.app.services.feed.subscribe(
-          cellOwner(w.id, "live"),
-          { project_id: w.project_id, version: 0 },
-          1_000,
-          () => () => {},
-        ),
+        feed.subscribe(cellOwner(w.id, "live"), { project_id: w.project_id, version: 0 }, 1_000, () => () => {}),
       ).toBeUndefined();
       await disposed;
     });

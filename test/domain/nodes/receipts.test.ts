@@ -71,7 +71,7 @@ for (const back of backends) {
 
     it("of several projects is one wait, woken by a node of any of them, and none where all have it", async () => {
       const ctx = await vendorOf(fixture.services);
-      const { nodes, feed, store } = fixture.services;
+      const { nodes, waitingReceipts, store } = fixture.services;
       const projects = [await newProject(ctx), await newProject(ctx), await newProject(ctx)];
       const ids = projects.map(({ project_id }) => project_id);
       const report = async (name: string, version: number): Promise<void> => {
@@ -82,9 +82,9 @@ for (const back of backends) {
       await report("b", 0);
       const first = vi.spyOn(store.read, "first");
       const receipt = awaitProjects(ctx, ids, 0);
-      await until(() => feed.waiting > 0);
+      await until(() => waitingReceipts.size > 0);
       await turns(20);
-      expect(feed.waiting).toBe(1);
+      expect(waitingReceipts.size).toBe(1);
       if (back === "sqlite") expect(first.mock.calls.filter(([{ sql }]) => sql.includes("lagging"))).toHaveLength(1);
       first.mockRestore();
       await report("b", 1);
@@ -94,7 +94,7 @@ for (const back of backends) {
         ids.toSorted().map((id) => [id, 2]),
       );
       expect(await awaitProjects(ctx, ids, 0)).toMatchObject({ complete: true, acked_nodes: 6 });
-      expect(feed.waiting).toBe(0);
+      expect(waitingReceipts.size).toBe(0);
     });
 
     it("is not complete while the report of a new node could not be written", async () => {
@@ -154,7 +154,7 @@ describe("calls that wait for nodes", () => {
   it("are a hundred in a process: one more answers at once, a smaller owner's displaces the largest's oldest", async () => {
     const busy = await newProject(await vendorOf(fixture.services));
     const neighbour = await newProject(await vendorOf(fixture.services));
-    const { nodes, feed } = fixture.services;
+    const { nodes, waitingReceipts, shares } = fixture.services;
     for (const { head } of [busy, neighbour]) nodes.acknowledge(head, policyNode("behind"), 0);
     await nodes.flushed();
     const answered: number[] = [];
@@ -163,19 +163,20 @@ describe("calls that wait for nodes", () => {
       return showPropagation(ctx, query, NEVER_DISCONNECTS).finally(() => answered.push(name));
     };
     const calls = Array.from({ length: MAX }, (_, i) => call(busy, i));
-    await until(() => feed.waiting === MAX);
+    await until(() => waitingReceipts.size === MAX);
+    expect(shares.of("polls").used).toBe(0);
     expect(await call(busy, MAX)).toMatchObject({ complete: false, total_nodes: 1 });
     calls.push(call(neighbour, MAX + 1));
     expect(await calls[0]).toMatchObject({ complete: false, total_nodes: 1 });
     expect(answered).toEqual([MAX, 0]);
-    expect(feed.waiting).toBe(MAX);
+    expect(waitingReceipts.size).toBe(MAX);
     const revoked = { project_id: busy.project_id, version: 1, key: { env: "live" }, needs: 0 } as KeyChange;
     expect(await awaitKeyChange(busy.ctx, revoked)).toMatchObject({ complete: false, total_nodes: 1 });
     nodes.acknowledge(busy.head, policyNode("behind"), 1);
     nodes.acknowledge(neighbour.head, policyNode("behind"), 1);
     const shown = await Promise.all(calls.slice(1));
     expect(shown.every(({ complete }) => complete)).toBe(true);
-    expect(fixture.services.shares.of("receipts").used).toBe(0);
+    expect(shares.of("receipts").used).toBe(0);
   });
 
   it("are notified of reports of their own project only, and in slices", async () => {
