@@ -80,10 +80,12 @@ export function columns<P, K extends keyof P>(p: Params<P>, names: readonly K[])
 /** For each parameter, `values` has null and `names` its name; for each constant, the reverse. */
 type Compiled = { sql: string; values: readonly Value[]; names: readonly (string | null)[] };
 
+/** SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression. */
+export const SQLITE_LIMIT = "limit (? + 0)";
+
 function compile(built: Compilable<unknown>): Compiled {
   const { sql: text, parameters } = built.compile();
-  // SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression.
-  const sql = text.replaceAll(" limit ?", " limit (? + 0)");
+  const sql = text.replaceAll(" limit ?", ` ${SQLITE_LIMIT}`);
   const parts = parameters as readonly (Value | Param)[];
   return {
     sql,

@@ -1,6 +1,6 @@
 // The policy feed's JSON, built by SQLite (bench: feed/snapshot). Not portable, so policy.postgres.ts is its
 // counterpart; a contract test compares their output byte for byte.
-import type { Query } from "../engine/statement.ts";
+import { SQLITE_LIMIT, type Query } from "../engine/statement.ts";
 import {
   fieldsFor,
   keysWith,
@@ -32,9 +32,6 @@ function rulesFor(selection: PolicySelection): string {
   return [rules, ...fieldsFor(selection), "'}'"].join(", ");
 }
 
-// SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression.
-const LIMIT = "limit (? + 0)";
-
 type Filter = { sql: string; values: string[] };
 
 /** Conditions on environment and tenants. The text does not depend on how many tenants there are. */
@@ -57,7 +54,7 @@ export function chunkQuery(params: ChunkParams): Query {
         and k.tenant_id not in (select id from cascades)
         ${filter.sql}
       order by k.id
-      ${LIMIT}
+      ${SQLITE_LIMIT}
     )`;
   const { values } = filter;
   return { sql, values: [workspace_id, workspace_id, defaults, project_id, after, expiredBefore, ...values, limit] };
@@ -75,7 +72,7 @@ export function changesQuery(params: ChangesParams): Query {
     where k.project_id = ? and k.policy_version > ? and k.policy_version <= ?
       ${filter.sql}
     order by k.policy_version, k.id
-    ${LIMIT}`;
+    ${SQLITE_LIMIT}`;
   const { values } = filter;
   return { sql, values: [workspace_id, workspace_id, defaults, project_id, since, upTo, ...values, limit] };
 }
