@@ -1,6 +1,7 @@
 // Revokes keys that are not used, where a project's policy says so. A key that looks idle may only look so: because
 // nodes do not report, sample blindly, or because a clock jumped. Then nothing is revoked. And only a few keys a day
 // are, each after owners who want notices got one.
+import { chunked } from "../../kernel/chunks.ts";
 import { ENVS, type Env } from "../../kernel/credentials.ts";
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { changeKeys } from "../../store/queries/key-bulk.ts";
@@ -105,8 +106,8 @@ export async function revokeIdle(services: Services, project: RuledProject, idle
   idle.sort(byLastUse);
   const limit = { idle_days, daily: Math.max(DAILY_MIN, Math.floor(active * DAILY_PART)) };
   let waiting = 0;
-  for (let at = 0; at < idle.length && !services.shutdown.signal.aborted; at += KEYS_A_COMMIT) {
-    const some = idle.slice(at, at + KEYS_A_COMMIT);
+  for (const some of chunked(idle, KEYS_A_COMMIT)) {
+    if (services.shutdown.signal.aborted) break;
     waiting += waiting > 0 ? some.length : await revokeKeys(services, project, limit, some);
   }
   return { isBlocked: ENVS.some((env) => blocks[env] !== null), waiting };

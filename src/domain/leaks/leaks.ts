@@ -1,6 +1,7 @@
 // Leaked credentials reported by a secret scanner. Each token has its own transaction and each action is idempotent, so
 // the scanner can resend a report that failed half-way. Caution: the reported location goes into the quarantine reason
 // and the mail and may contain the key itself, so credentials in it are masked.
+import { chunked } from "../../kernel/chunks.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
 import { endTokens, tokenByHash } from "../../store/queries/one-time-tokens.ts";
@@ -57,9 +58,8 @@ function locationOf({ source, url }: Record<string, unknown>): string {
 export async function reportLeaks(ctx: Scanner, reports: readonly LeakReport[]): Promise<Label[]> {
   const labels: Label[] = [];
   const failed: unknown[] = [];
-  for (let at = 0; at < reports.length; at += CONCURRENCY) {
-    const slice = reports.slice(at, at + CONCURRENCY);
-    for (const result of await Promise.allSettled(slice.map((report) => labelOne(ctx, report)))) {
+  for (const some of chunked(reports, CONCURRENCY)) {
+    for (const result of await Promise.allSettled(some.map((report) => labelOne(ctx, report)))) {
       if (result.status === "fulfilled") labels.push(result.value);
       else failed.push(result.reason);
     }

@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import { chunked } from "../../kernel/chunks.ts";
 import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
 import { atMost } from "../../platform/timing.ts";
@@ -295,6 +296,5 @@ export class QuotaBank {
 
 /** A few at a time: the database refuses writes of an owner that has too many waiting. */
 async function forSome(holdings: readonly Holding[], work: (holding: Holding) => Promise<void>): Promise<void> {
-  for (let at = 0; at < holdings.length; at += RETURNED_AT_ONCE)
-    await Promise.all(holdings.slice(at, at + RETURNED_AT_ONCE).map(work));
+  for (const some of chunked(holdings, RETURNED_AT_ONCE)) await Promise.all(some.map(work));
 }

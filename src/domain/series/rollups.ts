@@ -1,5 +1,6 @@
 // Changes the rollups of the usage series: what a fold adds to each row is summed first, so that each is read and
 // written once.
+import { chunked } from "../../kernel/chunks.ts";
 import { addToSlot, decodeSlots, encodeSlots, type Slots, type Sums } from "../../kernel/usage/sums.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -16,6 +17,8 @@ import type { Caps } from "./caps.ts";
 import { groupKey, HOUR_MINUTES, OTHER, type Part } from "./groups.ts";
 
 const QUARTER_MINUTES = 15;
+/** Rows that one statement reads or writes. */
+const ROWS_AT_ONCE = 64;
 
 export const GRAIN = { minute: 1, hour: 2, day: 3 } as const;
 
@@ -80,8 +83,8 @@ export class Rollups {
     const keys = new Map<string, RollupKey>();
     for (const pending of this.#pending.values()) keys.set(startKey(pending), pending);
     const wanted = [...keys].filter(([id]) => !this.#known.has(id)).map(([, key]) => key);
-    for (let from = 0; from < wanted.length; from += 64) {
-      for (const row of await findRollups(this.#tx, wanted.slice(from, from + 64))) {
+    for (const some of chunked(wanted, ROWS_AT_ONCE)) {
+      for (const row of await findRollups(this.#tx, some)) {
         this.#stored.set(rowKey(row), row);
         this.#known.add(startKey(row));
       }
@@ -114,12 +117,9 @@ export class Rollups {
   }
 
   async write(): Promise<void> {
-    const pending = [...this.#pending.values()];
-    for (let from = 0; from < pending.length; from += 64) {
-      await writeRollups(
-        this.#tx,
-        pending.slice(from, from + 64).map((each) => this.#row(each)),
-      );
+    for (const some of chunked([...this.#pending.values()], ROWS_AT_ONCE)) {
+      const rows = some.map((each) => this.#row(each));
+      await writeRollups(this.#tx, rows);
       await this.#loop.yieldIfDue();
     }
   }

@@ -1,5 +1,6 @@
 // Where requests from outside a key's networks come from: summed per batch, bounded per key and day, and reported, so
 // that a list of networks can be tried before it is enforced.
+import { chunked } from "../../kernel/chunks.ts";
 import { utcDay } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -89,8 +90,8 @@ async function readSeen(tx: Tx, rows: readonly KeyNetworkRow[]): Promise<Map<str
   const days = rows.map(({ day }) => day);
   const range = { from: Math.min(...days), to: Math.max(...days) };
   const seen = new Map<string, Set<string>>();
-  for (let at = 0; at < keys.length; at += KEYS_READ) {
-    for (const { key_id, day, network } of await seenNetworks(tx, { keys: keys.slice(at, at + KEYS_READ), ...range })) {
+  for (const some of chunked(keys, KEYS_READ)) {
+    for (const { key_id, day, network } of await seenNetworks(tx, { keys: some, ...range })) {
       if (network === OTHER || network === UNKNOWN) continue;
       const id = `${key_id} ${day}`;
       seen.set(id, (seen.get(id) ?? new Set()).add(network));

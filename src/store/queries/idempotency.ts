@@ -135,6 +135,11 @@ function count(tx: Tx, { workspace_id, env }: ClaimScope, more: { records: numbe
 
 type Fenced = AtScope & { token_hash: string };
 
+/** The record that the caller has claimed, unless it is completed, has expired or was claimed by another one. */
+const isHeld = ({ workspace_id, env, scope_hash, token_hash, now }: Fenced) => sql<boolean>`
+  workspace_id = ${workspace_id} and env = ${env} and scope_hash = ${scope_hash} and token_hash = ${token_hash}
+  and completed_at is null and expires_at > ${now}`;
+
 /**
  * Why a fenced statement changed nothing. `mine`: the record holds the caller's own token, as after a repeated call.
  */
@@ -163,12 +168,7 @@ const completeRow = statement<
       stored_bytes: sql<number>`stored_bytes + ${p.bytes}`,
       sealed_response: p.sealed,
     })
-    .where("workspace_id", "=", p.workspace_id)
-    .where("env", "=", p.env)
-    .where("scope_hash", "=", p.scope_hash)
-    .where("token_hash", "=", p.token_hash)
-    .where("completed_at", "is", null)
-    .where("expires_at", ">", p.now),
+    .where(isHeld(p)),
 );
 
 /** Chooses what fits: the response with its body, else without it, else only its status. */
@@ -201,15 +201,7 @@ export async function completeRecord(
 }
 
 const deleteRow = statement<Fenced>()((db, p) =>
-  db
-    .deleteFrom("idempotency_records")
-    .where("workspace_id", "=", p.workspace_id)
-    .where("env", "=", p.env)
-    .where("scope_hash", "=", p.scope_hash)
-    .where("token_hash", "=", p.token_hash)
-    .where("completed_at", "is", null)
-    .where("expires_at", ">", p.now)
-    .returning("stored_bytes"),
+  db.deleteFrom("idempotency_records").where(isHeld(p)).returning("stored_bytes"),
 );
 
 export async function releaseRecord(
@@ -232,12 +224,7 @@ const extendRow = statement<Fenced & { lease_until: number }>()((db, p) =>
       lease_until: p.lease_until,
       expires_at: sql<number>`case when expires_at < ${p.lease_until} then ${p.lease_until} else expires_at end`,
     })
-    .where("workspace_id", "=", p.workspace_id)
-    .where("env", "=", p.env)
-    .where("scope_hash", "=", p.scope_hash)
-    .where("token_hash", "=", p.token_hash)
-    .where("completed_at", "is", null)
-    .where("expires_at", ">", p.now),
+    .where(isHeld(p)),
 );
 
 export async function heartbeatRecord(
