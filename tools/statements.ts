@@ -23,7 +23,7 @@ import { keyUses, telemetryDayUpsert } from "../src/store/queries/idle-keys.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
 import { capExpiries, changeKeys, countEligible, eligibleKeys, rangeEnd } from "../src/store/queries/key-bulk.ts";
 import { keysByIds } from "../src/store/queries/key-search.ts";
-import { listKeys } from "../src/store/queries/keys.ts";
+import { listedRangeEnd, listKeys } from "../src/store/queries/key-list.ts";
 import { countNeedingKeys, deleteNodes, firstLagging, lockNodes, nodesByKeys } from "../src/store/queries/nodes.ts";
 import { listGrants } from "../src/store/queries/quota-grants.ts";
 import { findMeteredHours, writeParts } from "../src/store/queries/metering.ts";
@@ -150,6 +150,11 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
       limit: 1,
       after,
     }),
+    listKeys(on, { workspace_id, project_id: "p", include_revoked: false, limit: 1, after: null }, after),
+  ],
+  listedRangeEnd: (on) => [
+    listedRangeEnd(on, { workspace_id, include_revoked: false, limit: 1, after: null }, 1),
+    listedRangeEnd(on, { workspace_id, tenant_id: "t", include_revoked: false, limit: 1, after }, 1),
   ],
   listMail: (on) => [listMail(on, null), listMail(on, "queued")],
   listLive: (on) => [
@@ -228,7 +233,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 const COMPOSED = new Set(
   `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
    listProjects listTenants pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor BULK_ACTIONS BULK_STATES
-   inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked keysWith rateLimits scopesWithin`.split(
+   inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked isIndexed keysWith rateLimits scopesWithin`.split(
     /\s+/,
   ),
 );

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
 import { plansOf } from "../../harness/databases/plans.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
-import { listKeys } from "../../src/store/queries/keys.ts";
+import { listKeys } from "../../src/store/queries/key-list.ts";
 
 for (const back of backends) {
   describe(`on ${back}`, () => {

@@ -4,12 +4,13 @@ import { fail, Failure } from "../../kernel/errors.ts";
 import { normalizeOrigin } from "../../kernel/origins.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { findEmbedOrigin } from "../../store/queries/embed-origins.ts";
-import { keyById, listKeys } from "../../store/queries/keys.ts";
+import { keyById } from "../../store/queries/keys.ts";
 import type { EmbedActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { usualTtlDays } from "../key-policy/key-policy.ts";
 import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import { ownsKey, requireGrantable } from "./rules.ts";
+import { readKeyPage } from "../keys/key-list.ts";
 import { rotateKey } from "../keys/key-rotation.ts";
 import { createKey, revokeKey } from "../keys/keys.ts";
 import { planOfKey } from "../plans/plans.ts";
@@ -73,7 +74,7 @@ function grantedScopes(actor: EmbedActor, ceiling: string | null): string[] {
 export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revoked: boolean; limit: number }) {
   const { workspace_id, project_id, tenant_id, env } = ctx.actor;
   const filter = { ...query, workspace_id, project_id, tenant_id, env, after: null };
-  const rows = await listKeys(ctx.services.store.read, filter);
+  const rows = await readKeyPage(ctx, filter);
   return listOf(rows, query.limit, (row) => forCustomer(viewKey(row)));
 }
 

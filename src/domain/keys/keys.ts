@@ -4,13 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
-import {
-  insertKey,
-  insertMeteredKey,
-  keyById,
-  listKeys as listKeyRows,
-  revokeKeyRow,
-} from "../../store/queries/keys.ts";
+import { insertKey, insertMeteredKey, keyById, revokeKeyRow } from "../../store/queries/keys.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow, PlanRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
@@ -29,6 +23,7 @@ import type { Ctx } from "../core/context.ts";
 import { ownsKey, requireKeyQuota } from "../embed/rules.ts";
 import type { Event } from "../core/events.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
+import { readKeyPage } from "./key-list.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { initialExpiry } from "../key-policy/key-policy.ts";
 import { needsToServe, withNodeWarnings } from "../nodes/needs.ts";
@@ -183,7 +178,7 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
     ? positionAfter(ctx.actor, await keyById.first(read, { workspace_id, id: query.after }))
     : null;
   const projects = projectsOf(ctx.actor);
-  const rows = await listKeyRows(read, { ...query, workspace_id, projects, env, after });
+  const rows = await readKeyPage(ctx, { ...query, workspace_id, projects, env, after });
   return cutListOf(ctx.services, rows, query.limit, viewKey);
 }
 

@@ -11,6 +11,7 @@ import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { monthOf } from "../ingest/totals.ts";
 import { deleteInPieces } from "../core/record.ts";
+import { inThreadSlot, threadReader } from "../limits/read-slots.ts";
 import { listOf, type List } from "../core/list.ts";
 
 /** UTC days that are kept, of keys and of series. */
@@ -52,10 +53,12 @@ export async function usageOf({ services, actor }: Ctx<Vendor | EmbedActor>, key
 type BillableTenantMonth = { object: "billable_tenant_month"; month: string; active_tenants: number };
 
 /** Live tenants with an admitted event, newest month first. */
-export async function billing({ services, actor }: Ctx<Vendor>, months: number): Promise<List<BillableTenantMonth>> {
+export async function billing(ctx: Ctx<Vendor>, months: number): Promise<List<BillableTenantMonth>> {
+  const { services, actor } = ctx;
   const to = monthOf(services.clock.now());
   const from = to - months + 1;
-  const rows = await activeTenants.all(services.store.read, { workspace_id: actor.workspace_id, from, to });
+  const range = { workspace_id: actor.workspace_id, from, to };
+  const rows = await inThreadSlot(ctx, () => activeTenants.all(threadReader(services.store), range));
   const byMonth = new Map(rows.map((row) => [row.month, row.active_tenants]));
   const data = Array.from({ length: months }, (_, i) => ({
     object: "billable_tenant_month" as const,
@@ -76,7 +79,8 @@ export async function tenantActivity(ctx: Ctx<Vendor>, query: ActivityQuery) {
   const from = to - query.months + 1;
   const { workspace_id } = actor;
   const filter = { workspace_id, projects: projectsOf(actor), env, from, to, limit };
-  return listOf(await tenantMonths(services.store.read, filter), limit, viewTenantMonth);
+  const rows = await inThreadSlot(ctx, () => tenantMonths(threadReader(services.store), filter));
+  return listOf(rows, limit, viewTenantMonth);
 }
 
 function viewTenantMonth(row: UsageTenantMonthRow) {

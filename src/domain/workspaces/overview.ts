@@ -2,6 +2,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import type { Reader } from "../../store/engine/statement.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { countProjects } from "../../store/queries/projects.ts";
 import { firstAllowedAt } from "../../store/queries/usage.ts";
@@ -9,7 +10,7 @@ import { workspaceById } from "../../store/queries/workspaces.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
-import { inFleetSlot } from "../limits/read-slots.ts";
+import { inFleetSlot, inThreadSlot, threadReader } from "../limits/read-slots.ts";
 import { countActiveKeys } from "../search/key-counts.ts";
 import { countKeys } from "../search/keys.ts";
 import { countNodes } from "../nodes/nodes.ts";
@@ -47,7 +48,11 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
   };
   const workspace = await workspaceById.first(read, { id: workspace_id });
   const counted = await countProjects.first(read, { workspace_id });
-  const first = await firstAllowedAt(read, { workspace_id, env, projects });
+  const firstAllowed = (on: Reader) => firstAllowedAt(on, { workspace_id, env, projects });
+  // For some projects alone it examines every row.
+  const first = await (projects
+    ? inThreadSlot(ctx, () => firstAllowed(threadReader(services.store)))
+    : firstAllowed(read));
   const head = await headOf.first(read, { workspace_id });
   return {
     object: "overview",

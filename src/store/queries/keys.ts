@@ -1,9 +1,7 @@
 // API keys. Rows are never deleted; revocation is a state. `policy_version` orders changes in the policy feed.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { isIn, isNamed, notLookedUp } from "./id-lists.ts";
-import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, statement, type Builder, type Reader } from "../engine/statement.ts";
+import { columns, statement, type Builder } from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 
 /** Without columns that are null in every new key: fewer values to bind. bench: vendor/mint */
@@ -233,38 +231,3 @@ export const switchKey = statement<KeySwitch>()((db, p) =>
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id),
 );
-
-type KeyFilter = {
-  workspace_id: string;
-  /** The only projects to list; null: all. */
-  projects?: readonly string[] | null | undefined;
-  ids?: readonly string[] | undefined;
-  project_id?: string | undefined;
-  tenant_id?: string | undefined;
-  env?: Env | undefined;
-  include_revoked: boolean;
-  limit: number;
-  after: PageKey | null;
-};
-
-export function listKeys(on: Reader, filter: KeyFilter): Promise<ApiKeyRow[]> {
-  return on.all<ApiKeyRow>(
-    compileQuery(on, (db) => {
-      const { workspace_id, ids, projects, project_id, tenant_id } = filter;
-      const project = ids ? notLookedUp("api_keys.project_id") : sql.ref<string>("api_keys.project_id");
-      let query = ids
-        ? selectKeys(db).where(isNamed("api_keys", workspace_id, ids, on.dialect))
-        : selectKeys(db).where("workspace_id", "=", workspace_id);
-      if (projects) query = query.where(isIn(project, projects, on.dialect));
-      if (project_id) query = query.where(project, "=", project_id);
-      if (tenant_id) query = query.where(ids ? notLookedUp("api_keys.tenant_id") : "tenant_id", "=", tenant_id);
-      if (filter.env) query = query.where("env", "=", filter.env);
-      if (!filter.include_revoked) query = query.where(notRevoked);
-      if (filter.after) query = query.where(pageAfter<"api_keys">(filter.after));
-      return query
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(filter.limit + 1);
-    }),
-  );
-}
