@@ -268,7 +268,8 @@ export class QuotaBank {
     const write = async (tx: Tx): Promise<T> => {
       const after = returns.length > 0 ? await returnUnits(tx, request, returns) : null;
       const done = await work(tx, request, after);
-      await publishHolding(tx, this.#rowOf(holding, now));
+      // A lease that comes back may bring a holding that was dropped: another one holds the balance by now.
+      await publishHolding(tx, this.#rowOf(this.find(metered) ?? holding, now));
       return done;
     };
     try {

@@ -33,6 +33,9 @@ type QuotaState = {
   exceeded: boolean;
 };
 
+/** What was spent of each holding, or those that refused. */
+type Charge = Spent[] | { readonly refusedBy: readonly Holding[] };
+
 export type WithQuotas<T> = T & { limited_quota: string | null; quotas: QuotaState[] };
 
 const NO_RULES: Verdict = {
@@ -58,8 +61,10 @@ function checkHoldings(ctx: Machine, holdings: Holding[], request: CheckRequest)
   const { cost } = request;
   const charged = cost === 0 ? peek(ctx, holdings) : spendAll(ctx, holdings, cost);
   return thenMaybe(charged, (spent) => {
-    if (spent === null)
-      return thenMaybe(checkRules(ctx, { ...request, cost: 0 }), (rules) => denial(ctx, holdings, cost, rules));
+    if ("refusedBy" in spent)
+      return thenMaybe(checkRules(ctx, { ...request, cost: 0 }), (rules) =>
+        denial(ctx, holdings, { ...spent, cost, rules }),
+      );
     const verdict = undoOnError(ctx, holdings, spent, () => checkRules(ctx, request));
     return thenMaybe(verdict, (rules) => {
       // A node that has stopped waiting owes the units of the request, and will send them.
@@ -101,9 +106,9 @@ async function leaseHoldings(
 ): Promise<WithQuotas<Lease>> {
   if (owed.units > 0) await chargeOwed(ctx, holdings, owed);
   const spent = await spendAll(ctx, holdings, 1, request.want);
-  if (spent === null) {
+  if ("refusedBy" in spent) {
     const { policies } = await checkRules(ctx, { ...request, cost: 0 });
-    const { limited_quota, quotas } = denial(ctx, holdings, 1, NO_RULES);
+    const { limited_quota, quotas } = denial(ctx, holdings, { ...spent, cost: 1, rules: NO_RULES });
     return { ...NO_LEASE, policies, limited_quota, quotas };
   }
   const { clock, quotas } = ctx.services;
@@ -154,8 +159,8 @@ async function chargeOwed({ services }: Machine, holdings: Holding[], owed: Owed
   await Promise.all(holdings.map(charge));
 }
 
-/** Spends at least `units` and up to `most` from every holding; returns null if one of them has too little. */
-function spendAll(ctx: Machine, holdings: Holding[], units: number, most = units): MaybePromise<Spent[] | null> {
+/** Spends at least `units` and up to `most` from every holding, or nothing if one of them has too little. */
+function spendAll(ctx: Machine, holdings: Holding[], units: number, most = units): MaybePromise<Charge> {
   const spent = trySpend(holdings, units, most, ctx.services.clock.now());
   return spent === undefined ? fetchAndSpend(ctx, holdings, units, most) : spent;
 }
@@ -163,18 +168,21 @@ function spendAll(ctx: Machine, holdings: Holding[], units: number, most = units
 /**
  * Returns undefined if the database must be read first. Caution: must stay synchronous between checking and spending.
  */
-function trySpend(holdings: Holding[], units: number, most: number, now: number): Spent[] | null | undefined {
+function trySpend(holdings: Holding[], units: number, most: number, now: number): Charge | undefined {
   let [count, isUnknown] = [most, false];
   for (const holding of holdings) {
     const availability = holding.availability(units, now);
-    if (availability === "denied") return null;
+    if (availability === "denied") return { refusedBy: refusing(holdings, units, now) };
     isUnknown ||= availability === "unknown";
     count = Math.min(count, holding.unspent);
   }
   return isUnknown ? undefined : holdings.map((holding) => holding.spend(count, now));
 }
 
-async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, most: number): Promise<Spent[] | null> {
+const refusing = (holdings: Holding[], units: number, now: number): Holding[] =>
+  holdings.filter((holding) => holding.availability(units, now) === "denied");
+
+async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, most: number): Promise<Charge> {
   const { quotas, clock } = ctx.services;
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const missing = holdings.filter((holding) => holding.availability(units, clock.now()) === "unknown");
@@ -186,12 +194,12 @@ async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, m
 }
 
 /** Reports whether 1 unit would be admitted, without charging anything. */
-function peek(ctx: Machine, holdings: Holding[]): MaybePromise<Spent[] | null> {
+function peek(ctx: Machine, holdings: Holding[]): MaybePromise<Charge> {
   const now = ctx.services.clock.now();
   const unread = holdings.filter((holding) => holding.availability(1, now) !== "ready" && !holding.isKnown(now));
-  const verdict = (): Spent[] | null => {
-    const at = ctx.services.clock.now();
-    return holdings.some((holding) => holding.availability(1, at) === "denied") ? null : holdings.map(() => []);
+  const verdict = (): Charge => {
+    const refusedBy = refusing(holdings, 1, ctx.services.clock.now());
+    return refusedBy.length > 0 ? { refusedBy } : holdings.map(() => []);
   };
   if (unread.length === 0) return verdict();
   return Promise.all(unread.map((holding) => ctx.services.quotas.look(holding))).then(verdict);
@@ -222,15 +230,19 @@ function prefetchAll({ services }: Machine, holdings: Holding[]): void {
 
 const unitsOf = (spent: Spent): number => spent.reduce((sum, { part }) => sum + part.units, 0);
 
-/** The refusal by a quota. `rules` is what the rate limits say of one more request. */
-function denial(ctx: Machine, holdings: Holding[], cost: number, rules: Verdict): WithQuotas<Verdict> {
+type Refusal = { refusedBy: readonly Holding[]; cost: number; rules: Verdict };
+
+/**
+ * The refusal by quotas. `rules` is what the rate limits say of one more request: asking them takes time, so the
+ * holdings are not asked again, which would no longer know.
+ */
+function denial(ctx: Machine, holdings: Holding[], { refusedBy, cost, rules }: Refusal): WithQuotas<Verdict> {
   const { quotas, clock } = ctx.services;
   const now = clock.now();
   const units = Math.max(1, cost);
   quotas.metrics.denied++;
   let [limited, longest] = [null as string | null, 0];
-  for (const holding of holdings) {
-    if (holding.availability(units, now) !== "denied") continue;
+  for (const holding of refusedBy) {
     const wait = waitOf(holding, units, now);
     if (limited === null || wait > longest) [limited, longest] = [holding.quota.id, wait];
   }
@@ -246,9 +258,10 @@ function denial(ctx: Machine, holdings: Holding[], cost: number, rules: Verdict)
 
 /** Milliseconds until the request may be admitted; Infinity where waiting does not help. */
 function waitOf({ stored, quota, granted }: Holding, units: number, now: number): number {
-  const isTooMuch = units > quota.amount + (stored?.granted ?? 0) + granted;
-  const wait = stored === null || isTooMuch ? Number.POSITIVE_INFINITY : stored.period.end - now;
-  return stored !== null && stored.others > 0 ? Math.min(wait, OTHERS_WAIT_MS) : wait;
+  if (stored === null || units > quota.amount + stored.granted + granted + stored.others.granted)
+    return Number.POSITIVE_INFINITY;
+  const wait = stored.period.end - now;
+  return stored.others.unspent > 0 ? Math.min(wait, OTHERS_WAIT_MS) : wait;
 }
 
 function statesOf({ services }: Machine, holdings: Holding[]): QuotaState[] {

@@ -9,6 +9,7 @@ import {
   grantByReference,
   insertGrant,
   listGrants as listGrantRows,
+  lockGrant,
   openGrants,
   voidGrant as voidGrantRow,
 } from "../../store/queries/quota-grants.ts";
@@ -131,8 +132,8 @@ function grantCreated(row: QuotaGrantRow): Event {
 export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
-  const manageable = async (on: Reader): Promise<QuotaGrantRow> => {
-    const row = requireManageable(actor, await grantById.first(on, { workspace_id, id }), "grant_not_found");
+  const manageable = async (on: Reader, read = grantById): Promise<QuotaGrantRow> => {
+    const row = requireManageable(actor, await read.first(on, { workspace_id, id }), "grant_not_found");
     await requireReach(on, ctx, row);
     return row;
   };
@@ -142,7 +143,7 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
   };
   await giveBackAll(viewGrant(found));
   const grant = await mutate(ctx, { workspace_id }, async (tx) => {
-    const row = await manageable(tx);
+    const row = await manageable(tx, lockGrant);
     if (row.voided_at !== null) return unchanged(viewGrant(row));
     const now = services.clock.now();
     await voidGrantRow.run(tx, { workspace_id, id, now });

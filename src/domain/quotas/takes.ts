@@ -34,9 +34,14 @@ export type Stored = {
   readonly granted: number;
   /** Units that can still be taken. */
   readonly available: number;
-  /** Units that other processes hold. */
-  readonly others: number;
+  /** What other processes hold; only read where nothing can be taken. */
+  readonly others: HeldUnits;
 };
+
+/** Units in blocks and in leases, and how many of them came from grants. */
+type HeldUnits = { readonly unspent: number; readonly held: number; readonly granted: number };
+
+const NONE_HELD: HeldUnits = { unspent: 0, held: 0, granted: 0 };
 
 export function balanceKey({ subject_id, env, quota }: Metered): BalanceKey {
   return { subject_id, env, quota_id: quota.id, calendar: calendarName(quota) };
@@ -70,10 +75,11 @@ async function sourcesOf(on: Reader, key: BalanceKey, quota: Quota, at: Omit<Sta
   ];
 }
 
-function storedOf({ row, period, sources }: State, others: number): Stored {
-  const sum = (some: readonly Source[]): number => some.reduce((total, { left }) => total + left, 0);
-  const granted = sum(sources.filter(({ grant }) => grant !== null));
-  return { period, taken: row.taken, fromAmount: row.from_amount, granted, available: sum(sources), others };
+const leftIn = (sources: readonly Source[]): number => sources.reduce((total, { left }) => total + left, 0);
+
+function storedOf({ row, period, sources }: State, others: HeldUnits): Stored {
+  const granted = leftIn(sources.filter(({ grant }) => grant !== null));
+  return { period, taken: row.taken, fromAmount: row.from_amount, granted, available: leftIn(sources), others };
 }
 
 async function lockedBalance(tx: Tx, workspace_id: string, key: BalanceKey, quota: Quota, now: number) {
@@ -92,15 +98,20 @@ async function lockedBalance(tx: Tx, workspace_id: string, key: BalanceKey, quot
 }
 
 /** Sums what others hold in the same period. On SQLite there are no other processes. */
-async function sumOthers(on: Reader, key: BalanceKey, process_id: string, period: Period, now: number) {
-  const none = { unspent: 0, held: 0, granted: 0 };
-  if (on.dialect === "sqlite") return none;
+async function sumOthers(
+  on: Reader,
+  key: BalanceKey,
+  process_id: string,
+  period: Period,
+  now: number,
+): Promise<HeldUnits> {
+  if (on.dialect === "sqlite") return NONE_HELD;
   const rows = await heldByOthers.all(on, { ...key, process_id, now });
   return rows
     .filter((row) => row.period_start === period.start)
     .reduce((sum, row) => {
       return { unspent: sum.unspent + row.unspent, held: sum.held + row.held, granted: sum.granted + row.granted };
-    }, none);
+    }, NONE_HELD);
 }
 
 export type TakeRequest = {
@@ -124,19 +135,19 @@ export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
   const at = await lockedBalance(tx, workspace_id, key, quota, now);
   for (let attempt = 1; ; attempt++) {
     const sources = await sourcesOf(tx, key, quota, at, now);
-    const available = sources.reduce((sum, { left }) => sum + left, 0);
-    const units = owed > 0 ? owed : unitsToTake(quota, available, at.row.taken, request.need);
+    const units = owed > 0 ? owed : unitsToTake(quota, leftIn(sources), at.row.taken, request.need);
     const parts = units === 0 ? [] : allocate(units, sources);
     if (await takeFromGrants(tx, parts)) {
-      const others = units < request.need ? (await sumOthers(tx, key, process_id, at.period, now)).unspent : 0;
+      const left = sources.map((source) => notBelowZero({ ...source, left: source.left - unitsOf(parts, source) }));
+      const isExhausted = units < request.need || (quota.overage === "deny" && leftIn(left) === 0);
+      const others = isExhausted ? await sumOthers(tx, key, process_id, at.period, now) : NONE_HELD;
       const row = { ...at.row, taken: at.row.taken + units, from_amount: at.row.from_amount + amountIn(parts) };
       if (units > 0) await updateBalance.run(tx, { ...row, used_at: now });
       const end = Math.min(
         at.period.end,
         ...sources.filter((source) => isIn(parts, source)).map((source) => source.end),
       );
-      const left = sources.map((source) => ({ ...source, left: source.left - unitsOf(parts, source) }));
-      return { parts, end, stored: storedOf({ ...at, row, sources: left.map(notBelowZero) }, others) };
+      return { parts, end, stored: storedOf({ ...at, row, sources: left }, others) };
     }
     if (attempt === ATTEMPTS_MAX)
       throw new Error("the grants of a quota changed during every attempt to take from them");
@@ -210,7 +221,7 @@ export type Return = { period: Pick<Period, "start">; parts: readonly Part[] };
 
 export async function returnUnits(
   tx: Tx,
-  { metered, workspace_id, now }: Pick<TakeRequest, "metered" | "workspace_id" | "now">,
+  { metered, workspace_id, process_id, now }: Omit<TakeRequest, "need">,
   returns: readonly Return[],
 ): Promise<Stored> {
   const key = balanceKey(metered);
@@ -228,7 +239,9 @@ export async function returnUnits(
     }
   }
   await updateBalance.run(tx, { ...row, used_at: now });
-  return storedOf({ ...at, row, sources: await sourcesOf(tx, key, metered.quota, { ...at, row }, now) }, 0);
+  const sources = await sourcesOf(tx, key, metered.quota, { ...at, row }, now);
+  const others = leftIn(sources) === 0 ? await sumOthers(tx, key, process_id, at.period, now) : NONE_HELD;
+  return storedOf({ ...at, row, sources }, others);
 }
 
 /** Publishes what this process holds to the other processes. */
@@ -236,13 +249,11 @@ export async function publishHolding(tx: Tx, row: QuotaHoldingRow): Promise<void
   if (tx.dialect === "postgres") await putHolding.run(tx, row);
 }
 
-type ReadBalance = Stored & { readonly held: { unspent: number; held: number; granted: number } };
-
-/** Reads the balance without changing it. `held` is what other processes hold. */
+/** Reads the balance, and what other processes hold, without changing it. */
 export async function readBalance(
   on: Reader,
   { metered, process_id, now }: Pick<TakeRequest, "metered" | "process_id" | "now">,
-): Promise<ReadBalance> {
+): Promise<Stored> {
   const key = balanceKey(metered);
   const { quota } = metered;
   const none = {
@@ -254,7 +265,6 @@ export async function readBalance(
     used_at: now,
   };
   const at = inPeriod((await balanceByKey.first(on, key)) ?? none, quota, now);
-  const held = await sumOthers(on, key, process_id, at.period, now);
-  const sources = await sourcesOf(on, key, quota, at, now);
-  return { ...storedOf({ ...at, sources }, held.unspent), held };
+  const others = await sumOthers(on, key, process_id, at.period, now);
+  return storedOf({ ...at, sources: await sourcesOf(on, key, quota, at, now) }, others);
 }

@@ -76,6 +76,16 @@ export const grantById = statement<{ workspace_id: string; id: string }>()((db, 
   db.selectFrom("quota_grants").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
 );
 
+/** Held until the transaction ends, so that no other process takes units of it meanwhile. */
+export const lockGrant = statement<{ workspace_id: string; id: string }>()((db, p, dialect) => {
+  const query = db
+    .selectFrom("quota_grants")
+    .selectAll()
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id);
+  return dialect === "postgres" ? query.forUpdate() : query;
+});
+
 export const voidGrant = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
   db
     .updateTable("quota_grants")
