@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { createClient } from "../src/client.ts";
+import { createClient } from "../harness/api-client.ts";
 import { startServer } from "../harness/processes/server.ts";
 import { load } from "./client.ts";
 import { median, type Row } from "./report.ts";

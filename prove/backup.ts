@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClient, type Client } from "../src/client.ts";
+import { createClient, type Client } from "../harness/api-client.ts";
 import { loadSettings } from "../src/config/load.ts";
 import type { SettingName, Settings } from "../src/config/settings.ts";
 import type { CreatedBackup } from "../src/backup/create.ts";

@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClient, ApiError, type Client } from "../src/client.ts";
+import { createClient, ApiError, type Client } from "../harness/api-client.ts";
 import { connectSqlite } from "../src/store/sqlite/open.ts";
 import type { Campaign } from "./campaign.ts";
 import { seeded } from "../harness/random.ts";

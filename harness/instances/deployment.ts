@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
-import { createClient, type Client } from "../../src/client.ts";
+import { createClient, type Client } from "../api-client.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import type { SettingName, Settings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/platform/log.ts";

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { copyOffline } from "../../src/server/offline.ts";
-import { createClient } from "../../src/client.ts";
+import { createClient } from "../../harness/api-client.ts";
 import { copyOrder, checksumDifferences, checksumRows } from "../../src/store/offline/copy.ts";
 import { openCopySource } from "../../src/store/offline/copy-source.ts";
 import { openStore } from "../../src/store/database.ts";

@@ -1,6 +1,6 @@
 // The typed client supports every part of a declaration: path, query, body, response and error.
 import { expect, it } from "vitest";
-import { createClient, ApiError } from "../../src/client.ts";
+import { createClient, ApiError } from "../../harness/api-client.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 
 it("calls routes with typed input and output, and throws error responses with code and details", async () => {

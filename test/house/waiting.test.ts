@@ -27,6 +27,7 @@ const linesWith = (pattern: RegExp): string[] =>
 /** Files that use timers, and why no other event would do. */
 const TIMERS: Record<string, string> = {
   "harness/waiting.ts": "polls a condition",
+  "harness/api-client.ts": "ends a call that hangs",
   "harness/processes/newer-checkout.ts": "a migration that takes long enough to be killed in the middle",
   "harness/sdk/control-plane-feed.ts": "a long poll ends after the time that its client asked for",
   "test/ratelimit/fallback.test.ts": "stalls the process for longer than a timeout",

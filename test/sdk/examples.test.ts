@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startServer } from "../../harness/processes/server.ts";
-import { createClient } from "../../src/client.ts";
+import { createClient } from "../../harness/api-client.ts";
 import { portOf, stableAddress } from "../../harness/processes/stable-address.ts";
 import { installSdk, packSdk } from "../../harness/sdk/package.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";

@@ -2,7 +2,7 @@
 import { openSync, readFileSync, writeFileSync, writeSync, closeSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
-import { createClient } from "../../src/client.ts";
+import { createClient } from "../../harness/api-client.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
