@@ -56,7 +56,7 @@ export async function preflight(services: Services, request: HttpRequest): Promi
   return new HttpResponse(204, null, {
     "access-control-allow-origin": origin,
     "access-control-allow-methods": "GET, POST",
-    "access-control-allow-headers": "authorization, content-type",
+    "access-control-allow-headers": "authorization, content-type, idempotency-key",
     "access-control-max-age": "600",
     vary: "origin",
   });

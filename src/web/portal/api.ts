@@ -33,6 +33,8 @@ type TokenSource = {
   onExpiring(): void;
 };
 
+type Input = { body: string | undefined; idempotencyKey: string };
+
 const LIFETIME_MS = 300_000;
 const REFRESH_BEFORE_MS = 60_000;
 
@@ -41,6 +43,8 @@ export class Api {
   #token: string | null = null;
   #pending: Promise<string | null> | null = null;
   #timer = 0;
+  /** When the token is due for renewal; null without one. */
+  #dueAt: number | null = null;
   #stopped = new AbortController();
 
   constructor(source: TokenSource) {
@@ -49,9 +53,16 @@ export class Api {
 
   /** Uses a token and schedules its renewal. */
   use(token: Token | null): void {
-    clearTimeout(this.#timer);
     this.#token = typeof token === "string" ? token : (token?.token ?? null);
-    if (token) this.#timer = window.setTimeout(() => void this.#renew(), refreshDelay(token));
+    this.#dueAt = token ? Date.now() + refreshDelay(token) : null;
+    this.start();
+  }
+
+  /** Schedules the renewal of the token. Also after `stop`: a page may move the element. */
+  start(): void {
+    clearTimeout(this.#timer);
+    if (this.#dueAt === null) return;
+    this.#timer = window.setTimeout(() => void this.#renew(), Math.max(0, this.#dueAt - Date.now()));
   }
 
   stop(): void {
@@ -101,25 +112,28 @@ export class Api {
     return this.#call<T>("GET", path);
   }
 
-  post<T>(path: string, body: object = {}): Promise<T> {
-    return this.#call<T>("POST", path, body);
+  /** `idempotencyKey`: makes a repeated request return the first response, while the token is the same. */
+  post<T>(path: string, body: object = {}, idempotencyKey = ""): Promise<T> {
+    return this.#call<T>("POST", path, body, idempotencyKey);
   }
 
-  async #call<T>(method: "GET" | "POST", path: string, content?: object): Promise<T> {
+  async #call<T>(method: "GET" | "POST", path: string, content?: object, idempotencyKey = ""): Promise<T> {
     const transport = this.#source.transport();
     if (transport) return unwrap(await transport({ method, path, body: content ?? null })) as T;
     const body = content && JSON.stringify(content);
-    const first = await this.#send(method, path, await this.#requireToken(), body);
+    const input = { body, idempotencyKey };
+    const first = await this.#send(method, path, await this.#requireToken(), input);
     if (first.status !== 401) return parseResponse<T>(first);
     this.#token = null;
     const fresh = await this.#fetchTokenOrFail();
     if (fresh === null) throw new ApiError("ended", "the token has ended");
-    return parseResponse<T>(await this.#send(method, path, fresh, body));
+    return parseResponse<T>(await this.#send(method, path, fresh, input));
   }
 
-  async #send(method: string, path: string, token: string, body?: string): Promise<Response> {
+  async #send(method: string, path: string, token: string, { body, idempotencyKey }: Input): Promise<Response> {
     const headers: Record<string, string> = { authorization: `Bearer ${token}` };
     if (body !== undefined) headers["content-type"] = "application/json";
+    if (idempotencyKey !== "") headers["idempotency-key"] = idempotencyKey;
     const { signal } = this.#stopped;
     try {
       return await fetch(`${this.#source.baseUrl()}/v1/embed/${path}`, {
@@ -144,8 +158,13 @@ function unwrap({ status, body }: Awaited<ReturnType<Transport>>): unknown {
   throw new ApiError("conflict", error?.message ?? "");
 }
 
+function unreadable(error: unknown): never {
+  throw new ApiError("network", String(error));
+}
+
 async function parseResponse<T>(response: Response): Promise<T> {
-  if (response.ok) return (await response.json()) as T;
+  // The connection was cut, or a proxy has answered.
+  if (response.ok) return (await response.json().catch(unreadable)) as T;
   const parsed = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
   const { code = "", message = "" } = parsed.error ?? {};
   const requestId = response.headers.get("request-id") ?? "";

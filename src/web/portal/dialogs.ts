@@ -18,7 +18,8 @@ export type DialogContext = {
   onAccessEnded(error: ApiError): void;
   /** Announces a text to screen readers. */
   announce(text: string): void;
-  onChanged(what: "created" | "rotated" | "revoked", id: string): Promise<void>;
+  /** Null: it is unknown whether anything has changed. */
+  onChanged(what: "created" | "rotated" | "revoked" | null, id: string): Promise<void>;
 };
 
 type FormOptions = { title: string; body: Child[]; submit: string; danger?: boolean; send: () => Promise<void> };
@@ -45,6 +46,7 @@ function openForm(context: DialogContext, { title, body, submit, danger, send }:
       if (!(error instanceof ApiError)) throw error;
       if (error.kind === "ended" || error.kind === "origin") return context.onAccessEnded(error);
       alert.replaceChildren(h("p", { class: "alert small" }, context.explain(error)));
+      if (error.kind === "network") void context.onChanged(null, "");
     } finally {
       busy = false;
       button.removeAttribute("aria-disabled");
@@ -64,6 +66,17 @@ function openForm(context: DialogContext, { title, body, submit, danger, send }:
     h("div", { class: "buttons" }, cancel, button),
   );
   openDialog(context, form, false);
+}
+
+/** The same key for the same body: a repeated request returns the first response. */
+function idempotencyKeys(): (body: object) => string {
+  let [last, key] = ["", ""];
+  return (body) => {
+    const text = JSON.stringify(body);
+    if (text !== last) key = crypto.getRandomValues(new BigUint64Array(2)).join("-");
+    last = text;
+    return key;
+  };
 }
 
 export function isShowingKey(dialog: HTMLDialogElement): boolean {
@@ -119,6 +132,7 @@ export function createDialog(context: DialogContext): void {
   }
   const hint = h("span", { class: "muted small", id: "scopes-hint" }, messages.t("scopesHint"));
   const days = context.session.default_ttl_days;
+  const keyFor = idempotencyKeys();
   openForm(context, {
     title: messages.t("create"),
     submit: messages.t("create"),
@@ -126,12 +140,14 @@ export function createDialog(context: DialogContext): void {
       field(messages, "name", messages.t("name"), name, messages.t("nameHint")),
       boxes.length > 0 &&
         h("fieldset", { "aria-describedby": "scopes-hint" }, h("legend", {}, messages.t("scopes")), hint, choices),
-      typeof days === "number" && h("p", { class: "muted small" }, messages.t("expiresAfter", { days: String(days) })),
+      typeof days === "number" &&
+        h("p", { class: "muted small" }, messages.t(days === 1 ? "expiresAfterOne" : "expiresAfter", { days })),
     ],
     send: async () => {
       const scopes = boxes.filter(({ checked }) => checked).map(({ value }) => value);
       const trimmed = name.value.trim();
-      const created = await context.api.post<NewKey>("keys", { ...(trimmed && { name: trimmed }), scopes });
+      const body = { ...(trimmed && { name: trimmed }), scopes };
+      const created = await context.api.post<NewKey>("keys", body, keyFor(body));
       context.announce(messages.t("keyCreated"));
       showKey(context, created);
       await context.onChanged("created", created.id);
@@ -144,20 +160,20 @@ export function rotateDialog(context: DialogContext, key: Key, name: string): vo
   const options = OVERLAP_HOURS.map((hours) =>
     h("option", { value: hours, selected: hours === 24 }, messages.t(`overlap${hours}`)),
   );
+  const keyFor = idempotencyKeys();
   const overlap = h("select", { part: "input" }, ...options);
   openForm(context, {
     title: messages.t("rotateTitle", { name }),
     submit: messages.t("rotate"),
     body: [h("p", {}, messages.t("rotateText")), field(messages, "overlap", messages.t("overlap"), overlap)],
     send: async () => {
-      const overlap_hours = Number(overlap.value);
-      const created = await context.api.post<NewKey & { previous_key: Key }>(`keys/${key.id}/rotate`, {
-        overlap_hours,
-      });
+      const body = { overlap_hours: Number(overlap.value) };
+      const path = `keys/${key.id}/rotate`;
+      const created = await context.api.post<NewKey & { previous_key: Key }>(path, body, keyFor(body));
       context.announce(messages.t("keyRotated"));
       const { display_prefix: prefix, expires_at } = created.previous_key;
       const time = expires_at ? messages.time(expires_at) : "";
-      showKey(context, created, overlap_hours > 0 ? messages.t("oldUntil", { prefix, time }) : undefined);
+      showKey(context, created, body.overlap_hours > 0 ? messages.t("oldUntil", { prefix, time }) : undefined);
       await context.onChanged("rotated", created.id);
     },
   });

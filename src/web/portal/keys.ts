@@ -61,6 +61,7 @@ export function keyRow(key: Key, context: RowContext): HTMLLIElement {
         type: "button",
         part: "button",
         class: action === "revoke" ? "warnish" : "",
+        id: `${action}-button-${key.id}`,
         "data-action": action,
         "data-key": key.id,
         "aria-label": messages.t("ofKey", { action: messages.t(action), name }),

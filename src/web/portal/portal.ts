@@ -1,6 +1,6 @@
 // <keyrack-portal>: a tenant's own API keys inside the vendor's page. It stores nothing, neither cookies nor local
 // storage. Its only authority is the embed token from the page, and the server checks it on every request.
-import { h, upgradeProperties } from "../shared/dom.ts";
+import { h, replaceContent, upgradeProperties } from "../shared/dom.ts";
 import { Api, ApiError, type Transport } from "./api.ts";
 import { createDialog, isShowingKey, preventClosing, revokeDialog, rotateDialog } from "./dialogs.ts";
 import type { DialogContext } from "./dialogs.ts";
@@ -100,6 +100,7 @@ export class KeyrackPortal extends HTMLElement {
     this.#root.replaceChildren(this.#frame, this.#status, this.#dialog);
     window.addEventListener("online", this.#online);
     window.addEventListener("offline", this.#offline);
+    this.#api.start();
     this.#updateLocale();
     // Deferred: the page may set getToken right after it inserts the element.
     queueMicrotask(() => void this.reload());
@@ -189,10 +190,13 @@ export class KeyrackPortal extends HTMLElement {
       onAccessEnded: (error) => this.#fail(error),
       announce: (text) => this.#announce(text),
       onChanged: async (what, id) => {
-        this.#emit(`keyrack-key-${what}`, { id });
+        if (what) this.#emit(`keyrack-key-${what}`, { id });
         if (!session.scopes.includes("keys:read")) return;
+        const load = ++this.#loads;
         try {
-          this.#setKeys(await this.#fetchKeys());
+          const list = await this.#fetchKeys();
+          if (load !== this.#loads) return;
+          this.#setKeys(list);
           this.#render();
         } catch (error) {
           if (error instanceof ApiError) this.#fail(error);
@@ -241,19 +245,16 @@ export class KeyrackPortal extends HTMLElement {
 
   #render(): void {
     const [session, messages, error] = [this.#session, this.#messages, this.#error];
-    const canWrite = session && canCreate(session);
     const tools: HTMLElement[] = session && this.#keys ? [this.#revokedFilter()] : [];
-    if (canWrite && this.#keys?.length !== 0) tools.push(this.#createButton("create"));
+    if (session && canCreate(session) && this.#keys?.length !== 0) tools.push(this.#createButton("create"));
     const parts = [header(messages, session, tools)];
     if (error) parts.push(errorAlert(messages, error, () => void this.reload()));
     if (session) parts.push(...banners(messages, session), ...quotaMeters(this.#quotas, messages));
     if (session && this.#keys) parts.push(...this.#rows(session, this.#keys));
     else if (session) parts.push(emptyState(messages.t("writeOnly")));
     else if (!error) parts.push(loading(messages));
-    const focused = this.#root.activeElement?.id;
     this.#frame.setAttribute("aria-busy", String(!session && !error));
-    this.#frame.replaceChildren(...parts);
-    if (focused) this.#root.getElementById(focused)?.focus();
+    replaceContent(this.#root, this.#frame, parts);
   }
 
   #createButton(id: string): HTMLButtonElement {
@@ -278,9 +279,8 @@ export class KeyrackPortal extends HTMLElement {
       const text = messages.t(canWrite ? "emptyText" : "emptyReadOnly", { project: session.project.name });
       return [emptyState(text, messages.t("empty"), canWrite ? this.#createButton("create-first") : undefined)];
     }
-    const openUsage = this.#usage?.id ?? null;
     const onAction = (action: Action, key: Key): void => this.#act(action, key);
-    const context = { messages, session, keys, openUsage, onAction };
+    const context = { messages, session, keys, openUsage: this.#usage?.id ?? null, onAction };
     const rows = keys.map((key) => {
       const row = keyRow(key, context);
       if (this.#usage?.id === key.id) row.append(this.#usage.node);

@@ -16,6 +16,8 @@ export class UsagePanel {
   readonly #body: HTMLElement;
   readonly #spans: HTMLButtonElement[];
   #days: Day[] = [];
+  /** Number of the latest load; the answer to an older one is discarded. */
+  #loads = 0;
   #resizeObserver: ResizeObserver | undefined;
 
   constructor(id: string, name: string, api: Api, messages: Messages, explain: (error: ApiError) => string) {
@@ -41,14 +43,17 @@ export class UsagePanel {
   }
 
   async load(span: number = SPANS[0]): Promise<void> {
+    const load = ++this.#loads;
     for (const [i, button] of this.#spans.entries()) button.setAttribute("aria-pressed", String(SPANS[i] === span));
     if (this.#days.length === 0) this.#body.replaceChildren(this.#messages.t("working"));
     try {
       const { data } = await this.#api.get<{ data: Day[] }>(`keys/${this.id}/usage?days=${span}`);
+      if (load !== this.#loads) return;
       this.#days = data;
       this.#show();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
+      if (load !== this.#loads) return;
       this.#body.replaceChildren(h("p", { role: "alert" }, this.#explain(error)));
     }
   }

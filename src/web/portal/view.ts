@@ -11,7 +11,7 @@ export function explain(error: ApiError, messages: Messages): string {
     origin: "errOrigin",
     scope: "errScope",
     gone: "errGone",
-    busy: "errBusy",
+    busy: error.retryAfter === 1 ? "errBusyOne" : "errBusy",
     server: "errServer",
     network: navigator.onLine ? "errNetwork" : "errOffline",
     setup: "errSetup",

@@ -54,3 +54,11 @@ export function upgradeProperties(element: HTMLElement, names: readonly string[]
     own[name] = value;
   }
 }
+
+/** Replaces what is shown and keeps the focus: on an element that stays, or on the one that has its id now. */
+export function replaceContent(root: ShadowRoot, frame: HTMLElement, parts: readonly HTMLElement[]): void {
+  const focused = root.activeElement as HTMLElement | null;
+  frame.replaceChildren(...parts);
+  if (focused?.isConnected) focused.focus();
+  else if (focused?.id) root.getElementById(focused.id)?.focus();
+}

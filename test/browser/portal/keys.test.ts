@@ -131,6 +131,39 @@ describe.runIf(hasBrowser)("<keyrack-portal> keys", () => {
     await v.page.getByRole("dialog").waitFor({ state: "detached" });
   });
 
+  it("creates one key when the first answer was lost, and shows the newer of two answers", async () => {
+    const w = await suite.instance.workspace();
+    await w.mint({ name: "Used" });
+    await using site = await vendorPage(suite.instance, w);
+    await using v = await visit(suite.browser, site.origin);
+    const { page } = v;
+    let sent = 0;
+    await page.route("**/v1/embed/keys", async (route) => {
+      if (route.request().method() !== "POST") return route.continue();
+      const response = await route.fetch();
+      return sent++ === 0 ? route.abort("connectionreset") : route.fulfill({ response });
+    });
+    await page.getByRole("button", { name: "Create key" }).click();
+    const create = page.getByRole("dialog").getByRole("button", { name: "Create key" });
+    await create.click();
+    await page.getByRole("dialog").getByText("Cannot reach the server.").waitFor();
+    await create.click();
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    const { body } = await w.call("sk_owner", "GET /v1/keys?env=live");
+    expect([body.data.length, sent]).toEqual([2, 2]);
+
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    await page.route("**/usage?days=90", (route) => held.then(() => route.continue()));
+    await page.getByRole("button", { name: "Usage: Used" }).click();
+    await page.getByRole("button", { name: "Last 90 days" }).click();
+    await page.getByRole("button", { name: "Last 30 days" }).click();
+    await page.getByText("No requests in the last 30 days.").waitFor();
+    const answered = page.waitForResponse("**/usage?days=90");
+    release();
+    await (await answered).finished();
+    expect(await page.getByText("No requests in the last 30 days.").count()).toBe(1);
+  });
+
   it("uses the page's language and the page's own texts", async () => {
     const w = await suite.instance.workspace();
     await using site = await vendorPage(suite.instance, w, { attributes: 'locale="de-CH"' });

@@ -43,6 +43,7 @@ export const de: Strings = {
   nameHint: "Wo der Schlüssel benutzt wird, etwa „Abrechnungsserver“.",
   optional: "optional",
   expiresAfter: "Der Schlüssel läuft nach {days} Tagen ab. Ersetzen Sie ihn vorher.",
+  expiresAfterOne: "Der Schlüssel läuft nach einem Tag ab. Ersetzen Sie ihn vorher.",
   scopesHint: "Was der Schlüssel darf. Wählen Sie so wenig wie nötig.",
   shownTitle: "Kopieren Sie Ihren Schlüssel jetzt",
   shownText:
@@ -84,12 +85,13 @@ export const de: Strings = {
   errScope: "Das dürfen Sie hier nicht.",
   errGone: "Diesen Schlüssel gibt es nicht mehr.",
   errBusy: "Zu viele Anfragen. Versuchen Sie es in {seconds} Sekunden erneut.",
+  errBusyOne: "Zu viele Anfragen. Versuchen Sie es in einer Sekunde erneut.",
   errServer: "Auf dem Server ist ein Fehler aufgetreten. Bitte versuchen Sie es erneut.",
   errNetwork: "Der Server ist nicht erreichbar.",
   errNetworkText:
     "Prüfen Sie Ihre Verbindung. Funktioniert sie, darf diese Seite möglicherweise keine Schlüssel verwalten.",
   errOffline: "Sie sind offline.",
-  errOfflineText: "Ihre Schlüssel erscheinen wieder, sobald Sie online sind.",
+  errOfflineText: "Sie können fortfahren, sobald Sie wieder online sind.",
   errSetup: "Die Schlüsselverwaltung ist auf dieser Seite nicht vollständig eingerichtet.",
   reference: "Kennung: {id}",
   writeOnly: "Sie können hier Schlüssel erstellen, aber vorhandene nicht sehen.",
