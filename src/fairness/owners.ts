@@ -5,8 +5,7 @@ import { ADDRESS, IPV4, NOT_AN_ADDRESS, readAddress } from "../kernel/network/ad
 
 export type OwnerKind = "cell" | "account" | "network" | "person" | "address" | "connection";
 
-export type Owner = {
-  readonly kind: OwnerKind;
+type OwnerFields = {
   /** Names the owner among all kinds. */
   readonly id: string;
   /** The account of a cell; any other owner is a group of its own. Groups are compared before their members. */
@@ -15,21 +14,27 @@ export type Owner = {
   readonly displacedFirst: boolean;
 };
 
+export type CellOwner = OwnerFields & { readonly kind: "cell"; readonly workspace_id: string; readonly env: Env };
+type SoleOwner = OwnerFields & { readonly kind: Exclude<OwnerKind, "cell"> };
+export type Owner = CellOwner | SoleOwner;
+
 /** The part of a workspace's budget that its test cell may use. */
 export const TEST_PART = 0.25;
 
 /** `account` is the person who created the workspace; without one the workspace is its own account. */
-export function cellOwner(workspaceId: string, env: Env, account: string | null = null): Owner {
+export function cellOwner(workspace_id: string, env: Env, account: string | null = null): CellOwner {
   return {
     kind: "cell",
-    id: `${workspaceId}/${env}`,
-    group: account ?? workspaceId,
+    id: `${workspace_id}/${env}`,
+    group: account ?? workspace_id,
     displacedFirst: env === "test",
+    workspace_id,
+    env,
   };
 }
 
 /** An owner without cells. `id` must differ from the ids of other kinds. */
-export function soleOwner(kind: Exclude<OwnerKind, "cell">, id: string): Owner {
+export function soleOwner(kind: SoleOwner["kind"], id: string): SoleOwner {
   return { kind, id, group: id, displacedFirst: false };
 }
 

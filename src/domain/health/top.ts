@@ -30,10 +30,10 @@ async function viewResource(services: Services, resource: Resource, names: Map<s
 }
 
 /** A cell by the slug of its workspace; other owners by their id, which is a network or a person. */
-async function nameOf({ store }: Services, { kind, id }: Owner): Promise<string> {
-  const [workspaceId = "", env] = id.split("/");
-  const workspace = kind === "cell" ? await workspaceById.first(store.read, { id: workspaceId }) : undefined;
-  return workspace ? `${workspace.slug}/${env}` : id;
+async function nameOf({ store }: Services, owner: Owner): Promise<string> {
+  if (owner.kind !== "cell") return owner.id;
+  const workspace = await workspaceById.first(store.read, { id: owner.workspace_id });
+  return workspace ? `${workspace.slug}/${owner.env}` : owner.id;
 }
 
 function finite(amount: number): number | null {

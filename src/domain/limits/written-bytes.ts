@@ -6,8 +6,7 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Settings } from "../../config/settings.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import { cellOwner, TEST_PART, type Owner } from "../../fairness/owners.ts";
-import type { Env } from "../../kernel/credentials.ts";
+import { cellOwner, TEST_PART, type CellOwner, type Owner } from "../../fairness/owners.ts";
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
@@ -39,7 +38,7 @@ type Options = {
 
 const NOT_WATCHED: DiskSpace = { free: Number.POSITIVE_INFINITY, total: 0 };
 
-type Pending = { readonly owner: Owner; readonly day: number; bytes: number };
+type Pending = { readonly owner: CellOwner; readonly day: number; bytes: number };
 
 export class WrittenBytes {
   readonly #options: Options;
@@ -94,7 +93,7 @@ export class WrittenBytes {
     if (owner.kind !== "cell") return null;
     this.#turnDay();
     const used = ledger.usedBy(owner);
-    const share = settings.writes_mb_per_day * MIB * (owner.displacedFirst ? TEST_PART : 1);
+    const share = settings.writes_mb_per_day * MIB * (owner.env === "test" ? TEST_PART : 1);
     if (settings.throttle && share > 0 && used >= share) {
       const resetMs = DAY_MS - (clock.now() % DAY_MS);
       return limitRefusal("share_spent", { id: "writes", limit: share / MIB, windowMs: DAY_MS, remaining: 0, resetMs });
@@ -114,7 +113,7 @@ export class WrittenBytes {
     const add = async (tx: Tx): Promise<number[]> => {
       const rows: number[] = [];
       for (const { owner, day, bytes } of flushed) {
-        const [workspace_id, env] = owner.id.split("/") as [string, Env];
+        const { workspace_id, env } = owner;
         rows.push((await addWrittenBytes.first(tx, { workspace_id, env, day, bytes }))?.bytes ?? 0);
       }
       return rows;
@@ -158,7 +157,7 @@ export class WrittenBytes {
     this.#pendingOf(owner, this.#day).bytes += bytes;
   }
 
-  #pendingOf(owner: Owner, day: number): Pending {
+  #pendingOf(owner: CellOwner, day: number): Pending {
     const key = pendingKey(owner, day);
     const pending = this.#pending.get(key) ?? { owner, day, bytes: 0 };
     this.#pending.set(key, pending);

@@ -138,8 +138,8 @@ export class Feed {
     );
   }
 
-  #waitersOf({ displacedFirst }: Owner): Map<string, Waiters> {
-    return displacedFirst ? this.#waiters.test : this.#waiters.live;
+  #waitersOf(owner: Owner): Map<string, Waiters> {
+    return owner.kind === "cell" ? this.#waiters[owner.env] : this.#waiters.live;
   }
 
   *#allWaiters(): Iterable<Waiters> {
