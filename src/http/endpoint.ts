@@ -52,6 +52,10 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   perNetwork?: Throttle;
   /** How often one environment of a workspace may call it. */
   perOwner?: Throttle;
+  /** How often one API key may call it; checked before the key is looked up. */
+  perHolder?: Throttle;
+  /** How often one network may send a token that is no session; checked before it is looked up: none can be guessed. */
+  tokensPerNetwork?: Throttle;
   /** Maximum body size in bytes; 256 KiB by default. */
   bodyMax?: number;
   /** Maximum number of brackets, commas and colons outside strings in the body; 20,000 by default. */
@@ -67,6 +71,10 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   rawBody?: boolean;
   /** Accepts Idempotency-Key. */
   idempotent?: boolean;
+  /** A retry may be sent with the secret key that the first request has ended. */
+  endsOwnKey?: boolean;
+  /** May change the active workspace of a session: a retry in the new one must still find the response. */
+  changesWorkspace?: boolean;
   /** Unknown query parameters are ignored (health, status, JWKS). */
   looseQuery?: boolean;
   /**
@@ -99,6 +107,8 @@ const DEFAULTS = {
   idempotent: false,
   looseQuery: false,
   backendOnly: false,
+  endsOwnKey: false,
+  changesWorkspace: false,
 } satisfies Partial<AnyDeclaration>;
 
 type Declared = Omit<AnyDeclaration, "bodyMax" | "structureMax" | "inPieces" | "waitsForSlot" | "stores" | "handle">;

@@ -30,12 +30,9 @@ export function replayOf(
   return createReplay({ bearer, scope, idempotencyKey: key, request: fingerprint, status: endpoint.status });
 }
 
-/**
- * A session moves between workspaces, so its keys belong to the active one. Creating a workspace may itself change
- * which one that is, and a retry must still find the response.
- */
-function scopeOf(endpoint: Endpoint, actor: Actor): string | null {
-  return actor.kind === "session" && endpoint.access !== "workspaces.create" ? actor.workspace_id : null;
+/** A session moves between workspaces, so its keys belong to the active one, unless the request changes that. */
+function scopeOf({ changesWorkspace }: Endpoint, actor: Actor): string | null {
+  return actor.kind === "session" && !changesWorkspace ? actor.workspace_id : null;
 }
 
 /** Runs the handler unless a request with the same key is still running in this process. */

@@ -17,6 +17,7 @@ import {
 import { errorFields } from "../platform/errors.ts";
 import { LoopDelay } from "../platform/loop-delay.ts";
 import { VERSION } from "../platform/version.ts";
+import { isHolderPlane } from "./access.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 const NANO = 1e9;
@@ -63,8 +64,8 @@ export class RequestMetrics {
 
   #holderOutcomes(): Sample[] {
     const outcomes: Record<string, number> = {};
-    for (const { labels, statuses } of this.#routes.values()) {
-      if (!labels.route.startsWith("/v1/self")) continue;
+    for (const [{ access }, { statuses }] of this.#routes) {
+      if (!isHolderPlane(access)) continue;
       for (const [i, value] of statuses.entries()) {
         const outcome = HOLDER_OUTCOMES[i + STATUS_MIN] ?? "other";
         if (value > 0) outcomes[outcome] = (outcomes[outcome] ?? 0) + value;

@@ -127,7 +127,7 @@ class Run implements Admission {
     }
     // Only the machine plane uses the credential cache: minting an embed token must see a revocation at once.
     if (rule === "machine.use") return resolveCached(this.#services, token);
-    return resolveBearer(this.#services, token, retryable && rule === "secret_keys.write");
+    return resolveBearer(this.#services, token, retryable && this.#endpoint.endsOwnKey);
   }
 
   /** Kind of credential, role, origin and scope. */

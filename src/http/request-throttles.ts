@@ -6,20 +6,18 @@ import { isHolderPlane } from "./access.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { MINUTE_MS } from "../kernel/durations.ts";
 
-const BOOTSTRAP_THROTTLE = { name: "bootstrap", limit: 60, windowMs: MINUTE_MS };
 const EMBED_THROTTLE = { name: "embed", limit: 120, windowMs: MINUTE_MS };
 const EMBED_WRITES_THROTTLE = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
 
 /** Before the credential is looked up. */
 export function throttleNetwork(
   services: Services,
-  endpoint: Endpoint,
+  { access, perHolder, tokensPerNetwork }: Endpoint,
   token: string | null,
   network: () => string,
 ): void {
-  if (isHolderPlane(endpoint.access)) throttleHolder(services, token, network(), endpoint.path.endsWith("/rotate"));
-  if (endpoint.access !== "workspaces.create" || token?.startsWith("krses_")) return;
-  services.throttles.takeOfNetwork(BOOTSTRAP_THROTTLE, network());
+  if (isHolderPlane(access)) throttleHolder(services, token, network(), perHolder);
+  if (tokensPerNetwork && !token?.startsWith("krses_")) services.throttles.takeOfNetwork(tokensPerNetwork, network());
 }
 
 /**

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { revokeSelf, rotateSelf, showSelf } from "../../domain/keys/self.ts";
 import { endpoint } from "../../http/endpoint.ts";
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { Env, Flag, OverlapHours, RateLimits, Reason, Scopes, Timestamp, Uuid } from "../schemas.ts";
 import { RotatedApiKey } from "../vendor/schemas.ts";
 
@@ -52,6 +53,7 @@ export const selfRotate = endpoint("POST /v1/self/rotate", {
   access: "holder.use",
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
   output: RotatedApiKey,
+  perHolder: { name: "holder-rotate", limit: 5, windowMs: HOUR_MS },
   idempotent: true,
   failures: [...REFUSED, "holder_rotate_off", "quarantined_not_rotatable", "successor_still_valid"],
   emits: ["api_key.rotated"],

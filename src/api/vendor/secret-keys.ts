@@ -74,6 +74,7 @@ export const secretKeysRotate = endpoint("POST /v1/secret_keys/{id}/rotate", {
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
   output: RotatedSecretKey,
   idempotent: true,
+  endsOwnKey: true,
   failures: [
     "secret_key_not_found",
     "test_cannot_live",
@@ -92,6 +93,7 @@ export const secretKeysRevoke = endpoint("POST /v1/secret_keys/{id}/revoke", {
   body: z.strictObject({ reason: Reason.optional() }),
   output: SecretKey,
   idempotent: true,
+  endsOwnKey: true,
   failures: ["secret_key_not_found", "test_cannot_live"],
   emits: ["secret_key.revoked"],
   handle: (ctx, { params, body }) => revokeSecretKey(ctx, params.id, body.reason),

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { createWorkspace, editWorkspace, showWorkspace } from "../../domain/workspaces/workspaces.ts";
 import { endpoint } from "../../http/endpoint.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { Email, Env, Name, Slug } from "../schemas.ts";
 import { EmbedOrigins } from "./origins.ts";
 import { MintedSecretKey, Workspace } from "./schemas.ts";
@@ -16,7 +17,9 @@ export const workspacesCreate = endpoint("POST /v1/workspaces", {
     membership: z.strictObject({ user_id: z.string(), role: z.string() }).nullable(),
   }),
   status: 201,
+  tokensPerNetwork: { name: "bootstrap", limit: 60, windowMs: MINUTE_MS },
   idempotent: true,
+  changesWorkspace: true,
   failures: ["slug_taken", "workspaces_reached"],
   emits: ["workspace.created", "workspace_member.joined", "secret_key.created"],
   handle: (ctx, { body }) => createWorkspace(ctx, body),

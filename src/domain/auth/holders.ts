@@ -11,24 +11,24 @@ import type { Reader } from "../../store/engine/statement.ts";
 import type { Actor, ApiKeyActor } from "../core/actor.ts";
 import { addressRuleOf, refusesAddress, tenantList } from "../keys/address-rules.ts";
 import type { Services } from "../core/context.ts";
+import type { Throttle } from "../limits/throttles.ts";
 
 const PER_NETWORK = { name: "holder-network", limit: 60, windowMs: MINUTE_MS };
 const PER_KEY = { name: "holder", limit: 30, windowMs: MINUTE_MS };
-const ROTATIONS = { name: "holder-rotate", limit: 5, windowMs: 60 * MINUTE_MS };
 
-/** Before any lookup. A text with a wrong checksum counts for its network only. */
+/** Before any lookup. `perHolder` is of the endpoint. A text with a wrong checksum counts for its network only. */
 export function throttleHolder(
   { throttles }: Services,
   bearer: string | null,
   network: string,
-  rotates: boolean,
+  perHolder?: Throttle,
 ): void {
   throttles.takeOfNetwork(PER_NETWORK, network);
   if (bearer === null || !parseCredential(bearer)) return;
   const key = sha256Hex(bearer);
   const owner = networkOwner(network);
   throttles.take(PER_KEY, key, owner);
-  if (rotates) throttles.take(ROTATIONS, key, owner);
+  if (perHolder) throttles.take(perHolder, key, owner);
 }
 
 /**
