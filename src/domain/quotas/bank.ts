@@ -63,9 +63,7 @@ export class QuotaBank {
   readonly #shared: SharedLeases | null;
   readonly #holdings = new Map<string, Holding>();
   readonly #fair: FairSet<Holding>;
-  /**
-   * Dropped holdings whose units the database had no room to take back. The units of a displaced one count as spent.
-   */
+  /** Dropped holdings whose units the database had no room to take back. A displaced one's units count as spent. */
   readonly #refused: FairSet<Holding>;
   #publishedAt = 0;
 
