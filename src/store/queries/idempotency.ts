@@ -51,8 +51,11 @@ const insertRecord = statement<ClaimScope & Claim & Times>()((db, p) =>
     .onConflict((oc) => oc.columns(["workspace_id", "env", "scope_hash"]).doNothing()),
 );
 
-/** Claims a record that is expired or whose lease lapsed. Returns no row if another claim holds it. */
-const reclaimRecord = statement<AtScope & Claim & Times>()((db, p) =>
+/**
+ * Claims a record that is expired or whose lease lapsed, and drops its response. Returns no row if another claim holds
+ * it, or if its response is no longer the one of these bytes.
+ */
+const reclaimRecord = statement<AtScope & Claim & Times & { stored_bytes: number }>()((db, p) =>
   db
     .updateTable("idempotency_records")
     .set({
@@ -66,10 +69,12 @@ const reclaimRecord = statement<AtScope & Claim & Times>()((db, p) =>
       status: null,
       body_stored: 0,
       sealed_response: null,
+      stored_bytes: 0,
     })
     .where("workspace_id", "=", p.workspace_id)
     .where("env", "=", p.env)
     .where("scope_hash", "=", p.scope_hash)
+    .where("stored_bytes", "=", p.stored_bytes)
     .where((eb) =>
       eb.or([
         eb("expires_at", "<=", p.now),
@@ -112,8 +117,11 @@ export async function claimRecord(
         return { state: "replay", status: status ?? 0, body_stored: row.body_stored === 1, sealed: sealed_response };
       if (row.lease_until > now) return { state: "in_progress", lease_left_ms: row.lease_until - now };
     }
-    const taken = await reclaimRecord.first(tx, values);
-    if (taken) return { state: "execute", stolen: taken.stolen === 1 };
+    const { stored_bytes } = row;
+    const taken = await reclaimRecord.first(tx, { ...values, stored_bytes });
+    if (!taken) continue;
+    if (stored_bytes > 0) await count(tx, scope, { records: 0, stored_bytes: -stored_bytes });
+    return { state: "execute", stolen: taken.stolen === 1 };
   }
   throw new Error("an idempotency record changed during every attempt to claim it");
 }

@@ -83,6 +83,28 @@ for (const back of backends) {
       expect((await ask("later")).state).toBe("execute");
     });
 
+    it("give back the bytes of a response whose record expired and is claimed again", async () => {
+      const { clock, ctx, counted: count } = await open();
+      const scope = { scope_hash: hash("every day"), env: "live" as const };
+      const bytes: unknown[] = [];
+      for (let day = 0; day < 3; day++) {
+        const { state, stolen, lock_token } = await claim(ctx, {
+          ...scope,
+          fingerprint: hash(`${day}`),
+          ttl_ms: 60_000,
+        });
+        expect([state, stolen]).toEqual(["execute", false]);
+        expect((await count()).cells).toEqual([["live", 1, 0]]);
+        await complete(ctx, { ...scope, lock_token: lock_token ?? "", status: 200, headers: {}, body: "YQ==" });
+        const { cells, records } = await count();
+        expect(cells).toEqual(records);
+        bytes.push(cells[0]?.[2]);
+        clock.advance(60_000);
+      }
+      expect(bytes[0]).toBeGreaterThan(0);
+      expect(new Set(bytes).size).toBe(1);
+    });
+
     it("equal the records through claims, completions, releases and reaping", async () => {
       const { services, clock, ctx, counted: count } = await open();
       const held = await Promise.all(
