@@ -76,6 +76,7 @@ describe.runIf(hasBrowser)("the pages behind links", () => {
 
   it("explains an address without a token, after a reload or typed by hand, and asks before a form is left", async () => {
     await team(suite.instance); // a server without an owner shows how to set it up instead
+    suite.instance.clock.advance(2_000); // until then it may respond from memory
     const email = await account(suite.instance, freshEmail("oda"), PASSWORD, false);
     await using g = await guest(suite.browser);
     await g.open(await linkTo(suite.instance, email));

@@ -30,9 +30,9 @@ function Unmailed({ mail, email }: { mail: Mail; email: string }) {
       </p>
       <p>
         {mail === "file" &&
-          "For a new person, take the link in the server's mail folder instead: it also verifies. Or "}
-        {mail === "log" && "A new person signs up with it first. Then "}
-        print a link that verifies their address on the server: <code>keyrack user reset-link EMAIL</code>
+          "For a new person, take the link from the server's mail folder instead: it also verifies the address. "}
+        Once a new person has signed up, <code>keyrack user reset-link EMAIL</code> on the server prints a link that
+        verifies it.
       </p>
     </>
   );
