@@ -7,7 +7,9 @@ import { Card } from "./card.tsx";
 import { CurrentPasswordField, EmailField } from "./fields.tsx";
 
 export function LogIn() {
-  const mode = useRead("GET /v1/setup", {}).answer.value.data?.sign_up;
+  const { data, problem } = useRead("GET /v1/setup", {}).answer.value;
+  // Where it cannot be known, as beside a server of 0.1, the form itself says whether sign-up is closed.
+  const maySignUp = data ? (data.sign_up ?? "open") === "open" : problem !== null;
   return (
     <Card title="Log in">
       <Form
@@ -17,7 +19,7 @@ export function LogIn() {
         footer={
           <p class="after">
             <a href="#/forgot">Forgot your password?</a>
-            {mode === "open" && <a href="#/signup">Sign up</a>}
+            {maySignUp && <a href="#/signup">Sign up</a>}
           </p>
         }
       >
