@@ -11,8 +11,8 @@ import { PartMaker } from "./parts.ts";
 import { warnOfLoss } from "./status.ts";
 
 const EVENTS_MAX = 100;
-/** The receiver will never take these events as they are. */
-const REFUSALS = [400, 413, 422];
+/** The receiver will never take these events as they are; 409 also where it has one of them already. */
+const REFUSALS = [400, 409, 413, 422];
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /** The receiver cannot take anything now. */

@@ -2,7 +2,7 @@
 // transaction, so a crash neither repeats nor skips one. Decoding and summing happen before the transaction, in turns
 // of the event loop.
 import { cleanText } from "../../kernel/clean-text.ts";
-import { MINUTE_MS } from "../../kernel/durations.ts";
+import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { LoopShare } from "../../platform/event-loop.ts";
@@ -165,16 +165,25 @@ async function fold(services: Services, tx: Tx, { ids, sums, loop }: Fold): Prom
   }
   const rollups = new Rollups(tx, loop);
   await rollups.resolve(parts.map(({ group }) => group));
-  const minutesFrom = Math.floor((services.clock.now() - services.settings.series_minutes) / MINUTE_MS);
+  const { series_minutes, series_hours } = services.settings;
+  const now = services.clock.now();
+  const kept = {
+    minutesFrom: Math.floor((now - series_minutes) / MINUTE_MS),
+    hoursFrom: Math.floor((now - series_hours) / HOUR_MS),
+  };
   for (const part of parts) {
-    rollups.addPart(part, minutesFrom);
+    rollups.addPart(part, kept);
     await loop.yieldIfDue();
   }
   await rollups.load();
   await rollups.moveKeys(caps);
   await caps.save();
   await rollups.write();
-  await markHours(tx, parts, services.clock.now());
+  await markHours(
+    tx,
+    parts.filter(({ hour }) => hour >= kept.hoursFrom),
+    now,
+  );
 }
 
 /** The push looks at hours in which live tenants had requests. */

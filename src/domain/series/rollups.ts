@@ -59,14 +59,18 @@ export class Rollups {
     this.#groups.set(id, group);
   }
 
-  addPart({ group, hour, outcomes }: Part, minutesFrom: number): void {
+  /** An hour that is no longer kept must not begin again: the push would send it under the id of the first. */
+  addPart(
+    { group, hour, outcomes }: Part,
+    { minutesFrom, hoursFrom }: { minutesFrom: number; hoursFrom: number },
+  ): void {
     const group_id = this.#ids.get(groupKey(group)) as number;
     for (const [outcome, minutes] of outcomes)
       for (const [minute, sums] of minutes) {
         const inHour = minute % HOUR_MINUTES;
         if (minute >= minutesFrom) this.#add({ group_id, grain: GRAIN.minute, start: hour, outcome }, inHour, sums);
         const quarter = Math.floor(inHour / QUARTER_MINUTES);
-        this.#add({ group_id, grain: GRAIN.hour, start: hour, outcome }, quarter, sums);
+        if (hour >= hoursFrom) this.#add({ group_id, grain: GRAIN.hour, start: hour, outcome }, quarter, sums);
         this.#add({ group_id, grain: GRAIN.day, start: Math.floor(hour / 24), outcome }, 0, sums);
       }
   }
