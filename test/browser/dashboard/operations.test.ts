@@ -18,6 +18,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.getByText("Test data").waitFor();
     const log = page.getByRole("table", { name: "Audit log" });
     await log.getByRole("link", { name: "Globex Corp." }).first().waitFor(); // the target by its name
+    await log.getByRole("cell", { name: `Workspace member ${t.owner.email}` }).waitFor(); // by what the row says
     await log.getByRole("link", { name: "tenant.updated" }).click();
     await g.at("tenant.updated");
     const changed = page.getByRole("row", { name: /^name/ });

@@ -35,9 +35,8 @@ export function typeWords(type: string): string {
 /** Ids begin with the time: those of one day differ at their end. */
 const short = (id: string): string => (id.length > 13 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id);
 
-/** Its name, and the id as its title; the id where the record is gone. */
-function Record({ id, names }: { id: string; names: Names }) {
-  const name = names.get(id);
+/** Its name, and the id as its title; the id where it has none. */
+function Record({ id, name }: { id: string; name: string | undefined }) {
   if (name === undefined) return <code title={id}>{short(id)}</code>;
   return (
     <span title={id}>
@@ -52,15 +51,21 @@ export function Actor({ row: { actor, actor_type, actor_id }, names }: Props) {
   if (actor) return <UserText>{actor.name ?? actor.email}</UserText>;
   return (
     <>
-      {ACTOR_TYPES[actor_type] ?? actor_type} {actor_id !== null && <Record id={actor_id} names={names} />}
+      {ACTOR_TYPES[actor_type] ?? actor_type} {actor_id !== null && <Record id={actor_id} name={names.get(actor_id)} />}
     </>
   );
 }
 
-export function Target({ row: { target_type, target_id }, names }: Props) {
+/** What the row itself calls its target: people, invitations, and what was deleted, are in no list. */
+function nameIn({ payload }: AuditRow): string | undefined {
+  return [payload.name, payload.email, payload.external_id, payload.slug].find((text) => typeof text === "string");
+}
+
+export function Target({ row, names }: Props) {
+  const { action, target_type, target_id } = row;
   if (target_id === null) return <>{typeWords(target_type)}</>;
-  const page = PAGE_OF[target_type];
-  const record = <Record id={target_id} names={names} />;
+  const page = action.endsWith(".deleted") ? undefined : PAGE_OF[target_type];
+  const record = <Record id={target_id} name={names.get(target_id) ?? nameIn(row)} />;
   return (
     <>
       {typeWords(target_type)} {page ? <a href={hrefTo(page, { id: target_id })}>{record}</a> : record}

@@ -29,8 +29,8 @@ export function VerifyFirst({ onContinue, onRefused }: VerifyFirstProps) {
   return (
     <Card key="unverified" title="One more step: verify your email address">
       <p>
-        {isMailed ? "We sent a link to" : "It takes the link for"} <bdi>{email}</bdi>. Open it, then come back to this
-        page and continue.
+        {isMailed ? "Open the link that we sent to" : "Open the link that was made for"} <bdi>{email}</bdi>, then come
+        back to this page and continue.
       </p>
       <NoMail />
       <Form

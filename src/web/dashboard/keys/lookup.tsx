@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { call } from "../api/call.ts";
 import { toProblem, problemMessage } from "../api/problems.ts";
-import { Form } from "../forms/form.tsx";
+import { Form, type Values } from "../forms/form.tsx";
 import { TextField } from "../forms/field.tsx";
 import { hrefTo } from "../here.ts";
 import { credentialNote, keyToLookUp } from "../shell/credential-note.ts";
@@ -55,6 +55,13 @@ export function LookUpKey({ text, onClose }: { text: string; onClose: () => void
     if (key === null) return setProblem(credentialNote(text));
     lookUp(key).then(setFound, (error: unknown) => setProblem(problemMessage(toProblem(error))));
   }, []);
+  const send = async ({ key = "" }: Values): Promise<void> => {
+    const inside = keyToLookUp(key);
+    const note = credentialNote(key);
+    if (inside === null && note !== null) setProblem(note);
+    // A text that is no credential of ours gets the server's answer.
+    else setFound(await lookUp(inside ?? key));
+  };
   return (
     <Dialog title="Look up a key" onClose={onClose}>
       {problem !== null && <p role="alert">{problem}</p>}
@@ -62,7 +69,7 @@ export function LookUpKey({ text, onClose }: { text: string; onClose: () => void
         {found && <Verdict of={found} />}
       </div>
       {found === null && problem === null && text === "" && (
-        <Form submit="Look up" watch={false} send={async ({ key = "" }) => setFound(await lookUp(key))}>
+        <Form submit="Look up" watch={false} send={send}>
           <TextField name="key" label="Key" hint="The whole key. It is not stored." />
         </Form>
       )}
