@@ -138,6 +138,43 @@ type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
 
 type Sent<S> = S extends Schema ? z.input<S> : undefined;
 
+/** Every property, in one order: endpoints of one shape make the pipeline's reads of them fast. bench: ratelimit/check */
+const SHAPE: Readonly<Record<keyof Endpoint, undefined>> = {
+  name: undefined,
+  method: undefined,
+  path: undefined,
+  summary: undefined,
+  access: undefined,
+  params: undefined,
+  query: undefined,
+  body: undefined,
+  output: undefined,
+  status: undefined,
+  replay: undefined,
+  failures: undefined,
+  emits: undefined,
+  stores: undefined,
+  showsNothingStored: undefined,
+  perNetwork: undefined,
+  perOwner: undefined,
+  perHolder: undefined,
+  tokensPerNetwork: undefined,
+  rawBody: undefined,
+  idempotent: undefined,
+  endsOwnKey: undefined,
+  changesWorkspace: undefined,
+  looseQuery: undefined,
+  hot: undefined,
+  produces: undefined,
+  headers: undefined,
+  cors: undefined,
+  scope: undefined,
+  backendOnly: undefined,
+  bodyLimits: undefined,
+  hasLargeResponse: undefined,
+  handle: undefined,
+};
+
 export const BODY_MAX = 256 * 1024;
 /** 16 KiB of meta, the largest free-form value, has fewer. */
 const STRUCTURE_MAX = 20_000;
@@ -153,6 +190,7 @@ export function endpoint<
   const [method, path] = route.split(" ") as [Method, string];
   const { bodyMax, structureMax, inPieces, waitsForSlot, ...given } = declared as unknown as AnyDeclaration;
   return {
+    ...(SHAPE as object),
     ...DEFAULTS,
     stores: given.emits?.some((action) => !ENDING_ACTIONS.has(action)) ?? false,
     ...given,
