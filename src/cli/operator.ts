@@ -9,13 +9,19 @@ import { readSettings } from "./settings.ts";
 import { ExitError, examples, outputFlags, type Examples, type OutputOptions } from "./ui/output.ts";
 import type { OnProgress } from "./ui/progress.ts";
 
-export type OperatorOptions = OutputOptions & { config?: string; databaseUrl?: string; backupDir?: string };
+export type OperatorOptions = OutputOptions & {
+  config?: string;
+  databaseUrl?: string;
+  backupDir?: string;
+  allowNetworkFs?: true;
+};
 
 export function operatorFlags(command: Command, worked: Examples, quiet?: string): Command {
   command
     .option("--data-dir <dir>", "folder with the database, keys, mail and backups")
     .option("--database-url <url>", "sqlite:FILE or postgres://…")
-    .option("--config <file>", "settings file");
+    .option("--config <file>", "settings file")
+    .option("--allow-network-fs", "allow a data dir on a network file system");
   return outputFlags(command, quiet).addHelpText("after", examples(worked));
 }
 
@@ -70,7 +76,11 @@ async function withServices<T>(options: OperatorOptions, work: (services: Servic
     import("../platform/log.ts"),
   ]);
   const log = createLog({ level: "error", pretty: process.stderr.isTTY });
-  const offline = await openOffline({ settings: operatorSettings(options), log });
+  const offline = await openOffline({
+    settings: operatorSettings(options),
+    log,
+    allowNetworkFs: options.allowNetworkFs === true,
+  });
   try {
     return await work(offline.services);
   } finally {

@@ -121,17 +121,13 @@ function followLink(file: string): string {
   return at;
 }
 
-/** For `serve` without --allow-network-fs. */
-export function refuseNetworkFs(dir: string): void {
-  const network = networkFileSystem(dir);
+/** Locks the data dir and the SQLite file: two data dirs may name the same database. */
+export function lockSqlite(dir: string, file: string, { allowNetworkFs = false } = {}): DataDirLock {
+  const network = allowNetworkFs ? undefined : networkFileSystem(dir);
   if (network)
     throw new BadSetting(
       `The data dir is on ${network}, where SQLite's locks do not hold. Use a local disk, or --allow-network-fs.`,
     );
-}
-
-/** Locks the data dir and the SQLite file: two data dirs may name the same database. */
-export function lockSqlite(dir: string, file: string): DataDirLock {
   const dirLock = lockDataDir(dir);
   if (isDefaultFile(dir, file)) return dirLock;
   try {

@@ -7,7 +7,7 @@ import { plainConnections } from "../config/exposure.ts";
 import type { Settings } from "../config/settings.ts";
 import { errorFields } from "../platform/errors.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
-import { databaseTarget, lockSqlite, openDataDir, refuseNetworkFs } from "./data-dir.ts";
+import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
 import { openVault } from "./master-key.ts";
 import { openDeploymentStore, type MigrateMode } from "./migration.ts";
 import { StartRefused } from "./start-refused.ts";
@@ -121,8 +121,7 @@ export async function openInstance(
 
 function lock(dir: string, file: string, options: InstanceOptions, opened: AsyncDisposableStack): void {
   if (options.locked) return;
-  if (!options.allowNetworkFs) refuseNetworkFs(dir);
-  const held = lockSqlite(dir, file);
+  const held = lockSqlite(dir, file, options);
   opened.defer(() => held.release());
 }
 

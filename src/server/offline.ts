@@ -34,8 +34,7 @@ const NO_SOCKET =
 
 /** An instance without a listener. Refused while a server holds the data dir, and unless asked, on an older schema. */
 export async function openOffline(asked: InstanceOptions): Promise<OfflineInstance> {
-  // Where the server was started with --allow-network-fs, its commands must work too.
-  const options: InstanceOptions = { migrate: "never", allowNetworkFs: true, ...asked };
+  const options: InstanceOptions = { migrate: "never", ...asked };
   const { settings } = options;
   return withStartRefused(async () => {
     const dir = resolve(settings.data_dir);
@@ -77,6 +76,7 @@ export type RestoreRequest = {
   backup: string | undefined;
   force: boolean;
   newMasterKey: boolean;
+  allowNetworkFs?: boolean;
   onProgress: OnProgress;
 };
 
@@ -86,7 +86,7 @@ export function restoreOffline({ settings, log, ...request }: RestoreRequest): P
     const dir = openDataDir(settings);
     preferNativeFolders([settings.cache_dir, dir]);
     const target = databaseTarget(settings, dir);
-    const lock = target.kind === "sqlite" ? lockSqlite(dir, target.file) : undefined;
+    const lock = target.kind === "sqlite" ? lockSqlite(dir, target.file, request) : undefined;
     // Finishing a restore writes to the database alone: Redis may still be in use, or gone. It also migrates an older
     // backup.
     const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database" };
@@ -112,11 +112,13 @@ export type CopyRequest = {
   settings: Settings;
   to: { kind: "sqlite"; file: string } | { kind: "postgres"; url: string };
   dryRun: boolean;
+  allowNetworkFs?: boolean;
   onProgress: OnProgress;
 };
 
 /** Copies the database of the settings into another one. */
-export function copyOffline({ settings, to, dryRun, onProgress }: CopyRequest): Promise<CopiedDatabase> {
+export function copyOffline(request: CopyRequest): Promise<CopiedDatabase> {
+  const { settings, to, dryRun, onProgress } = request;
   return withStartRefused(async () => {
     const dir = resolve(settings.data_dir);
     preferNativeFolders([settings.cache_dir, dir]);
@@ -124,7 +126,7 @@ export function copyOffline({ settings, to, dryRun, onProgress }: CopyRequest): 
     const target: DatabaseTarget =
       to.kind === "sqlite" ? { kind: "sqlite", file: resolve(to.file) } : { ...to, pool: 1 };
     if (target.kind === "sqlite") refuseRootOnForeignDir(dirname(target.file));
-    const lock = lockForCopy(from, dryRun ? null : target, dir);
+    const lock = lockForCopy(from, dryRun ? null : target, dir, request);
     try {
       return await withMaintenance(from, () => copyDatabase({ from, to: target, dryRun, onProgress }));
     } finally {
@@ -134,9 +136,16 @@ export function copyOffline({ settings, to, dryRun, onProgress }: CopyRequest): 
 }
 
 /** Locks the SQLite database of a copy, at either end, but creates no folder. `to` is null if nothing is written. */
-function lockForCopy(from: DatabaseTarget, to: DatabaseTarget | null, dir: string): DataDirLock | undefined {
+function lockForCopy(
+  from: DatabaseTarget,
+  to: DatabaseTarget | null,
+  dir: string,
+  request: CopyRequest,
+): DataDirLock | undefined {
   if (from.kind === "sqlite")
-    return existsSync(from.file) ? lockSqlite(existsSync(dir) ? dir : dirname(from.file), from.file) : undefined;
+    return existsSync(from.file)
+      ? lockSqlite(existsSync(dir) ? dir : dirname(from.file), from.file, request)
+      : undefined;
   return to?.kind === "sqlite" && existsSync(dirname(to.file)) ? lockDatabaseFile(to.file) : undefined;
 }
 
@@ -146,7 +155,7 @@ export type Rotated = { object: "master_key_rotation"; old_key_file: string; res
  * Creates the new key on disk, reseals every sealed value in one transaction, then replaces the old key. Interrupted at
  * any point, the next start finds the key that the database is sealed with.
  */
-export function rotateMasterKey(settings: Settings, log: Log): Promise<Rotated> {
+export function rotateMasterKey(settings: Settings, log: Log, allowNetworkFs = false): Promise<Rotated> {
   return withStartRefused(async () => {
     const dir = resolve(settings.data_dir);
     if (settings.idempotency_store !== "database")
@@ -154,7 +163,7 @@ export function rotateMasterKey(settings: Settings, log: Log): Promise<Rotated> 
     const target = databaseTarget(settings, dir);
     return withMaintenance(target, async () => {
       if (target.kind === "postgres") await assertNotInUse(target);
-      const offline = await openOffline({ settings, log, locked: target.kind === "postgres" });
+      const offline = await openOffline({ settings, log, locked: target.kind === "postgres", allowNetworkFs });
       try {
         const next = createNextMasterKey(settings, dir);
         const resealed = await reseal(offline.services, next.vault);

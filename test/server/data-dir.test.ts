@@ -1,6 +1,7 @@
 // The data dir: files that hold a secret are read only if no other user can read them, and one process at a time uses a
 // SQLite file, whatever the path and the data dir that it is named with.
-import { chmodSync, chownSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import fs, { chmodSync, chownSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { deployment } from "../../harness/instances/deployment.ts";
@@ -69,6 +70,39 @@ describe.runIf(isRoot("data dirs of other users"))("a command as root", () => {
     expect(readdirSync(d.dir)).toEqual(files);
     for (const name of files) chownSync(join(d.dir, name), 0, 0); // a server that runs as root in another's folder
     expect(await keyrack(["user", "list", "--data-dir", d.dir])).toMatchObject({ code: 0 });
+  });
+});
+
+/** Makes every folder look as if it were on NFS. */
+function onNfs(): Disposable {
+  const { statfsSync } = fs;
+  const patch = (statfs: unknown): void => {
+    Object.assign(fs, { statfsSync: statfs });
+    syncBuiltinESMExports();
+  };
+  patch((dir: string) => Object.assign(statfsSync(dir), { type: 0x6969 }));
+  return { [Symbol.dispose]: () => patch(statfsSync) };
+}
+
+// SQLite's locks do not hold there: the server may be running on another host that mounts the same folder.
+describe.skipIf(process.env.KEYRACK_TEST_BIN)("a command on a data dir on NFS", () => {
+  it("is refused without --allow-network-fs, and leaves everything as it was", async () => {
+    await using d = await deployment("sqlite");
+    await (await d.start()).stop();
+    const run = (args: string) => keyrack([...args.split(" "), "--data-dir", d.dir]);
+    expect(await run("backup create")).toMatchObject({ code: 0 });
+    using _nfs = onNfs();
+    const listed = (): string[] => readdirSync(d.dir, { recursive: true }).map(String).toSorted();
+    const before = listed();
+    const changing = ["user list", "db migrate", "backup create", "restore --force", "master-key rotate"];
+    for (const args of [...changing, "db copy --dry-run --to postgres://127.0.0.1:1/none"]) {
+      const ran = await run(args);
+      expect([ran.code, ran.stdout], args).toEqual([2, ""]);
+      expect(ran.stderr, args).toContain("The data dir is on NFS");
+    }
+    expect(listed()).toEqual(before);
+    for (const args of changing)
+      expect(await run(`${args} --allow-network-fs`), args).toMatchObject({ code: 0, stderr: "" });
   });
 });
 

@@ -62,7 +62,13 @@ async function copy(options: CopyOptions): Promise<void> {
   await refuseWhileRunning(resolve(settings.data_dir), "copy its database");
   const { copyOffline } = await import("../../server/offline.ts");
   const copied = await withProgress((onProgress) =>
-    copyOffline({ settings, to, dryRun: options.dryRun === true, onProgress }),
+    copyOffline({
+      settings,
+      to,
+      dryRun: options.dryRun === true,
+      allowNetworkFs: options.allowNetworkFs === true,
+      onProgress,
+    }),
   );
   printResult(options, { json: copied, quiet: String(copied.rows), human: copyReport(copied) });
 }
@@ -87,7 +93,12 @@ async function migrate(options: OperatorOptions): Promise<void> {
     import("../../platform/log.ts"),
   ]);
   const log = createLog({ level: "warn", pretty: process.stderr.isTTY });
-  const offline = await openOffline({ settings: operatorSettings(options), log, migrate: "auto" });
+  const offline = await openOffline({
+    settings: operatorSettings(options),
+    log,
+    migrate: "auto",
+    allowNetworkFs: options.allowNetworkFs === true,
+  });
   const { applied } = offline.services.store;
   const { migrationBackup: backup } = offline;
   await offline.close();

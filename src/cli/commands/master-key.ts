@@ -22,7 +22,7 @@ async function rotate(options: OperatorOptions): Promise<void> {
     import("../../platform/log.ts"),
   ]);
   const log = createLog({ level: "error", pretty: process.stderr.isTTY });
-  const rotated = await rotateMasterKey(settings, log);
+  const rotated = await rotateMasterKey(settings, log, options.allowNetworkFs === true);
   const { signing_keys, outbox, idempotency_records } = rotated.resealed;
   const resealed = [
     plural(signing_keys, "signing key"),

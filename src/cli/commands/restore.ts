@@ -35,6 +35,7 @@ async function restore(id: string | undefined, options: Options): Promise<void> 
       backup: id,
       force: options.force === true,
       newMasterKey: options.newMasterKey === true,
+      allowNetworkFs: options.allowNetworkFs === true,
       onProgress,
     }),
   );
