@@ -13,10 +13,7 @@ export async function buildMissingIndexes(url: string, signal: AbortSignal): Pro
       exec: (sql: string) => client.query(sql),
     };
     try {
-      return await buildIndexes(
-        session,
-        loadMigrations("postgres").map(({ sql }) => sql),
-      );
+      return await buildIndexes(session, loadMigrations("postgres"));
     } catch (error) {
       throw signal.aborted ? fail("stopping") : error;
     } finally {

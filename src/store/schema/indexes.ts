@@ -10,11 +10,14 @@ const VALID_INDEXES = `select relname as name from pg_class join pg_index on ind
 /** A PostgreSQL connection outside a transaction. */
 type Session = { all<R>(sql: string): Promise<R[]>; exec(sql: string): Promise<unknown> };
 
+type Index = { name: string; sql: string };
+type Declaring = { version: number; sql: string };
+
 /**
  * Builds the indexes that are missing or whose build was interrupted, and returns their names. One process at a time;
  * the others do not wait: the leader looks again later (server/jobs.ts).
  */
-export async function buildIndexes(session: Session, migrations: readonly string[]): Promise<string[]> {
+export async function buildIndexes(session: Session, migrations: readonly Declaring[]): Promise<string[]> {
   if ((await findMissing(session, migrations)).length === 0) return [];
   const [lock] = await session.all<{ taken: boolean }>(`select pg_try_advisory_lock(${INDEX_LOCK}) as taken`);
   if (!lock?.taken) return [];
@@ -31,10 +34,13 @@ export async function buildIndexes(session: Session, migrations: readonly string
   }
 }
 
-async function findMissing(session: Session, migrations: readonly string[]): Promise<{ name: string; sql: string }[]> {
+/** None where a newer version has migrated the database: it may have dropped what this one declares. */
+async function findMissing(session: Session, migrations: readonly Declaring[]): Promise<Index[]> {
+  const [newest] = await session.all<{ version: number }>("select max(version) as version from schema_migrations");
+  if (newest?.version !== migrations.at(-1)?.version) return [];
   const valid = new Set((await session.all<{ name: string }>(VALID_INDEXES)).map(({ name }) => name));
-  const dropped = new Set(migrations.flatMap((text) => [...text.matchAll(DROPPED_INDEX)].map(([, name]) => name)));
-  const declared = migrations.flatMap((text) => [...text.matchAll(CONCURRENT_INDEX)]);
+  const dropped = new Set(migrations.flatMap(({ sql }) => [...sql.matchAll(DROPPED_INDEX)].map(([, name]) => name)));
+  const declared = migrations.flatMap(({ sql }) => [...sql.matchAll(CONCURRENT_INDEX)]);
   return declared
     .map(([sql, name = ""]) => ({ name, sql }))
     .filter(({ name }) => !valid.has(name) && !dropped.has(name));

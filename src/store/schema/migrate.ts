@@ -142,7 +142,7 @@ export async function migrate(
   for (let attempt = 1; ; attempt++) {
     try {
       const applied = await migrateOnce(driver, execScript, now, known);
-      if (driver.dialect === "postgres") await buildIndexes(sessionOf(driver, execScript), known.map(sqlOf));
+      if (driver.dialect === "postgres") await buildIndexes(sessionOf(driver, execScript), known);
       return applied;
     } catch (error) {
       await driver.writer.exec("rollback").catch(() => {});
@@ -151,8 +151,6 @@ export async function migrate(
     }
   }
 }
-
-const sqlOf = ({ sql }: Migration): string => sql;
 
 const sessionOf = ({ writer }: Driver, exec: (sql: string) => Promise<void>) => ({
   all: <R>(sql: string) => writer.all<R>({ sql, values: [] }),
