@@ -2,6 +2,7 @@
 // the new schema. It is taken before anything of this version has touched the database, so nothing is recorded in it
 // until the migration is done; the operator's hook does not run for it.
 import { rmSync } from "node:fs";
+import type { Settings } from "../config/settings.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
@@ -20,15 +21,18 @@ import {
 } from "./files.ts";
 import { isUsable } from "./list.ts";
 import { deploymentIdOf } from "./owner.ts";
+import { pruneBackups } from "./retention.ts";
 import { copySqliteDatabase, createdEvent, writeBackup } from "./write.ts";
 
 const quiet = (): void => {};
 
 /** `to`: the schema that the database is migrated to next. */
 export async function backUpBeforeMigration(
-  settings: BackupSettings & { disk_reserve_mb: number },
+  settings: BackupSettings & Pick<Settings, "backup_every" | "disk_reserve_mb">,
   { file, to, now }: { file: string; to: number; now: number },
 ): Promise<Manifest> {
+  // To make room. What cannot be removed must not prevent the backup.
+  if (settings.backup_every !== null) await pruneOffline(settings, file, now).catch(quiet);
   const { manifest } = await writeBackup({
     dir: backupDir(settings),
     id: newBackupId(now, to),
@@ -47,6 +51,11 @@ export async function backUpBeforeMigration(
   });
   removeEqual(backupDir(settings), manifest);
   return manifest;
+}
+
+async function pruneOffline(settings: BackupSettings, file: string, now: number): Promise<void> {
+  const deploymentId = await deploymentIdOf({ kind: "sqlite", file }, backupDir(settings));
+  pruneBackups(settings, { deploymentId, now });
 }
 
 /** A migration that fails at every start must not fill the disk: of backups with the same bytes, the newest stays. */

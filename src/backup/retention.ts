@@ -4,9 +4,10 @@
 // as any other.
 import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { formatTimestamp } from "../kernel/timestamps.ts";
 import { backupDir, isOwn, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
 import { conditionOf, isUsable } from "./list.ts";
-import { DAY_MS } from "../kernel/durations.ts";
+import { DAY_MS, isFuture } from "../kernel/durations.ts";
 
 const PRE_MIGRATION_MS = 30 * DAY_MS;
 /** A fault that every backup has must not fill the disk. */
@@ -42,21 +43,37 @@ export function selectKept(backups: readonly DatedBackup[], now = Date.now()): S
   return ids;
 }
 
+/** The ids to keep when one more is made now. The newest stays until that has succeeded. */
+function selectKeptWithNext(newestFirst: readonly DatedBackup[], now: number): Set<string> {
+  const next = { id: "", created_at: formatTimestamp(now) };
+  const kept = selectKept([...newestFirst, next], now);
+  const newest = newestFirst.find(({ created_at }) => !isFuture(Date.parse(created_at), now)) ?? newestFirst[0];
+  if (newest) kept.add(newest.id);
+  kept.delete(next.id);
+  return kept;
+}
+
 export type Pruned = { object: "backup_prune"; kept: string[]; removed: string[]; dry_run: boolean };
 
-type PruneOptions = { deploymentId: string | null; dryRun?: boolean; now?: number };
+type PruneOptions = {
+  deploymentId: string | null;
+  dryRun?: boolean;
+  now?: number;
+  /** Make room for a backup that is made next: remove what it puts past retention, but not the newest there is. */
+  forNext?: boolean;
+};
 
 /**
  * Removes backups of this deployment that are past retention. Damaged ones and the newest failed ones stay as
  * evidence, and do not count as backups.
  */
 export function pruneBackups(settings: BackupSettings, options: PruneOptions): Pruned {
-  const { deploymentId, dryRun = false, now = Date.now() } = options;
+  const { deploymentId, dryRun = false, now = Date.now(), forNext = false } = options;
   const dir = backupDir(settings);
   const readable = listBackups(dir).filter((each) => each.manifest !== null);
   const own = readable.filter((each) => isOwn(each, deploymentId));
   const usable = own.filter(isUsable).map(({ manifest }) => manifest);
-  const kept = selectKept(usable, now);
+  const kept = forNext ? selectKeptWithNext(usable, now) : selectKept(usable, now);
   const failed = own.filter((each) => conditionOf(each) === "failed").slice(FAILED_KEPT);
   const removed = [...usable.filter(({ id }) => !kept.has(id)), ...failed].map(({ id }) => id);
   if (!dryRun) for (const id of removed) removeBackup(dir, id);

@@ -73,8 +73,8 @@ function age(now: number, at: string | null): number {
 }
 
 /**
- * Creates a backup when one is due and prunes old ones. A failed backup is retried after an hour. Returns whether it
- * ran.
+ * Creates a backup when one is due. Prunes old ones before it, to make room, and after it. A failed backup is retried
+ * after an hour. Returns whether it ran.
  */
 export async function runDueBackup(services: Services): Promise<boolean> {
   const { backup_every: every } = services.settings;
@@ -82,10 +82,17 @@ export async function runDueBackup(services: Services): Promise<boolean> {
   const { lastBackupAt, lastFailureAt } = await readBackupLog(services);
   const now = services.clock.now();
   if (age(now, lastBackupAt) < every || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
+  await prune(services, { now, forNext: true }).catch((error: unknown) =>
+    services.log.warn("old backups were not removed", { error: String(error) }),
+  );
   await createBackup(services);
-  const { removed } = pruneBackups(services.settings, { now, deploymentId: await ownDeploymentId(services) });
-  if (removed.length > 0) services.log.info("old backups removed", { backup_ids: removed.join(" ") });
+  await prune(services, { now });
   return true;
+}
+
+async function prune(services: Services, options: { now: number; forNext?: boolean }): Promise<void> {
+  const { removed } = pruneBackups(services.settings, { ...options, deploymentId: await ownDeploymentId(services) });
+  if (removed.length > 0) services.log.info("old backups removed", { backup_ids: removed.join(" ") });
 }
 
 /**

@@ -1,7 +1,8 @@
 // The schedule: backups and restore tests run when they are due, and a failure is reported and retried.
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
+import { backupDir, listBackups } from "../../src/backup/files.ts";
 import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { runDueBackup, runDueRestoreTest } from "../../src/backup/schedule.ts";
@@ -9,6 +10,7 @@ import type { Services } from "../../src/domain/core/context.ts";
 import { DAY_MS } from "../../src/kernel/durations.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
+import type { Flags } from "../../harness/instances/services.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 
@@ -126,3 +128,35 @@ for (const back of backends) {
     });
   });
 }
+
+describe("a scheduled backup that has no room", () => {
+  /** Makes backups by hand, then lets two scheduled ones fail while they copy. Returns the backups before and after. */
+  async function failTwice(flags: Flags, times: { first: number; step: number; count: number }) {
+    await using fixture = await testServices("sqlite", { flags });
+    const { services, clock } = fixture;
+    const made: string[] = [];
+    clock.advance(times.first);
+    for (let i = 0; i < times.count; i++) {
+      made.push((await createBackup(services)).id);
+      clock.advance(times.step);
+    }
+    const copy = vi.spyOn(services.store, "copyTo").mockRejectedValue(new Error("no room"));
+    for (let i = 0; i < 2; i++) {
+      await expect(runDueBackup(services)).rejects.toThrow("no room");
+      clock.advance(HOUR_MS);
+    }
+    expect(copy).toHaveBeenCalledTimes(2);
+    return { made, left: listBackups(backupDir(services.settings)).map(({ id }) => id) };
+  }
+
+  it("has pruned what it would put past retention, and no more at the next try", async () => {
+    // From a Monday on: the eighth day would be the next Monday.
+    const { made, left } = await failTwice({ backup_every: "24h" }, { first: 2 * DAY_MS, step: DAY_MS, count: 7 });
+    expect(left).toEqual(made.slice(1).toReversed());
+  });
+
+  it("leaves the newest backup, also one of the same day", async () => {
+    const { made, left } = await failTwice({ backup_every: "1h" }, { first: 0, step: HOUR_MS, count: 3 });
+    expect(left).toEqual([made[2]]);
+  });
+});

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { backUpBeforeMigration } from "../../src/backup/before-migration.ts";
 import { listBackups } from "../../src/backup/files.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
+import { DAY_MS } from "../../src/kernel/durations.ts";
 import { loadMigrations, migrate, schemaVersion } from "../../src/store/schema/migrate.ts";
 import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
 import { checksumRows, type TableChecksums } from "../../src/store/offline/copy.ts";
@@ -162,7 +163,7 @@ describe("before a migration of SQLite", () => {
   it("a start that fails again and again keeps one backup of the same data, and every backup of other data", async () => {
     await using first = await openSchemaFixture("sqlite", older - 1);
     await using second = await openSchemaFixture("sqlite", older);
-    const settings = { data_dir: first.dir, backup_dir: "", disk_reserve_mb: 0 };
+    const settings = { data_dir: first.dir, backup_dir: "", disk_reserve_mb: 0, backup_every: DAY_MS };
     const backUp = async ({ target }: SchemaFixture): Promise<string> => {
       if (target.kind !== "sqlite") throw new Error("this is about SQLite");
       return (await backUpBeforeMigration(settings, { file: target.file, to: newest, now: Date.now() })).id;
@@ -175,6 +176,22 @@ describe("before a migration of SQLite", () => {
     await rawSql(second.target, "update workspaces set name = 'Renamed'");
     kept.push(await backUp(second));
     expect(backupsIn(first.dir).toSorted()).toEqual(kept.toSorted());
+  });
+
+  it("backups past retention make room for it, where the schedule prunes", async () => {
+    await using old = await openSchemaFixture("sqlite", older);
+    const { target, dir } = old;
+    if (target.kind !== "sqlite") throw new Error("this is about SQLite");
+    const settings = { data_dir: dir, backup_dir: "", disk_reserve_mb: 0 };
+    const noon = Date.UTC(2026, 5, 1, 12);
+    const backUp = async (now: number, backup_every: number | null): Promise<string> => {
+      await rawSql(target, `update workspaces set name = 'At ${now}'`);
+      return (await backUpBeforeMigration({ ...settings, backup_every }, { file: target.file, to: newest, now })).id;
+    };
+    const made = [await backUp(noon, null), await backUp(noon + 1_000, null), await backUp(noon + 40 * DAY_MS, null)];
+    expect(backupsIn(dir).toSorted()).toEqual(made);
+    made.push(await backUp(noon + 41 * DAY_MS, DAY_MS));
+    expect(backupsIn(dir).toSorted()).toEqual(made.slice(1));
   });
 
   it("what a killed start left of its backup is removed, and of a scheduled backup is not", async () => {
