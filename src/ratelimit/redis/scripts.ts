@@ -8,10 +8,11 @@
 // of them are read only after a span has expired, or to deny. The key expires when its newest span does. A lease is a
 // string, "granted end key span key span …", that Redis deletes at the lease's end.
 //
-// The names of new counters are a set of their cell and of the class of their window, which expires with the class. A
-// name and not a number: a counter that expired and is opened again must not count twice. A name that the set lacks
-// when it is full uses the rule's overflow counter. Both keys have the hash tag of the workspace, so they are on the
-// same node although they are not declared.
+// A new counter is counted by its cell and the class of its window, in a number that expires with the class. It leaves
+// a mark that expires with the number: a counter that expired and is opened again must not count twice. At the bound a
+// counter without a mark is not opened; its rule's overflow counter is used instead. A mark is a key of its own and not
+// a member of a set: Redis frees a large set at once, during which it serves no other workspace. All these keys have
+// the hash tag of the workspace, so they are on the same node although they are not declared.
 import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 import { script } from "./script.ts";
 
@@ -42,23 +43,24 @@ end
 local function int(x) return string.format('%.0f', x) end
 `;
 
-// The window classes: how long the names of a cell's new counters are kept.
+// The window classes: how long the number of a cell's new counters is kept.
 const newcomers = `
 local classes = { 60000, 3600000, 86400000, 2678400000 }
 local bound
 local function class_of(key, env, window)
   local i = 1
   while i < #classes and window > classes[i] do i = i + 1 end
-  local tag, name = string.match(key, '^(.-}:)(.*)$')
-  return tag .. 'names:' .. env .. i, name, classes[i]
+  return string.match(key, '^.-}:') .. 'new:' .. env .. i, classes[i]
 end
-local function add_newcomer(r)
-  local names, name, length = class_of(r.key, r.env, r.window)
-  if call('SADD', names, name) == 1 and call('SCARD', names) == 1 then call('PEXPIRE', names, length + grace) end
+local function mark_of(key) return key .. ':new' end
+local function count_newcomer(r)
+  if call('EXISTS', mark_of(r.key)) == 1 then return end
+  local number, length = class_of(r.key, r.env, r.window)
+  if call('INCR', number) == 1 then call('PEXPIRE', number, length + grace) end
+  call('SET', mark_of(r.key), '', 'PX', math.max(1, call('PTTL', number)))
 end
 local function has_room(key, env, window)
-  local names, name = class_of(key, env, window)
-  return call('SCARD', names) < bound or call('SISMEMBER', names, name) == 1
+  return tonumber(call('GET', (class_of(key, env, window))) or 0) < bound or call('EXISTS', mark_of(key)) == 1
 end
 `;
 
@@ -120,7 +122,7 @@ local function charge(r, span, units)
   local newer
   if r.total == 0 then
     if r.new then
-      add_newcomer(r)
+      count_newcomer(r)
       r.new = false
     end
     call('DEL', r.key)

@@ -25,7 +25,7 @@ describe.runIf(hasRedis())("keys in Redis", () => {
     if (shared) await deleteKeys(shared.url, prefix);
     await shared?.stop();
   });
-  const keys = async () => (await client.keys(`${prefix}:*`)).filter((key) => !/:ping$|}:names:/.test(key));
+  const keys = async () => (await client.keys(`${prefix}:*`)).filter((key) => !/:ping$|:new/.test(key));
 
   it("carry no id, share a workspace's hash tag, and live a window and a 60th", async () => {
     const before = new Set(await keys());
@@ -68,9 +68,12 @@ describe.runIf(hasRedis())("keys in Redis", () => {
     expect(await first(5, { env: "test" })).toEqual([2, 2, 2, 2, 2]);
     expect(await first(5, { workspace_id: "w2" })).toEqual([2, 2, 2, 2, 2]);
     expect(small.overflowed).toBe(6);
-    const counts = await client.keys(`${prefix}:small:*}:names:*`);
-    expect(counts.length).toBeGreaterThan(0);
-    for (const key of counts) expect(await client.pttl(key)).toBeGreaterThan(0);
+    // One mark for each of 5 subjects in 4 classes of cells, none for the others.
+    expect(await client.keys(`${prefix}:small:*:new`)).toHaveLength(20);
+    for (const number of await client.keys(`${prefix}:small:*}:new:*`)) {
+      expect(await client.get(number)).toBe("5");
+      expect(await client.pttl(number)).toBeGreaterThan(0);
+    }
     small.close();
   });
 
@@ -85,8 +88,7 @@ describe.runIf(hasRedis())("keys in Redis", () => {
     await again.ready(DEADLINE_MS);
     const left = async (key_id: string, rule: RateLimit) =>
       (await again.check(ask([rule], { key_id }))).policies[0]!.remaining;
-    const expire = async () =>
-      client.del(...(await client.keys(`${own}:*`)).filter((key) => !key.includes("}:names:")));
+    const expire = async () => client.del(...(await client.keys(`${own}:*`)).filter((key) => !key.includes(":new")));
     for (const [class_, rule] of [fixed(3, 60_000), sliding(3, 3_600_000)].entries()) {
       for (let round = 0; round < 20; round++) {
         const remaining = await Promise.all(["a", "b", "c", "d", "e"].map((id) => left(id, rule)));
@@ -98,6 +100,26 @@ describe.runIf(hasRedis())("keys in Redis", () => {
       expect(again.overflowed).toBe(2 * class_ + 2);
     }
     again.close();
+  });
+
+  it("of many subjects are small, so that none holds Redis up when it expires", async () => {
+    const own = `${prefix}:many`;
+    const many = new RedisCounter({ urls: [shared!.url], prefix: own, timeoutMs: DEADLINE_MS });
+    await many.ready(DEADLINE_MS);
+    const rule = sliding(3, 60_000);
+    await Promise.all(Array.from({ length: 500 }, (_, i) => many.check(ask([rule], { key_id: `k${i}` }))));
+    const sizes: number[] = [];
+    const ends: number[] = [];
+    for (const key of await client.keys(`${own}:*`)) {
+      sizes.push(Number(await client.memory("USAGE", key)));
+      if (key.includes(":new")) ends.push(Date.now() + (await client.pttl(key)));
+    }
+    expect(sizes.length).toBeGreaterThan(1_000);
+    expect(Math.max(...sizes)).toBeLessThan(500);
+    // Marks expire with their number, so there are never more of them than the bound.
+    expect(ends).toHaveLength(501);
+    expect(Math.max(...ends) - Math.min(...ends)).toBeLessThan(1_000);
+    many.close();
   });
 
   it("are not written by a peek or a denial", async () => {
