@@ -75,6 +75,7 @@ export class CheckLimiter implements Limiter {
     owed: Report | null,
   ): Promise<ChargeResult> {
     const quotas = isMetered ? { quotas: true, ...(owed && { owed: owed.units, owed_id: owed.id }) } : {};
+    const sentAt = this.#runtime.ports.elapsed();
     try {
       const { json } = await this.#runtime.client.call({
         method: "POST",
@@ -88,7 +89,7 @@ export class CheckLimiter implements Limiter {
       return result;
     } catch (error) {
       if (owed) this.#owed.settle(context, owed, false);
-      this.reachability.failed(error);
+      this.reachability.failed(error, sentAt);
       return null;
     }
   }

@@ -121,7 +121,7 @@ export class LeaseLimiter implements Limiter {
       return this.#accept(slot, json, want, askedAt);
     } catch (error) {
       if (!(error instanceof CallError) || error.status !== 404) {
-        this.#fallback.reachability.failed(error);
+        this.#fallback.reachability.failed(error, askedAt);
         return "unreachable";
       }
       this.#unsupportedUntil = askedAt + UNSUPPORTED_MS;

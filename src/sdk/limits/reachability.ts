@@ -1,17 +1,18 @@
 // Whether the counters respond, for both limiters. While they time out, requests are admitted at once instead of after
-// 250 ms each, and one call a second finds out whether they are back. Failures are logged at the first one and then
+// 250 ms each, and ten calls a second find out whether they are back. Failures are logged at the first one and then
 // once a minute: without counters no limit is enforced, so the vendor must see it, but not once for each request.
 
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { CallError, type Runtime } from "../client.ts";
 
-/** Timeouts in a row. Fewer may be a pause of this process or of the control plane. */
+/** Timeouts in a row, of calls one after the other: 1.25 s. Less may be a pause of this process or the control plane. */
 const TIMEOUTS = 5;
-const PROBE_MS = 1000;
+const PROBE_MS = 100;
 
 export class Reachability {
   readonly #runtime: Runtime;
   #timeouts = 0;
+  #countedAt = Number.NEGATIVE_INFINITY;
   #probeAt = 0;
   #failures = 0;
   #loggedAt = Number.NEGATIVE_INFINITY;
@@ -38,12 +39,17 @@ export class Reachability {
     this.#timeouts = 0;
   }
 
-  failed(error: unknown): void {
+  /** Calls that were in flight together count as one timeout, however many there are. */
+  failed(error: unknown, sentAt: number): void {
     const { ports, log } = this.#runtime;
     const now = ports.elapsed();
     const isTimeout = error instanceof CallError && error.fault === "timeout";
-    this.#timeouts = isTimeout ? this.#timeouts + 1 : 0;
-    if (this.#timeouts === TIMEOUTS) this.#probeAt = now + PROBE_MS;
+    if (!isTimeout) this.#timeouts = 0;
+    else if (sentAt >= this.#countedAt) {
+      this.#timeouts++;
+      this.#countedAt = now;
+      this.#probeAt = now + PROBE_MS;
+    }
     this.#failures++;
     if (now - this.#loggedAt < MINUTE_MS) return;
     const why = error instanceof Error ? error.message : "unknown";

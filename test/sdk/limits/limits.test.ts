@@ -92,7 +92,7 @@ describe('limits: "check"', () => {
   });
 
   for (const limits of ["check", "lease"] as const) {
-    it(`admits at once after five timeouts in a row, and tries once a second (${limits})`, async () => {
+    it(`admits at once after five timeouts in a row, and tries every 100 ms (${limits})`, async () => {
       await using plane = await FakeControlPlane.start();
       const ports = new ManualPorts();
       const { key } = plane.mint({ rate_limits: [rule] });
@@ -110,7 +110,7 @@ describe('limits: "check"', () => {
       for (let i = 0; i < 3; i++) expect((await send()).context).toMatchObject({ degraded: true, rateLimit: null });
       expect(calls()).toBe(5);
       plane.injectFault = () => undefined;
-      ports.advance(1000);
+      ports.advance(100);
       expect((await send()).context).toMatchObject({ degraded: false, rateLimit: [{ id: rule.id }] });
       expect(calls()).toBe(6);
       expect(r.lines.filter(({ message }) => message.startsWith("rate limits cannot be checked"))).toMatchObject([
@@ -118,6 +118,29 @@ describe('limits: "check"', () => {
       ]);
     });
   }
+
+  it("keeps checking after one pause, however many calls it made time out", async () => {
+    await using plane = await FakeControlPlane.start();
+    const ports = new ManualPorts();
+    const { key } = plane.mint({ rate_limits: [rule] });
+    await using r = await startTestKeyrack({ plane, ports });
+    const guard = internalsOf(r.keyrack).guard({ limits: "check" });
+    const send = () => guard.admit(null, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
+    const calls = () => plane.seen.filter(({ path }) => path.startsWith("/v1/ratelimit")).length;
+    plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
+    const early = Array.from({ length: 10 }, send);
+    await until(() => calls() === 10);
+    ports.advance(100);
+    const late = Array.from({ length: 10 }, send);
+    await until(() => calls() === 20);
+    ports.advance(150);
+    for (const each of early) expect((await each).context).toMatchObject({ degraded: true, rateLimit: null });
+    ports.advance(100);
+    for (const each of late) expect((await each).context).toMatchObject({ degraded: true, rateLimit: null });
+    plane.injectFault = () => undefined;
+    expect((await send()).context).toMatchObject({ degraded: false, rateLimit: [{ id: rule.id }] });
+    expect(calls()).toBe(21);
+  });
 
   it("omits retry-after where waiting does not help", async () => {
     const { r, plane, key } = await limited([rule]);
