@@ -277,12 +277,12 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
 
 /** Keys that were not used within the minute before. */
 async function touchUsed(tx: Tx, workspace_id: string, touched: [KeyOwner, number][]): Promise<void> {
+  await moveUses(tx, workspace_id, touched);
   await touchKeys(
     tx,
     workspace_id,
     touched.map(([{ id }, at]) => ({ id, at })),
   );
-  await moveUses(tx, workspace_id, touched);
 }
 
 function receiptOf({ accepted, events_dropped }: { accepted: number; events_dropped: number }): Receipt {
