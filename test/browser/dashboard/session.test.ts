@@ -78,7 +78,11 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     release();
     await expect.poll(() => switches.length).toBe(2);
     expect(switches[1]).toContain(other.body.workspace.id);
-    await page.waitForLoadState("networkidle");
+    const active =
+      "select active_workspace_id as id from sessions s join users u on u.id = s.user_id where u.email = $1";
+    await expect
+      .poll(async () => (await suite.instance.sql(active, [at.owner.email])).some(({ id }) => id === at.id))
+      .toBe(false);
     await g.at("Home");
     expect(await page.getByRole("dialog").count()).toBe(0);
     // What was confirmed is gone with the session.

@@ -11,6 +11,8 @@ let respondedAt: number | null = null;
 
 /** Set when the server says that this session is in another workspace than the one on the screen. */
 export const moved = signal(false);
+/** Counts the starts and ends of this tab's own switches: odd while one is under way. */
+export const ownSwitches = { count: 0 };
 /** Counts refusals for lack of rights: the person's role may have changed. */
 export const forbidden = signal(0);
 
@@ -79,6 +81,7 @@ export async function request(route: string, input: Input = {}, options: CallOpt
   // A locked page sends nothing.
   if (own && session.value?.token === "") await requireLogin();
   const token = own ? (session.value?.token ?? null) : (options.token ?? null);
+  const switches = ownSwitches.count;
   const response = await send(method, path, input, token, options);
   if (response.ok) return response;
   const problem = await refusal(response);
@@ -89,7 +92,9 @@ export async function request(route: string, input: Input = {}, options: CallOpt
     if (again.ok) return again;
     throw await refusal(again);
   }
-  if (problem.status === 409 && /in another workspace now/.test(problem.message)) moved.value = true;
+  // Not by a switch of this tab, which ends with reading everything again.
+  const isForeign = switches === ownSwitches.count && switches % 2 === 0;
+  if (isForeign && problem.status === 409 && /in another workspace now/.test(problem.message)) moved.value = true;
   if (own && problem.status === 403) forbidden.value++;
   throw problem;
 }

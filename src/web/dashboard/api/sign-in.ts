@@ -1,6 +1,6 @@
 // Logging in and out, switching the workspace, and keeping the tabs of this browser in step.
 import { effect, untracked } from "@preact/signals";
-import { call, forbidden, moved } from "./call.ts";
+import { call, forbidden, moved, ownSwitches } from "./call.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
 import { clearQueries, refreshReads } from "./query.ts";
 import { lock, requireLogin, session, setSession, toSession, unlock, workspaceId, type NewSession } from "./session.ts";
@@ -82,7 +82,9 @@ export const openWorkspace = oneAtATime(async (id: string, isWanted: () => boole
   if (!isWanted()) return;
   const switches = session.value?.workspaceId !== id;
   if (switches) {
-    await call("POST /v1/auth/sessions/current/workspace", { body: { workspace_id: id } });
+    ownSwitches.count++;
+    const body = { workspace_id: id };
+    await call("POST /v1/auth/sessions/current/workspace", { body }).finally(() => ownSwitches.count++);
     if (session.value) setSession({ ...session.value, workspaceId: id });
     tabs.postMessage({ kind: "switched", session: session.value?.id ?? "", workspace: id } satisfies TabMessage);
   }
