@@ -46,7 +46,8 @@ const checkpointBusyChains = (services: Services) => runCheckpoints(services, { 
 const checkpointWal = ({ store }: Services) => store.checkpointIfIdle();
 
 /** A build that was interrupted, or that another process had no time to finish, leaves reads without their index. */
-const buildIndexes = async ({ store, shutdown, log }: Services) => {
+const buildIndexes = async ({ store, shutdown, log, settings }: Services) => {
+  if (settings.migrate === "refuse") return; // the server's role may not own the tables; a start warns
   const built = await store.buildIndexes(shutdown.signal);
   if (built.length > 0) log.info("missing indexes built", { indexes: built.join(" ") });
 };

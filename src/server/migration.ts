@@ -33,7 +33,7 @@ type DeploymentStore = {
 };
 
 export async function openDeploymentStore(deployment: Deployment, events: StoreEvents): Promise<DeploymentStore> {
-  const { target, locked, forceReadOnly } = deployment;
+  const { target, locked, forceReadOnly, settings, migrate = settings.migrate } = deployment;
   let migrationBackup: Manifest | undefined;
   const beforeMigrate = async (plan: MigrationPlan): Promise<void> => {
     migrationBackup = await prepareMigration(deployment, plan);
@@ -42,7 +42,7 @@ export async function openDeploymentStore(deployment: Deployment, events: StoreE
     const connected = locked || target.kind === "sqlite" ? async () => {} : assertNoMaintenance;
     const store = await (forceReadOnly
       ? openReadOnly(requireSqlite(target), events)
-      : openStore(target, { ...events, connected, beforeMigrate }));
+      : openStore(target, { ...events, connected, beforeMigrate, leaveIndexes: migrate !== "auto" }));
     return { store, migrationBackup };
   } catch (error) {
     throw await withWayBack(error, deployment);

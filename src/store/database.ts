@@ -20,7 +20,7 @@ import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/ver
 import { READ_CONNECTED, toVersions } from "./postgres/connected-versions.ts";
 import type { PostgresDriver } from "./postgres/driver.ts";
 import type { OnProgress } from "./progress.ts";
-import { assertMigrated, loadMigrations, migrate, planMigrations } from "./schema/migrate.ts";
+import { assertMigrated, loadMigrations, migrate, planMigrations, warnOfMissingIndexes } from "./schema/migrate.ts";
 import { SqliteDriver } from "./sqlite/driver.ts";
 import { ReadOnlyDriver } from "./sqlite/readonly.ts";
 import type { OnWritten, Store, StoreEvents } from "./store.ts";
@@ -238,7 +238,8 @@ export async function openStore(target: DatabaseTarget, events: StoreEvents): Pr
       const plan = await planMigrations(driver);
       if (plan.pending.length > 0) await events.beforeMigrate(plan);
     }
-    store.applied = await migrate(driver, (sql) => driver.execScript(sql), events.now());
+    store.applied = await migrate(driver, (sql) => driver.execScript(sql), events.now(), undefined, events);
+    if (events.leaveIndexes) store.warnings.push(...(await warnOfMissingIndexes(driver)));
     await driver.sync();
     return store;
   } catch (error) {

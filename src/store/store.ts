@@ -20,6 +20,8 @@ export type StoreEvents = Pick<GroupCommitEvents, "now" | "fatal"> & {
   connected?: (read: Reader) => Promise<void>;
   /** Called before pending migrations are applied. If it throws, none is. */
   beforeMigrate?: (plan: MigrationPlan) => Promise<void>;
+  /** Where nothing is migrated, missing indexes on PostgreSQL are reported in `warnings` instead of built. */
+  leaveIndexes?: boolean;
 };
 
 /** About how many bytes a committed write of an owner has stored. */

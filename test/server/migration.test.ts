@@ -7,13 +7,14 @@ import { backUpBeforeMigration } from "../../src/backup/before-migration.ts";
 import { listBackups } from "../../src/backup/files.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
 import { DAY_MS } from "../../src/kernel/durations.ts";
+import { jobs } from "../../src/server/jobs.ts";
 import { loadMigrations, migrate, schemaVersion } from "../../src/store/schema/migrate.ts";
 import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
 import { checksumRows, type TableChecksums } from "../../src/store/offline/copy.ts";
 import { openCopySource } from "../../src/store/offline/copy-source.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { backends, freshDatabase, postgresUrl } from "../../harness/databases/backends.ts";
+import { backends, freshDatabase, postgresUrl, readyDatabase } from "../../harness/databases/backends.ts";
 import { dropAppendOnly, rawSql } from "../../harness/databases/raw-sql.ts";
 import { openSchemaFixture, type SchemaFixture } from "../../harness/databases/schema-fixture.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
@@ -110,6 +111,27 @@ for (const back of backends) {
     });
   });
 }
+
+describe.skipIf(!postgresUrl)("a missing index on PostgreSQL", () => {
+  it("is built by db migrate, not by another command or with KEYRACK_MIGRATE=refuse, where a start warns", async () => {
+    const { target, dispose } = await readyDatabase("postgres");
+    using temp = tempDir();
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const [, name] = /^create index concurrently (\w+)/m.exec(loadMigrations("postgres").at(-1)?.sql ?? "") ?? [];
+    const where = ["--data-dir", temp.dir, "--database-url", target.url];
+    const found = () => rawSql(target, `select 1 as found from pg_class where relname = '${name}'`);
+    await rawSql(target, `drop index ${name}`);
+    expect(await keyrack(["user", "list", ...where])).toMatchObject({ code: 0 });
+    const { app, logs } = await start({ target, dir: temp.dir }, { migrate: "refuse" });
+    await jobs.find((job) => job.name === "missing indexes")?.run(app.services);
+    await app.stop();
+    expect(logs.filter((line) => line.includes(`index ${name} is missing`))).toHaveLength(1);
+    expect(await found()).toEqual([]);
+    expect(await keyrack(["db", "migrate", ...where])).toMatchObject({ code: 0 });
+    expect(await found()).toEqual([{ found: 1 }]);
+    await dispose();
+  });
+});
 
 describe.skipIf(!postgresUrl)("a read-only start on PostgreSQL", () => {
   it("is refused, because it would write", async () => {

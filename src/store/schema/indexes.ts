@@ -35,7 +35,7 @@ export async function buildIndexes(session: Session, migrations: readonly Declar
 }
 
 /** None where a newer version has migrated the database: it may have dropped what this one declares. */
-async function findMissing(session: Session, migrations: readonly Declaring[]): Promise<Index[]> {
+export async function findMissing(session: Pick<Session, "all">, migrations: readonly Declaring[]): Promise<Index[]> {
   const [newest] = await session.all<{ version: number }>("select max(version) as version from schema_migrations");
   if (newest?.version !== migrations.at(-1)?.version) return [];
   const valid = new Set((await session.all<{ name: string }>(VALID_INDEXES)).map(({ name }) => name));

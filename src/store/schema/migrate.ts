@@ -7,7 +7,7 @@ import { sleep } from "../../platform/timing.ts";
 import type { Driver } from "../engine/driver.ts";
 import type { Dialect } from "../engine/statement.ts";
 import { MIGRATION_LOCK } from "../postgres/advisory-locks.ts";
-import { buildIndexes, CONCURRENT_INDEX } from "./indexes.ts";
+import { buildIndexes, CONCURRENT_INDEX, findMissing } from "./indexes.ts";
 
 export type Migration = { version: number; name: string; checksum: string; sql: string };
 
@@ -138,11 +138,13 @@ export async function migrate(
   execScript: (sql: string) => Promise<void>,
   now: number,
   known: Migration[] = loadMigrations(driver.dialect),
+  { leaveIndexes = false } = {},
 ): Promise<string[]> {
   for (let attempt = 1; ; attempt++) {
     try {
       const applied = await migrateOnce(driver, execScript, now, known);
-      if (driver.dialect === "postgres") await buildIndexes(sessionOf(driver, execScript), known);
+      if (driver.dialect === "postgres" && (applied.length > 0 || !leaveIndexes))
+        await buildIndexes(sessionOf(driver, execScript), known);
       return applied;
     } catch (error) {
       await driver.writer.exec("rollback").catch(() => {});
@@ -150,6 +152,14 @@ export async function migrate(
       await sleep(RETRY_MS);
     }
   }
+}
+
+/** For a process that may not build them. */
+export async function warnOfMissingIndexes({ dialect, reader }: Driver): Promise<string[]> {
+  if (dialect === "sqlite") return [];
+  const all = <R>(sql: string) => reader.all<R>({ sql, values: [] });
+  const missing = await findMissing({ all }, loadMigrations(dialect));
+  return missing.map(({ name }) => `index ${name} is missing, so some reads are slow; run keyrack db migrate`);
 }
 
 const sessionOf = ({ writer }: Driver, exec: (sql: string) => Promise<void>) => ({
