@@ -95,9 +95,14 @@ async function restoreAndInspect(services: Services, backup: Backup, onProgress:
   }
 }
 
-/** What restored contents cause: not a database, or (22, 23, 42 of SQLSTATE) values and statements that are refused. */
-const CONTENT_ERROR = /^(SQLITE_(CORRUPT|NOTADB|CONSTRAINT|ERROR).*|(22|23|42)[0-9A-Z]{3})$/;
-const MISSING_PRIVILEGE = "42501";
+/**
+ * What restored contents cause: not a database, or of SQLSTATE: values that are refused (22), broken constraints (23),
+ * and tables (42P01) or columns (42703) that the dump does not create. Others of class 42 come from client programs
+ * that are newer than the server, as a parameter that it does not know.
+ */
+const CONTENT_ERROR = /^(SQLITE_(CORRUPT|NOTADB|CONSTRAINT|ERROR).*|(22|23)[0-9A-Z]{3}|42P01|42703)$/;
+/** An unsupported value of a parameter, and a character that the scratch database's encoding does not have. */
+const SURROUNDINGS = ["22023", "22P05"];
 
 /**
  * Any other error is one of the surroundings (a missing program, a lost connection, a full disk) and gives no verdict:
@@ -106,7 +111,9 @@ const MISSING_PRIVILEGE = "42501";
 function isAboutBackup(error: unknown): boolean {
   if (error instanceof UnreadableDump) return true;
   const { code = "", exitCode } = error as { code?: string; exitCode?: number };
-  return (error instanceof BackupRefused && exitCode === 4) || (CONTENT_ERROR.test(code) && code !== MISSING_PRIVILEGE);
+  return (
+    (error instanceof BackupRefused && exitCode === 4) || (CONTENT_ERROR.test(code) && !SURROUNDINGS.includes(code))
+  );
 }
 
 /** Compares the restored database with the manifest, then opens it as this version would, migrations included. */

@@ -21,15 +21,16 @@ const PERIODS: readonly [count: number, periodOf: (ms: number) => string][] = [
 
 export type DatedBackup = { id: string; created_at: string };
 
+const isForRollback = ({ id, created_at }: DatedBackup, now: number): boolean =>
+  isPreMigration(id) && now - Date.parse(created_at) < PRE_MIGRATION_MS;
+
 /** The ids to keep. */
 export function selectKept(backups: readonly DatedBackup[], now = Date.now()): Set<string> {
-  const isForRollback = ({ id, created_at }: DatedBackup): boolean =>
-    isPreMigration(id) && now - Date.parse(created_at) < PRE_MIGRATION_MS;
   const newestFirst = backups
-    .filter((each) => !isForRollback(each))
+    .filter((each) => !isForRollback(each, now))
     .map(({ id, created_at }) => ({ id, ms: Date.parse(created_at) }))
     .toSorted((a, b) => b.ms - a.ms || (a.id < b.id ? 1 : -1));
-  const ids = new Set(backups.filter(isForRollback).map(({ id }) => id));
+  const ids = new Set(backups.filter((each) => isForRollback(each, now)).map(({ id }) => id));
   for (const [count, periodOf] of PERIODS) {
     const periods = new Set<string>();
     for (const { id, ms } of newestFirst) {
@@ -65,7 +66,7 @@ type PruneOptions = {
 
 /**
  * Removes backups of this deployment that are past retention. Damaged ones and the newest failed ones stay as
- * evidence, and do not count as backups.
+ * evidence, and do not count as backups. While none is usable, all failed ones stay: they may be the only data left.
  */
 export function pruneBackups(settings: BackupSettings, options: PruneOptions): Pruned {
   const { deploymentId, dryRun = false, now = Date.now(), forNext = false } = options;
@@ -74,8 +75,9 @@ export function pruneBackups(settings: BackupSettings, options: PruneOptions): P
   const own = readable.filter((each) => isOwn(each, deploymentId));
   const usable = own.filter(isUsable).map(({ manifest }) => manifest);
   const kept = forNext ? selectKeptWithNext(usable, now) : selectKept(usable, now);
-  const failed = own.filter((each) => conditionOf(each) === "failed").slice(FAILED_KEPT);
-  const removed = [...usable.filter(({ id }) => !kept.has(id)), ...failed].map(({ id }) => id);
+  const failed = own.filter((each) => conditionOf(each) === "failed").slice(usable.length > 0 ? FAILED_KEPT : Infinity);
+  const expired = failed.filter(({ manifest }) => !isForRollback(manifest, now));
+  const removed = [...usable.filter(({ id }) => !kept.has(id)), ...expired].map(({ id }) => id);
   if (!dryRun) for (const id of removed) removeBackup(dir, id);
   return { object: "backup_prune", kept: [...kept], removed, dry_run: dryRun };
 }

@@ -1,16 +1,19 @@
 // Restore tests: a backup is restored into a scratch database, and the result is stored, logged and shown by /status.
 import { randomBytes } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
-import { backupDir, findBackup, writeManifest, writeTestResult } from "../../src/backup/files.ts";
+import { backupDir, findBackup, newBackupId, writeManifest, writeTestResult } from "../../src/backup/files.ts";
 import { viewBackups } from "../../src/backup/list.ts";
 import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { testBackup } from "../../src/backup/restore-test.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { readBackupLog } from "../../src/backup/schedule.ts";
+import { DAY_MS } from "../../src/kernel/durations.ts";
+import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import { withPostgres } from "../../src/store/postgres/client.ts";
+import { toolFailed, UnreadableDump } from "../../src/store/postgres/tools.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { addTenants, backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
@@ -76,6 +79,9 @@ describe.runIf(backends.includes("postgres"))("a restore test that cannot run on
       "psql:<stdin>:9: ERROR:  53100: could not extend file",
       "psql:<stdin>:9: FATAL:  57P01: terminating connection due to administrator command",
       "psql:<stdin>:9: ERROR:  42501: permission denied for database",
+      'psql:<stdin>:9: ERROR:  42704: unrecognized configuration parameter "transaction_timeout"',
+      "psql:<stdin>:9: ERROR:  42601: syntax error",
+      "psql:<stdin>:9: ERROR:  22023: invalid value for parameter",
       "psql: error: connection to server failed: FATAL:  sorry, too many clients already",
     ]) {
       await withPsql(error, () => expect(testBackup(fixture.services, undefined)).rejects.toThrow("psql"));
@@ -83,6 +89,13 @@ describe.runIf(backends.includes("postgres"))("a restore test that cannot run on
     }
     expect((await readBackupLog(fixture.services)).lastRestoreTestAt).toBe(null);
     expect(fixture.logged.filter(({ event }) => event === "restore test failed")).toEqual([]);
+  });
+
+  it("gives no verdict when pg_restore is older than the pg_dump that wrote the backup", () => {
+    const failed = (message: string) =>
+      toolFailed("pg_restore", { code: 1, stderr: `pg_restore: error: ${message}\n` });
+    expect(failed("unsupported version (1.16) in file header")).not.toBeInstanceOf(UnreadableDump);
+    expect(failed("did not find magic string in file header")).toBeInstanceOf(UnreadableDump);
   });
 
   it("drops scratch databases of killed tests first, and no other database", async () => {
@@ -114,14 +127,15 @@ describe.runIf(backends.includes("postgres"))("a restore test that cannot run on
   it("fails the backup when the database rejects what the dump contains", async () => {
     await using fixture = await testServices("postgres");
     await createBackup(fixture.services);
-    const error = "psql:<stdin>:9: ERROR:  22P02: invalid input syntax for type bigint";
-    await withPsql(error, async () => {
-      expect(await testBackup(fixture.services, undefined)).toMatchObject({
-        pass: false,
-        findings: [expect.stringContaining("22P02") as string],
+    for (const error of ["22P02: invalid input syntax for type bigint", "42P01: relation does not exist"]) {
+      await withPsql(`psql:<stdin>:9: ERROR:  ${error}`, async () => {
+        expect(await testBackup(fixture.services, undefined)).toMatchObject({
+          pass: false,
+          findings: [expect.stringContaining(error) as string],
+        });
       });
-    });
-    expect(viewBackups(fixture.services.settings)[0]?.state).toBe("failed");
+      expect(viewBackups(fixture.services.settings)[0]?.state).toBe("failed");
+    }
   });
 });
 
@@ -154,6 +168,32 @@ describe("failed backups", () => {
     const deploymentId = await ownDeploymentId(fixture.services);
     expect(pruneBackups(settings, { deploymentId })).toMatchObject({ kept: [ids[0]], removed: [ids[1]] });
     expect(viewBackups(settings).map(({ id }) => id)).toEqual([ids[4], ids[3], ids[2], ids[0]]);
+  });
+
+  it("are all kept while no backup is usable, and for 30 days where a migration followed", async () => {
+    using at = tempDir();
+    const now = Date.UTC(2026, 10, 15);
+    const test = { at: "2026-11-15T03:00:00.000Z", pass: false, findings: ["a fault"] };
+    await using fixture = await testServices("sqlite");
+    const { manifest, folder } = findBackup(at.dir, (await createBackup(fixture.services)).folder);
+    const add = (days: number, isFailed: boolean, before?: number): string => {
+      const id = newBackupId(now - days * DAY_MS, before);
+      cpSync(folder, join(at.dir, id), { recursive: true });
+      rmSync(join(at.dir, id, "manifest.json"));
+      writeManifest(join(at.dir, id), { ...manifest, id, created_at: formatTimestamp(now - days * DAY_MS) });
+      if (isFailed) writeTestResult(join(at.dir, id), test);
+      return id;
+    };
+    const removed = (): string[] =>
+      pruneBackups(
+        { data_dir: at.dir, backup_dir: at.dir },
+        { deploymentId: manifest.deployment_id ?? null, dryRun: true, now },
+      ).removed;
+    const old = [add(20, true), add(29, true, 43), add(31, true, 42)];
+    for (const days of [1, 2, 3]) add(days, true);
+    expect(removed()).toEqual([]);
+    add(0, false);
+    expect(removed()).toEqual([old[0], old[2]]);
   });
 });
 

@@ -61,8 +61,9 @@ export function toolMissing(tool: Tool, error: NodeJS.ErrnoException): Error {
 export function toolFailed(tool: Tool, { code, stderr }: Omit<ToolResult, "stdout">): ToolRefused {
   const line = stderr.split("\n").find((each) => /error|fatal/i.test(each)) ?? stderr.trim().split("\n").at(-1) ?? "";
   const message = `${tool} failed${line ? `: ${line.slice(0, MESSAGE_MAX)}` : ` with ${code}`}`;
-  // Without an exit code it was killed, which says nothing about the dump.
-  return tool === "pg_restore" && code !== null ? new UnreadableDump(message) : new ToolRefused(message);
+  // Killed (without an exit code), or older than the pg_dump: neither says anything about the dump.
+  const isAboutDump = tool === "pg_restore" && code !== null && !line.includes("unsupported version");
+  return isAboutDump ? new UnreadableDump(message) : new ToolRefused(message);
 }
 
 /** Needs VERBOSITY=verbose, with which psql writes the SQLSTATE before the message. */
