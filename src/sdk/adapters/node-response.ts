@@ -122,9 +122,12 @@ function parseJson(req: NodeRequest, bytes: Uint8Array): unknown {
   }
 }
 
+function isChunk(chunk: unknown): boolean {
+  return typeof chunk === "string" || chunk instanceof Uint8Array;
+}
+
 function isBody(chunk: unknown): boolean {
-  const nothing = chunk === undefined || chunk === null || typeof chunk === "function";
-  return nothing || typeof chunk === "string" || chunk instanceof Uint8Array;
+  return chunk === undefined || chunk === null || typeof chunk === "function" || isChunk(chunk);
 }
 
 type WriteArgs = [encoding?: unknown, done?: unknown];
@@ -153,16 +156,19 @@ export class NodeCapture {
         return writeHead?.call(res, status, ...rest);
       },
       write: (chunk: unknown, ...rest: WriteArgs) => {
-        if (this.#held) return this.#afterSent(() => write?.call(res, chunk, ...rest), false);
+        const pass = () => write?.call(res, chunk, ...rest);
+        if (!isChunk(chunk)) return pass(); // which throws
+        if (this.#held) return this.#afterSent(pass, false);
         this.#captureHeaders(null);
         this.#add(chunk, rest[0]);
-        return write?.call(res, chunk, ...rest);
+        return pass();
       },
       end: (...args: unknown[]) => {
         const pass = () => end?.call(res, ...args);
-        if (this.#held) return this.#afterSent(pass, res);
         // Node throws for an invalid chunk here, in the handler: later nothing would catch it.
-        if (this.#sent || !isBody(args[0])) return pass();
+        if (!isBody(args[0])) return pass();
+        if (this.#held) return this.#afterSent(pass, res);
+        if (this.#sent) return pass();
         this.#held = true;
         this.#captureHeaders(null);
         this.#add(args[0], args[1]);
@@ -211,9 +217,12 @@ export class NodeCapture {
     if (!this.#sent && this.#returned) this.#claim.abandon();
   }
 
-  /** A write or end after the first `end` is repeated once that has happened, so that Node treats it as late. */
+  /**
+   * A write or end after the first `end` is repeated once that has happened, so that Node treats it as late. Whatever
+   * it throws is dropped: an unhandled rejection would end the process.
+   */
   #afterSent<T>(repeat: () => unknown, result: T): T {
-    void this.#sent?.then(repeat);
+    this.#sent?.then(repeat).catch(() => {});
     return result;
   }
 

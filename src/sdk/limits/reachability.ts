@@ -5,7 +5,7 @@
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { CallError, type Runtime } from "../client.ts";
 
-/** Timeouts in a row, of calls one after the other: 1.25 s. Less may be a pause of this process or the control plane. */
+/** Timeouts in a row, which are 1.25 s. Less may be a pause of this process or of the control plane. */
 const TIMEOUTS = 5;
 const PROBE_MS = 100;
 

@@ -21,6 +21,34 @@ describe("a response that cannot be sent", () => {
     expect(s.verbs()).toEqual(["claim", "release"]);
   });
 
+  it("throws in the handler after the response too, and does not change what is stored", async () => {
+    await using s = await startIdempotentServer();
+    const app = express();
+    const errors: unknown[] = [];
+    const attempt = (send: () => void) => {
+      try {
+        send();
+      } catch (error) {
+        errors.push((error as NodeJS.ErrnoException).code);
+      }
+    };
+    app.post(
+      "/",
+      onExpress.protect(s.r.keyrack),
+      onExpress.idempotent(s.r.keyrack, (_req, res: express.Response) => {
+        res.end("ok");
+        for (const chunk of [undefined, null, { no: "chunk" }]) attempt(() => void res.write(chunk));
+        attempt(() => void res.end({ no: "body" }));
+      }),
+    );
+    const url = await s.serve(app);
+    for (let i = 0; i < 2; i++)
+      expect(await (await fetch(url, { method: "POST", headers: s.headers })).text()).toBe("ok");
+    const invalid = "ERR_INVALID_ARG_TYPE";
+    expect(errors).toEqual([invalid, "ERR_STREAM_NULL_VALUES", invalid, invalid]);
+    expect(s.verbs()).toEqual(["claim", "complete", "claim"]);
+  });
+
   it("is dropped when another middleware has responded before the verdict", async () => {
     await using s = await startIdempotentServer();
     const app = express();
