@@ -23,6 +23,8 @@ type CopyOptions = {
   from: DatabaseTarget;
   to: DatabaseTarget;
   dryRun: boolean;
+  /** Throws where another process may be using the source, right before the copy goes into use. */
+  assertAlone: () => Promise<void>;
   onProgress: OnProgress;
 };
 
@@ -38,7 +40,8 @@ export type CopiedDatabase = {
   took_ms: number;
 };
 
-export async function copyDatabase({ from, to, dryRun, onProgress }: CopyOptions): Promise<CopiedDatabase> {
+export async function copyDatabase(options: CopyOptions): Promise<CopiedDatabase> {
+  const { from, to, dryRun, onProgress } = options;
   const started = performance.now();
   await assertSource(from, to);
   await assertDestination(to);
@@ -48,7 +51,7 @@ export async function copyDatabase({ from, to, dryRun, onProgress }: CopyOptions
     const inspected = await inspect(from, onProgress);
     if (inspected.findings.length > 0)
       throw new BackupRefused(`The database to copy is not sound: ${inspected.findings[0]}. Nothing was copied.`, 4);
-    const copied = dryRun ? inspected : await copyInto(to, source, onProgress);
+    const copied = dryRun ? inspected : await copyInto(source, options);
     const tables: CopiedDatabase["tables"] = [];
     for (const name of (await copyOrder(source.source)).toSorted())
       tables.push({ name, rows: await source.count(name) });
@@ -102,8 +105,9 @@ async function assertCurrentSchema({ source }: CopySource, from: DatabaseTarget)
     throw new BackupRefused("The database is not at the schema of this version. Run keyrack db migrate first.", 2);
 }
 
-function copyInto(to: DatabaseTarget, source: CopySource, onProgress: OnProgress): Promise<Inspection> {
-  return to.kind === "sqlite" ? copyIntoSqlite(to.file, source, onProgress) : copyIntoPostgres(to, source, onProgress);
+function copyInto(source: CopySource, options: CopyOptions): Promise<Inspection> {
+  const { to, onProgress } = options;
+  return to.kind === "sqlite" ? copyIntoSqlite(to.file, source, options) : copyIntoPostgres(to, source, onProgress);
 }
 
 async function createSchema(to: DatabaseTarget): Promise<void> {
@@ -138,12 +142,14 @@ async function verifyCopy(to: DatabaseTarget, sums: TableChecksums, onProgress: 
   return inspected;
 }
 
-async function copyIntoSqlite(file: string, source: CopySource, onProgress: OnProgress): Promise<Inspection> {
+async function copyIntoSqlite(file: string, source: CopySource, options: CopyOptions): Promise<Inspection> {
+  const { onProgress, assertAlone } = options;
   const unfinished = { kind: "sqlite", file: `${file}.copying` } as const;
   removeSqlite(unfinished.file); // left by an interrupted copy
   try {
     await createSchema(unfinished);
     const inspected = await verifyCopy(unfinished, await copyAllRows(source, unfinished, onProgress), onProgress);
+    await assertAlone();
     swapSqlite(unfinished.file, file, `${file}.replaced`); // at most an empty file is replaced
     return inspected;
   } finally {

@@ -33,6 +33,8 @@ type RestoreOptions = {
   masterKeyFingerprint(): string | null;
   /** Opens the restored database as an instance, in which the restore is finished. */
   open(target: DatabaseTarget): Promise<{ services: Services; close(): Promise<void> }>;
+  /** Throws where another process may be using the database, right before it is replaced. */
+  assertAlone: () => Promise<void>;
   log: Log;
   onProgress: OnProgress;
 };
@@ -139,7 +141,7 @@ async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restor
   const before = replaced ? await readState(job) : null;
   const after = restorePendingSql(JSON.stringify(await pendingOf(job, replaced)), options.newMasterKey);
   await assertChecksum(backup, options.onProgress);
-  await restoreDump(target.url, backup, { replaced, after }, options.onProgress);
+  await restoreDump(target.url, backup, { replaced, after, beforeCommit: options.assertAlone }, options.onProgress);
   try {
     await assertSound(job, target);
   } catch (error) {

@@ -101,7 +101,7 @@ export function restoreOffline({ settings, log, ...request }: RestoreRequest): P
         backupDir: backupDir({ ...settings, data_dir: dir }),
         masterKeyFingerprint: () => findVault(settings, dir)?.fingerprint ?? null,
       };
-      return await withMaintenance(target, () => restoreBackup(options));
+      return await withMaintenance(target, (assertAlone) => restoreBackup({ ...options, assertAlone }));
     } finally {
       lock?.release();
     }
@@ -128,7 +128,9 @@ export function copyOffline(request: CopyRequest): Promise<CopiedDatabase> {
     if (target.kind === "sqlite") refuseRootOnForeignDir(dirname(target.file));
     const lock = lockForCopy(from, dryRun ? null : target, dir, request);
     try {
-      return await withMaintenance(from, () => copyDatabase({ from, to: target, dryRun, onProgress }));
+      return await withMaintenance(from, (assertAlone) =>
+        copyDatabase({ from, to: target, dryRun, assertAlone, onProgress }),
+      );
     } finally {
       lock?.release();
     }
@@ -161,12 +163,12 @@ export function rotateMasterKey(settings: Settings, log: Log, allowNetworkFs = f
     if (settings.idempotency_store !== "database")
       throw new BadSetting("Values sealed in Redis cannot be resealed: use KEYRACK_IDEMPOTENCY_STORE=database first.");
     const target = databaseTarget(settings, dir);
-    return withMaintenance(target, async () => {
+    return withMaintenance(target, async (assertAlone) => {
       if (target.kind === "postgres") await assertNotInUse(target);
       const offline = await openOffline({ settings, log, locked: target.kind === "postgres", allowNetworkFs });
       try {
         const next = createNextMasterKey(settings, dir);
-        const resealed = await reseal(offline.services, next.vault);
+        const resealed = await reseal(offline.services, next.vault, assertAlone);
         return { object: "master_key_rotation", old_key_file: next.promote(), resealed };
       } finally {
         await offline.close();

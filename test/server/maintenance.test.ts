@@ -1,10 +1,14 @@
 // Commands that no server may run beside, on PostgreSQL: a server that starts while one works is refused, and so is a
-// second command.
+// second command; a command that cannot keep servers away any longer changes nothing.
+import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { createBackup } from "../../src/backup/create.ts";
+import type { Settings } from "../../src/config/settings.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { copyOffline, restoreOffline, rotateMasterKey } from "../../src/server/offline.ts";
+import { MAINTENANCE_LOCK } from "../../src/store/postgres/advisory-locks.ts";
 import { withMaintenance } from "../../src/store/postgres/maintenance.ts";
 import { lockDatabaseFile } from "../../src/store/sqlite/lock.ts";
 import { postgresUrl } from "../../harness/databases/backends.ts";
@@ -45,6 +49,48 @@ describe.skipIf(!postgresUrl)("a command that needs PostgreSQL alone", () => {
     lock.release();
     expect(existsSync(to.file)).toBe(false);
     expect(await rotateMasterKey(settings, silentLog)).toMatchObject({ object: "master_key_rotation" });
+    await (await d.start()).stop();
+  });
+
+  it("changes nothing if it loses the session that keeps servers away", async () => {
+    await using d = await deployment("postgres");
+    const app = await d.start();
+    await createBackup(app.services);
+    await app.stop();
+    if (d.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const { url } = d.target;
+    const sql = `select pg_terminate_backend(pid, 5000) from pg_locks join pg_database d on d.oid = database
+      where datname = current_database() and locktype = 'advisory' and objid = ${MAINTENANCE_LOCK}`;
+    let isLost = false;
+    const loseSession = (): void => {
+      if (!isLost) execFileSync("psql", [url, "-c", sql]); // synchronous, so that it is lost where the command is now
+      isLost = true;
+    };
+    const expectLost = async (command: () => Promise<unknown>): Promise<void> => {
+      isLost = false;
+      expect(await command().catch(refusal)).toMatchObject(lost);
+      expect(isLost).toBe(true);
+    };
+    const state = () => rawSql(d.target, "select xmin::text, * from deployment order by name");
+    const before = await state();
+    const lost = { exitCode: 1, message: expect.stringContaining("Nothing was changed") as string };
+
+    const settings = d.settings();
+    const request = { settings, log: silentLog, backup: undefined, force: true, newMasterKey: false };
+    const onProgress = ({ step }: { step: string }): void => (step === "restore" ? loseSession() : undefined);
+    await expectLost(() => restoreOffline({ ...request, onProgress }));
+    const to = { kind: "sqlite", file: join(d.dir, "copy.db") } as const;
+    await expectLost(() => copyOffline({ settings, to, dryRun: false, onProgress: loseSession }));
+    expect(existsSync(to.file)).toBe(false);
+    const losing: Settings = {
+      ...settings,
+      get master_key_file() {
+        loseSession();
+        return settings.master_key_file;
+      },
+    };
+    await expectLost(() => rotateMasterKey(losing, silentLog));
+    expect(await state()).toEqual(before);
     await (await d.start()).stop();
   });
 });

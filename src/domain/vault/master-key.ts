@@ -11,11 +11,17 @@ const PAGE = 500;
 
 export type Resealed = Record<SealedTable["table"], number>;
 
-export function reseal(services: Pick<Services, "store" | "vault">, next: Vault): Promise<Resealed> {
+/** `beforeCommit` may throw: then nothing is resealed. */
+export function reseal(
+  services: Pick<Services, "store" | "vault">,
+  next: Vault,
+  beforeCommit: () => Promise<void>,
+): Promise<Resealed> {
   return record(services, async (tx) => {
     const done: Resealed = { signing_keys: 0, outbox: 0, idempotency_records: 0 };
     for (const table of sealedTables) done[table.table] = await resealTable(tx, table, services.vault, next);
     await writeFact.run(tx, { name: "master_key_fingerprint", value: next.fingerprint });
+    await beforeCommit();
     return done;
   });
 }

@@ -1,6 +1,7 @@
 // Keeps servers away from a PostgreSQL database while a command replaces it, copies it or changes its master key. The
 // command takes a lock and then looks for servers (assertNotInUse in restore.ts); a server connects and then looks for
 // the lock. So at least one of two that begin at the same time sees the other. SQLite has the data dir's lock.
+import type { Client } from "pg";
 import type { Reader } from "../engine/statement.ts";
 import type { DatabaseTarget } from "../target.ts";
 import { MAINTENANCE_LOCK } from "./advisory-locks.ts";
@@ -9,13 +10,28 @@ import { ToolRefused } from "./tools.ts";
 
 const BUSY = "A command such as keyrack restore is working on this database. Try again when it has ended.";
 
-export async function withMaintenance<T>(target: DatabaseTarget, work: () => Promise<T>): Promise<T> {
-  if (target.kind === "sqlite") return work();
-  return withPostgres(target.url, async (client) => {
+const LOST = "The connection that keeps servers away from this database was lost. Nothing was changed: try again.";
+const ANSWER_MAX_MS = 10_000;
+
+/** Throws if the lock was lost, so that a server may have started. Called right before a change takes effect. */
+type AssertAlone = () => Promise<void>;
+
+export async function withMaintenance<T>(
+  target: DatabaseTarget,
+  work: (assertAlone: AssertAlone) => Promise<T>,
+): Promise<T> {
+  if (target.kind === "sqlite") return work(async () => {});
+  const hold = async (client: Client): Promise<T> => {
+    await client.query("set idle_session_timeout = 0"); // the session only holds the lock
     const { rows } = await client.query(`select pg_try_advisory_lock(${MAINTENANCE_LOCK}) as free`);
     if (!(rows[0] as { free: boolean }).free) throw new ToolRefused(BUSY);
-    return work();
-  });
+    return work(async () => {
+      await client.query("select 1").catch(() => {
+        throw new ToolRefused(LOST);
+      });
+    });
+  };
+  return withPostgres(target.url, hold, { keepAlive: true, query_timeout: ANSWER_MAX_MS });
 }
 
 /** For a process that is connected, before it writes anything. */

@@ -47,6 +47,8 @@ type RestoreOptions = {
   replaced: string | null;
   /** SQL to run at the end of the same transaction. The search path is empty then. */
   after: string[];
+  /** Called before the commit. If it throws, nothing is restored. */
+  beforeCommit?: () => Promise<void>;
 };
 
 /** Marks the database so that the next start finishes the restore (backup/after-restore.ts). */
@@ -69,7 +71,7 @@ export async function restoreDump(
   const before = options.replaced
     ? `alter schema public rename to ${options.replaced}`
     : "drop schema if exists public restrict";
-  await pipeDump(url, join(dump.folder, dump.manifest.file), [before], options.after, onProgress.signal);
+  await pipeDump(url, join(dump.folder, dump.manifest.file), [before], options, onProgress.signal);
 }
 
 /** Restores the schema from before `restoreDump`. */
@@ -79,7 +81,13 @@ export async function undoRestore(url: string, replaced: string | null): Promise
 }
 
 /** Ends psql's input only after pg_restore has succeeded: an incomplete script must not be committed. */
-function pipeDump(url: string, file: string, before: string[], after: string[], signal?: AbortSignal): Promise<void> {
+function pipeDump(
+  url: string,
+  file: string,
+  before: string[],
+  { after, beforeCommit = async () => {} }: RestoreOptions,
+  signal?: AbortSignal,
+): Promise<void> {
   const { dbname, env } = toolConnection(url);
   const commands = (list: string[]): string[] => list.flatMap((each) => ["-c", each]);
   const variables = ["-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose"];
@@ -98,18 +106,16 @@ function pipeDump(url: string, file: string, before: string[], after: string[], 
     psql.stderr.on("data", (chunk: Buffer) => (psqlErrors += chunk.toString()));
     reader.stderr.on("data", (chunk: Buffer) => (readerErrors += chunk.toString()));
     psql.on("error", (error) => reject(toolMissing("psql", error)));
-    reader.on("error", (error) => {
-      psql.kill();
-      reject(toolMissing("pg_restore", error));
-    });
+    reader.on("error", (error) => abandon(toolMissing("pg_restore", error)));
     psql.stdin.on("error", () => {}); // psql has ended; its close event reports why
     reader.stdout.pipe(psql.stdin, { end: false });
+    const abandon = (error: Error): void => {
+      psql.kill();
+      reject(error);
+    };
     reader.on("close", (code) => {
-      if (code === 0) psql.stdin.end();
-      else {
-        psql.kill();
-        reject(toolFailed("pg_restore", { code, stderr: readerErrors }));
-      }
+      if (code === 0) void beforeCommit().then(() => psql.stdin.end(), abandon);
+      else abandon(toolFailed("pg_restore", { code, stderr: readerErrors }));
     });
     psql.on("close", (code) => {
       reader.kill();
