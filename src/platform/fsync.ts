@@ -1,9 +1,11 @@
 // Durable file operations: what these functions wrote survives a power cut once they return.
 // Caution: a file and its name are synced separately. A synced file in an unsynced directory can lose its name.
+import { randomBytes } from "node:crypto";
 import {
   closeSync,
   constants,
   copyFileSync,
+  existsSync,
   fsyncSync,
   linkSync,
   openSync,
@@ -33,11 +35,22 @@ export function createFileDurably(path: string, text: string): void {
   const temporary = temporaryName(path);
   try {
     writeFileSync(temporary, text, { mode: 0o600, flag: "wx", flush: true });
-    linkOrCopy(temporary, path);
+    nameFile(temporary, path);
   } finally {
     rmSync(temporary, { force: true });
   }
   fsyncDir(dirname(path));
+}
+
+/** Without hard links the check and the rename are two steps, but no part of the file is ever seen. */
+function nameFile(temporary: string, path: string): void {
+  try {
+    linkSync(temporary, path);
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") throw error;
+    if (existsSync(path)) throw Object.assign(new Error(`EEXIST: ${path}`), { code: "EEXIST" });
+    renameSync(temporary, path);
+  }
 }
 
 /** Gives a file a second name, without syncing the directory. Fails with EEXIST where there is such a file. */
@@ -51,17 +64,18 @@ export function linkOrCopy(path: string, name: string): void {
   }
 }
 
-function temporaryName(path: string): string {
-  const temporary = `${path}.${process.pid}.tmp`;
-  rmSync(temporary, { force: true }); // left by a crashed process with the same pid
-  return temporary;
-}
+/** Random: processes in containers that share a folder have the same pid. */
+const temporaryName = (path: string): string => `${path}.${randomBytes(6).toString("hex")}.tmp`;
 
 /** Creates or replaces a file by a rename, so that readers see the old contents or the new, never a part. */
 export function writeFileAtomically(path: string, data: string | Uint8Array, mode = 0o600): void {
   const temporary = temporaryName(path);
-  writeFileSync(temporary, data, { mode, flag: "wx", flush: true });
-  renameSync(temporary, path);
+  try {
+    writeFileSync(temporary, data, { mode, flag: "wx", flush: true });
+    renameSync(temporary, path);
+  } finally {
+    rmSync(temporary, { force: true });
+  }
   fsyncDir(dirname(path));
 }
 

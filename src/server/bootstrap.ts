@@ -20,23 +20,27 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
   const file = settings.bootstrap_token_file ? resolve(settings.bootstrap_token_file) : join(dir, "bootstrap.token");
   const token =
     settings.bootstrap_token || (existsSync(file) || settings.bootstrap_token_file ? readPrivateFile(file).trim() : "");
-  if (token) {
-    requireUsableToken(token);
-    const hash = sha256Hex(token);
-    if ((await getFact(store, "bootstrap_token_hash")) !== hash) await setFact(store, "bootstrap_token_hash", hash);
-    return { hash, file: settings.bootstrap_token ? null : file, token };
-  }
+  if (token) return useToken(store, token, settings.bootstrap_token ? null : file);
   const hash = await getFact(store, "bootstrap_token_hash");
-  return hash ? { hash, file: null, token: null } : createToken(store, file);
+  if (hash) return { hash, file: null, token: null };
+  // The file may have been created just now, by another process that shares the data dir.
+  return (await createToken(store, file)) ?? useToken(store, readPrivateFile(file).trim(), file);
+}
+
+async function useToken(store: Store, token: string, file: string | null): Promise<Bootstrap> {
+  requireUsableToken(token);
+  const hash = sha256Hex(token);
+  if ((await getFact(store, "bootstrap_token_hash")) !== hash) await setFact(store, "bootstrap_token_hash", hash);
+  return { hash, file, token };
 }
 
 /**
  * Writes the file before the hash: after a crash in between, the next start reads the file; the other order loses the
  * token.
  */
-async function createToken(store: Store, file: string): Promise<Bootstrap> {
+async function createToken(store: Store, file: string): Promise<Bootstrap | null> {
   const { text, stored } = mint("bootstrap");
-  createPrivateFile(file, `${text}\n`, "KEYRACK_BOOTSTRAP_TOKEN_FILE");
+  if (!createPrivateFile(file, `${text}\n`, "KEYRACK_BOOTSTRAP_TOKEN_FILE")) return null;
   const hash = await claimFactOnce(store, "bootstrap_token_hash", stored.lookup_hash);
   if (hash === stored.lookup_hash) return { hash, file, token: text };
   rmSync(file); // another process was first

@@ -86,11 +86,16 @@ export function readPrivateFile(file: string): string {
   }
 }
 
-/** Creates a file that holds a secret. `setting` can name another one. */
-export function createPrivateFile(file: string, text: string, setting: string): void {
+/**
+ * Creates a file that holds a secret, unless there is one: another process that shares the folder may be first. Returns
+ * whether it did. `setting` can name another file.
+ */
+export function createPrivateFile(file: string, text: string, setting: string): boolean {
   try {
     createFileDurably(file, text);
+    return true;
   } catch (error) {
+    if (codeOf(error) === "EEXIST") return false;
     throw new BadSetting(`${file} cannot be written: ${codeOf(error)}. Check its folder, or set ${setting}.`);
   }
 }

@@ -2,12 +2,12 @@
 // by rotation. A missing key is never replaced by a new one where the database has a fingerprint: sealed values would
 // be lost.
 import { randomBytes } from "node:crypto";
-import { existsSync, renameSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { createVault, type Vault } from "../domain/vault/vault.ts";
 import { codeOf } from "../platform/errors.ts";
-import { createFileDurably, fsyncDir, linkOrCopy } from "../platform/fsync.ts";
+import { createFileDurably, fsyncDir, writeFileAtomically } from "../platform/fsync.ts";
 import type { Store } from "../store/store.ts";
 import { createPrivateFile, readPrivateFile } from "./data-dir.ts";
 import { claimFactOnce, getFact } from "./deployment-facts.ts";
@@ -48,15 +48,12 @@ export async function openVault(
   const file = masterKeyFile(settings, dir);
   const known = await getFact(store, "master_key_fingerprint");
   finishRotation(file, known);
-  const created = !existsSync(file);
-  if (created) {
-    if (known) {
-      throw new BadSetting(
-        `This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
-      );
-    }
-    createPrivateFile(file, newMasterKey(), "KEYRACK_MASTER_KEY_FILE");
-  }
+  const missing = !existsSync(file);
+  if (missing && known)
+    throw new BadSetting(
+      `This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
+    );
+  const created = missing && createPrivateFile(file, newMasterKey(), "KEYRACK_MASTER_KEY_FILE");
   const vault = readVault(file);
   const fingerprint = await claimFactOnce(store, "master_key_fingerprint", vault.fingerprint);
   if (fingerprint !== vault.fingerprint) {
@@ -96,7 +93,7 @@ export function createNextMasterKey(settings: Settings, dir: string): NextMaster
 /** Keeps the old key under its own name, because older backups need it. `file` always holds one complete key. */
 function promote(file: string): string {
   const kept = keptKeyFile(file, readVault(file).fingerprint);
-  if (!existsSync(kept)) linkOrCopy(file, kept);
+  writeFileAtomically(kept, readFileSync(file));
   renameSync(nextKeyFile(file), file);
   fsyncDir(dirname(file));
   return kept;

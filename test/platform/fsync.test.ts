@@ -1,6 +1,16 @@
 // Durable file operations, and that no other module keeps a copy of them.
 import { spawnSync } from "node:child_process";
-import { closeSync, existsSync, globSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import fs, {
+  closeSync,
+  existsSync,
+  globSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
@@ -16,6 +26,37 @@ it("a created file is private, and an existing one is never overwritten", () => 
   createFileDurably(file, "first");
   expect(() => createFileDurably(file, "second")).toThrow("EEXIST");
   expect([readFileSync(file, "utf8"), modeOf(file)]).toEqual(["first", 0o600]);
+});
+
+it("a created file has its own text where a process with the same pid, in another container, writes it too", () => {
+  using at = tempDir();
+  const file = join(at.dir, "secret");
+  const others = `${file}.${process.pid}.tmp`;
+  writeFileSync(others, "another's");
+  createFileDurably(file, "mine");
+  expect([readFileSync(file, "utf8"), readFileSync(others, "utf8")]).toEqual(["mine", "another's"]);
+  expect(readdirSync(at.dir)).toHaveLength(2);
+});
+
+it("a file is created on a file system without hard links, and never overwritten there", () => {
+  using at = tempDir();
+  const file = join(at.dir, "secret");
+  const { linkSync } = fs;
+  const patch = (link: unknown): void => {
+    Object.assign(fs, { linkSync: link });
+    syncBuiltinESMExports();
+  };
+  patch(() => {
+    throw Object.assign(new Error("EPERM"), { code: "EPERM" });
+  });
+  try {
+    createFileDurably(file, "first");
+    expect(() => createFileDurably(file, "second")).toThrow("EEXIST");
+  } finally {
+    patch(linkSync);
+  }
+  expect([readFileSync(file, "utf8"), modeOf(file)]).toEqual(["first", 0o600]);
+  expect(readdirSync(at.dir)).toEqual(["secret"]);
 });
 
 it("a file that cannot be written in full is not there, so that the next start creates it", () => {
@@ -35,7 +76,6 @@ it("an atomic write replaces the contents and the mode, and leaves no temporary 
   using at = tempDir();
   const file = join(at.dir, "state.json");
   writeFileSync(file, "old", { mode: 0o644 });
-  writeFileSync(`${file}.${process.pid}.tmp`, "left by a crash");
   writeFileAtomically(file, "new");
   expect([readFileSync(file, "utf8"), modeOf(file)]).toEqual(["new", 0o600]);
   expect(readdirSync(at.dir)).toEqual(["state.json"]);
