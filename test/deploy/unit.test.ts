@@ -33,7 +33,14 @@ describe("the systemd unit", () => {
   it("restarts the server after what passes by itself, and not after bad settings or a storage failure", () => {
     expect(valuesOf("Restart")).toEqual(["on-failure"]);
     expect(valuesOf("RestartPreventExitStatus")).toEqual(["2 70"]);
-    expect(valuesOf("StartLimitIntervalSec")).toEqual(["0"]);
+  });
+
+  it("tries to start for half an hour, and gives up on a server that crashes every minute", () => {
+    const limits = ["RestartSec", "StartLimitIntervalSec", "StartLimitBurst"].flatMap(valuesOf);
+    expect(limits.map((value) => value.replace(/^\d+/, ""))).toEqual(["s", "h", ""]);
+    const [seconds = 0, hours = 0, burst = 0] = limits.map((value) => Number.parseInt(value, 10));
+    expect((burst * seconds) / 60).toBeGreaterThanOrEqual(30);
+    expect(burst / 60).toBeLessThanOrEqual(hours);
   });
 
   it("answers a refused system call with an error, never with a signal that ends the server", () => {
