@@ -73,7 +73,7 @@ describe("the systemd unit", () => {
       return members.flatMap((line) => callsOf(line.trim()));
     }
 
-    it("allows what the server, SQLite and a hook call, and nothing that needs a privilege", () => {
+    it("allows what the server, SQLite and a hook call, and nothing else that needs a privilege or changes resources", () => {
       const allowed = new Set<string>();
       for (const value of valuesOf("SystemCallFilter")) {
         const removes = value.startsWith("~");
@@ -82,19 +82,12 @@ describe("the systemd unit", () => {
           else allowed.add(call);
       }
       // Worker threads call setpriority; nice and ionice of a hook, setpriority and ioprio_set.
-      const needed = [
-        "setpriority",
-        "ioprio_set",
-        "sched_setaffinity",
-        "sched_getaffinity",
-        "prlimit64",
-        "memfd_create",
-      ];
+      const needed = ["setpriority", "ioprio_set", "sched_getaffinity", "prlimit64", "memfd_create"];
       needed.push("clone3", "execve", "fdatasync", "fcntl", "statx", "madvise", "rseq", "capget");
       expect(needed.filter((call) => !allowed.has(call))).toEqual([]);
-      expect(
-        ["mount", "ptrace", "bpf", "chroot", "setuid", "reboot", "init_module"].filter((c) => allowed.has(c)),
-      ).toEqual([]);
+      const denied = ["mount", "ptrace", "bpf", "chroot", "setuid", "reboot", "init_module"];
+      denied.push("setrlimit", "sched_setaffinity", "sched_setscheduler", "mbind"); // of @resources
+      expect(denied.filter((call) => allowed.has(call))).toEqual([]);
     });
   });
 });
