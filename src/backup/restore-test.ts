@@ -1,6 +1,6 @@
 // Tests a backup by restoring it into a scratch database and inspecting all of it. The result is stored beside the
 // backup and in the database, from which /status reads it.
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { lstatSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DAY_MS } from "../kernel/durations.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
@@ -127,15 +127,21 @@ async function inspectRestored(target: DatabaseTarget, { manifest }: Backup, onP
   return { findings: problems, chains, audit_rows };
 }
 
+/** Removes what killed tests left behind before this time. */
+export function removeScratch(dir: string, before: number): void {
+  for (const path of readdirSync(dir)
+    .filter((name) => name.startsWith(SCRATCH_PREFIX))
+    .map((name) => join(dir, name))) {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found && found.mtimeMs < before) rmSync(path, { recursive: true, force: true });
+  }
+}
+
 async function testInScratchFile(services: Services, backup: Backup, onProgress: OnProgress): Promise<Outcome> {
   const { settings, store } = services;
   const dir = scratchDir(settings.data_dir, dirname(backup.folder));
-  for (const name of readdirSync(dir)) {
-    const path = join(dir, name);
-    // Another deployment may be running a test beside its backups.
-    const isLeft = dir === settings.data_dir || Date.now() - statSync(path).mtimeMs > DAY_MS;
-    if (name.startsWith(SCRATCH_PREFIX) && isLeft) rmSync(path, { recursive: true, force: true });
-  }
+  // Another deployment may be running a test beside its backups.
+  removeScratch(dir, dir === settings.data_dir ? Infinity : Date.now() - DAY_MS);
   assertRoom(dir, backup.manifest.bytes, store.target, settings.disk_reserve_mb);
   const scratch = mkdtempSync(join(dir, SCRATCH_PREFIX));
   try {

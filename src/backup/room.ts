@@ -3,6 +3,7 @@
 import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { LAST_BYTES } from "../domain/limits/written-bytes.ts";
+import { networkFileSystem } from "../store/sqlite/lock.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { BackupRefused } from "./files.ts";
 
@@ -26,7 +27,13 @@ export function assertRoom(dir: string, bytes: number, target: DatabaseTarget, d
     );
 }
 
-/** Where a backup is restored for a test: beside the backups if they have a disk of their own. */
-export function scratchDir(dataDir: string, backups: string, device = deviceOf): string {
-  return device(backups) === device(dataDir) ? dataDir : backups;
+/**
+ * Where a backup is restored for a test: beside the backups if they have a disk of their own, on which SQLite can work.
+ */
+export function scratchDir(
+  dataDir: string,
+  backups: string,
+  { device, network } = { device: deviceOf, network: networkFileSystem },
+): string {
+  return device(backups) === device(dataDir) || network(backups) !== undefined ? dataDir : backups;
 }

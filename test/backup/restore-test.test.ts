@@ -1,13 +1,22 @@
 // Restore tests: a backup is restored into a scratch database, and the result is stored, logged and shown by /status.
 import { randomBytes } from "node:crypto";
-import { cpSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { backupDir, findBackup, newBackupId, writeManifest, writeTestResult } from "../../src/backup/files.ts";
 import { viewBackups } from "../../src/backup/list.ts";
 import { ownDeploymentId } from "../../src/backup/owner.ts";
-import { testBackup } from "../../src/backup/restore-test.ts";
+import { removeScratch, testBackup } from "../../src/backup/restore-test.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { readBackupLog } from "../../src/backup/schedule.ts";
 import { DAY_MS } from "../../src/kernel/durations.ts";
@@ -194,6 +203,19 @@ describe("failed backups", () => {
     expect(removed()).toEqual([]);
     add(0, false);
     expect(removed()).toEqual([old[0], old[2]]);
+  });
+});
+
+describe("what killed restore tests left behind", () => {
+  it("is removed beside links that lead nowhere, and what is newer is not", () => {
+    using at = tempDir();
+    symlinkSync(join(at.dir, "pruned"), join(at.dir, "latest"));
+    symlinkSync(join(at.dir, "pruned"), join(at.dir, "restore-test-link"));
+    mkdirSync(join(at.dir, "restore-test-a"));
+    removeScratch(at.dir, Date.now() - DAY_MS);
+    expect(readdirSync(at.dir)).toHaveLength(3);
+    removeScratch(at.dir, Infinity);
+    expect(readdirSync(at.dir)).toEqual(["latest"]);
   });
 });
 

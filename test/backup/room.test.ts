@@ -13,9 +13,13 @@ describe("room for a copy", () => {
     expect(missingBytes(free * MIB, bytes * MIB, isWatched)).toBe(missing * MIB);
   });
 
-  it("is taken from the disk of the backups where they have their own", () => {
-    const device = (path: string): number => (path.startsWith("/mnt") ? 2 : 1);
-    expect(scratchDir("/var/lib/keyrack", "/mnt/backups", device)).toBe("/mnt/backups");
-    expect(scratchDir("/var/lib/keyrack", "/var/backups", device)).toBe("/var/lib/keyrack");
+  it("is taken from the disk of the backups where they have their own, unless that is a network share", () => {
+    const disks = {
+      device: (path: string): number => (path.startsWith("/mnt") ? 2 : 1),
+      network: (path: string): string | undefined => (path.startsWith("/mnt/share") ? "NFS" : undefined),
+    };
+    expect(scratchDir("/var/lib/keyrack", "/mnt/backups", disks)).toBe("/mnt/backups");
+    expect(scratchDir("/var/lib/keyrack", "/var/backups", disks)).toBe("/var/lib/keyrack");
+    expect(scratchDir("/var/lib/keyrack", "/mnt/share/backups", disks)).toBe("/var/lib/keyrack");
   });
 });
