@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { connect, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { startServer } from "../../harness/processes/server.ts";
 
@@ -119,6 +120,9 @@ describe("keyrack doctor", () => {
         `${join(temp.dir, "none")} cannot be read: ENOENT.`,
       ]),
     );
+    const none = join(temp.dir, "none");
+    const unread = { KEYRACK_BOOTSTRAP_TOKEN_FILE: none, KEYRACK_BOOTSTRAP: "off" }; // a start does not read it
+    expect((await whats(unread)).filter((what) => what.includes(none))).toEqual([]);
     rmSync(join(dir, "bootstrap.token"));
     expect(await whats()).toContain("The bootstrap token is active, although its file was deleted.");
     expect((await keyrack(["backup", "create", "--data-dir", dir])).code).toBe(0);
@@ -128,6 +132,10 @@ describe("keyrack doctor", () => {
     expect((await report()).findings).toContainEqual(
       expect.objectContaining({ level: "fail", what: expect.stringContaining("The last backup failed at") }),
     );
+    const target = { kind: "sqlite", file: join(dir, "keyrack.db") } as const;
+    await rawSql(target, "delete from deployment where name = 'master_key_fingerprint'"); // the next start makes a key
+    const missing = await whats({ KEYRACK_MASTER_KEY_FILE: none });
+    expect(missing.filter((what) => what.includes(none))).toEqual([]);
   });
 
   it("does not call ok what it did not check", async () => {

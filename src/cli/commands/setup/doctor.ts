@@ -120,16 +120,23 @@ function checkConsistency(settings: Settings): Finding[] {
   }
 }
 
-/** Secrets outside of the data dir. A start refuses one that is missing or that others can read, except a TLS key. */
-async function checkSecretFiles({ master_key_file, bootstrap_token_file, tls_key }: Settings): Promise<Finding[]> {
+const SECRET_FIX = "The server needs this secret; no other user may read it.";
+
+/**
+ * Secrets outside of the data dir that a start reads. It refuses one that is missing or that others can read, except a
+ * TLS key, and except a missing master key, see checkMasterKey.
+ */
+async function checkSecretFiles(settings: Settings): Promise<Finding[]> {
   const { readPrivateFile } = await import("../../../server/data-dir.ts");
-  return [master_key_file, bootstrap_token_file, tls_key].flatMap((file) => {
+  const { bootstrap, bootstrap_token_file, tls_key } = settings;
+  const master_key_file = existsSync(resolve(settings.master_key_file)) ? settings.master_key_file : "";
+  return [master_key_file, bootstrap ? bootstrap_token_file : "", tls_key].flatMap((file) => {
     try {
       if (file) readPrivateFile(resolve(file));
       return [];
     } catch (error) {
       const finding = file === tls_key ? risk : fail;
-      return [finding((error as Error).message, "The server needs this secret; no other user may read it.")];
+      return [finding((error as Error).message, SECRET_FIX)];
     }
   });
 }
@@ -148,6 +155,7 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
         ...backups,
         ...(await checkBackupRecord(source)),
         reached,
+        ...(await checkMasterKey(source, options)),
         ...(await checkBootstrap(source, options)),
         ...(await checkOwner(source, options)),
         ...(await checkNodes(source, options)),
@@ -157,6 +165,15 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
   } catch (error) {
     return [fail((error as Error).message, "Check KEYRACK_DATABASE_URL and that the database is running.")];
   }
+}
+
+/** The first start creates a missing master key; later ones need the key that the database was set up with. */
+async function checkMasterKey(source: Source, options: OperatorOptions): Promise<Finding[]> {
+  const { readFactOf } = await import("../../../store/offline/contents.ts");
+  const { master_key_file } = operatorSettings(options);
+  if (!master_key_file || existsSync(resolve(master_key_file))) return [];
+  const isNeeded = (await readFactOf(source, "master_key_fingerprint")) !== null;
+  return isNeeded ? [fail(`${resolve(master_key_file)} cannot be read: ENOENT.`, SECRET_FIX)] : [];
 }
 
 /** Deleting the file does not end the token. */
