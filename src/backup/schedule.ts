@@ -1,9 +1,10 @@
 // The backup schedule, and the record of past backups and restore tests. The record is in the database because on
 // PostgreSQL any process of the deployment may have made the last backup.
-import { readFact, type Fact } from "../store/queries/deployment.ts";
+import { dropFact, readFact, type Fact } from "../store/queries/deployment.ts";
 import { backupDir, newestBackup } from "./files.ts";
 import { createBackup, recordFailure } from "./create.ts";
 import type { Services } from "../domain/core/context.ts";
+import { record } from "../domain/core/record.ts";
 import type { BackupState } from "../domain/health/state.ts";
 import { ownDeploymentId } from "./owner.ts";
 import { testBackup } from "./restore-test.ts";
@@ -97,7 +98,7 @@ async function prune(services: Services, options: { now: number; forNext?: boole
 
 /**
  * Tests the newest backup, scheduled or not, when a test is due. After a failed test, the next backup is tested at
- * once. A test that could not run is retried after an hour.
+ * once. A test that could not run is retried after an hour, and no longer reported when there is no backup to test.
  */
 export async function runDueRestoreTest(services: Services): Promise<boolean> {
   const { settings, store, clock } = services;
@@ -110,6 +111,8 @@ export async function runDueRestoreTest(services: Services): Promise<boolean> {
   if ((isRecent && lastRestoreTestOk) || age(now, lastTestFailureAt) < Math.min(every, HOUR_MS)) return false;
   const deploymentId = await ownDeploymentId(services);
   const newest = newestBackup(backupDir(settings), { dialect: store.dialect, deploymentId, now });
+  if (!newest && lastTestFailureAt !== null)
+    await record(services, (tx) => dropFact.run(tx, { name: "restore_test_failure" }));
   if (!newest || (isRecent && newest.id === lastRestoreTestBackupId)) return false;
   try {
     return (await testBackup(services, newest.id)).pass;

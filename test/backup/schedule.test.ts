@@ -1,5 +1,5 @@
 // The schedule: backups and restore tests run when they are due, and a failure is reported and retried.
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { describe, expect, it, vi } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { backupDir, listBackups } from "../../src/backup/files.ts";
@@ -70,6 +70,24 @@ for (const back of backends) {
       fixture.clock.advance(7 * DAY_MS);
       expect(await runDueRestoreTest(services)).toBe(false);
       expect(await backupStatus(services)).toMatchObject({ status: "degraded", lastRestoreTestOk: false });
+    });
+
+    it("reports nothing about backups made by hand that are stored elsewhere by now", async () => {
+      using at = tempDir();
+      const flags = { backup_every: "off", restore_test_every: "7d", backup_dir: at.dir };
+      await using fixture = await testServices(back, { flags });
+      const { services } = fixture;
+      const { folder } = await createBackup(services);
+      expect(await runDueRestoreTest(services)).toBe(true);
+      fixture.clock.advance(9 * DAY_MS);
+      await withoutScratch(services, () =>
+        expect(runDueRestoreTest(services)).rejects.toThrow(/psql is not installed|ENOENT/),
+      );
+      expect((await backupStatus(services)).status).toBe("degraded");
+      rmSync(folder, { recursive: true });
+      fixture.clock.advance(HOUR_MS);
+      expect(await runDueRestoreTest(services)).toBe(false);
+      expect(await backupStatus(services)).toMatchObject({ status: "ok", lastTestFailureAt: null });
     });
 
     it("tests a backup that failed its test once, whatever the record of the last backup says", async () => {

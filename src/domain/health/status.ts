@@ -87,7 +87,8 @@ export async function backupState(services: Services): Promise<BackupState | und
 
 /**
  * Degraded when backups or their tests cannot be made or are overdue, or when the last restore test failed or is older
- * than eight days. Without a schedule, backups made by hand or by another program are never overdue.
+ * than eight days. Without a schedule neither is ever overdue: backups made by hand or by another program may be stored
+ * elsewhere, where the server cannot test them.
  */
 export function backupHealth(
   { settings, clock }: Services,
@@ -101,6 +102,6 @@ export function backupHealth(
   const isOverdue = isFuture(lastSuccessAt, now) || now - lastSuccessAt > 2 * (backup_every ?? Infinity);
   if (isOverdue || restoreTest.pass === false) return "degraded";
   const { lastRunAt } = restoreTest;
-  if (restore_test_every === null || lastRunAt === null) return "ok";
+  if (backup_every === null || restore_test_every === null || lastRunAt === null) return "ok";
   return now - lastRunAt > RESTORE_TEST_AGE_MAX_MS ? "degraded" : "ok";
 }
