@@ -34,7 +34,7 @@ import { newSigningKeyRow } from "../domain/vault/signing-keys.ts";
 export type PendingRestore = {
   backup_id: string;
   new_master_key: boolean;
-  /** The id of the replaced database, which keeps it: the backup may be one of another deployment. */
+  /** The id of the replaced database, which keeps it, or a new one: the backup may be one of another deployment. */
   deployment_id?: string | null;
   /** Versions of the replaced database that are above VERSION_JUMP: the raised version must exceed these too. */
   reached: { id: string; policy_version: number }[];

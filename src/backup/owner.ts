@@ -14,10 +14,12 @@ export async function ownDeploymentId({ store }: Services): Promise<string | nul
   return (await readFact.first(store.read, { name: "deployment_id" }))?.value ?? null;
 }
 
+export const newDeploymentId = (): string => randomBytes(8).toString("hex");
+
 /** Gives the deployment its id unless it has one. */
 export async function claimDeploymentId(services: Services): Promise<void> {
   if ((await ownDeploymentId(services)) !== null) return;
-  const value = randomBytes(8).toString("hex");
+  const value = newDeploymentId();
   await record(services, (tx) => claimFact.run(tx, { name: "deployment_id", value }));
 }
 

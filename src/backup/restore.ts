@@ -5,8 +5,9 @@ import { statSync } from "node:fs";
 import type { Services } from "../domain/core/context.ts";
 import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
-import { readDeploymentId } from "../store/offline/contents.ts";
+import { listTables, readDeploymentId } from "../store/offline/contents.ts";
 import { inspect } from "../store/offline/inspect.ts";
+import type { Source } from "../store/offline/source.ts";
 import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
@@ -16,7 +17,7 @@ import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
 import { finishRestore, type FinishedRestore, type PendingRestore } from "./after-restore.ts";
 import { assertChecksum, BackupRefused, chooseBackup, extract, type Backup } from "./files.ts";
-import { soleDeploymentId } from "./owner.ts";
+import { newDeploymentId, soleDeploymentId } from "./owner.ts";
 import { findLostChanges, readReplaced, type LostChanges } from "./replaced.ts";
 
 type RestoreOptions = {
@@ -51,16 +52,22 @@ export type Restored = FinishedRestore &
 type Job = {
   options: RestoreOptions;
   backup: Backup;
-  /** The id of the replaced database. */
+  /** The id that the restored database gets; null if it keeps that of the backup. */
   deploymentId: string | null;
 };
 
 const hasDatabase = (target: DatabaseTarget): boolean =>
   target.kind === "postgres" || (statSync(target.file, { throwIfNoEntry: false })?.size ?? 0) > 0;
 
+const readOwner = async (source: Source): Promise<{ id: string | null; hasTables: boolean }> => ({
+  id: await readDeploymentId(source),
+  hasTables: (await listTables(source)).length > 0,
+});
+
 export async function restoreBackup(options: RestoreOptions): Promise<Restored> {
   const { target } = options;
-  const deploymentId = hasDatabase(target) ? await readReplaced(options, readDeploymentId) : null;
+  const replaced = hasDatabase(target) ? await readReplaced(options, readOwner) : null;
+  const deploymentId = replaced?.id ?? null;
   const backup = chooseBackup(options.backupDir, options.backup, {
     dialect: target.kind,
     deploymentId: deploymentId ?? (options.backup === undefined ? soleDeploymentId(options.backupDir) : null),
@@ -68,7 +75,9 @@ export async function restoreBackup(options: RestoreOptions): Promise<Restored> 
   });
   assertRestorable(backup, target);
   assertMasterKey(options, backup);
-  const job = { options, backup, deploymentId };
+  // A database with tables and without an id has made no backup: this one is of another deployment, and so is its id.
+  const isOther = replaced?.hasTables === true && Boolean(backup.manifest.deployment_id);
+  const job = { options, backup, deploymentId: deploymentId ?? (isOther ? newDeploymentId() : null) };
   return target.kind === "sqlite" ? restoreSqlite(job, target.file) : restorePostgres(job, target);
 }
 

@@ -28,6 +28,8 @@ const restore = (d: Deployment, backup_dir: string, backup?: string) =>
     onProgress: quiet,
   });
 
+const deploymentOf = (dir: string, id: string): string | null | undefined => findBackup(dir, id).manifest.deployment_id;
+
 async function idOf(d: Deployment): Promise<string> {
   const [row] = await rawSql(d.target, "select value from deployment where name = 'deployment_id'");
   return String(row?.value);
@@ -76,6 +78,26 @@ describe.each(backends)("two deployments with one backup folder on %s", (back) =
     expect((await restore(ours, at.dir, other)).backup_id).toBe(other);
     expect(await idOf(ours)).toBe(before);
     expect(listBackups(backupDir(ours.settings()))).toHaveLength(2);
+  });
+
+  it("have ids of their own after one restores a backup of the other, unless it takes its place", async () => {
+    using at = tempDir();
+    await using theirs = await deployment(back, { backup_dir: at.dir });
+    await using ours = await deployment(back, { backup_dir: at.dir });
+    await using empty = await deployment(back, { backup_dir: at.dir });
+    const app = await theirs.start();
+    const { id } = await createBackup(app.services);
+    await app.stop();
+    if (empty.target.kind === "sqlite") rmSync(empty.target.file);
+    else
+      for (const verb of ["drop", "create"])
+        await rawSql(empty.target, `${verb} schema public${verb === "drop" ? " cascade" : ""}`);
+    for (const d of [ours, empty]) expect((await restore(d, at.dir, id)).backup_id).toBe(id);
+    expect(await idOf(ours)).toMatch(/^[0-9a-f]{16}$/);
+    expect([await idOf(ours), await idOf(empty)].map((each) => each === deploymentOf(at.dir, id))).toEqual([
+      false,
+      true,
+    ]);
   });
 
   it("differ by the id in the database, and a command without one refuses to guess", async () => {
