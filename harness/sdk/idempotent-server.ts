@@ -7,8 +7,8 @@ import { until } from "../waiting.ts";
 import { startTestKeyrack } from "./test-keyrack.ts";
 
 /** `headers` carry the key and an Idempotency-Key; `verbs` are the idempotency calls so far. */
-export async function startIdempotentServer() {
-  const r = await startTestKeyrack();
+export async function startIdempotentServer(options: Parameters<typeof startTestKeyrack>[0] = {}) {
+  const r = await startTestKeyrack(options);
   const { key } = r.plane.mint();
   await until(() => r.keyrack.verify(key).ok);
   const closers: (() => void)[] = [];

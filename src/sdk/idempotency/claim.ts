@@ -29,7 +29,7 @@ const HANDLER_MAX_MS = HOUR_MS;
 /** Shared by the claims of one instance: the responses that are being stored. */
 export type Storing = {
   readonly pending: Set<Promise<void>>;
-  /** After close(): a response that cannot be stored is not retried, which would keep the process alive. */
+  /** From close() on: storing is still retried while the process lives, but does not keep it alive. */
   isClosed: boolean;
 };
 
@@ -90,7 +90,7 @@ export class Claim {
         return;
       } catch (error) {
         const refused = error instanceof CallError && error.status >= 400 && error.status < 500 && error.status !== 429;
-        if (refused || tries >= TRIES || this.#storing.isClosed) return this.#warn("a response was not stored", error);
+        if (refused || tries >= TRIES) return this.#warn("a response was not stored", error);
         await this.#pause(Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(tries, 10)));
       }
     }
@@ -129,7 +129,7 @@ export class Claim {
   }
 
   #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => this.#runtime.ports.after(ms, resolve, true));
+    return new Promise((resolve) => this.#runtime.ports.after(ms, resolve, !this.#storing.isClosed));
   }
 }
 

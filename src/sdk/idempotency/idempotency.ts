@@ -108,8 +108,8 @@ export class Idempotency {
 
   /** Waits briefly for responses that are being stored. */
   async close(): Promise<void> {
-    await atMost(this.#runtime.ports, CLOSE_MS, Promise.all(this.#storing.pending));
     this.#storing.isClosed = true;
+    await atMost(this.#runtime.ports, CLOSE_MS, Promise.all(this.#storing.pending));
   }
 
   #interpret(
