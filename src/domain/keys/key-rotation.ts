@@ -1,5 +1,6 @@
 // Rotation of API keys: a successor with a new credential, and an end for its predecessor.
 import { fail } from "../../kernel/errors.ts";
+import { customersRotation } from "../../store/queries/audit.ts";
 import { endKey, insertMeteredKey, keyById, shortenKey } from "../../store/queries/keys.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
@@ -43,15 +44,16 @@ export function rotateKey(ctx: KeyHolder, id: string, overlap_hours: number): Pr
 }
 
 /**
- * Two keys of a lineage work at most: rotating in a chain would multiply a customer's keys, and with them the limits of
- * each key. Returns what the audit log shows of it.
+ * Ends the overlap of the predecessor, if a customer's rotation made it: rotating in a chain would multiply keys, and
+ * with them the limits of each key. An overlap that the vendor granted is kept. Returns what the audit log shows of it.
  */
 async function endPredecessor(
   tx: Tx,
-  { workspace_id, rotated_from }: ApiKeyRow,
+  { workspace_id, id, rotated_from }: ApiKeyRow,
   end: { now: number; policy_version: number },
 ): Promise<{ ended_id?: string }> {
   if (rotated_from === null) return {};
+  if (!(await customersRotation.first(tx, { workspace_id, id: rotated_from, successor_id: id }))) return {};
   const ended = await endKey.first(tx, { workspace_id, id: rotated_from, ...end });
   return ended ? { ended_id: ended.id } : {};
 }

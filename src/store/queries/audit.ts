@@ -111,6 +111,23 @@ export async function lastExamined(on: Reader, slice: AuditSlice, examined: numb
   return last?.seq;
 }
 
+/** The customer's rotation of a key to the given successor; none if the vendor made it. */
+export const customersRotation = statement<{ workspace_id: string; id: string; successor_id: string }>()(
+  (db, p, dialect) => {
+    const successor = sql`'"successor_id":"' || cast(${p.successor_id} as text) || '"'`;
+    const position = dialect === "sqlite" ? sql`instr(payload, ${successor})` : sql`strpos(payload, ${successor})`;
+    return db
+      .selectFrom("audit_log")
+      .select("seq")
+      .where("workspace_id", "=", p.workspace_id)
+      .where("target_id", "=", p.id)
+      .where("action", "=", "api_key.rotated")
+      .where("actor_type", "in", ["embed_token", "api_key"])
+      .where(sql<SqlBool>`${position} > 0`)
+      .limit(1);
+  },
+);
+
 export const occurredAt = statement<{ workspace_id: string; seq: number }>()((db, p) =>
   db.selectFrom("audit_log").select("occurred_at").where("workspace_id", "=", p.workspace_id).where("seq", "=", p.seq),
 );

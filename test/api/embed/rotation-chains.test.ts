@@ -65,6 +65,16 @@ for (const back of backends) {
       for (const payload of await rotations()) expect(payload).not.toHaveProperty("ended_id");
     });
 
+    it("keeps an overlap that the vendor granted when the customer rotates next", async () => {
+      const { e, first, w, rotations, working } = await fixture();
+      const keys: Rotated[] = [first];
+      keys.push((await w.call("sk_owner", `POST /v1/keys/${first.id}/rotate`, WEEK)).body);
+      for (let i = 0; i < 2; i++) keys.push((await e.call(`POST /v1/embed/keys/${keys.at(-1)!.id}/rotate`, WEEK)).body);
+      expect(await working(keys)).toEqual([true, false, true, true]);
+      const ids = (await rotations()).map((payload) => ("ended_id" in payload ? payload.ended_id : null));
+      expect(ids).toEqual([null, null, keys[1]!.id]);
+    });
+
     it("neither ends again nor extends a predecessor that no longer works", async () => {
       const { e, w, first } = await fixture();
       const second = (await e.call(`POST /v1/embed/keys/${first.id}/rotate`, WEEK)).body;
