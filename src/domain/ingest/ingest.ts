@@ -13,6 +13,7 @@ import {
   chargeBudget,
   insertBatch,
   lockBudget,
+  MINUTES_AHEAD,
   reapBatches,
   type KeyOwner,
 } from "../../store/queries/ingest.ts";
@@ -172,7 +173,7 @@ function remaining(services: Services, actor: SecretKeyActor, { used, test_used 
 async function rejectExhausted(services: Services, actor: SecretKeyActor): Promise<void> {
   const row = await budgetRow.first(services.store.read, { workspace_id: actor.workspace_id });
   const ahead = row ? row.minute - minuteOf(services) : -1; // as chargeBudget compares them
-  if (row && (ahead === 0 || ahead === 1) && remaining(services, actor, row) === 0)
+  if (row && ahead >= 0 && ahead <= MINUTES_AHEAD && remaining(services, actor, row) === 0)
     throw overBudget(services, actor, row);
 }
 

@@ -19,6 +19,9 @@ export const lockBudget = statement<{ workspace_id: string }>()((db, p, dialect)
   return dialect === "postgres" ? query.forUpdate() : query;
 });
 
+/** How far ahead of this process' clock a minute may be: the clocks of two processes differ by less. */
+export const MINUTES_AHEAD = 10;
+
 /** Exactly one of `cost` and `test_cost` is not 0. */
 type Charge = {
   workspace_id: string;
@@ -32,11 +35,11 @@ type Charge = {
 /**
  * Charges the minute and returns what is used of it; returns no row, and charges nothing, if that exceeds the budget.
  * Live events may use all of it, whatever test has used; those of test get a part, as far as live has left it. A
- * process whose clock is a minute late charges the newer minute. A minute further ahead comes from a clock that was
- * wrong: it would be used up until the time it names.
+ * process whose clock is late charges the newer minute. One further ahead than MINUTES_AHEAD comes from a clock that
+ * was wrong: it would be used up until the time it names.
  */
 export const chargeBudget = statement<Charge>()((db, p) => {
-  const isCurrent = sql`ingest_budgets.minute between excluded.minute and excluded.minute + 1`;
+  const isCurrent = sql`ingest_budgets.minute between excluded.minute and excluded.minute + ${MINUTES_AHEAD}`;
   const total = sql`ingest_budgets.used + ingest_budgets.test_used + excluded.test_used`;
   return db
     .insertInto("ingest_budgets")

@@ -98,16 +98,17 @@ for (const back of backends) {
       r.clock.set(start + DAY);
     });
 
-    it("shares a minute with a process whose clock is up to a minute late", async () => {
+    it("shares a minute with a process whose clock is minutes late", async () => {
       const start = r.clock.now();
-      r.clock.advance(60_000);
+      const late = 9 * 60_000;
+      r.clock.advance(late);
       await send(batch(Array.from({ length: 60 }, () => event())));
       r.clock.set(start);
       expect((await send(batch(Array.from({ length: 39 }, () => event())))).headers.get("ratelimit")).toContain("r=1;");
       expectRefusal(await send(batch([event(), event()])), 429, "rate_limited");
       expect((await send(batch([event()]))).status).toBe(202);
       expectRefusal(await send(batch([event()])), 429, "rate_limited");
-      r.clock.set(start + 60_000);
+      r.clock.set(start + late);
     });
 
     it("keeps a budget per workspace", async () => {
