@@ -5,7 +5,7 @@ import { META_BYTES, NAME_MAX, SCOPE_MAX, SCOPES_MAX } from "../src/api/schemas.
 import { loadSettings } from "../src/config/load.ts";
 import { SESSIONS_MAX } from "../src/domain/auth/sessions.ts";
 import { EMBED_KEYS_MAX } from "../src/domain/embed/rules.ts";
-import { SECRET_KEYS_MAX } from "../src/domain/keys/secret-keys.ts";
+import { SECRET_KEYS_MAX, UNREVOKED_PER_WORKING } from "../src/domain/keys/secret-keys.ts";
 import { PLANS_MAX } from "../src/domain/plans/plans.ts";
 import { OPEN_MAX } from "../src/domain/quotas/grants.ts";
 import { EVENTS_MAX } from "../src/domain/ingest/ingest.ts";
@@ -43,7 +43,11 @@ const GROUPS: Record<string, Limit[]> = {
     ["projects", byEnv(PROJECTS_MAX), "[keys](keys.md)"],
     ["tenants", byEnv({ live: SLOTS.live.max, test: SLOTS.test.max }), "[keys](keys.md)"],
     ["API keys", "none; a plan may set one for each tenant", "[plans](quotas.md#plans)"],
-    ["secret keys that work, in each environment", number(SECRET_KEYS_MAX), "[secret keys](keys.md#secret-keys)"],
+    [
+      "secret keys that work, and all that are not revoked, in each environment",
+      `${number(SECRET_KEYS_MAX)} · ${number(UNREVOKED_PER_WORKING * SECRET_KEYS_MAX)}`,
+      "[secret keys](keys.md#secret-keys)",
+    ],
     ["plans", number(PLANS_MAX), "[plans](quotas.md#plans)"],
     [
       "key prefixes, and of one project",

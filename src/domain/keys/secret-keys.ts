@@ -4,6 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import {
   countSecretKeys,
+  countUnrevokedKeys,
   insertSecretKey,
   listSecretKeys as listSecretKeyRows,
   revokeSecretKeyRow,
@@ -28,6 +29,8 @@ import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type Sec
 
 /** Maximum of keys that work, per environment: test keys do not count against live ones. */
 export const SECRET_KEYS_MAX = 1_000;
+/** Bounds all keys that are not revoked, as a multiple: rotations and short expiries must not make rows without end. */
+export const UNREVOKED_PER_WORKING = 10;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
 const ROTATION_RESERVE = 100;
 
@@ -88,7 +91,9 @@ function requireVisible(actor: Actor, id: string): void {
 
 async function requireQuota(ctx: Ctx<Vendor>, tx: Tx, env: Env, max: number): Promise<void> {
   const counted = { workspace_id: ctx.actor.workspace_id, env, now: ctx.services.clock.now() };
-  if (((await countSecretKeys.first(tx, counted))?.n ?? 0) >= max) throw quotaReached(ctx);
+  const working = (await countSecretKeys.first(tx, counted))?.n ?? 0;
+  const unrevoked = (await countUnrevokedKeys.first(tx, counted))?.n ?? 0;
+  if (working >= max || unrevoked >= UNREVOKED_PER_WORKING * max) throw quotaReached(ctx);
 }
 
 export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Promise<WithKey<SecretKey>> {

@@ -73,6 +73,16 @@ export const countSecretKeys = statement<{ workspace_id: string; env: Env; now: 
   return db.selectFrom(working.as("working")).select((eb) => eb.fn.countAll<number>().as("n"));
 });
 
+/** Keys that work or have expired. */
+export const countUnrevokedKeys = statement<{ workspace_id: string; env: Env }>()((db, p) =>
+  db
+    .selectFrom("secret_keys")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id)
+    .where("env", "=", p.env)
+    .where("revoked_at", "is", null),
+);
+
 type Minter = { workspace_id: string; user_id: string; now: number; limit: number };
 
 /** Keys that a person minted and that still work, newest first. */

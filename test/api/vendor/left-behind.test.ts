@@ -109,11 +109,11 @@ for (const back of backends) {
       expect(first?.created_by).toBe(t.owner.id);
     });
 
-    /** Adds 1,097 keys to the three that there are. */
-    const addKeys = (t: { id: string; slug: string }, expires_at: number | null) =>
+    /** By default adds 1,097 keys to the three that there are. */
+    const addKeys = (t: { id: string; slug: string }, expires_at: number | null, count = 1097) =>
       r.sql(
         `insert into secret_keys (id, workspace_id, env, lookup_hash, display_prefix, owner_scope, created_at, expires_at)
-          with recursive n(i) as (select 1 union all select i + 1 from n where i < 1097)
+          with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})
           select '${t.slug}-' || i, $1, 'live', '${t.slug}-' || i, 'krsk_live_', 0, 1, ${expires_at} from n`,
         [t.id],
       );
@@ -127,7 +127,7 @@ for (const back of backends) {
       expectRefusal(await rotate(), 409, "conflict");
     });
 
-    it("creates and rotates beside any number of expired keys", async () => {
+    it("creates and rotates beside expired keys", async () => {
       const t = await team(r);
       const soon = r.clock.now() + 1_000;
       await addKeys(t, soon);
@@ -136,6 +136,20 @@ for (const back of backends) {
       const { status, body } = await r.call(t.key, "POST /v1/secret_keys", { env: "live" });
       expect(status).toBe(201);
       expect((await r.call(t.key, `POST /v1/secret_keys/${body.id}/rotate`, {})).status).toBe(200);
+    });
+
+    it("refuses more unrevoked keys than ten times the quota, expired ones included", async () => {
+      const t = await team(r);
+      const { body } = await r.call(t.key, "POST /v1/secret_keys", { env: "live" });
+      const before = await r.sql("select id from secret_keys where workspace_id = $1 and env = 'live'", [t.id]);
+      await addKeys(t, 1_000, 10_999 - before.length);
+      const create = () => r.call(t.key, "POST /v1/secret_keys", { env: "live" });
+      const rotate = () => r.call(t.key, `POST /v1/secret_keys/${body.id}/rotate`, { overlap_hours: 0 });
+      expectRefusal(await create(), 409, "conflict");
+      expect((await rotate()).status).toBe(200);
+      expectRefusal(await rotate(), 409, "conflict");
+      await r.sql("update secret_keys set revoked_at = 1 where id = $1", [`${t.slug}-1`]);
+      expect((await rotate()).status).toBe(200);
     });
   });
 }
