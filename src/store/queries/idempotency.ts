@@ -115,7 +115,7 @@ export async function claimRecord(
       const { status, sealed_response } = row;
       if (row.completed_at !== null)
         return { state: "replay", status: status ?? 0, body_stored: row.body_stored === 1, sealed: sealed_response };
-      if (row.lease_until > now) return { state: "in_progress", lease_left_ms: row.lease_until - now };
+      if (row.lease_until > now) return { state: "in_progress", lease_left_ms: await leaseLeft(tx, row, now) };
     }
     const { stored_bytes } = row;
     const taken = await reclaimRecord.first(tx, { ...values, stored_bytes });
@@ -124,6 +124,16 @@ export async function claimRecord(
     return { state: "execute", stolen: taken.stolen === 1 };
   }
   throw new Error("an idempotency record changed during every attempt to claim it");
+}
+
+/**
+ * How long the lease of a claim still holds. No lease is set further ahead than LOCK_MS: one that is was set before the
+ * clock went back, and is shortened. A holder that lives extends it again; one that crashed lets it lapse.
+ */
+async function leaseLeft(tx: Tx, row: Omit<Fenced, "now"> & { lease_until: number }, now: number): Promise<number> {
+  if (row.lease_until <= now + 2 * LOCK_MS) return row.lease_until - now;
+  await extendRow.run(tx, { ...row, now, lease_until: now + LOCK_MS });
+  return LOCK_MS;
 }
 
 /** Takes the place in the tally first: on PostgreSQL the jobs of a batch run concurrently. */
@@ -224,7 +234,7 @@ export async function releaseRecord(
   return "ok";
 }
 
-/** A heartbeat also extends the record: a short ttl must not expire it under a running handler. */
+/** Sets the lease. A heartbeat also extends the record: a short ttl must not expire it under a running handler. */
 const extendRow = statement<Fenced & { lease_until: number }>()((db, p) =>
   db
     .updateTable("idempotency_records")

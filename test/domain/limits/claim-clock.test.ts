@@ -1,4 +1,4 @@
-// Claims of two processes on one PostgreSQL whose clocks differ: leases and expiry follow the database's clock.
+// Claims and clocks: leases and expiry follow the database's clock where processes share one, also when it went back.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { openTestServices, testClock, vendorOf, type TestServices } from "../../../harness/instances/services.ts";
@@ -14,12 +14,50 @@ import {
   release,
 } from "../../../src/domain/limits/idempotency.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 import { LOCK_MS, TTL_MS_DEFAULT } from "../../../src/kernel/idempotency.ts";
 
 /** As in an instance whose clock is not injected. */
 function onSystemTime({ services }: TestServices): Services {
   const base = { ...services, claimNow: claimClock({ ...services, clockIsInjected: false }) };
   return { ...base, claims: databaseClaims(base) };
+}
+
+for (const back of backends) {
+  describe(`a claim from before the clock went back on ${back}`, () => {
+    const shared = sharedServices(back);
+    let time: number;
+    const claimed = async (name: string) => {
+      const base = { ...shared().services, claimNow: () => time };
+      const services = { ...base, claims: databaseClaims(base) };
+      const ctx = { services, actor: (await vendorOf(services)).actor } as never;
+      const scope = { env: "live" as const, scope_hash: hash(name) };
+      const attempt = () => claim(ctx, { ...scope, fingerprint: hash("body") });
+      const start = Date.now();
+      time = start + HOUR_MS;
+      const { lock_token } = await attempt();
+      time = start;
+      expect(await attempt()).toMatchObject({ state: "in_progress", retry_after_ms: LOCK_MS });
+      return { attempt, beat: () => heartbeat(ctx, { ...scope, lock_token: lock_token! }) };
+    };
+
+    it("lapses a lease after it was seen, if its holder has crashed", async () => {
+      const { attempt } = await claimed("crashed");
+      time += LOCK_MS - 1;
+      expect((await attempt()).state).toBe("in_progress");
+      time += 1;
+      expect(await attempt()).toMatchObject({ state: "execute", stolen: true });
+    });
+
+    it("is kept by the heartbeats of its holder", async () => {
+      const { attempt, beat } = await claimed("alive");
+      for (let i = 0; i < 4; i++) {
+        time += LOCK_MS / 2;
+        expect((await beat()).outcome).toBe("ok");
+        expect((await attempt()).state).toBe("in_progress");
+      }
+    });
+  });
 }
 
 describe.runIf(backends.includes("postgres"))("claims of processes whose clocks differ", () => {
