@@ -6,6 +6,8 @@ import { backends } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 
+const TENANTS = 1_100;
+
 const restore = (d: Deployment) =>
   restoreOffline({
     settings: d.settings(),
@@ -28,21 +30,39 @@ async function addMembers({ target }: Deployment): Promise<void> {
   }
 }
 
+/** Adds as many tenants as two queries count. */
+async function addTenants({ target }: Deployment): Promise<void> {
+  const id = (i: number): string => `00000000-0000-7000-8000-${String(i).padStart(12, "0")}`;
+  const rows = Array.from({ length: TENANTS }, (_, i) => `select '${id(i)}' as id, 'tenant-${i}' as external_id`);
+  for (let at = 0; at < TENANTS; at += 100)
+    await rawSql(
+      target,
+      `insert into tenants (id, workspace_id, external_id, created_at, updated_at)
+       select added.id, workspaces.id, added.external_id, 1, 1 from workspaces
+       cross join (${rows.slice(at, at + 100).join(" union all ")}) as added`,
+    );
+}
+
 describe.each(backends)("restore on %s", (back) => {
   it("counts members, projects and tenants that are back, and delays rules about idle keys", async () => {
     await using d = await deployment(back);
     const app = await d.start();
-    const { project_id, tenant_id } = await setUpWorkspace(app, "removed");
+    const { project_id } = await setUpWorkspace(app, "removed");
     await addMembers(d);
+    await addTenants(d);
     await rawSql(d.target, "update projects set idle_changed_at = 1");
     await createBackup(app.services);
     await app.stop();
     await rawSql(d.target, "delete from memberships where role = 'member'");
     await rawSql(d.target, "update memberships set role = 'member' where role = 'admin'");
-    for (const [table, id] of Object.entries({ projects: project_id, tenants: tenant_id }))
-      await rawSql(d.target, `update ${table} set deleted_at = $1 where id = $2`, [Date.now(), id]);
+    for (const table of ["projects", "tenants"])
+      await rawSql(d.target, `update ${table} set deleted_at = $1`, [Date.now()]);
     const started = Date.now();
-    expect(await restore(d)).toMatchObject({ members_returned: 2, projects_returned: 1, tenants_returned: 1 });
+    expect(await restore(d)).toMatchObject({
+      members_returned: 2,
+      projects_returned: 1,
+      tenants_returned: TENANTS + 1,
+    });
     const [project] = await rawSql(d.target, "select idle_changed_at as at from projects where id = $1", [project_id]);
     expect(Number(project?.at)).toBeGreaterThanOrEqual(started);
     expect(await restore(d)).toMatchObject({ members_returned: 0, projects_returned: 0, tenants_returned: 0 });

@@ -1,5 +1,6 @@
 // Writes that finish a restore, and reads from the database that a restore replaces.
 import { sql } from "kysely";
+import { idList } from "../offline/series-rows.ts";
 import { allIfKnown, type Source } from "../offline/source.ts";
 import { statement } from "../engine/statement.ts";
 
@@ -105,6 +106,8 @@ export type ReplacedState = {
 type Member = { workspace_id: string; user_id: string; role: string };
 
 const ROLES = ["member", "admin", "owner"];
+/** The service is down during a restore, and a workspace may have deleted a million tenants since the backup. */
+const IDS_PER_QUERY = 1_000;
 
 function readMembers(source: Source): Promise<Member[]> {
   return allIfKnown<Member>(source, "select workspace_id, user_id, role from memberships", []);
@@ -117,9 +120,13 @@ async function deletedSince(source: Source, table: "projects" | "tenants", since
 
 /** How many of these the restored database has, and not as deleted. */
 export async function countReturned(source: Source, table: "projects" | "tenants", ids: string[]): Promise<number> {
+  const list = idList(source, "$1", "text");
+  const query = `select count(*) as n from ${table} where id in ${list} and deleted_at is null`;
   let returned = 0;
-  for (const id of ids)
-    returned += (await source.all(`select id from ${table} where id = $1 and deleted_at is null`, [id])).length;
+  for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
+    const [row] = await source.all<{ n: number }>(query, [JSON.stringify(ids.slice(at, at + IDS_PER_QUERY))]);
+    returned += Number(row?.n);
+  }
   return returned;
 }
 
