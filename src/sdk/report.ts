@@ -38,10 +38,10 @@ const BATCH_CHARS = 1 << 20;
 const QUEUE_EVENTS = 10_000;
 const QUEUE_CHARS = 8 << 20;
 /**
- * The part of the queue, and of a batch, for requests whose key is not known. They cost a stranger nothing, and must
- * not displace the events that customers are billed by, here or in the workspace's budget.
+ * The part of the queue, and of a batch, for requests that are refused for their key. They cost a stranger or a former
+ * customer nothing, and must not displace the events that customers are billed by, here or in the workspace's budget.
  */
-const UNKNOWN_SHARE = 0.1;
+const REFUSED_SHARE = 0.1;
 const FLUSH_MS = 1000;
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 30_000;
@@ -58,7 +58,7 @@ export class Reporter {
   readonly #stopped = new AbortController();
   readonly #backoff: Backoff;
   readonly #events = new EventQueue(1);
-  readonly #unknown = new EventQueue(UNKNOWN_SHARE);
+  readonly #refused = new EventQueue(REFUSED_SHARE);
   #dropped = 0;
   #droppedEver = 0;
   #logDroppedAt = 1;
@@ -84,8 +84,8 @@ export class Reporter {
     )
       return;
     const event = this.#toEvent(outcome, first);
-    if (outcome.subject === null) {
-      if (!this.#unknown.push(event)) return this.#countDropped(1);
+    if (isRefused(outcome)) {
+      if (!this.#refused.push(event)) return this.#countDropped(1);
     } else if (!this.#events.push(event)) {
       // A key's first event of the day may be this one: treat each key's next event as its first.
       this.#seenToday.clear();
@@ -112,7 +112,7 @@ export class Reporter {
   }
 
   get #queued(): number {
-    return this.#events.length + this.#unknown.length;
+    return this.#events.length + this.#refused.length;
   }
 
   #flush(): void {
@@ -164,7 +164,7 @@ export class Reporter {
   }
 
   #nextBatch(): Batch {
-    const events = [...this.#events.take(), ...this.#unknown.take()];
+    const events = [...this.#events.take(), ...this.#refused.take()];
     const dropped = this.#dropped;
     this.#dropped = 0;
     const head = JSON.stringify({
@@ -227,6 +227,11 @@ export class Reporter {
       ...(outcome.outside && outsideFields(outcome.outside)),
     });
   }
+}
+
+/** Whether the request was refused for its key. Those at a limit, which are many of a customer's own, are not. */
+function isRefused({ subject, denial, status }: RequestOutcome): boolean {
+  return subject === null || (denial !== null && (status === 401 || status === 403));
 }
 
 /** Bounded by count and size: `share` of each bound of the reporter. */

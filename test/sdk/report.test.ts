@@ -124,9 +124,13 @@ describe("the reporter", () => {
     expect([s.plane.ingest.events.length, s.plane.ingest.dropped]).toEqual([11_000, 2000]);
   });
 
-  it("keeps the events of customers while strangers send requests without a key", async () => {
+  it.each([
+    ["strangers send requests without a key", { status: 401, denial: "missing_key", subject: null }],
+    ["a former customer uses an expired key", { status: 401, denial: "expired_key" }],
+    ["a suspended customer sends requests", { status: 403, denial: "tenant_suspended" }],
+  ])("keeps the events of customers while %s", async (_, refused) => {
     await using s = await setup();
-    const stranger = { ...happened, status: 401, denial: "missing_key", subject: null };
+    const stranger = { ...happened, ...refused };
     s.plane.injectFault = () => ({ status: 503, text: "{}" });
     for (let i = 0; i < 20_000; i++) s.reporter.record(stranger);
     for (let i = 0; i < 9000; i++) s.reporter.record(happened);
@@ -136,7 +140,7 @@ describe("the reporter", () => {
     await s.reporter.close();
     const customers = s.plane.ingest.events.filter(({ denial_reason }) => denial_reason === null).length;
     expect([customers, s.plane.ingest.events.length, s.plane.ingest.dropped]).toEqual([9000, 10_000, 19_000]);
-    const batches = s.plane.seen.map(({ body }) => body.split('"missing_key"').length - 1);
+    const batches = s.plane.seen.map(({ body }) => body.split(`"${refused.denial}"`).length - 1);
     expect(Math.max(...batches)).toBe(100);
   });
 
