@@ -62,6 +62,8 @@ const FIXED: Record<string, string> = {
   "src/ratelimit/redis/circuit-breaker.ts": "recent failures of Redis, at most a fixed number",
   "src/domain/core/events.ts": "constants",
   "src/domain/limits/idempotency.ts": "constants",
+  "src/domain/metering/state.ts":
+    "events of one request that are sent again; no other request follows before they are settled",
   "src/domain/nodes/traits.ts": "texts of the sets of capabilities",
   "src/server/scheduler.ts": "the declared jobs",
   "src/store/database.ts": "topics of notices, named in the code",

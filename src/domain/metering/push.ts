@@ -11,8 +11,12 @@ import { PartMaker } from "./parts.ts";
 import { warnOfLoss } from "./status.ts";
 
 const EVENTS_MAX = 100;
-/** The receiver will never take these events as they are; 409 also where it has one of them already. */
-const REFUSALS = [400, 409, 413, 422];
+/** The receiver will never take these events as they are. */
+const REFUSALS = [400, 413, 422];
+/** The receiver has one of these events already, or cannot take one for a moment. */
+const CONFLICT = 409;
+/** How often an event is sent again that the receiver seems to have. */
+const CONFLICT_RETRIES = 3;
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /** The receiver cannot take anything now. */
@@ -51,22 +55,46 @@ async function sendDue(services: Services): Promise<void> {
     const rows = await unsettledHours.all(store.read, { refused: 0, limit: EVENTS_MAX });
     if (rows.length === 0 && (await maker.makeParts()) === 0) return;
     const parts = rows.flatMap((row) => unsettledParts(services, row)).slice(0, EVENTS_MAX);
-    if (parts.length > 0) await send(services, parts);
+    const conflict = await send(services, parts);
+    if (conflict) throw unavailable(services, conflict);
   }
 }
 
-/** Halves a refused request until the events that the receiver refuses are alone. */
-async function send(services: Services, parts: readonly Part[]): Promise<void> {
+function unavailable(services: Services, response: Posted): ReceiverUnavailable {
+  return new ReceiverUnavailable(`the receiver answered ${response.status}`, retryAfter(services, response));
+}
+
+/**
+ * Halves a refused request until the events that the receiver refuses are alone. Returns the last conflict after which
+ * an event is to be sent again.
+ */
+async function send(services: Services, parts: readonly Part[]): Promise<Posted | undefined> {
+  const [first] = parts;
+  if (!first) return undefined;
   await services.store.durable();
   const response = await request(services, parts);
-  if (response.status >= 200 && response.status < 300) return settle(services, parts);
-  if (!REFUSALS.includes(response.status))
-    throw new ReceiverUnavailable(`the receiver answered ${response.status}`, retryAfter(services, response));
-  const [first] = parts;
-  if (parts.length === 1 && first) return setAside(services, first, response.status);
+  const { status } = response;
+  if (status >= 200 && status < 300) return settle(services, parts);
+  if (status !== CONFLICT && !REFUSALS.includes(status)) throw unavailable(services, response);
+  if (parts.length === 1)
+    return status === CONFLICT ? resolveConflict(services, first, response) : setAside(services, first, status);
   const middle = Math.ceil(parts.length / 2);
-  await send(services, parts.slice(0, middle));
-  await send(services, parts.slice(middle));
+  const conflict = await send(services, parts.slice(0, middle));
+  return (await send(services, parts.slice(middle))) ?? conflict;
+}
+
+/**
+ * A conflict that does not pass means that the receiver took the event and its answer was lost: what is sent under an
+ * id never changes.
+ */
+async function resolveConflict(services: Services, part: Part, response: Posted): Promise<Posted | undefined> {
+  const { meter, log } = services;
+  const { id } = part.event;
+  const conflicts = (meter.conflicts.get(id) ?? 0) + 1;
+  meter.conflicts.set(id, conflicts);
+  if (conflicts <= CONFLICT_RETRIES) return response;
+  log.warn("the metering system has an event already; it counts as sent", { event_id: id, conflicts });
+  return settle(services, [part]);
 }
 
 async function request({ settings }: Services, parts: readonly Part[]): Promise<Posted> {
@@ -94,14 +122,16 @@ function retryAfter({ clock }: Services, answer: Posted): number {
   return Number.isFinite(ms) ? Math.max(0, ms) : 0;
 }
 
-async function settle(services: Services, parts: readonly Part[]): Promise<void> {
+async function settle(services: Services, parts: readonly Part[]): Promise<undefined> {
   await record(services, async (tx) => {
     for (const { hour, group_id, part } of parts) await settlePart.run(tx, { hour, group_id, part });
   });
+  for (const { event } of parts) services.meter.conflicts.delete(event.id);
   services.meter.succeeded(services.clock.now());
 }
 
-async function setAside(services: Services, { hour, group_id, event }: Part, status: number): Promise<void> {
+async function setAside(services: Services, { hour, group_id, event }: Part, status: number): Promise<undefined> {
+  services.meter.conflicts.delete(event.id);
   services.meter.refused++;
   services.log.error("the metering system refused an event; see keyrack meter status", { event_id: event.id, status });
   await record(services, (tx) => refuseHour.run(tx, { hour, group_id }));

@@ -13,6 +13,8 @@ const RISK_MS = 5 * DAY_MS;
 export class MeterState {
   /** Events that were set aside, since the start. */
   refused = 0;
+  /** How often the receiver seemed to have an event already, by the id of what is not settled. */
+  readonly conflicts = new Map<string, number>();
   retryAt = 0;
   lastError: string | null = null;
   lastSentAt: number | null = null;

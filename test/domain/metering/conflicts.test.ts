@@ -1,0 +1,89 @@
+// The push of usage to a receiver that answers 409: for a moment, or because it has an event already.
+import { describe, expect, it } from "vitest";
+import { pushUsage } from "../../../src/domain/metering/push.ts";
+import { showMeter } from "../../../src/domain/metering/status.ts";
+import { foldJournal } from "../../../src/domain/series/fold.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { meterReceiver, type MeterEvent } from "../../../harness/meter-receiver.ts";
+import { testInstance } from "../../../harness/instances/test-instance.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
+import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+
+const NOON = Date.UTC(2026, 9, 20, 12);
+const HOUR = 3_600_000;
+const DELAYS = [30_000, 60_000, 120_000];
+
+/** An instance with an hour of one unit for each of these tenants, which is due. */
+async function setup(back: (typeof backends)[number], tenants: string[]) {
+  const receiver = await meterReceiver();
+  const clock = testClock(NOON);
+  const flags = { meter_url: receiver.url, public_url: "https://keys.example.com" };
+  const r = await testInstance(back, { clock, flags });
+  const w = await r.workspace();
+  const report = async (external_id: string): Promise<void> => {
+    const tenant_id = (await w.call("sk_owner", "POST /v1/tenants", { external_id })).body.id as string;
+    const own = { project_id: w.project_id, tenant_id, ts: new Date(NOON).toISOString(), request_id: external_id };
+    const reply = await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch([telemetryEvent(own)]));
+    expect(reply.status).toBe(202);
+  };
+  for (const external_id of tenants) await report(external_id);
+  await foldJournal(r.app.services);
+  clock.advance(2 * HOUR);
+  const alone = (subject: string): MeterEvent[] =>
+    receiver.requests.flatMap(({ events }) => (events.length === 1 ? events : [])).filter((e) => e.subject === subject);
+  return {
+    receiver,
+    clock,
+    alone,
+    push: () => pushUsage(r.app.services),
+    status: () => showMeter(r.app.services),
+    warnings: () => r.logs.filter((line) => line.includes("has an event already")),
+    refusals: () => r.logs.filter((line) => line.includes("refused an event")),
+    async [Symbol.asyncDispose]() {
+      await r[Symbol.asyncDispose]();
+      await receiver[Symbol.asyncDispose]();
+    },
+  };
+}
+
+describe.each(backends)("a conflict of the push on %s", (back) => {
+  it("that does not pass settles the event after three retries, with a warning, and delays no other event", async () => {
+    await using s = await setup(back, ["known", "other"]);
+    const isKnown = ({ subject }: MeterEvent): boolean => subject === "known";
+    s.receiver.answer = (events) => ({ status: events.some(isKnown) ? 409 : 204 });
+    for (const [n, delay] of DELAYS.entries()) {
+      await s.push();
+      expect(s.receiver.total().value).toBe(1);
+      expect(s.alone("known")).toHaveLength(n + 1);
+      expect(await s.status()).toMatchObject({ unsettled: 1, refused: 0, last_error: "the receiver answered 409" });
+      s.clock.advance(delay - 1);
+      await s.push();
+      expect(s.alone("known")).toHaveLength(n + 1);
+      s.clock.advance(1);
+    }
+    expect(s.warnings()).toEqual([]);
+    await s.push();
+    await s.push();
+    const known = s.alone("known");
+    expect([known.length, new Set(known.map((event) => JSON.stringify(event))).size]).toEqual([4, 1]);
+    expect(s.alone("other")).toHaveLength(1);
+    expect(await s.status()).toMatchObject({ unsettled: 0, refused: 0, refused_ids: [], last_error: null });
+    expect([s.warnings().length, s.warnings()[0]?.includes(known[0]?.id ?? "-")]).toEqual([1, true]);
+    expect(s.refusals()).toEqual([]);
+  });
+
+  it("that passes loses nothing, and Retry-After is obeyed", async () => {
+    await using s = await setup(back, ["locked"]);
+    s.receiver.answer = () => ({ status: 409, headers: { "retry-after": "90" } });
+    await s.push();
+    s.receiver.answer = () => ({ status: 204 });
+    s.clock.advance(89_999);
+    await s.push();
+    expect(s.receiver.requests).toHaveLength(1);
+    s.clock.advance(1);
+    await s.push();
+    expect(s.receiver.total().value).toBe(1);
+    expect(await s.status()).toMatchObject({ unsettled: 0, refused: 0, last_error: null });
+    expect([...s.warnings(), ...s.refusals()]).toEqual([]);
+  });
+});
