@@ -45,6 +45,9 @@ export const embedSessionShow = endpoint("GET /v1/embed/session", {
     suspended: z
       .boolean()
       .describe("the tenant is suspended: its keys are refused, and none can be created or rotated"),
+    accepts_idempotency_key: z
+      .boolean()
+      .describe("browsers may send Idempotency-Key; absent from servers of 0.1, which refuse it in the preflight"),
   }),
   handle: (ctx) => embedSession(ctx),
 });

@@ -51,6 +51,7 @@ export async function embedSession(ctx: Ctx<EmbedActor>) {
     expires_at: formatTimestamp(actor.expires_at),
     expires_in: Math.max(0, Math.floor((actor.expires_at - services.clock.now()) / 1000)),
     suspended: tenant.suspended_at !== null,
+    accepts_idempotency_key: true,
   };
 }
 

@@ -68,10 +68,11 @@ function openForm(context: DialogContext, { title, body, submit, danger, send }:
   openDialog(context, form, false);
 }
 
-/** The same key for the same body: a repeated request returns the first response. */
-function idempotencyKeys(): (body: object) => string {
+/** The same key for the same body: a repeated request returns the first response. Empty where no key may be sent. */
+function idempotencyKeys({ accepts_idempotency_key }: Session): (body: object) => string {
   let [last, key] = ["", ""];
   return (body) => {
+    if (!accepts_idempotency_key) return "";
     const text = JSON.stringify(body);
     if (text !== last) key = crypto.getRandomValues(new BigUint64Array(2)).join("-");
     last = text;
@@ -132,7 +133,7 @@ export function createDialog(context: DialogContext): void {
   }
   const hint = h("span", { class: "muted small", id: "scopes-hint" }, messages.t("scopesHint"));
   const days = context.session.default_ttl_days;
-  const keyFor = idempotencyKeys();
+  const keyFor = idempotencyKeys(context.session);
   openForm(context, {
     title: messages.t("create"),
     submit: messages.t("create"),
@@ -160,7 +161,7 @@ export function rotateDialog(context: DialogContext, key: Key, name: string): vo
   const options = OVERLAP_HOURS.map((hours) =>
     h("option", { value: hours, selected: hours === 24 }, messages.t(`overlap${hours}`)),
   );
-  const keyFor = idempotencyKeys();
+  const keyFor = idempotencyKeys(context.session);
   const overlap = h("select", { part: "input" }, ...options);
   openForm(context, {
     title: messages.t("rotateTitle", { name }),

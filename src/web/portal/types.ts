@@ -13,6 +13,8 @@ export type Session = {
   default_ttl_days?: number | null;
   /** Absent from servers that have no catalogue. */
   scope_catalogue?: { name: string; description: string | null; default: boolean }[];
+  /** Absent from servers whose preflight refuses the header. */
+  accepts_idempotency_key?: boolean;
 };
 
 export type Key = {

@@ -1,5 +1,4 @@
-// The embed plane: a tenant's own keys only, within what the token grants, and readable only from
-// registered origins.
+// The embed plane: a tenant's own keys only, within what the token grants, and only for registered origins.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../../src/api/index.ts";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -39,6 +38,7 @@ for (const back of backends) {
         expires_at: e.minted.expires_at,
         expires_in: expect.any(Number),
         suspended: false,
+        accepts_idempotency_key: true,
       });
     });
 

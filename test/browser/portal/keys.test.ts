@@ -164,6 +164,29 @@ describe.runIf(hasBrowser)("<keyrack-portal> keys", () => {
     expect(await page.getByText("No requests in the last 30 days.").count()).toBe(1);
   });
 
+  it("sends Idempotency-Key only to a server that says it accepts it", async () => {
+    const w = await suite.instance.workspace();
+    await using site = await vendorPage(suite.instance, w);
+    await using v = await visit(suite.browser, site.origin);
+    const { page } = v;
+    const sendsKey = async (): Promise<boolean> => {
+      const posted = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/keys"));
+      await page.getByRole("button", { name: "Create key" }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
+      const headers = await (await posted).allHeaders();
+      await page.getByRole("button", { name: "I have saved it" }).click();
+      return "idempotency-key" in headers;
+    };
+    expect(await sendsKey()).toBe(true);
+    await page.route("**/v1/embed/session", async (route) => {
+      const response = await route.fetch();
+      const { accepts_idempotency_key: _, ...older } = await response.json();
+      return route.fulfill({ response, json: older });
+    });
+    await page.evaluate(`document.querySelector("keyrack-portal").reload()`);
+    expect(await sendsKey()).toBe(false);
+  });
+
   it("uses the page's language and the page's own texts", async () => {
     const w = await suite.instance.workspace();
     await using site = await vendorPage(suite.instance, w, { attributes: 'locale="de-CH"' });

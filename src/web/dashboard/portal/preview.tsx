@@ -59,6 +59,7 @@ async function sessionOf(subject: Subject, look: Look): Promise<Omit<EmbedSessio
     default_ttl_days: default_ttl_days ?? max_ttl_days,
     scope_catalogue: project.scope_catalogue,
     suspended: tenant !== null && tenant.suspended_at !== null,
+    accepts_idempotency_key: true,
   };
 }
 
