@@ -16,6 +16,7 @@ import { MEMBERS_MAX } from "../src/domain/workspaces/members.ts";
 import { PROJECTS_MAX } from "../src/domain/workspaces/projects.ts";
 import { SLOTS } from "../src/domain/workspaces/tenants.ts";
 import { sharesTable } from "../src/fairness/shares.ts";
+import { THREAD_READS } from "../src/fairness/slots.ts";
 import { BODY_MAX } from "../src/http/endpoint.ts";
 import { DAY_MS } from "../src/kernel/durations.ts";
 import { BODY_BYTES_MAX, RECORDS_MAX, STORED_BYTES_MAX, TTL_MS_MAX } from "../src/kernel/idempotency.ts";
@@ -88,6 +89,11 @@ const GROUPS: Record<string, Limit[]> = {
       "page of a list",
       `${bytes(settings.answer_max_bytes)} (\`KEYRACK_ANSWER_MAX_BYTES\`)`,
       "[settings](configure.md)",
+    ],
+    [
+      "long reads at once, in each environment: usage series, reports and exports, counts of keys, lists of keys that examine over 1,000; a customer's portal has its own",
+      `${THREAD_READS.perOwner}; others wait ${THREAD_READS.waitMs / 1000} s, then 503 \`unavailable\``,
+      "[isolation](isolation.md#resources)",
     ],
     ["exports at once, in each environment", number(shareOf("exports")), "[isolation](isolation.md#resources)"],
     [

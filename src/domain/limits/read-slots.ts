@@ -2,7 +2,8 @@
 // a turn of its own: otherwise all that wait for a slot would run in the turn of the first.
 import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
-import { ownerOf } from "../core/actor.ts";
+import type { Owner } from "../../fairness/owners.ts";
+import { ownerOf, type Actor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Query, Reader } from "../../store/engine/statement.ts";
 import type { Store } from "../../store/store.ts";
@@ -27,10 +28,17 @@ export async function inFleetSlotIfAny<T>({ services, actor }: Ctx, read: () => 
   }
 }
 
+/** Each customer's browser has slots of its own: its reads must not use up those of the vendor or other customers. */
+function slotOwner(actor: Actor): Owner {
+  const owner = ownerOf(actor);
+  if (actor.kind !== "embed_token") return owner;
+  return { ...owner, id: `${owner.id}/${actor.tenant_id}`, group: `${owner.group}/portal` };
+}
+
 /** Reads off the main thread. What it returns is durable. */
 export async function inThreadSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
   const { threadReads, store } = ctx.services;
-  const found = await threadReads.run(ownerOf(ctx.actor), read, async () => ctx.requireStillValid?.());
+  const found = await threadReads.run(slotOwner(ctx.actor), read, async () => ctx.requireStillValid?.());
   await store.durable();
   return found;
 }

@@ -1,6 +1,7 @@
 // Lists of keys in a large workspace: the same keys whether the main thread or another one reads them.
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
+import { until } from "../../../harness/waiting.ts";
 import { sharedServices, START, vendorOf } from "../../../harness/instances/test-services.ts";
 import { listKeys } from "../../../src/domain/keys/keys.ts";
 import { listEmbedKeys } from "../../../src/domain/embed/embed.ts";
@@ -124,6 +125,22 @@ for (const back of backends) {
         );
         expect(data.map((key) => key.id)).toEqual(own);
       }
+    });
+
+    it("of the portal leave the vendor's slots free", async () => {
+      const { workspace_id } = ctx.actor;
+      const actor = { kind: "embed_token", workspace_id, project_id: projects[0], tenant_id: tenants[1], env: "live" };
+      const { promise: held, resolve: release } = Promise.withResolvers<never[]>();
+      const threads = vi.spyOn(ctx.services.store, "readOnThread").mockReturnValue(held);
+      const query = { include_revoked: false, limit: 100 };
+      const lists = Array.from({ length: 4 }, () => listEmbedKeys({ ...ctx, actor } as never, query));
+      await until(() => threads.mock.calls.length === 2);
+      const reports = [billing(ctx, 1), billing(ctx, 1)];
+      await until(() => threads.mock.calls.length === 4);
+      release([]);
+      expect((await Promise.all(lists)).map(({ data }) => data.length)).toEqual([0, 0, 0, 0]);
+      await Promise.all(reports);
+      threads.mockRestore();
     });
 
     it("leave reports of usage to a thread", async () => {
