@@ -45,6 +45,14 @@ async function writePresence(tx: Tx, { clock, nodes, settings }: PresenceService
   await writeFact.run(tx, { name: "presence", value: JSON.stringify({ ...presence, alive_at: now }) });
 }
 
+/** For a clock that was moved on purpose: nodes that are silent by it are silent, as if the service had been there. */
+export async function forgetAbsence(services: PresenceServices): Promise<void> {
+  const alive_at = services.clock.now();
+  const value = JSON.stringify({ alive_at, away_from: 0, back_at: 0 } satisfies Presence);
+  await record(services, (tx) => writeFact.run(tx, { name: "presence", value }), { locks: ["presence"] });
+  services.nodes.presentAt = alive_at;
+}
+
 /** Nodes that were seen after this time count as live. */
 export async function liveSince(services: PresenceServices, on: Reader = services.store.read): Promise<number> {
   return (await seenSince(services, on))();

@@ -2,6 +2,7 @@
 // live ones are reported again as long as the instance runs, as often as a verifier polls: a change shows that they
 // have it.
 import type { Services } from "../../domain/core/context.ts";
+import { forgetAbsence } from "../../domain/nodes/presence.ts";
 import { CAPABILITIES, maskOf } from "../../kernel/policy/capabilities.ts";
 import { SDK } from "./traffic.ts";
 
@@ -25,8 +26,10 @@ export async function addSilentNode(services: Services, workspace_id: string, pr
   await services.nodes.flushed();
 }
 
+/** To be called at the present time. */
 export async function keepNodes(services: Services, workspace_id: string, project_id: string): Promise<void> {
   const { feed, nodes } = services;
+  await forgetAbsence(services);
   const report = async (): Promise<void> => {
     const head = await feed.head(workspace_id, project_id);
     nodes.acknowledge(head, node("orders-1"), head.version);
