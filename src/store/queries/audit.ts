@@ -122,7 +122,7 @@ export const customersRotation = statement<{ workspace_id: string; id: string; s
       .where("workspace_id", "=", p.workspace_id)
       .where("target_id", "=", p.id)
       .where("action", "=", "api_key.rotated")
-      .where("actor_type", "in", ["embed_token", "api_key"])
+      .where((eb) => eb.or([eb("actor_type", "=", "embed_token"), eb("actor_type", "=", "api_key")]))
       .where(sql<SqlBool>`${position} > 0`)
       .limit(1);
   },

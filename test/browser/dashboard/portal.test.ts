@@ -88,10 +88,12 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await page.getByText("None yet. The portal opens nowhere until you add one").waitFor();
     expect(await page.getByLabel("Origin", { exact: true }).inputValue()).toBe("https://c.example.com");
     // A refusal to leave leaves the switch where it was.
-    page.on("dialog", (asked) => void asked.dismiss());
+    const asked = page.waitForEvent("dialog");
+    page.once("dialog", (dialog) => void dialog.dismiss());
     await page.getByLabel("Test", { exact: true }).click();
+    await asked;
     await expect.poll(() => page.getByLabel("Live", { exact: true }).isChecked()).toBe(true);
-    expect(page.url()).toContain("/live/portal");
+    await expect.poll(() => page.url()).toContain("/live/portal");
     await g.expectClean();
   });
 

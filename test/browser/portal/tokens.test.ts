@@ -51,7 +51,9 @@ describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
       document.body.append(portal);
     })()`);
     await page.getByRole("heading", { name: "Kept" }).waitFor();
+    const listedAgain = page.waitForResponse("**/v1/embed/keys?*");
     await page.evaluate(`document.body.prepend(document.querySelector("keyrack-portal"))`); // as frameworks do
+    await listedAgain;
     await page.getByRole("heading", { name: "Kept" }).waitFor();
     await page.clock.fastForward(240_500);
     await expect.poll(() => page.title()).toBe("due");
