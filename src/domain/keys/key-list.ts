@@ -4,7 +4,7 @@ import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Ctx } from "../core/context.ts";
 import { inThreadSlot, threadReader } from "../limits/read-slots.ts";
 
-/** Keys that a list examines on the main thread: about a millisecond. */
+/** Keys that a list examines on the main thread; more would delay other requests. */
 const EXAMINED_MAX = 1_000;
 
 /** The main thread fills most pages; one that examines more keys is read in a thread. */

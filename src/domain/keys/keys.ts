@@ -5,6 +5,7 @@ import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { insertKey, insertMeteredKey, keyById, revokeKeyRow } from "../../store/queries/keys.ts";
+import type { KeyFilter } from "../../store/queries/key-list.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow, PlanRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
@@ -159,16 +160,8 @@ export function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
   return { action: "api_key.created", target_id: row.id, payload };
 }
 
-type KeyQuery = {
-  /** The only ones to list. */
-  ids?: readonly string[] | undefined;
-  project_id?: string | undefined;
-  tenant_id?: string | undefined;
-  env?: Env | undefined;
-  include_revoked: boolean;
-  limit: number;
-  after?: string | undefined;
-};
+/** `ids`: the only keys to list. */
+type KeyQuery = Omit<KeyFilter, "workspace_id" | "projects" | "after"> & { after?: string | undefined };
 
 export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   const { read } = ctx.services.store;
