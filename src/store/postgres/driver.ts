@@ -12,7 +12,7 @@ import { APPLICATION_NAME } from "./connected-versions.ts";
 import { isConnectionLost } from "./connection-lost.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
 import { toMultiRow } from "./multi-row.ts";
-import { isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
+import { isDeadlock, isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 import { PostgresReader } from "./reader.ts";
 
 const VERSION_MIN = 150_000;
@@ -233,7 +233,7 @@ export class PostgresDriver implements Driver {
   classifyError(error: unknown): ErrorClass {
     const code = codeOf(error);
     if (isUniqueError(error)) return "unique";
-    if (code === "40001" || code === "40P01" || code === "55P03" || isStalePlan(error)) return "busy";
+    if (code === "40001" || code === "55P03" || isDeadlock(error) || isStalePlan(error)) return "busy";
     if (code === "53100") return "full";
     if (isConnectionLost(error)) return "lost";
     return isOverloaded(error) ? "slow" : "other";

@@ -39,6 +39,8 @@ export function isOverloaded(error: unknown): boolean {
   return /^(57014|53[0-4]00)$/.test(codeOf(error));
 }
 
+export const isDeadlock = (error: unknown): boolean => codeOf(error) === "40P01";
+
 /**
  * A newer version of Keyrack has added a column to a table of this prepared statement, which selects every column. It
  * must be prepared again, on another connection.

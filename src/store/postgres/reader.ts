@@ -5,10 +5,13 @@ import { fail } from "../../kernel/errors.ts";
 import type { Query, Reader } from "../engine/statement.ts";
 import { connectPostgres, dropConnection, type ConnectOptions } from "./client.ts";
 import { isConnectionLost, isTimeout } from "./connection-lost.ts";
-import { isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
+import { isDeadlock, isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 
 /** Queries in flight per connection before another is opened: a slow query delays those behind it. */
 const IN_FLIGHT_MAX = 12;
+
+/** Tries again after a deadlock: each has waited for PostgreSQL's deadlock_timeout, by default a second. */
+const DEADLOCKS_MAX = 3;
 
 /** `retired`: takes no more queries, and is closed when those in flight are answered. */
 type Connection = { client: Promise<Client>; inFlight: number; wasOpen: boolean; retired: boolean };
@@ -28,17 +31,19 @@ export class PostgresReader implements Reader {
   }
 
   async all<R>(query: Query): Promise<R[]> {
-    for (let broken = 0; ; ) {
+    for (let broken = 0, deadlocks = 0; ; ) {
       const connection = this.#leastBusy();
       try {
         return await this.#send<R>(connection, toConfig(query));
       } catch (error) {
         if (isStalePlan(error)) {
           while (this.#connections[0]) this.#retire(this.#connections[0]);
+        } else if (isDeadlock(error) && deadlocks++ < DEADLOCKS_MAX) {
+          // A migration of a newer version locks the tables in another order. The next try waits until it has ended.
         } else if (connection.wasOpen && isConnectionLost(error) && !isTimeout(error) && broken++ < this.#max) {
           this.#retire(connection); // a failover breaks all of them, and a read can be repeated
         } else {
-          throw isConnectionLost(error) || isOverloaded(error) ? fail("unavailable") : error;
+          throw isConnectionLost(error) || isOverloaded(error) || isDeadlock(error) ? fail("unavailable") : error;
         }
       }
     }

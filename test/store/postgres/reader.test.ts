@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { PostgresReader } from "../../../src/store/postgres/reader.ts";
 import { backends, freshDatabase } from "../../../harness/databases/backends.ts";
+import { openRaw } from "../../../harness/databases/raw-sql.ts";
 
 describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {
   it("opens another connection only when all are busy, and never more than the maximum", async () => {
@@ -19,6 +20,29 @@ describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {
       await expect(connectionsFor(1)).rejects.toMatchObject({ failure: "stopping" });
     } finally {
       await reader.end();
+      await dispose();
+    }
+  });
+
+  it("repeats a read that PostgreSQL ends to resolve a deadlock with a migration", async () => {
+    const { target, dispose } = await freshDatabase("postgres");
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const migration = await openRaw(target);
+    const reader = new PostgresReader(target.url, { pipeline: true }, 1);
+    try {
+      await migration.all("create table one (id int); create table two (id int)");
+      await migration.all("set deadlock_timeout = '1min'"); // the reader looks first and is the one that ends
+      await migration.all("begin");
+      await migration.all("lock table two in access exclusive mode");
+      const reading = reader.all({ sql: "select one.id from one join two on two.id = one.id", values: [] });
+      const waiting = "select 1 from pg_locks where not granted and relation = 'two'::regclass";
+      await expect.poll(() => migration.all(waiting)).not.toEqual([]);
+      await migration.all("lock table one in access exclusive mode"); // granted when the read has ended
+      await migration.all("commit");
+      expect(await reading).toEqual([]);
+    } finally {
+      await reader.end();
+      await migration.close();
       await dispose();
     }
   });
