@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openSource } from "../src/store/offline/source.ts";
-import type { ChainCheck } from "../src/store/offline/verify.ts";
-import { verifyStoredChain } from "../src/store/offline/verify.ts";
+import type { ChainCheck } from "../src/store/audit/verify.ts";
+import { verifyStoredChain } from "../src/store/audit/verify.ts";
 import { openRaw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";

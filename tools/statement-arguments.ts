@@ -1,7 +1,7 @@
 // Arguments for the functions that build SQL: with each combination that changes the statement.
 import type { AuditWalk } from "../src/store/queries/audit.ts";
 import type { BulkSelection } from "../src/store/queries/key-bulk.ts";
-import type { SeriesQuery } from "../src/store/offline/series.ts";
+import type { SeriesQuery } from "../src/store/usage/series.ts";
 import type { StoppedKey } from "../src/store/queries/restore.ts";
 
 export const workspace_id = "w";

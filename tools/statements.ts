@@ -3,14 +3,14 @@
 // list themselves. A function that builds its SQL from its arguments has a line in `built`, with arguments for each
 // shape.
 import { readdirSync } from "node:fs";
-import * as auditChains from "../src/store/offline/audit-chains.ts";
+import * as auditChains from "../src/store/audit/chains.ts";
 import { expectedCheckpoints, listTables, readContents } from "../src/store/offline/contents.ts";
 import type { Source } from "../src/store/offline/source.ts";
-import { readSeries } from "../src/store/offline/series.ts";
-import { namesOf } from "../src/store/offline/series-labels.ts";
-import { FIRST_GROUP } from "../src/store/offline/export-groups.ts";
-import { exportPart } from "../src/store/offline/usage-export.ts";
-import { verifyStoredChain } from "../src/store/offline/verify.ts";
+import { readSeries } from "../src/store/usage/series.ts";
+import { namesOf } from "../src/store/usage/series-labels.ts";
+import { FIRST_GROUP } from "../src/store/usage/export-groups.ts";
+import { exportPart } from "../src/store/usage/export.ts";
+import { verifyStoredChain } from "../src/store/audit/verify.ts";
 import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
 import { filterAuditRows, lastExamined, listAuditRows } from "../src/store/queries/audit.ts";
 import * as cascades from "../src/store/queries/cascades.ts";

@@ -7,7 +7,7 @@ import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
 import { copySqlite } from "../store/offline/inspect.ts";
-import { threads } from "../store/offline/threads.ts";
+import { threads } from "../store/threads/pool.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import {
   backupDir,

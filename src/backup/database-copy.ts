@@ -3,12 +3,12 @@
 // unfinished.
 import { statSync } from "node:fs";
 import { openStore } from "../store/database.ts";
-import { readAppliedMigrations } from "../store/offline/audit-chains.ts";
+import { readAppliedMigrations } from "../store/audit/chains.ts";
 import { copyOrder, copyRows, checksumDifferences, checksumRows, type TableChecksums } from "../store/offline/copy.ts";
 import { openCopySource, type CopySource } from "../store/offline/copy-source.ts";
 import { openCopySink } from "../store/offline/copy-sink.ts";
 import { inspect } from "../store/offline/inspect.ts";
-import type { Inspection } from "../store/offline/tasks.ts";
+import type { Inspection } from "../store/threads/tasks.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, copyTargetState } from "../store/postgres/copy-target.ts";
 import { assertNotInUse } from "../store/postgres/restore.ts";
 import { withoutPassword } from "../store/postgres/tools.ts";

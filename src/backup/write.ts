@@ -9,7 +9,7 @@ import { VERSION } from "../platform/version.ts";
 import type { Dialect } from "../store/engine/statement.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import { inspect } from "../store/offline/inspect.ts";
-import type { ThreadPool } from "../store/offline/threads.ts";
+import type { ThreadPool } from "../store/threads/pool.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { BackupRefused, createPartialDir, sha256File, writeManifest, type Manifest } from "./files.ts";
 import { assertRoom } from "./room.ts";

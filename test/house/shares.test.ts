@@ -37,7 +37,7 @@ const FILES: Record<Resource, readonly string[]> = {
   known_nodes: [],
   credentials: ["src/domain/auth/credential-cache.ts"],
   known_ids: ["src/domain/ingest/known-ids.ts"],
-  workers: ["src/store/offline/chain-verifier.ts"],
+  workers: ["src/store/audit/chain-verifier.ts"],
   usage_reads: ["src/fairness/slots.ts"],
   fleet_reads: [],
   exports: [],
@@ -113,7 +113,7 @@ const WITHOUT_OWNER = [
   "src/ratelimit/redis/counter.ts",
   "src/server/instance.ts",
   "src/store/engine/policy-versions.ts",
-  "src/store/offline/threads.ts",
+  "src/store/threads/pool.ts",
   "src/store/sqlite/wal-sync.ts",
 ];
 

@@ -52,7 +52,7 @@ export const AREAS: Area[] = [
   area("audit", ["kernel/audit/chain"], ["kernel/audit/chain"]),
   area("audit", ["kernel/crypto/merkle"], ["kernel/crypto/merkle"]),
   area("audit", ["kernel/crypto/signed-note"], ["kernel/crypto/signed-note"]),
-  area("audit", ["store/offline/verify"], ["store/offline/verify", "prove/verify"]),
+  area("audit", ["store/audit/verify"], ["store/audit/verify", "prove/verify"]),
   area(
     "audit",
     ["store/engine/audit-ledger"],

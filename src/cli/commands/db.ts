@@ -110,7 +110,7 @@ async function migrate(options: OperatorOptions): Promise<void> {
 async function check(options: OperatorOptions): Promise<void> {
   const [{ databaseOf, verifyOffline, withSource }, chains, { loadMigrations }] = await Promise.all([
     import("./audit/offline.ts"),
-    import("../../store/offline/audit-chains.ts"),
+    import("../../store/audit/chains.ts"),
     import("../../store/schema/migrate.ts"),
   ]);
   const target = await databaseOf(options);

@@ -9,7 +9,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { verifyEd25519 } from "../../platform/crypto.ts";
 import { errorFields } from "../../platform/errors.ts";
 import { atMost } from "../../platform/timing.ts";
-import type { ChainCheck, VerifiedPart } from "../../store/offline/verify.ts";
+import type { ChainCheck, VerifiedPart } from "../../store/audit/verify.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { chainsDueForVerification, markOf, saveMark } from "../../store/queries/audit-marks.ts";
 import type { AuditMarkRow } from "../../store/schema/tables.ts";

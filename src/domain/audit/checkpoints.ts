@@ -17,7 +17,7 @@ import { hashesBetween, headOf } from "../../store/queries/audit.ts";
 import { chainsDueForCheckpoint, newestCheckpoint, storeCheckpoint } from "../../store/queries/checkpoints.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import type { AuditCheckpointRow } from "../../store/schema/tables.ts";
-import type { ExpectedCheckpoint } from "../../store/offline/verify.ts";
+import type { ExpectedCheckpoint } from "../../store/audit/verify.ts";
 import { appendCheckpoint } from "./checkpoint-files.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";

@@ -1,7 +1,7 @@
 // The events of the push, in the format of CloudEvents 1.0.
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { usageRowId } from "../../store/offline/usage-export.ts";
+import { usageRowId } from "../../store/usage/export.ts";
 import type { Services } from "../core/context.ts";
 import { sumsOfPart } from "./parts.ts";
 

@@ -2,8 +2,8 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { isRanked, POINTS_MAX, type SeriesQuery } from "../../store/offline/series.ts";
-import type { Grain, GroupBy, GroupFilter } from "../../store/offline/series-rows.ts";
+import { isRanked, POINTS_MAX, type SeriesQuery } from "../../store/usage/series.ts";
+import type { Grain, GroupBy, GroupFilter } from "../../store/usage/series-rows.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";

@@ -3,14 +3,14 @@
 import { failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { FIRST_GROUP, type GroupPosition } from "../../store/offline/export-groups.ts";
+import { FIRST_GROUP, type GroupPosition } from "../../store/usage/export-groups.ts";
 import {
   CSV_HEAD,
   type ExportBy,
   type ExportFormat,
   type ExportPart,
   type ExportQuery,
-} from "../../store/offline/usage-export.ts";
+} from "../../store/usage/export.ts";
 import { oldestJournalRow } from "../../store/queries/series.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";

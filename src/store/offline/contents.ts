@@ -4,9 +4,9 @@ import { toBase64 } from "../../kernel/crypto/bytes.ts";
 import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
 import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 import type { Fact } from "../queries/deployment.ts";
-import { newestCheckpoint, readAppliedMigrations, readCheckpointKey, type StoredCheckpoint } from "./audit-chains.ts";
+import { newestCheckpoint, readAppliedMigrations, readCheckpointKey, type StoredCheckpoint } from "../audit/chains.ts";
 import { allIfKnown, type Source } from "./source.ts";
-import type { ExpectedCheckpoint } from "./verify.ts";
+import type { ExpectedCheckpoint } from "../audit/verify.ts";
 
 export type ChainHeadAt = { workspace_id: string; seq: number; hash: string };
 

@@ -2,8 +2,8 @@
 import { statSync } from "node:fs";
 import type { OnProgress } from "../progress.ts";
 import type { DatabaseTarget } from "../target.ts";
-import type { Inspection } from "./tasks.ts";
-import { backgroundThreads, threads } from "./threads.ts";
+import type { Inspection } from "../threads/tasks.ts";
+import { backgroundThreads, threads } from "../threads/pool.ts";
 
 const PROGRESS_MS = 200;
 

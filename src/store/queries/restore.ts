@@ -1,6 +1,6 @@
 // Writes that finish a restore, and reads from the database that a restore replaces.
 import { sql } from "kysely";
-import { idList } from "../offline/series-rows.ts";
+import { idList } from "../usage/series-rows.ts";
 import { allIfKnown, type Source } from "../offline/source.ts";
 import { statement } from "../engine/statement.ts";
 

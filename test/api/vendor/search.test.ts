@@ -11,9 +11,9 @@ import {
 } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { indexChanges } from "../../../src/domain/search/search-index.ts";
-import { FIRST_GROUP } from "../../../src/store/offline/export-groups.ts";
-import { exportPart } from "../../../src/store/offline/usage-export.ts";
-import { readSeries, type SeriesQuery } from "../../../src/store/offline/series.ts";
+import { FIRST_GROUP } from "../../../src/store/usage/export-groups.ts";
+import { exportPart } from "../../../src/store/usage/export.ts";
+import { readSeries, type SeriesQuery } from "../../../src/store/usage/series.ts";
 import type { Source } from "../../../src/store/offline/source.ts";
 import type { Reader } from "../../../src/store/engine/statement.ts";
 import { keyTexts, walkTexts } from "../../../src/store/queries/key-search.ts";

@@ -147,7 +147,7 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
   try {
     const target = await databaseOf(options);
     const backups = await checkBackups(operatorSettings(options), target);
-    const { readAppliedMigrations } = await import("../../../store/offline/audit-chains.ts");
+    const { readAppliedMigrations } = await import("../../../store/audit/chains.ts");
     return await withSource(target, async (source) => {
       const applied = await readAppliedMigrations(source);
       const reached = ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);

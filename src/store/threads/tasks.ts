@@ -1,16 +1,16 @@
 // The tasks of the worker threads: verifying an audit chain, reading usage series and long lists, copying a SQLite
 // file, checking a whole database.
 import { fsyncFile } from "../../platform/fsync.ts";
-import { checkIntegrity, listChains } from "./audit-chains.ts";
+import { checkIntegrity, listChains } from "../audit/chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
-import { expectedCheckpoints, readContents, type Contents } from "./contents.ts";
+import { expectedCheckpoints, readContents, type Contents } from "../offline/contents.ts";
 import type { Query } from "../engine/tx.ts";
 import type { DatabaseTarget } from "../target.ts";
 import type { Step } from "../progress.ts";
-import { readSeries, type SeriesQuery } from "./series.ts";
-import { openSource, type Source } from "./source.ts";
-import { exportPart, type ExportQuery } from "./usage-export.ts";
-import { verifySlice, verifyStoredChain, type ChainSlice, type SliceOptions } from "./verify.ts";
+import { readSeries, type SeriesQuery } from "../usage/series.ts";
+import { openSource, type Source } from "../offline/source.ts";
+import { exportPart, type ExportQuery } from "../usage/export.ts";
+import { verifySlice, verifyStoredChain, type ChainSlice, type SliceOptions } from "../audit/verify.ts";
 
 export type Inspection = {
   contents: Contents;

@@ -60,7 +60,7 @@ export class ThreadPool {
   }
 
   #start(): Worker {
-    const { code, eval: isCode, data } = workerSource("store/offline/task.worker.ts");
+    const { code, eval: isCode, data } = workerSource("store/threads/task.worker.ts");
     const worker = new Worker(code, { eval: isCode, workerData: { lowPriority: this.#lowPriority, ...data } });
     this.#size++;
     worker.on("error", () => {}); // without a task there is no caller to reject; it exits

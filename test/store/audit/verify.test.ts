@@ -8,7 +8,7 @@ import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
 import type { Source } from "../../../src/store/offline/source.ts";
 import type { AuditLogRow } from "../../../src/store/schema/tables.ts";
-import { verifyStoredChain, type ExpectedCheckpoint } from "../../../src/store/offline/verify.ts";
+import { verifyStoredChain, type ExpectedCheckpoint } from "../../../src/store/audit/verify.ts";
 
 const START = Date.UTC(2026, 10, 15);
 

@@ -8,7 +8,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { namesOf, type Named } from "./series-labels.ts";
 import { hasNoKey, readGroupPage, type ExportGroups, type GroupPosition } from "./export-groups.ts";
 import { readBuckets, type Group, type Range } from "./series-rows.ts";
-import type { Source } from "./source.ts";
+import type { Source } from "../offline/source.ts";
 
 /** Events are accepted up to seven days late, and up to five minutes early. */
 const FINAL_AFTER_MS = 7 * DAY_MS + 5 * MINUTE_MS;

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { openStore } from "../../../src/store/database.ts";
-import { backgroundThreads, ThreadPool, threads } from "../../../src/store/offline/threads.ts";
-import { NOTHING_VERIFIED } from "../../../src/store/offline/verify.ts";
+import { backgroundThreads, ThreadPool, threads } from "../../../src/store/threads/pool.ts";
+import { NOTHING_VERIFIED } from "../../../src/store/audit/verify.ts";
 import { withSignal } from "../../../src/store/progress.ts";
 
 const HOUR_MS = 3_600_000;

@@ -14,7 +14,7 @@ import {
   type GroupFilter,
   type Range,
 } from "./series-rows.ts";
-import type { Source } from "./source.ts";
+import type { Source } from "../offline/source.ts";
 
 export type SeriesQuery = {
   workspace_id: string;

@@ -2,7 +2,7 @@
 // lines of a bucket.
 import type { Env } from "../../kernel/credentials.ts";
 import { idList, type Group, type GroupFilter } from "./series-rows.ts";
-import type { Source } from "./source.ts";
+import type { Source } from "../offline/source.ts";
 
 export type GroupPosition = { tenant: string; project_id: string; name: string };
 /** One environment: its groups differ in tenant, project or name. */

@@ -13,7 +13,7 @@ import {
 } from "../../kernel/audit/chain.ts";
 import { MerkleTree } from "../../kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import type { Source } from "./source.ts";
+import type { Source } from "../offline/source.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
 import { sha256Bytes } from "../../platform/crypto.ts";
 

@@ -3,7 +3,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { decodeSlots, type Sums } from "../../kernel/usage/sums.ts";
 import type { UsageGroupRow, UsageRollupRow } from "../schema/tables.ts";
-import type { Source } from "./source.ts";
+import type { Source } from "../offline/source.ts";
 
 const MINUTES = 1;
 const HOURS = 2;

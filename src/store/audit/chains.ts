@@ -1,6 +1,6 @@
 // Offline reads of the audit chains: their list, newest checkpoints and rows.
 import type { AuditLogRow } from "../schema/tables.ts";
-import type { Source } from "./source.ts";
+import type { Source } from "../offline/source.ts";
 
 export type ChainRow = { workspace_id: string; name: string | null };
 export type StoredCheckpoint = { workspace_id: string; seq: number; note: string };

@@ -3,7 +3,7 @@ import { fail } from "../../kernel/errors.ts";
 import { isConnectionLost } from "../postgres/connection-lost.ts";
 import { withSignal } from "../progress.ts";
 import type { Task } from "./tasks.ts";
-import type { ThreadPool } from "./threads.ts";
+import type { ThreadPool } from "./pool.ts";
 
 /** Aborting the signal rejects with its reason; a lost connection is `unavailable`. */
 export async function runThreadTask<T>(pool: ThreadPool, task: Task, signal: AbortSignal): Promise<T> {

@@ -1,6 +1,6 @@
 // The names that people know the groups of a series by.
 import { idList, type GroupBy } from "./series-rows.ts";
-import type { Source } from "./source.ts";
+import type { Source } from "../offline/source.ts";
 
 const LABELS: Partial<Record<GroupBy, Named>> = {
   project: { table: "projects", column: "slug" },

@@ -2,9 +2,9 @@
 // threads run at once, so that requests keep the CPU, and in slices: the chain that has used least time is next, so
 // that a short one does not wait for long ones.
 import type { DatabaseTarget } from "../target.ts";
-import type { Task } from "./tasks.ts";
-import { runThreadTask } from "./thread-tasks.ts";
-import { threads } from "./threads.ts";
+import type { Task } from "../threads/tasks.ts";
+import { runThreadTask } from "../threads/thread-tasks.ts";
+import { threads } from "../threads/pool.ts";
 import {
   NOTHING_VERIFIED,
   type ChainCheck,
