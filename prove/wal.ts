@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { openTestServices, testClock, vendorOf } from "../harness/instances/services.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import { claim, complete } from "../src/domain/limits/idempotency.ts";
+import { claim, complete } from "../src/domain/idempotency/claims.ts";
 import { SqliteDriver } from "../src/store/sqlite/driver.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 

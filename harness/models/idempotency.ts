@@ -6,7 +6,7 @@ import * as fc from "fast-check";
 import { RedisClaims } from "../../src/ratelimit/redis/claims.ts";
 import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";
-import { claim, complete, heartbeat, release } from "../../src/domain/limits/idempotency.ts";
+import { claim, complete, heartbeat, release } from "../../src/domain/idempotency/claims.ts";
 import type { ClaimStore } from "../../src/kernel/idempotency.ts";
 import { ownPrefix, startDurableRedis, type DurableRedis } from "../databases/redis.ts";
 import { until } from "../waiting.ts";

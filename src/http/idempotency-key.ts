@@ -3,7 +3,7 @@
 import { hash } from "node:crypto";
 import type { Actor } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
-import { createReplay, type IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
+import { createReplay, type IdempotencyReplay } from "../domain/idempotency/replays.ts";
 import { fail, failField } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { Endpoint } from "./endpoint.ts";

@@ -6,7 +6,7 @@ import type { RawBody } from "../domain/ingest/raw-body.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { resolveHolder } from "../domain/auth/holders.ts";
 import { requireScope } from "../domain/embed/rules.ts";
-import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
+import type { IdempotencyReplay } from "../domain/idempotency/replays.ts";
 import type { LineLimit } from "../fairness/line-limit.ts";
 import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
@@ -22,7 +22,7 @@ import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { bearerOf, chargedTo, RequestContext, type Admission, type HttpRequest } from "./request.ts";
-import { attribute } from "./sending/pipelining.ts";
+import { attribute } from "./receiving/pipelining.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
 import { throttleActor, throttleNetwork } from "./request-throttles.ts";
 import {

@@ -7,7 +7,7 @@ import { ANONYMOUS, ownerOf, type Actor } from "../domain/core/actor.ts";
 import { networkOwner, type Owner } from "../fairness/owners.ts";
 import type { Ctx, Recheck, RequestSource, Services } from "../domain/core/context.ts";
 import type { OnDisconnect } from "../domain/core/subscription.ts";
-import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
+import type { IdempotencyReplay } from "../domain/idempotency/replays.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { RequestBody } from "./body/body.ts";
 

@@ -24,7 +24,7 @@ import { OverloadGuard, type Finish } from "./overload-guard.ts";
 import { rawResponse, refuseParserError } from "./parser-errors.ts";
 import type { RunOptions } from "./pipeline.ts";
 import { bearerOf } from "./request.ts";
-import { inTurn, type Listener, type PipeliningOptions } from "./sending/pipelining.ts";
+import { inTurn, type Listener, type PipeliningOptions } from "./receiving/pipelining.ts";
 import {
   defaultHeaders,
   failureResponse,
@@ -35,7 +35,7 @@ import {
 } from "./response.ts";
 import { h3Listener, type RouterOptions } from "./router.ts";
 import { Stalls } from "./sending/stalls.ts";
-import { stopParsing } from "./sending/stop-parsing.ts";
+import { stopParsing } from "./receiving/stop-parsing.ts";
 
 export type HttpOptions = Omit<RunOptions, "refusals" | "turns"> & {
   publicUrl: string | null;

@@ -8,7 +8,7 @@ import { deleteInPieces } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
 import { runKeyPolicies } from "../domain/key-policy/job.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
-import { reapIdempotency, recountIdempotency } from "../domain/limits/idempotency.ts";
+import { reapIdempotency, recountIdempotency } from "../domain/idempotency/claims.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
 import { pushUsage } from "../domain/metering/push.ts";
 import { reapBalances, reapGrants } from "../domain/quotas/retention.ts";

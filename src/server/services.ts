@@ -6,7 +6,7 @@ import type { Services } from "../domain/core/context.ts";
 import { Feed } from "../domain/policy/feed.ts";
 import { PageCache } from "../domain/policy/page-cache.ts";
 import { CredentialCache } from "../domain/auth/credential-cache.ts";
-import { claimClock, databaseClaims } from "../domain/limits/idempotency.ts";
+import { claimClock, databaseClaims } from "../domain/idempotency/claims.ts";
 import { WrittenBytes } from "../domain/limits/written-bytes.ts";
 import { KnownIds } from "../domain/ingest/known-ids.ts";
 import { OverviewCache } from "../domain/workspaces/overview-cache.ts";

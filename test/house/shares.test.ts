@@ -14,7 +14,7 @@ const FILES: Record<Resource, readonly string[]> = {
   receipts: ["src/server/services.ts"],
   writes: ["src/store/engine/write-queue.ts", "src/store/engine/group-locks.ts"],
   loop: ["src/fairness/turns.ts"],
-  pipeline: ["src/http/sending/pipelining.ts"],
+  pipeline: ["src/http/receiving/pipelining.ts"],
   counters: ["cells", "dirty-rows", "row-index", "row-store", "row-table", "rows", "rules"].map(
     (name) => `src/ratelimit/memory/${name}.ts`,
   ),
@@ -61,7 +61,7 @@ const FIXED: Record<string, string> = {
   "src/platform/native-addons.ts": "the native addons",
   "src/ratelimit/redis/circuit-breaker.ts": "recent failures of Redis, at most a fixed number",
   "src/domain/core/events.ts": "constants",
-  "src/domain/limits/idempotency.ts": "constants",
+  "src/domain/idempotency/claims.ts": "constants",
   "src/domain/metering/state.ts":
     "events of one request that are sent again; no other request follows before they are settled",
   "src/domain/nodes/traits.ts": "texts of the sets of capabilities",

@@ -6,7 +6,7 @@ import { afterEach } from "vitest";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner } from "../../src/fairness/owners.ts";
 import { Turns } from "../../src/fairness/turns.ts";
-import { inTurn, type Listener } from "../../src/http/sending/pipelining.ts";
+import { inTurn, type Listener } from "../../src/http/receiving/pipelining.ts";
 
 const UNBOUNDED = { bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY };
 const closing: (() => void)[] = [];

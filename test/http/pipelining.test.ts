@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { turns, until } from "../../harness/waiting.ts";
 import { onDisconnect } from "../../src/http/request.ts";
-import { attribute, type Listener } from "../../src/http/sending/pipelining.ts";
+import { attribute, type Listener } from "../../src/http/receiving/pipelining.ts";
 import { answers, requests, serve } from "./line-server.ts";
 
 describe("pipelined requests", () => {

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { turns, until } from "../../harness/waiting.ts";
 import type { Owner } from "../../src/fairness/owners.ts";
 import type { Turns } from "../../src/fairness/turns.ts";
-import { attribute, type Listener } from "../../src/http/sending/pipelining.ts";
+import { attribute, type Listener } from "../../src/http/receiving/pipelining.ts";
 import { answers, requests, serve } from "./line-server.ts";
 
 const post = (path: string, length: number, key = "a"): string =>

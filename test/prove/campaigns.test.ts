@@ -1,5 +1,5 @@
 // Short versions of the campaigns that run in this process. The limiter, idempotency and feed have theirs beside their
-// other tests (test/ratelimit/oracle.test.ts, test/domain/limits/idempotency-model.test.ts,
+// other tests (test/ratelimit/oracle.test.ts, test/domain/idempotency/model.test.ts,
 // test/domain/policy/convergence.test.ts).
 import { describe, expect, it } from "vitest";
 import { clock } from "../../prove/clock.ts";

@@ -1,6 +1,6 @@
 // Idempotency for the vendor's API: claim, complete, release, heartbeat. Every outcome is a 200.
 import { z } from "zod";
-import { claim, complete, heartbeat, release } from "../../domain/limits/idempotency.ts";
+import { claim, complete, heartbeat, release } from "../../domain/idempotency/claims.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
 import { MIB } from "../../kernel/sizes.ts";

@@ -11,7 +11,7 @@ import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
-import { countRequestedMail } from "../mail/quotas.ts";
+import { countRequestedMail } from "../mail/daily-limits.ts";
 import { emailVerified } from "./user-events.ts";
 import { liveUser } from "./users.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";

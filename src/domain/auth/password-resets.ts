@@ -20,7 +20,7 @@ import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
 import { queueDecoyMail, queueMail } from "../mail/outbox.ts";
-import { countRequestedMail } from "../mail/quotas.ts";
+import { countRequestedMail } from "../mail/daily-limits.ts";
 import { checkNewPassword } from "./password-policy.ts";
 import { liveUser } from "./users.ts";
 

@@ -26,7 +26,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
-import { countRequestedMail } from "../mail/quotas.ts";
+import { countRequestedMail } from "../mail/daily-limits.ts";
 import { checkNewPassword } from "./password-policy.ts";
 import { viewUser } from "../core/views.ts";
 

@@ -17,7 +17,7 @@ import type { Actor, SecretKeyActor } from "./actor.ts";
 import type { Clock } from "./clock.ts";
 import type { Feed } from "../policy/feed.ts";
 import type { CredentialCache } from "../auth/credential-cache.ts";
-import type { IdempotencyReplay } from "../limits/idempotency-replays.ts";
+import type { IdempotencyReplay } from "../idempotency/replays.ts";
 import type { FairSet } from "../../fairness/fair-set.ts";
 import type { NodeRegistry } from "../nodes/registry.ts";
 import type { SharedReads } from "../nodes/shared-reads.ts";

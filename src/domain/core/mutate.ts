@@ -12,7 +12,7 @@ import { actorColumns, ownerOf, type Actor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { actions, isDeploymentAction, type Event } from "./events.ts";
 import { record } from "./record.ts";
-import { findReplay, storeReplay } from "../limits/idempotency-replays.ts";
+import { findReplay, storeReplay } from "../idempotency/replays.ts";
 
 type Changed<T> = { value: T; events: readonly [Event, ...Event[]] };
 type Unchanged<T> = { value: T; events: null };

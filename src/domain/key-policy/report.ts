@@ -8,7 +8,7 @@ import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { parseKeyPolicy, type KeyPolicy } from "./key-policy.ts";
-import { inFleetSlot } from "../limits/read-slots.ts";
+import { inFleetSlot } from "../core/read-slots.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { blockedBy, isIdle, type BlockedBy } from "./idle.ts";
 import { lastUseOf, walkKeyUses } from "./key-uses.ts";

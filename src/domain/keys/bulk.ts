@@ -22,8 +22,8 @@ import { ListCursor } from "../core/cursor.ts";
 import { parseKeyPolicy } from "../key-policy/key-policy.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
-import { findReplay } from "../limits/idempotency-replays.ts";
-import { inThreadSlot, threadReader } from "../limits/read-slots.ts";
+import { findReplay } from "../idempotency/replays.ts";
+import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { changePage, viewBulkKey, type ChangedKey, type PageChange } from "./bulk-changes.ts";
 
 export { BULK_ACTIONS, BULK_STATES } from "../../store/queries/key-bulk.ts";

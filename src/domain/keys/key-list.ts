@@ -2,7 +2,7 @@
 import { isIndexed, listedRangeEnd, listKeys, type KeyFilter } from "../../store/queries/key-list.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Ctx } from "../core/context.ts";
-import { inThreadSlot, threadReader } from "../limits/read-slots.ts";
+import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 
 /** Keys that a list examines on the main thread; more would delay other requests. */
 const EXAMINED_MAX = 1_000;

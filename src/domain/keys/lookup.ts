@@ -16,7 +16,7 @@ import { confinedTo, ownerOf, restrictionOf, type Vendor } from "../core/actor.t
 import { addressRuleOf, refusesAddress } from "./address-rules.ts";
 import type { Ctx } from "../core/context.ts";
 import { reachesProject, requireReadable } from "../core/env-access.ts";
-import { inFleetSlot } from "../limits/read-slots.ts";
+import { inFleetSlot } from "../core/read-slots.ts";
 import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/views.ts";
 import type { LookupOutcome } from "../health/counts.ts";
 import { planOfKey } from "../plans/plans.ts";

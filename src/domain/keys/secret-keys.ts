@@ -20,7 +20,7 @@ import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { quotaReached } from "../core/quota.ts";
+import { quotaReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { overlapEnd, requireNoQuarantine, successorColumns } from "./rotation.ts";

@@ -8,7 +8,7 @@ import { addressRuleOf, type StoredList } from "../keys/address-rules.ts";
 import { ownerOf } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { liveSince } from "./presence.ts";
-import { inFleetSlotIfAny } from "../limits/read-slots.ts";
+import { inFleetSlotIfAny } from "../core/read-slots.ts";
 import { meterOf } from "../quotas/stored.ts";
 import { holdsKeysOf } from "./traits.ts";
 import { walkNodes } from "./walk.ts";

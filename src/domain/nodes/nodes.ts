@@ -19,7 +19,7 @@ import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
-import { inFleetSlot, inThreadSlot } from "../limits/read-slots.ts";
+import { inFleetSlot, inThreadSlot } from "../core/read-slots.ts";
 import { NEEDED } from "./needs.ts";
 import { liveSince } from "./presence.ts";
 import { viewSdk } from "./sdk-name.ts";

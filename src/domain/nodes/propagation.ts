@@ -10,7 +10,7 @@ import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { seenSince } from "./presence.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
-import { inFleetSlot, inFleetSlotIfAny } from "../limits/read-slots.ts";
+import { inFleetSlot, inFleetSlotIfAny } from "../core/read-slots.ts";
 import { orCredentialEnds, validMs } from "../policy/credential-end.ts";
 import { NEVER_DISCONNECTS, Subscription, type OnDisconnect } from "../core/subscription.ts";
 import type { ApiKey } from "../core/views.ts";

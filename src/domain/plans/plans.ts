@@ -20,7 +20,7 @@ import type { Ctx } from "../core/context.ts";
 import { changes } from "../core/events.ts";
 import { listOf } from "../core/list.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { quotaReached } from "../core/quota.ts";
+import { quotaReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, meterOf, storedQuotas } from "../quotas/stored.ts";

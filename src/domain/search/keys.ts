@@ -22,7 +22,7 @@ import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { cutListOf } from "../core/list.ts";
-import { inThreadSlot } from "../limits/read-slots.ts";
+import { inThreadSlot } from "../core/read-slots.ts";
 import { viewKey, type ApiKey } from "../core/views.ts";
 import { findPage, PIECE_ROWS } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";

@@ -7,7 +7,7 @@ import type { Grain, GroupBy, GroupFilter } from "../../store/usage/series-rows.
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
-import { inThreadSlot } from "../limits/read-slots.ts";
+import { inThreadSlot } from "../core/read-slots.ts";
 import { BUCKET_MS, calendarOf, edgesOf, requireTimeZone, type Bucket, type Calendar } from "./buckets.ts";
 import { DAYS_KEPT } from "../usage/usage.ts";
 

@@ -16,7 +16,7 @@ import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
-import { inThreadSlot } from "../limits/read-slots.ts";
+import { inThreadSlot } from "../core/read-slots.ts";
 import { calendarOf, requireTimeZone, type Calendar } from "../series/buckets.ts";
 import { reachOf, requireSeries } from "../series/series.ts";
 

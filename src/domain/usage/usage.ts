@@ -11,7 +11,7 @@ import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { monthOf } from "../ingest/totals.ts";
 import { deleteInPieces } from "../core/record.ts";
-import { inThreadSlot, threadReader } from "../limits/read-slots.ts";
+import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { listOf, type List } from "../core/list.ts";
 
 /** UTC days that are kept, of keys and of series. */

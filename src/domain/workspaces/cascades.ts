@@ -25,7 +25,7 @@ import { MIB } from "../../kernel/sizes.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { inThreadSlot } from "../limits/read-slots.ts";
+import { inThreadSlot } from "../core/read-slots.ts";
 import { versionGate } from "../core/version-gate.ts";
 
 /** Keys and bytes that one commit revokes. */

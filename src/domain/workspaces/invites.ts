@@ -30,7 +30,7 @@ import { MEMBERS_MAX, logNewOwner } from "./members.ts";
 import { requireMayOwn } from "./ownership.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
-import { countInviteMail } from "../mail/quotas.ts";
+import { countInviteMail } from "../mail/daily-limits.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { readList, type ListQuery } from "../core/list.ts";

@@ -10,7 +10,7 @@ import { workspaceById } from "../../store/queries/workspaces.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
-import { inFleetSlot, inThreadSlot, threadReader } from "../limits/read-slots.ts";
+import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { countActiveKeys } from "../search/key-counts.ts";
 import { countKeys } from "../search/keys.ts";
 import { countNodes } from "../nodes/nodes.ts";

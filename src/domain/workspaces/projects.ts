@@ -20,7 +20,7 @@ import { positionAfter, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { quotaReached } from "../core/quota.ts";
+import { quotaReached } from "../core/record-limit.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../keys/scope-catalogue.ts";

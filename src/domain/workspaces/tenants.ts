@@ -28,7 +28,7 @@ import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { quotaReached } from "../core/quota.ts";
+import { quotaReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { indexTenant, reindexTenant } from "../search/changes.ts";

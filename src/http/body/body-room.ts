@@ -12,7 +12,7 @@ import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import type { ClientAddresses } from "../address.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
-import { hold } from "../sending/hold.ts";
+import { hold } from "../receiving/hold.ts";
 import type { PartKeeper } from "./body.ts";
 
 /** Approximate bytes that are read, measured and parsed in a millisecond. */

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { record } from "../../../src/domain/core/record.ts";
-import { countRequestedMail } from "../../../src/domain/mail/quotas.ts";
+import { countRequestedMail } from "../../../src/domain/mail/daily-limits.ts";
 
 const PER_DAY = 10;
 

@@ -12,7 +12,7 @@ import {
   heartbeat,
   reapIdempotency,
   release,
-} from "../../../src/domain/limits/idempotency.ts";
+} from "../../../src/domain/idempotency/claims.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 import { LOCK_MS, TTL_MS_DEFAULT } from "../../../src/kernel/idempotency.ts";

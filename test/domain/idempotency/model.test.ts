@@ -12,7 +12,7 @@ import {
   sequences,
   type Store,
 } from "../../../harness/models/idempotency.ts";
-import { claim, complete, reapIdempotency, release } from "../../../src/domain/limits/idempotency.ts";
+import { claim, complete, reapIdempotency, release } from "../../../src/domain/idempotency/claims.ts";
 import { claimRecord, completeRecord } from "../../../src/store/queries/idempotency.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { record } from "../../../src/domain/core/record.ts";

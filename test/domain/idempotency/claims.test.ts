@@ -1,7 +1,7 @@
 // Claims wait for their commit at the expense of the account: cells of one account do not add up to many shares.
 import { describe, expect, it } from "vitest";
 import { keyActor, testClock } from "../../../harness/instances/test-services.ts";
-import { claim, complete, databaseClaims, heartbeat, release } from "../../../src/domain/limits/idempotency.ts";
+import { claim, complete, databaseClaims, heartbeat, release } from "../../../src/domain/idempotency/claims.ts";
 import { cellOwner, type Owner } from "../../../src/fairness/owners.ts";
 
 const HASH = "a".repeat(64);

@@ -25,7 +25,7 @@ import {
 } from "../../store/queries/idempotency.ts";
 import { addMissingCells, cellUpsert, nextExcess } from "../../store/queries/idempotency-cells.ts";
 import type { IdempotencyCellRow } from "../../store/schema/tables.ts";
-import { limitRefusal } from "./throttles.ts";
+import { limitRefusal } from "../limits/throttles.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import type { Machine, Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";

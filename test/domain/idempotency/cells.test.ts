@@ -12,7 +12,7 @@ import {
   reapIdempotency,
   recountIdempotency,
   release,
-} from "../../../src/domain/limits/idempotency.ts";
+} from "../../../src/domain/idempotency/claims.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
 import { Failure } from "../../../src/kernel/errors.ts";
 import { RedisClaims } from "../../../src/ratelimit/redis/claims.ts";

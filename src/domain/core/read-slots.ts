@@ -3,8 +3,8 @@
 import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Owner } from "../../fairness/owners.ts";
-import { ownerOf, type Actor } from "../core/actor.ts";
-import type { Ctx } from "../core/context.ts";
+import { ownerOf, type Actor } from "./actor.ts";
+import type { Ctx } from "./context.ts";
 import type { Query, Reader } from "../../store/engine/statement.ts";
 import type { Store } from "../../store/store.ts";
 
