@@ -63,7 +63,14 @@ export function expand(sql: string, dialect: Dialect): string {
     });
 }
 
-export function loadMigrations(dialect: Dialect): Migration[] {
+const loaded: Partial<Record<Dialect, Migration[]>> = {};
+
+/** The migrations of this build in order, read once per process. */
+export function loadMigrations(dialect: Dialect): readonly Migration[] {
+  return (loaded[dialect] ??= readMigrations(dialect));
+}
+
+function readMigrations(dialect: Dialect): Migration[] {
   const files = listFiles("migrations");
   const names = files.filter((file) => /^\d{4}_[a-z0-9_]+\.sql$/.test(file));
   return names.map((file) => {
@@ -137,7 +144,7 @@ export async function migrate(
   driver: Driver,
   execScript: (sql: string) => Promise<void>,
   now: number,
-  known: Migration[] = loadMigrations(driver.dialect),
+  known: readonly Migration[] = loadMigrations(driver.dialect),
   { leaveIndexes = false } = {},
 ): Promise<string[]> {
   for (let attempt = 1; ; attempt++) {
@@ -171,7 +178,7 @@ async function migrateOnce(
   driver: Driver,
   execScript: (sql: string) => Promise<void>,
   now: number,
-  known: Migration[],
+  known: readonly Migration[],
 ): Promise<string[]> {
   await driver.begin();
   if (driver.dialect === "postgres") await execScript(LOCK_MIGRATIONS);
@@ -183,7 +190,7 @@ async function migrateOnce(
   return pending.map(({ name }) => name);
 }
 
-function pendingMigrations(applied: Applied[], known: Migration[]): Migration[] {
+function pendingMigrations(applied: Applied[], known: readonly Migration[]): Migration[] {
   for (const done of applied) {
     const ours = known.find(({ version }) => version === done.version);
     if (!ours) throw new SchemaTooNew(applied.at(-1) ?? done, known.at(-1)?.version ?? 0);

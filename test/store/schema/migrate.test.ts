@@ -22,7 +22,10 @@ async function tables(target: DatabaseTarget): Promise<string[]> {
 }
 
 /** Migrates with the list that `extra` makes of the real one. */
-async function migrateWith(target: DatabaseTarget, extra: (known: Migration[]) => Migration[]): Promise<string[]> {
+async function migrateWith(
+  target: DatabaseTarget,
+  extra: (known: readonly Migration[]) => readonly Migration[],
+): Promise<string[]> {
   const driver: Driver & { open(): Promise<unknown>; execScript(sql: string): Promise<void> } =
     target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
   try {
