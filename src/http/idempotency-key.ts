@@ -26,8 +26,14 @@ export function replayOf(
   const query = [...new URLSearchParams(request.search)].map(([name, value]) => `${name}=${value}`).toSorted();
   const content = hash("sha256", bytes ?? new Uint8Array());
   const fingerprint = [request.method, request.path, query.join("&"), content].join("\n");
-  const scope = scopeOf(endpoint, actor);
-  return createReplay({ bearer, scope, idempotencyKey: key, request: fingerprint, status: endpoint.status });
+  return createReplay({
+    bearer,
+    scope: scopeOf(endpoint, actor),
+    idempotencyKey: key,
+    request: fingerprint,
+    status: endpoint.status,
+    isOptional: !endpoint.stores,
+  });
 }
 
 /** A session moves between workspaces, so its keys belong to the active one, unless the request changes that. */

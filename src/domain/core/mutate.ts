@@ -43,6 +43,7 @@ export async function mutate<T>(
 ): Promise<T> {
   const { services, replay } = ctx;
   const owner = ownerOf(ctx.actor);
+  const isStored = replay && (!replay.isOptional || services.writtenBytes.hasRoom(owner));
   const chains = [scope.workspace_id, scope.deployment || scope.workspace_id === null ? NIL_WORKSPACE : null];
   let done: MutationResult<T> | undefined;
   const job = {
@@ -57,14 +58,14 @@ export async function mutate<T>(
       if (ctx.actor.kind === "secret_key" && ctx.actor.hasExpired) throw fail("invalid_key");
       done = await work(tx);
       if (!done.events) return { value: done.value, entries: [], unchanged: true };
-      if (replay) await storeReplay(tx, replay, done.value, services.clock.now());
+      if (isStored) await storeReplay(tx, replay, done.value, services.clock.now());
       return { value: done.value, entries: done.events.map((event) => toEntry(ctx, scope, event)) };
     },
   };
   try {
     const value = await services.store.write(job);
     for (const { action } of done?.events ?? []) services.mutationCounts[action]++;
-    if (replay && !replay.replayed && done && !done.events)
+    if (isStored && !replay.replayed && done && !done.events)
       await record(services, (tx) => storeReplay(tx, replay, value, services.clock.now()), { owner });
     return value;
   } catch (error) {

@@ -15,6 +15,11 @@ export type IdempotencyReplay = {
   readonly fingerprint: string;
   readonly status: number;
   readonly bearer: string;
+  /**
+   * Not stored where its owner has used up its share of the disk: the request only ends something and is never refused
+   * for want of room, so that stored responses of repeated ones would have no bound.
+   */
+  readonly isOptional: boolean;
   replayed: boolean;
 };
 
@@ -25,6 +30,7 @@ export function createReplay(input: {
   idempotencyKey: string;
   request: string;
   status: number;
+  isOptional: boolean;
 }): IdempotencyReplay {
   const scope = input.scope === null ? "" : `${input.scope} `;
   return {
@@ -32,6 +38,7 @@ export function createReplay(input: {
     fingerprint: sha256Hex(input.request),
     status: input.status,
     bearer: input.bearer,
+    isOptional: input.isOptional,
     replayed: false,
   };
 }

@@ -83,6 +83,30 @@ for (const back of backends) {
   });
 }
 
+for (const back of backends) {
+  describe(`an environment at its share on ${back}`, () => {
+    it("ends things as often as it likes and stores no response of that", async () => {
+      await using r = await testInstance(back, { flags: { throttle: "on", writes_mb_per_day: "1" } });
+      const w = await r.workspace();
+      const ended = [await w.mint(), await w.mint()];
+      const revoke = (id: string, key: string) =>
+        w.call("sk_owner", `POST /v1/keys/${id}/revoke`, {}, { headers: { "idempotency-key": key } });
+      expect((await revoke(ended[0]?.id ?? "", "below")).status).toBe(200);
+      const again = await revoke(ended[0]?.id ?? "", "below");
+      expect(again.headers.get("idempotent-replayed")).toBe("true");
+      r.app.services.writtenBytes.add(cellOwner(w.id, "live"), MIB);
+      expectRefusal(await w.call("sk_owner", "POST /v1/tenants", { external_id: "late" }), 429, "rate_limited");
+      for (const { id } of ended)
+        for (const key of ["a", "b", "c"]) {
+          const { status, body } = await revoke(id, `${id}-${key}`);
+          expect([status, body.revoked_at === null]).toEqual([200, false]);
+        }
+      expect(await r.sql("select status from kept_answers")).toHaveLength(1);
+      expect(await w.actions()).toEqual(["api_key.created", "api_key.created", "api_key.revoked", "api_key.revoked"]);
+    });
+  });
+}
+
 describe("a disk that is almost full", () => {
   it("refuses those that wrote much before all others", async () => {
     let written: OnWritten = () => {};
