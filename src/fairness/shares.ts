@@ -118,13 +118,13 @@ export const sharesTable = {
     atBound: "503",
   },
   disk: {
-    what: "Bytes written on this UTC day, about",
-    owners: ["cell"],
+    what: "Bytes written on this UTC day, about; by a person those without an active workspace",
+    owners: ["cell", "person"],
     limits: ({ writes_mb_per_day: mb }) => ({
       bound: UNBOUNDED,
       share: mb === 0 ? UNBOUNDED : mb * MIB,
     }),
-    boundNote: "test a quarter",
+    boundNote: "test a quarter, a person at most 64 MiB",
     atBound: "429 for what stores something; 503 when the disk is almost full and it wrote much",
     setting: ["KEYRACK_WRITES_MB_PER_DAY", "KEYRACK_DISK_RESERVE_MB"],
   },

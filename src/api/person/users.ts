@@ -42,6 +42,7 @@ export const meUpdate = endpoint("PATCH /v1/auth/me", {
   access: "auth.own",
   body: z.strictObject({ name: Name.nullable() }),
   output: User,
+  failures: ["rate_limited"],
   emits: ["user.updated"],
   handle: (ctx, { body }) => renameMe(ctx, body.name),
 });

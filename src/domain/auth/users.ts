@@ -1,5 +1,6 @@
 // Accounts of people: sign-up, name, password. A sign-up gets the same response for every address, and one message is
 // sent either way: only the mailbox shows whether the address had an account.
+import { soleOwner } from "../../fairness/owners.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
@@ -30,6 +31,8 @@ import { countRequestedMail } from "../mail/daily-limits.ts";
 import { checkNewPassword } from "./password-policy.ts";
 import { viewUser } from "../core/views.ts";
 
+/** A rename is a row of the deployment's audit log, which is kept forever. */
+const RENAMES = { name: "renames", limit: 30, windowMs: HOUR_MS };
 const SIGN_UP_MAILS = { name: "signup_mail", limit: 3, windowMs: HOUR_MS };
 
 export async function liveUser(on: Reader, id: string): Promise<UserRow> {
@@ -166,6 +169,7 @@ export async function showMe({ services, actor }: Ctx<SessionActor>) {
 
 export function renameMe(ctx: Ctx<SessionActor>, name: string | null) {
   const { services, actor } = ctx;
+  services.throttles.take(RENAMES, actor.user_id, soleOwner("person", actor.user_id));
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const row = await liveUser(tx, actor.user_id);
     if (row.name === name) return unchanged(viewUser(row));

@@ -1,7 +1,7 @@
-// How much each environment of a workspace writes in a UTC day, about: when it has used up its share its writes are
-// refused, and when the disk is almost full those that wrote much are refused before all others, then everyone, so that
-// there is room for what ends a credential, which is never refused here. The sums are in the database; between two
-// flushes a process knows only its own part of them.
+// How much each environment of a workspace, and each person outside of one, writes in a UTC day, about: when it has
+// used up its share its writes are refused, and when the disk is almost full those that wrote much are refused before
+// all others, then everyone, so that there is room for what ends a credential, which is never refused here. The sums of
+// environments are in the database; between two flushes a process knows only its own part of them.
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Settings } from "../../config/settings.ts";
@@ -17,6 +17,8 @@ import { limitRefusal } from "./throttles.ts";
 import type { Clock } from "../core/clock.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 
+/** What a person may write in a day without an active workspace. Only counted in the process. */
+const PERSON_MIB = 64;
 /** Bytes written in two days, up to which an owner is not refused while others are. */
 const MUCH_BYTES = 64 * MIB;
 /** With less than this on the disk, nothing more is stored. */
@@ -77,7 +79,7 @@ export class WrittenBytes {
   requireRoom(owner: Owner): void {
     const refusal = this.#refusal(owner);
     if (!refusal) return;
-    if (owner.kind === "cell") this.#options.ledger.countRefusal(owner);
+    if (isCounted(owner)) this.#options.ledger.countRefusal(owner);
     throw refusal;
   }
 
@@ -90,13 +92,14 @@ export class WrittenBytes {
     const { ledger, settings, clock } = this.#options;
     const { free } = this.#disk;
     if (free < LAST_BYTES && settings.disk_reserve_mb > 0) return fail("storage_full");
-    if (owner.kind !== "cell") return null;
+    if (!isCounted(owner)) return null;
     this.#turnDay();
     const used = ledger.usedBy(owner);
-    const share = settings.writes_mb_per_day * MIB * (owner.env === "test" ? TEST_PART : 1);
-    if (settings.throttle && share > 0 && used >= share) {
+    const limit = shareOf(owner, settings.writes_mb_per_day);
+    if (settings.throttle && limit > 0 && used >= limit * MIB) {
       const resetMs = DAY_MS - (clock.now() % DAY_MS);
-      return limitRefusal("share_spent", { id: "writes", limit: share / MIB, windowMs: DAY_MS, remaining: 0, resetMs });
+      const name = owner.kind === "cell" ? "share_spent" : "rate_limited";
+      return limitRefusal(name, { id: "writes", limit, windowMs: DAY_MS, remaining: 0, resetMs });
     }
     const wroteMuch = used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES;
     return free < settings.disk_reserve_mb * MIB && wroteMuch ? fail("storage_full") : null;
@@ -151,10 +154,10 @@ export class WrittenBytes {
 
   /** Counts what was written; the store calls it for every change that has an owner. */
   add(owner: Owner, bytes: number): void {
-    if (owner.kind !== "cell") return;
+    if (!isCounted(owner)) return;
     this.#turnDay();
     this.#options.ledger.take(owner, bytes);
-    this.#pendingOf(owner, this.#day).bytes += bytes;
+    if (owner.kind === "cell") this.#pendingOf(owner, this.#day).bytes += bytes;
   }
 
   #pendingOf(owner: CellOwner, day: number): Pending {
@@ -181,6 +184,14 @@ export class WrittenBytes {
     const { ledger } = this.#options;
     for (const { owner, used } of ledger.owners()) ledger.release(owner, used);
   }
+}
+
+const isCounted = ({ kind }: Owner): boolean => kind === "cell" || kind === "person";
+
+/** In MiB; 0: unlimited. */
+function shareOf(owner: Owner, ofCell: number): number {
+  if (owner.kind !== "cell") return Math.min(ofCell, PERSON_MIB);
+  return owner.env === "test" ? ofCell * TEST_PART : ofCell;
 }
 
 const pendingKey = ({ id }: Owner, day: number): string => `${id} ${day}`;
