@@ -121,7 +121,7 @@ export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_to
     embed_tokens_revoked: z.literal(true),
   }),
   idempotent: true,
-  failures: ["tenant_not_found"],
+  failures: ["tenant_not_found", "rate_limited"],
   emits: ["tenant.embed_tokens_revoked"],
   handle: (ctx, { params }) => revokeEmbedTokens(ctx, params.id),
 });

@@ -1,5 +1,6 @@
 // Tenants: the customer organisations of the vendor.
 import { isDeepStrictEqual } from "node:util";
+import { MINUTE_MS } from "../../kernel/durations.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -22,7 +23,7 @@ import {
   reserveTenantSlot,
   reserveTestTenantSlot,
 } from "../../store/queries/workspaces.ts";
-import { chargedEnvOf, type Vendor } from "../core/actor.ts";
+import { chargedEnvOf, ownerOf, type Vendor } from "../core/actor.ts";
 import { addressRuleOf, editedList, storedCidrs, type ListInput } from "../keys/address-rules.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
@@ -215,9 +216,15 @@ function auditable(row: TenantRow) {
   return { name, plan_id, rate_limits, allowed_cidrs, ip_mode, quotas };
 }
 
+/** While nothing more may be stored: every call adds a row to the audit log, whether or not there is a token to end. */
+const EMBED_REVOCATIONS = { name: "embed-revocations", limit: 60, windowMs: MINUTE_MS };
+
 /** Invalidates all embed tokens of the tenant issued so far, from their next request on. */
 export function revokeEmbedTokens(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
+  const { writtenBytes, throttles } = ctx.services;
+  const owner = ownerOf(ctx.actor);
+  if (!writtenBytes.hasRoom(owner)) throttles.take(EMBED_REVOCATIONS, owner.id, owner);
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveTenant(tx, workspace_id, id);
     const after = { ...row, embed_epoch: row.embed_epoch + 1, updated_at: ctx.services.clock.now() };

@@ -104,6 +104,28 @@ for (const back of backends) {
       expect(await r.sql("select status from kept_answers")).toHaveLength(1);
       expect(await w.actions()).toEqual(["api_key.created", "api_key.created", "api_key.revoked", "api_key.revoked"]);
     });
+
+    it("revokes embed tokens 60 times a minute, which is not limited below the share", async () => {
+      const clock = testClock(20_000 * DAY);
+      await using r = await testInstance(back, { clock, flags: { throttle: "on", writes_mb_per_day: "1" } });
+      const w = await r.workspace();
+      const second = await w.call("sk_owner", "POST /v1/tenants", { external_id: "second" });
+      const tenants = [w.tenant_id, second.body.id as string];
+      let calls = 0;
+      const revoke = () => w.call("sk_owner", `POST /v1/tenants/${tenants[++calls % 2]}/embed_tokens/revoke`, {});
+      const statuses = async (times: number) =>
+        new Set((await Promise.all(Array.from({ length: times }, revoke))).map(({ status }) => status));
+      expect(await statuses(70)).toEqual(new Set([200]));
+      r.app.services.writtenBytes.add(cellOwner(w.id, "live"), MIB);
+      expect(await statuses(60)).toEqual(new Set([200]));
+      const rows = (await w.actions()).length;
+      const refused = await revoke();
+      expectRefusal(refused, 429, "rate_limited");
+      expect(refused.headers.get("ratelimit-policy")).toBe('"embed-revocations";q=60;w=60');
+      expect((await w.actions()).length).toBe(rows);
+      clock.advance(60_000);
+      expect((await revoke()).status).toBe(200);
+    });
   });
 }
 
