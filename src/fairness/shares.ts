@@ -159,7 +159,7 @@ export const sharesTable = {
     what: "Reads in worker threads, as of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell and 2 of each tenant's portal; so only refusals are shown here",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
-    atBound: "waits 2 s for its turn, then 503; with 32 waiting at once",
+    atBound: "waits 2 s for its turn, then 503; with 1,000 waiting at once",
   },
   fleet_reads: {
     what: "Reads of all nodes, or all keys, of a project: 2 of a cell at a time; so only refusals are shown here",

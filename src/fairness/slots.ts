@@ -7,6 +7,8 @@ import type { Owner } from "./owners.ts";
 import type { Release } from "./reservations.ts";
 
 const WAIT_MS = 2_000;
+/** Far more than the two seconds are enough for: it bounds memory, and the time decides. */
+const WAITING_MAX = 1_000;
 
 export type SlotLimits = {
   /**
@@ -26,7 +28,7 @@ export const THREAD_READS: SlotLimits = {
   atOnce: 8,
   perOwner: 2,
   waitMs: WAIT_MS,
-  waitingPerOwner: 32,
+  waitingPerOwner: WAITING_MAX,
   refusal: "unavailable",
 };
 
@@ -35,7 +37,7 @@ export const FLEET_READS: SlotLimits = {
   atOnce: Number.POSITIVE_INFINITY,
   perOwner: 2,
   waitMs: WAIT_MS,
-  waitingPerOwner: 1_000,
+  waitingPerOwner: WAITING_MAX,
   refusal: "share_full",
 };
 

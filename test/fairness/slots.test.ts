@@ -72,10 +72,22 @@ describe("reads in worker threads", () => {
     expect(started.slice(8)).toEqual(["later"]);
   });
 
-  it("fail at once where 32 of their environment wait already", async () => {
+  it("of one environment all run, however many start at once, while they take less than two seconds", async () => {
+    const { started, read, end, refused } = readsOf(THREAD_READS);
+    const owner = cellOwner("one", "live");
+    const reads = Array.from({ length: 100 }, (_, i) => read(owner, `${i}`));
+    for (const [i, reading] of reads.entries()) {
+      await turn();
+      expect(started.length).toBe(Math.min(i + 2, 100));
+      await end(`${i}`, reading);
+    }
+    expect(refused()).toBe(0);
+  });
+
+  it("fail at once where 1,000 of their environment wait already", async () => {
     const { started, read, refused } = readsOf(THREAD_READS);
     const owner = cellOwner("flood", "live");
-    for (let i = 0; i < 34; i++) void read(owner, `${i}`);
+    for (let i = 0; i < 1_002; i++) void read(owner, `${i}`);
     await expect(read(owner, "refused")).rejects.toMatchObject({ failure: "unavailable", status: 503 });
     expect(refused()).toBe(1);
     void read(cellOwner("quiet", "live"), "quiet");
