@@ -104,7 +104,9 @@ function parseQuery(search: string, schema: z.ZodObject | undefined, loose: bool
     } else if (!isCleanText(value)) problems.push(detail([name], UNCLEAN));
     else if (inner(field).def.type === "array") ((result[name] ??= []) as unknown[]).push(value);
     else if (name in result) problems.push(detail([name], "must be sent once"));
-    else result[name] = inner(field).def.type === "number" && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
+    else if (inner(field).def.type !== "number") result[name] = value;
+    else if (/^-?\d{1,16}$/.test(value)) result[name] = Number(value);
+    else problems.push(detail([name], "must be a whole number"));
   }
   if (problems.length > 0) throw fail("invalid_query", { details: problems });
   return result;
