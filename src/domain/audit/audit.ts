@@ -7,7 +7,7 @@ import type { AuditLogRow } from "../../store/schema/tables.ts";
 import { usersByIds } from "../../store/queries/users.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { PRODUCT_STATE } from "../core/events.ts";
+import { COUNTS_LIVE_KEYS, PRODUCT_STATE } from "../core/events.ts";
 import { cutListOf, type List } from "../core/list.ts";
 
 export type AuditActor = { id: string; email: string; email_verified: boolean; name: string | null };
@@ -88,5 +88,6 @@ export function viewAudit(row: AuditLogRow): AuditLog {
 
 export function viewConfined(row: AuditLogRow): AuditLog {
   const view = viewAudit(row);
-  return PRODUCT_STATE.has(row.target_type) ? view : { ...view, payload: {} };
+  const isShown = PRODUCT_STATE.has(row.target_type) && !COUNTS_LIVE_KEYS.has(row.action);
+  return isShown ? view : { ...view, payload: {} };
 }

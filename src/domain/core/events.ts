@@ -94,6 +94,14 @@ export const PRODUCT_STATE: ReadonlySet<string> = new Set([
   "secret_key",
 ]);
 
+/** Actions of such targets whose payload a test principal may not read either: it counts keys of both environments. */
+export const COUNTS_LIVE_KEYS: ReadonlySet<string> = new Set<Action>([
+  "project.deleted",
+  "tenant.suspended",
+  "tenant.resumed",
+  "tenant.deleted",
+]);
+
 /**
  * Target types whose rows belong to an environment: a test principal may list those of its own, and all rows of the
  * others.
