@@ -139,6 +139,7 @@ function listeningServer(listener: Listener, connectionsMax: number, { fastLane:
 }
 
 type Refuse = (res: ServerResponse, failure: ReturnType<typeof fail>) => void;
+    joinDuplicateHeaders: true, // node would use the first of two credentials; joined they are none
 
 /** What both lanes rely on: not overloaded, a target in origin form that decodes, one Host. */
 function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {

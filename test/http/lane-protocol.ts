@@ -33,6 +33,8 @@ export const protocolCases: Case[] = [
   one("an escape that does not decode", 400, "GET /v1/keys/%zz"),
   one("an absolute target", 200, "GET http://keyrack.example/v1/keys/{key}"),
   one("two Host headers", 400, "GET /v1/keys/{key}", { headers: ["host: y"] }),
+  one("two credentials, hot", 401, "GET /v1/keys/{key}", { headers: ["authorization: Bearer krsk_live_x"] }),
+  one("two credentials, cold", 401, "GET /v1/workspace", { headers: ["authorization: Bearer krsk_live_x"] }),
   one("HTTP/1.0", 200, "GET /v1/keys/{key}", { version: "1.0" }),
   one("HTTP/1.0 that stays", 200, "GET /v1/keys/{key}", { version: "1.0", headers: ["connection: keep-alive"] }),
   one("the last request of a connection", 200, "GET /v1/keys/{key}", { headers: ["connection: close"] }),

@@ -43,6 +43,13 @@ describe("one request over a socket", () => {
       () => get("/v1/workspace").replace("host", "authorization: Bearer krsk_live_x\r\nhost"),
       401,
     ],
+    ["a second credential after a good one", () => get("/v1/workspace", "authorization: Bearer krsk_live_x\r\n"), 401],
+    ["the same credential twice", () => get("/v1/workspace", auth().replace("host: x\r\n", "")), 401],
+    [
+      "a second media type",
+      () => post("typed").replace("\r\n\r\n", "\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"),
+      415,
+    ],
     ["a thousand parameters", () => get(`/v1/keys?${"a=1&".repeat(1000)}`), 400],
   ] as const) {
     it(`${why}: ${status}, with our headers and envelope`, async () => {
