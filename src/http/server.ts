@@ -13,7 +13,7 @@ import { thenMaybe } from "../kernel/maybe-promise.ts";
 import { sha256Hex } from "../platform/crypto.ts";
 import type { Log } from "../platform/log.ts";
 import { StreamBody } from "./body/body.ts";
-import { Connections, LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
+import { Connections, isIdle, LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
 import { withCorsByPath } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ScannedConnections } from "./fast/connections.ts";
@@ -79,6 +79,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   connections.attach(server, options.tls ? "secureConnection" : "connection");
   new Stalls(connections, services.settings.send_stall_ms).attach(server);
   server.on("clientError", onParserError(services, finish, defaults));
+  server.on("connect", (_req: IncomingMessage, socket: Socket) => refuseConnect(socket, services, defaults));
   return { server, connections };
 }
 
@@ -111,6 +112,21 @@ function onParserError(services: Services, finish: Finish, defaults: HeaderDefau
     });
 }
 
+/**
+ * CONNECT asks for a tunnel, and node gives the connection away for it: nothing else listens on the socket any more.
+ * Responses to earlier requests go first, or this one would be read as one of them.
+ */
+function refuseConnect(socket: TrackedSocket, services: Services, defaults: HeaderDefaults): void {
+  socket.on("error", () => socket.destroy());
+  const failure = fail("method_not_allowed", { headers: { allow: "DELETE, GET, HEAD, OPTIONS, PATCH, POST" } });
+  const refuse = (): void => {
+    if (socket.writable) socket.write(rawResponse(failureResponse(failure, false), services.newId(), defaults));
+    socket.destroySoon();
+  };
+  if (isIdle(socket)) refuse();
+  else socket[LAST_EXCHANGE]?.res.once("close", refuse);
+}
+
 function countForwarded(connections: Connections, { addressOf }: HttpOptions): (req: IncomingMessage) => void {
   return (req) => {
     const address = addressOf(req);
@@ -123,6 +139,7 @@ function listeningServer(listener: Listener, connectionsMax: number, { fastLane:
     maxHeaderSize: 16 * 1024,
     requireHostHeader: false, // node's refusal would lack the envelope: see admit()
     connectionsCheckingInterval: 5_000,
+    joinDuplicateHeaders: true, // node would use the first of two credentials; joined they are none
     // No stream for a request without a body.
     ...(isFast && { IncomingMessage: FastRequest, ServerResponse: FastResponse, optimizeEmptyRequests: true }),
   };
@@ -139,7 +156,6 @@ function listeningServer(listener: Listener, connectionsMax: number, { fastLane:
 }
 
 type Refuse = (res: ServerResponse, failure: ReturnType<typeof fail>) => void;
-    joinDuplicateHeaders: true, // node would use the first of two credentials; joined they are none
 
 /** What both lanes rely on: not overloaded, a target in origin form that decodes, one Host. */
 function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {

@@ -41,6 +41,7 @@ export const protocolCases: Case[] = [
   one("Expect: 100-continue", 201, "POST /v1/keys", (v) => ({ body: newKey(v), headers: ["expect: 100-continue"] })),
   one("an unknown expectation", 200, "GET /v1/keys/{key}", { headers: ["expect: tea"] }),
   { name: "no Host", statuses: [400], parts: () => "GET /healthz HTTP/1.1\r\n\r\n" },
+  { name: "CONNECT", statuses: [405], parts: () => "CONNECT x:443 HTTP/1.1\r\nhost: x:443\r\n\r\n" },
   { name: "what is not HTTP", statuses: [400], parts: () => "NONSENSE\r\n\r\n" },
   {
     name: "headers past 16 KiB",

@@ -50,6 +50,7 @@ describe("one request over a socket", () => {
       () => post("typed").replace("\r\n\r\n", "\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"),
       415,
     ],
+    ["CONNECT", () => "CONNECT x:443 HTTP/1.1\r\nhost: x:443\r\n\r\n", 405],
     ["a thousand parameters", () => get(`/v1/keys?${"a=1&".repeat(1000)}`), 400],
   ] as const) {
     it(`${why}: ${status}, with our headers and envelope`, async () => {
@@ -87,10 +88,11 @@ describe("several requests on one connection", () => {
   for (const [why, second] of [
     ["has no Host", "GET /healthz HTTP/1.1\r\n\r\n"],
     ["is not HTTP", "NONSENSE\r\n\r\n"],
+    ["asks for a tunnel", "CONNECT x:443 HTTP/1.1\r\nhost: x:443\r\n\r\n"],
   ] as const) {
     it(`a mutation gets its own response when the request after it ${why}`, async () => {
       const responses = await raw(post(`before-${second.length}`) + second);
-      expect(responses.map(({ status }) => status)).toEqual([201, 400]);
+      expect(responses.map(({ status }) => status)).toEqual([201, why === "asks for a tunnel" ? 405 : 400]);
       expect(responses[1]?.head).toMatch(/connection: close/i);
     });
   }
@@ -101,6 +103,12 @@ describe("several requests on one connection", () => {
     );
     expect(responses.map(({ status }) => status)).toEqual([400]);
   });
+});
+
+it("CONNECT is refused with the methods there are, and ends the connection", async () => {
+  const [refused] = await raw(`CONNECT x:443 HTTP/1.1\r\nhost: x:443\r\n\r\n${get("/healthz")}`);
+  expect(refused?.head).toMatch(/^allow: DELETE, GET, HEAD, OPTIONS, PATCH, POST\r$/im);
+  expect(JSON.parse(refused?.body ?? "").error.code).toBe("method_not_allowed");
 });
 
 it("what follows a malformed request, which closes the connection, is not parsed", async () => {
