@@ -19,7 +19,7 @@ export type Switched = { tenant: ReturnType<typeof viewTenant>; affected_keys: n
 /** Suspending a suspended tenant changes nothing: the first reason stays. */
 export async function suspendTenant(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<Switched> {
   await versionGate.assertKnownEverywhere(ctx.services, "suspended tenants");
-  const state = { suspended_at: ctx.services.clock.now(), suspended_reason: reason ?? null };
+  const state = (now: number) => ({ suspended_at: now, suspended_reason: reason ?? null });
   return setState(ctx, id, state, (keys) => ({
     action: "tenant.suspended",
     target_id: id,
@@ -28,13 +28,18 @@ export async function suspendTenant(ctx: Ctx<Vendor>, id: string, reason: string
 }
 
 export function resumeTenant(ctx: Ctx<Vendor>, id: string): Promise<Switched> {
-  const state = { suspended_at: null, suspended_reason: null };
+  const state = () => ({ suspended_at: null, suspended_reason: null });
   return setState(ctx, id, state, (keys) => ({ action: "tenant.resumed", target_id: id, payload: { keys } }));
 }
 
 type State = { suspended_at: number | null; suspended_reason: string | null };
 
-async function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (keys: number) => Event): Promise<Switched> {
+async function setState(
+  ctx: Ctx<Vendor>,
+  id: string,
+  stateAt: (now: number) => State,
+  event: (keys: number) => Event,
+): Promise<Switched> {
   const { workspace_id } = ctx.actor;
   const tenant = { workspace_id, tenant_id: id };
   const read = async (on: Reader) => {
@@ -46,6 +51,7 @@ async function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (keys
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
+    const state = stateAt(now);
     const { projects, scopes } = await read(tx);
     const affected_keys = counted ?? (await countFew(tx, scopes, now));
     if ((row.suspended_at === null) === (state.suspended_at === null))

@@ -8,6 +8,7 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
 import { createKeyrack } from "../../../src/sdk/index.ts";
 
 const CAPABLE = "&caps=disabled";
@@ -64,6 +65,18 @@ for (const back of backends) {
         expect((await delta(w, at + 1, caps)).changes).toHaveLength(2);
       }
       expect(await w.actions()).toEqual(expect.arrayContaining(["tenant.suspended", "tenant.resumed"]));
+    });
+
+    it("has one time of its suspension and its change, however long the request took", async () => {
+      const clock = testClock();
+      const now = (): number => {
+        clock.advance(1);
+        return clock.now();
+      };
+      await using slow = await testInstance(back, { clock: { ...clock, now } });
+      const w = await slow.workspace();
+      const { body } = await act(w, "suspend");
+      expect(body.suspended_at).toBe(body.updated_at);
     });
 
     it("is suspended and resumed once: a repetition writes nothing, and the first reason stays", async () => {
