@@ -1,4 +1,5 @@
 // Workspaces: the vendor's account in an instance, with its registered embed origins.
+import { isDeepStrictEqual } from "node:util";
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { insertMembership } from "../../store/queries/memberships.ts";
@@ -117,6 +118,8 @@ export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
       embed_origins: edit.embed_origins ? JSON.stringify(edit.embed_origins) : row.embed_origins,
       updated_at: ctx.services.clock.now(),
     };
+    // Another spelling of the same origins is no change.
+    if (isDeepStrictEqual(originsOf(row), originsOf(after))) after.embed_origins = row.embed_origins;
     const differing = changes(auditable(row), auditable(after));
     const emailChanged = row.billing_email !== after.billing_email;
     if (!differing && !emailChanged) return unchanged(viewWorkspace(row));
