@@ -39,6 +39,9 @@ describe("an ephemeral instance", () => {
       env,
     });
     expect(ran).toMatchObject({ code: 0, stdout: expect.stringMatching(/^krboot_/) });
+    expect(ran.stderr).toContain(
+      "An ephemeral instance ignores KEYRACK_DATABASE_URL, KEYRACK_BOOTSTRAP_TOKEN, KEYRACK_MASTER_KEY_FILE.",
+    );
     expect(readdirSync(temp.dir)).toEqual(["keyrack.toml"]);
   });
 

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Loaded } from "../../../config/load.ts";
+import { settingsTable } from "../../../config/settings.ts";
 import type { Clock } from "../../../domain/core/clock.ts";
 import type { Demo } from "../../../server/demo/demo.ts";
 import type { Seed } from "../../../server/seed.ts";
@@ -49,7 +50,7 @@ export async function start(
  * outlive the ephemeral instance.
  */
 function ephemeralSettings(options: StartOptions, dir: string): Loaded {
-  const { KEYRACK_LOG_LEVEL, KEYRACK_CACHE_DIR } = process.env;
+  const { KEYRACK_LOG_LEVEL, KEYRACK_CACHE_DIR, ...ignored } = process.env;
   const flags = {
     data_dir: dir,
     throttle: "off",
@@ -58,7 +59,12 @@ function ephemeralSettings(options: StartOptions, dir: string): Loaded {
     backup_every: "off",
     restore_test_every: "off",
   };
-  return readSettings(options, { env: { KEYRACK_LOG_LEVEL, KEYRACK_CACHE_DIR }, cwd: dir, flags });
+  const loaded = readSettings(options, { env: { KEYRACK_LOG_LEVEL, KEYRACK_CACHE_DIR }, cwd: dir, flags });
+  const named = [...Object.values(settingsTable).map(({ env }) => env), "KEYRACK_CONFIG"].filter(
+    (name) => ignored[name],
+  );
+  if (named.length > 0) loaded.warnings.push(`An ephemeral instance ignores ${named.join(", ")}.`);
+  return loaded;
 }
 
 type Ephemeral = {
