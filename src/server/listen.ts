@@ -73,7 +73,7 @@ async function listenOrRefuse({ log }: Services, server: Server, address: Addres
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw code === "EADDRINUSE"
-      ? new StartRefused(`The port is already in use. Choose another with ${setting}.`, 2)
+      ? new StartRefused(`Port ${port} on ${host} is already in use. Stop the other program, or set ${setting}.`, 1)
       : new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2);
   }
 }

@@ -1,6 +1,6 @@
-// Errors that the operator can fix, as one sentence and an exit code: 1 for what another process is using, 2 for
-// settings and files, 3 for an unreachable database, 70 for a damaged one. The systemd unit restarts the server after 1
-// and 3, which pass, and not after 2 and 70.
+// Errors that the operator can fix, as one sentence and an exit code: 1 for a data dir or port in use by another
+// process, 2 for settings and files, 3 for an unreachable database, 70 for a damaged one. The systemd unit restarts the
+// server after 1 and 3, which pass, and not after 2 and 70.
 import { BadSetting } from "../config/settings.ts";
 import { NativeUnavailable } from "../platform/native-addons.ts";
 import { isConnectionLost } from "../store/postgres/connection-lost.ts";
