@@ -241,8 +241,8 @@ function startError(error: CallError): KeyrackError {
   const why: Record<number, string> = {
     401: "the secret key is not accepted",
     403: "the secret key may not read policies: it needs the permission verify",
-    404: "there is no such project, or url is not a Keyrack",
+    404: "there is no project with this id, or the URL is not that of a Keyrack server",
   };
   const reason = why[error.status] ?? "the request is not accepted";
-  return new KeyrackError(`keyrack cannot start: ${reason} (status ${error.status}).`);
+  return new KeyrackError(`Cannot start: ${reason} (status ${error.status}).`);
 }

@@ -45,6 +45,20 @@ describe("a file", () => {
     expect((await cli.run(["key", "list", "--tenant-id", id, "--quiet"])).stdout).toBe("");
   });
 
+  it("is refused before anything is created if two rows name one tenant", async () => {
+    const file = write("twice.csv", "external_id,name\nt-1,first\nt-2,\nt-1,second\n");
+    const refused = await cli.run(["tenant", "import", file]);
+    expect([refused.code, refused.stderr]).toEqual([2, "keyrack: Row 3: external_id is the same as in row 1.\n"]);
+    expect((await cli.run(["tenant", "list", "--q", "t-1", "--quiet"])).stdout).toBe("");
+  });
+
+  it("gives the reason of a refused row once", async () => {
+    await cli.api("POST", "/v1/tenants", { external_id: "taken" });
+    const refused = await cli.run(["tenant", "import", write("taken.csv", "external_id\ntaken\n")]);
+    const reason = "keyrack: 1 row failed. Row 1: That external id is already in use.\n";
+    expect([refused.code, refused.stderr]).toEqual([1, reason]);
+  });
+
   it("is refused in another workspace, and created there with --restart", async () => {
     const args = ["tenant", "import", write("tenants.csv", "external_id\nc-1\nc-2\n"), "--json"];
     expect(JSON.parse((await cli.run(args)).stdout)).toMatchObject({ made: 2 });

@@ -23,8 +23,20 @@ const otherDir = (): string[] => ["--data-dir", "other", "--database-url", `sqli
 describe("a command", () => {
   for (const [why, args, code, message] of [
     ["an unknown id", () => ["key", "show", UNKNOWN_ID], 1, "No such key."],
-    ["a rejected field", () => ["project", "create", "--name", "P", "--slug", "X"], 1, "slug"],
-    ["a bad credential", () => ["project", "list", "--secret-key", "krsk_live_x"], 1, "keyrack login"],
+    ["a rejected field", () => ["project", "create", "--name", "P", "--slug", "X"], 1, "keyrack: --slug must"],
+    [
+      "a bad credential",
+      () => ["project", "list", "--secret-key", "krsk_live_x"],
+      1,
+      "Check --secret-key, or run: keyrack login",
+    ],
+    [
+      "an API key as a secret key",
+      () => ["project", "list", "--secret-key", "kr_live_x"],
+      1,
+      "--secret-key is an API key, which customers use; a secret key begins with krsk_.",
+    ],
+    ["a field that a flag sets", () => ["key", "list", "--limit", "5000"], 1, "keyrack: --limit must be"],
     ["an unknown account", () => ["user", "unlock", "no@example.com", ...cli.dataDir], 1, "No such"],
     ["a missing flag", () => ["key", "create"], 2, "--project-id, --tenant-id, --env"],
     ["invalid JSON", () => ["tenant", "create", "--external-id", "a", "--meta", "{"], 2, "--meta is not valid JSON"],

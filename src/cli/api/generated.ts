@@ -149,8 +149,15 @@ export async function sendRequest(
 ): Promise<ApiResponse> {
   const response = await request(target, message);
   if (isFailure(response) && options.json) print(response.text.trimEnd());
-  parseJson(response);
+  parseJson(response, (path) => nameAsFlag(path, message));
   return response;
+}
+
+/** `--expires-at` for the field expires_at that a flag set. */
+function nameAsFlag(path: string, { query, body }: ApiRequest): string {
+  const field = /^\w+/.exec(path)?.[0] ?? "";
+  const isGiven = Object.hasOwn({ ...query, ...(body as object | undefined) }, field);
+  return isGiven ? `--${field.replaceAll("_", "-")}${path.slice(field.length)}` : path;
 }
 
 /**

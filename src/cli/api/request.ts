@@ -3,10 +3,12 @@ import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from "node:
 import type { Writable } from "node:stream";
 import { ExitError } from "../ui/output.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
+import type { Detail } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 
-export type Target = { url: string; bearer: string | null };
-export type ApiResponse = { status: number; headers: IncomingHttpHeaders; text: string };
+/** `hint`: what to check where the server refuses the credential. */
+export type Target = { url: string; bearer: string | null; hint?: string };
+export type ApiResponse = { status: number; headers: IncomingHttpHeaders; text: string; hint?: string | undefined };
 export type ApiRequest = {
   method: string;
   path: string;
@@ -78,7 +80,7 @@ function open<T>(
 /** Resolves with any response, refusals included. Throws exit 3 when there is none. */
 export async function request(target: Target, message: ApiRequest): Promise<ApiResponse> {
   const signal = AbortSignal.timeout(message.timeoutMs ?? TIMEOUT_MS);
-  return open<ApiResponse>(target, message, signal, collect);
+  return { ...(await open<ApiResponse>(target, message, signal, collect)), hint: target.hint };
 }
 
 function collect(response: IncomingMessage, resolve: (response: ApiResponse) => void, fail: Fail): void {
@@ -99,7 +101,8 @@ function collect(response: IncomingMessage, resolve: (response: ApiResponse) => 
 /** Writes the body of a successful response to `out` as it arrives. Throws on a failure, and when it is cut off. */
 export function download(target: Target, message: ApiRequest, out: Writable): Promise<void> {
   return open<void>(target, message, undefined, (response, resolve, fail) => {
-    if (response.statusCode !== 200) return collect(response, (refused) => fail(toExitError(refused)), fail);
+    if (response.statusCode !== 200)
+      return collect(response, (refused) => fail(toExitError({ ...refused, hint: target.hint })), fail);
     response.on("error", () => fail(new ExitError("The server ended the response before it was complete.", 3)));
     out.once("error", (error) => fail(new ExitError(`Cannot write the response (${error.message}).`, 1)));
     response.on("end", resolve);
@@ -111,7 +114,7 @@ export function isFailure({ status }: ApiResponse): boolean {
   return status < 200 || status > 299;
 }
 
-type Envelope = { error?: { message?: string; details?: { path: string; message: string }[] } };
+type Envelope = { error?: { message?: string; details?: Detail[] } };
 
 export class ApiError extends ExitError {
   readonly status: number;
@@ -121,8 +124,8 @@ export class ApiError extends ExitError {
   }
 }
 
-/** A failed response as one line, with the fields it names. */
-export function toExitError(response: ApiResponse): ApiError {
+/** A failed response as one line, with the fields that it names, each as `nameOf` spells it. */
+export function toExitError(response: ApiResponse, nameOf?: (path: string) => string): ApiError {
   let error: Envelope["error"];
   try {
     ({ error } = JSON.parse(response.text) as Envelope);
@@ -134,15 +137,21 @@ export function toExitError(response: ApiResponse): ApiError {
       `Unexpected response (HTTP ${response.status}): this is not a Keyrack server. Check --url.`,
       response.status,
     );
-  const details = (error.details ?? []).map(({ path, message }) => `${path} ${message}`.trim());
-  const hint = response.status === 401 ? " Check KEYRACK_SECRET_KEY, or run: keyrack login" : "";
-  const named = details.length > 0 ? ` ${details.join("; ")}.` : "";
-  return new ApiError(`${error.message}${named}${hint}`, response.status);
+  const hint = response.status === 401 && response.hint ? ` ${response.hint}` : "";
+  return new ApiError(`${messageOf(error.message, error.details ?? [], nameOf)}${hint}`, response.status);
+}
+
+/** Where fields are named, "The request body is not valid." adds nothing; nor does a field that repeats the message. */
+function messageOf(message: string, all: Detail[], nameOf = (path: string) => path): string {
+  const details = all.filter(({ message: text }) => !message.endsWith(` ${text}.`));
+  if (details.length === 0) return message;
+  const named = `${details.map(({ path, message: text }) => `${nameOf(path)} ${text}`.trim()).join("; ")}.`;
+  return message.endsWith(" is not valid.") ? named : `${message} ${named}`;
 }
 
 /** The parsed body of a successful response. Throws on a failure, and on a 200 that is not JSON. */
-export function parseJson(response: ApiResponse): unknown {
-  if (isFailure(response)) throw toExitError(response);
+export function parseJson(response: ApiResponse, nameOf?: (path: string) => string): unknown {
+  if (isFailure(response)) throw toExitError(response, nameOf);
   try {
     return JSON.parse(response.text) as unknown;
   } catch {

@@ -22,15 +22,29 @@ export function resolveTarget(options: TargetOptions): Target {
   const { env } = process;
   // A profile named by flag wins over the environment.
   const named = options.profile ? findProfile(options.profile)?.profile : undefined;
-  const fromFlag = options.secretKey ?? options.sessionToken;
-  const fromEnv = env.KEYRACK_SECRET_KEY || env.KEYRACK_SESSION_TOKEN;
   const url = options.url ?? named?.url ?? env.KEYRACK_URL;
-  if (fromFlag) return { url: url ?? findProfile(undefined)?.profile.url ?? DEFAULT_URL, bearer: fromFlag };
-  if (fromEnv && !named) return { url: url ?? findProfile(undefined)?.profile.url ?? DEFAULT_URL, bearer: fromEnv };
+  const given =
+    credential(options.secretKey, "--secret-key") ??
+    credential(options.sessionToken, "--session-token") ??
+    (named ? undefined : credential(env.KEYRACK_SECRET_KEY, "KEYRACK_SECRET_KEY")) ??
+    (named ? undefined : credential(env.KEYRACK_SESSION_TOKEN, "KEYRACK_SESSION_TOKEN"));
+  if (given) return { url: url ?? findProfile(undefined)?.profile.url ?? DEFAULT_URL, ...given };
   const profile = named ?? findProfile(undefined)?.profile;
-  const bearer = profile?.secret_key ?? profile?.session_token ?? null;
-  if (!url) return { url: profile?.url ?? DEFAULT_URL, bearer };
-  return { url, bearer: profile && sameServer(url, profile.url) ? bearer : null };
+  const saved = credential(profile?.secret_key ?? profile?.session_token, "the profile's credential");
+  const none = { bearer: null };
+  if (!url) return { url: profile?.url ?? DEFAULT_URL, ...(saved ?? none) };
+  return { url, ...(profile && sameServer(url, profile.url) ? (saved ?? none) : none) };
+}
+
+const API_KEY = /^(?!krsk_)[a-z][a-z0-9]{1,8}_(live|test)_/;
+
+/** A credential, with what to check if the server refuses it. */
+export function credential(bearer: string | undefined, source: string): Pick<Target, "bearer" | "hint"> | undefined {
+  if (!bearer) return undefined;
+  const hint = API_KEY.test(bearer)
+    ? `${source} is an API key, which customers use; a secret key begins with krsk_.`
+    : `Check ${source}, or run: keyrack login`;
+  return { bearer, hint };
 }
 
 export function requireBearer(target: Target): Target {

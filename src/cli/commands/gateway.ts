@@ -151,7 +151,8 @@ function asUsageError<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (error instanceof TypeError) throw new ExitError(error.message.replace(/^keyrack: /, ""), 2);
+    if (error instanceof TypeError)
+      throw new ExitError(error.message.replace(/^keyrack: /, "").replace(/^secretKey /, "--secret-key "), 2);
     throw error;
   }
 }

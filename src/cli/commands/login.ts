@@ -2,7 +2,14 @@
 import type { Command } from "commander";
 import { findProfile, removeProfile, saveProfile, type Profile } from "../api/profiles.ts";
 import { fetchJson, isFailure, parseJson, request, toExitError, type Target } from "../api/request.ts";
-import { DEFAULT_URL, requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../api/target.ts";
+import {
+  credential,
+  DEFAULT_URL,
+  requireBearer,
+  resolveTarget,
+  targetFlags,
+  type TargetOptions,
+} from "../api/target.ts";
 import { recordTable } from "../ui/format.ts";
 import {
   ExitError,
@@ -79,7 +86,10 @@ async function loginWithKey(url: string, options: LoginOptions): Promise<Profile
   const given = options.secretKey ?? (isTerminal() ? await prompt("Secret key") : undefined);
   if (!given) throw new ExitError("No credential given. Use --email or --secret-key.", 2);
   const secret_key = given === "-" ? await readStdin() : given;
-  const workspace = await fetchJson<Workspace>({ url, bearer: secret_key }, WORKSPACE);
+  const workspace = await fetchJson<Workspace>(
+    { url, bearer: secret_key, ...credential(secret_key, "--secret-key") },
+    WORKSPACE,
+  );
   return { url, secret_key, about: `workspace ${workspace.name}` };
 }
 

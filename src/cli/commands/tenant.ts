@@ -32,6 +32,7 @@ export function addTenantCommands(program: Command): void {
     )
     .action(async (file: string, options: BulkOptions) => {
       const { runBulk } = await import("./bulk/bulk.ts");
-      await runBulk({ file, spec: commandSpec("tenant", "create"), noun: "tenant", defaults: {}, options });
+      const spec = commandSpec("tenant", "create");
+      await runBulk({ file, spec, noun: "tenant", defaults: {}, options, unique: "external_id" });
     });
 }

@@ -6,7 +6,7 @@ import { requireTrustedDataDir } from "../../config/trusted-path.ts";
 import type { CommandSpec } from "../api/command-spec.ts";
 import { addApiCommands, buildRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
 import { saveProfile } from "../api/profiles.ts";
-import { resolveTarget } from "../api/target.ts";
+import { credential, resolveTarget } from "../api/target.ts";
 import { usageErrors } from "../settings.ts";
 import { printResponse } from "../ui/format.ts";
 import { ExitError, fileError } from "../ui/output.ts";
@@ -51,11 +51,11 @@ function findBootstrapToken(options: CreateOptions): string | undefined {
 
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {
   const target = resolveTarget(options);
-  const bearer = findBootstrapToken(options) ?? target.bearer;
-  if (!bearer) {
+  const used = { ...target, ...credential(findBootstrapToken(options), "the bootstrap token") };
+  if (!used.bearer) {
     throw new ExitError("No bootstrap token. Set --bootstrap-token, KEYRACK_BOOTSTRAP_TOKEN or --data-dir.", 2);
   }
-  const { text } = await sendRequest(buildRequest(spec, [], options), options, { ...target, bearer });
+  const { text } = await sendRequest(buildRequest(spec, [], options), options, used);
   if (options.save) {
     const { workspace, secret_key } = JSON.parse(text) as { workspace: { name: string }; secret_key: { key: string } };
     const profile = { url: target.url, secret_key: secret_key.key, about: `workspace ${workspace.name}` };

@@ -20,6 +20,8 @@ export type Bulk = {
   /** Fields given by flags, for rows without a value of their own. */
   defaults: Record<string, unknown>;
   options: BulkOptions;
+  /** The field in which no two rows may agree. */
+  unique?: string;
   /** CSV file that receives the created keys. */
   keysFile?: string;
 };
@@ -49,7 +51,8 @@ function parseCell(flag: FlagSpec, text: string, row: number): unknown {
 }
 
 /** The request bodies, one per row. The whole file is checked before anything is created. */
-function parseRows({ spec, defaults, file }: Bulk, text: string): Record<string, unknown>[] {
+function parseRows(bulk: Bulk, text: string): Record<string, unknown>[] {
+  const { spec, defaults, file } = bulk;
   const [head = [], ...rows] = parseCsv(text);
   const fields = spec.flags.filter((flag) => flag.in === "body");
   const columns = head.map((name) => {
@@ -63,7 +66,7 @@ function parseRows({ spec, defaults, file }: Bulk, text: string): Record<string,
   });
   const repeated = columns.find((flag, i) => columns.indexOf(flag) !== i);
   if (repeated) throw new ExitError(`${file}: the column "${repeated.name}" is there twice.`, 2);
-  return rows.map((cells, at) => {
+  const bodies = rows.map((cells, at) => {
     // A shifted or dropped cell would mint a key with another expiry than the file says.
     if (cells.length !== columns.length)
       throw new ExitError(`Row ${at + 1}: ${plural(cells.length, "cell")} for ${plural(columns.length, "column")}.`, 2);
@@ -77,6 +80,18 @@ function parseRows({ spec, defaults, file }: Bulk, text: string): Record<string,
       throw new ExitError(`Row ${at + 1}: missing ${missing.map(({ name }) => name).join(", ")}.`, 2);
     return body;
   });
+  if (bulk.unique) requireUnique(bodies, bulk.unique);
+  return bodies;
+}
+
+/** Rows are created concurrently: of two with one value, either could be the one that is refused. */
+function requireUnique(bodies: readonly Record<string, unknown>[], field: string): void {
+  const first = new Map<unknown, number>();
+  for (const [at, body] of bodies.entries()) {
+    const earlier = first.get(body[field]);
+    if (earlier !== undefined) throw new ExitError(`Row ${at + 1}: ${field} is the same as in row ${earlier}.`, 2);
+    first.set(body[field], at + 1);
+  }
 }
 
 /** Creates one row's record. Retries with back-off while the server is busy. */
