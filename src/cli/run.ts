@@ -1,8 +1,12 @@
 // Runs a command line. Loads only the chosen command's file: `keyrack key list` must not load the server.
 import { Command, CommanderError } from "commander";
+import { redact } from "../platform/log.ts";
 import { VERSION } from "../platform/version.ts";
 import { addCommand, commandTable } from "./command-table.ts";
 import { escapeControls } from "./ui/output.ts";
+
+const CREDENTIAL_ARGUMENT =
+  "A credential must not be an argument: process lists show those. Pass it on standard input.";
 
 async function buildProgram(name: string | undefined): Promise<Command> {
   const program = new Command("keyrack");
@@ -27,7 +31,13 @@ function usageError(text: string): string {
     .trim()
     .replace(/^error: /, "")
     .replaceAll(/\s*\n\s*/g, " ");
-  return `keyrack: ${escapeControls(line)} (add --help for usage)\n`;
+  const isCredential = line.startsWith("too many arguments") && redact(line) !== line;
+  return errorLine(`${isCredential ? CREDENTIAL_ARGUMENT : escapeControls(line)} (add --help for usage)`);
+}
+
+/** Redacted: an argument that an error repeats may be a credential, and stderr is kept in CI logs. */
+function errorLine(text: string): string {
+  return redact(`keyrack: ${text}\n`);
 }
 
 /** `keyrack help key` is `keyrack key --help`. An unknown command is refused as it is without `help`. */
@@ -56,7 +66,7 @@ export async function runCommandLine(argv: string[]): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const { message, stack, exitCode } = error as Error & { exitCode?: unknown };
-    process.stderr.write(`keyrack: ${debug ? stack : escapeControls(message.split("\n")[0] ?? "")}\n`);
+    process.stderr.write(errorLine(debug ? String(stack) : escapeControls(message.split("\n")[0] ?? "")));
     return typeof exitCode === "number" ? exitCode : 1;
   }
 }
