@@ -1,5 +1,6 @@
 // Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the
 // name.
+import { alternatives } from "../kernel/alternatives.ts";
 import { parseSettingNetwork } from "../kernel/network/cidr.ts";
 import { addressIn, isPublicAddress } from "../kernel/network/public-addresses.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";
@@ -21,7 +22,7 @@ function integer(min: number, max: number) {
 
 function oneOf<const T extends string>(...values: T[]) {
   return (text: string): T => {
-    if (!(values as string[]).includes(text)) throw new Error(`must be ${values.join(" or ")}`);
+    if (!(values as string[]).includes(text)) throw new Error(`must be ${alternatives(values)}`);
     return text as T;
   };
 }

@@ -141,7 +141,7 @@ export function refusal(row: Row, actor: Actor): Failure | undefined {
   if (open) return undefined;
   const column = columnOf(actor);
   const cell = cells[column];
-  if (cell === "401") return fail("unauthenticated");
+  if (cell === "401") return fail(column === "none" ? "unauthenticated" : "unusable_credential");
   if (cell !== "-") {
     const lacksWorkspace = isVendorPlane(row) && actor.kind === "session" && actor.workspace_id === null;
     return lacksWorkspace ? fail("no_active_workspace") : restrictionRefusal(row, restrictionOf(actor));
@@ -156,12 +156,12 @@ export function refusal(row: Row, actor: Actor): Failure | undefined {
 /** Why a restricted secret key is refused although its role is allowed. */
 function restrictionRefusal({ needs, wide }: Row, restriction: Restriction | null): Failure | undefined {
   if (!restriction || needs === "itself") return undefined;
-  const lacks = (message: string): Failure => failField("lacks_permission", "permissions", message);
-  if (needs === null) return lacks("needs an unrestricted key");
+  const lacks = (field: string, message: string): Failure => failField("lacks_permission", field, message);
+  if (needs === null) return lacks("permissions", "must be absent: this needs an unrestricted key");
   const { permissions, project_ids } = restriction;
   const permitted = permissions.includes(needs) || (needs === "read" && permissions.includes("manage"));
-  if (!permitted) return lacks(`needs ${needs}`);
-  return wide && project_ids ? lacks("needs no project_ids") : undefined;
+  if (!permitted) return lacks("permissions", `must include ${needs}`);
+  return wide && project_ids ? lacks("project_ids", "must be absent: this concerns the whole workspace") : undefined;
 }
 
 export function isHolderPlane(name: AccessName): boolean {
@@ -189,6 +189,6 @@ export function workspaceRefusal(row: Row, actor: Actor, asserted: unknown): Fai
 
 /** Embed tokens are minted by backends, never by browsers, and work only on pages of the origins they name. */
 export function checkOrigin(endpoint: { backendOnly: boolean }, actor: Actor, origin: string | undefined): void {
-  if (endpoint.backendOnly && origin !== undefined) throw fail("origin_not_allowed");
+  if (endpoint.backendOnly && origin !== undefined) throw fail("backend_only");
   if (actor.kind === "embed_token") requireOrigin(actor, origin);
 }

@@ -2,6 +2,7 @@
 import { BoundedMap } from "../kernel/bounded-map.ts";
 import type { z } from "zod";
 import { isCleanText, UNCLEAN } from "../kernel/clean-text.ts";
+import { alternatives } from "../kernel/alternatives.ts";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
 import { parseJson, soundJson, textOf } from "./body/json.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
@@ -56,11 +57,26 @@ function isAbsent(value: unknown, path: PropertyKey[]): boolean {
 /** Rewords zod's messages. They never contain the value that was sent. */
 function messageOf(issue: z.core.$ZodIssue): string {
   return issue.message
-    .replace(/^Invalid input: expected /, "must be of type ")
     .replace(/, received .*$/, "")
-    .replace(/^Invalid option: expected one of /, "must be one of ")
-    .replace(/^Too (big|small): expected \w+ to (have|be) /, "must $2 ");
+    .replace(/^Invalid input: expected (\w+)$/, (_all, type: string) => `must be ${TYPES[type] ?? `of type ${type}`}`)
+    .replace(/^Invalid (?:option|input): expected (?:one of )?(".*")$/, (_all, values: string) => {
+      return `must be ${alternatives(values.slice(1, -1).split('"|"'))}`;
+    })
+    .replace(/^Too (?:big|small): expected \w+ to (have|be) ([<>]=?)/, (_all, verb: string, sign: string) => {
+      return `must ${verb} ${BOUNDS[sign] ?? sign} `;
+    });
 }
+
+const TYPES: Record<string, string> = {
+  array: "a list",
+  boolean: "true or false",
+  int: "a whole number",
+  number: "a number",
+  object: "an object",
+  record: "an object",
+  string: "a string",
+};
+const BOUNDS: Record<string, string> = { ">=": "at least", "<=": "at most", ">": "more than", "<": "less than" };
 
 const MEMO_MAX = 1_000;
 const MEMO_CHARS_MAX = 512;

@@ -47,13 +47,15 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
   if (endpoint.hasLargeResponse) names.push("share_full");
   if (endpoint.params) names.push("invalid_path");
   if (!endpoint.looseQuery) names.push("invalid_query");
-  if (endpoint.body) names.push("invalid_body", "body_too_complex", "payload_too_large", "unsupported_media_type");
+  if (endpoint.body)
+    names.push("invalid_body", "invalid_json", "body_too_complex", "payload_too_large", "unsupported_media_type");
   if (endpoint.idempotent) names.push("invalid_header", "idempotency_mismatch", "idempotency_in_flight");
   const { open, wrongKind, cells } = access[endpoint.access];
   if (isVendorPlane(access[endpoint.access])) names.push("invalid_header", "workspace_moved");
-  if (!open) names.push("unauthenticated", "invalid_key", "invalid_session", "rate_limited", wrongKind);
+  if (!open)
+    names.push("unauthenticated", "unusable_credential", "invalid_key", "invalid_session", "rate_limited", wrongKind);
   if (cells.embed === "Y" && !open) names.push("invalid_embed_token", "origin_not_allowed");
-  if (endpoint.backendOnly) names.push("origin_not_allowed");
+  if (endpoint.backendOnly) names.push("backend_only");
   if (endpoint.scope) names.push("insufficient_scope");
   return [...new Set([...names, ...endpoint.failures])];
 }

@@ -40,7 +40,8 @@ const RETRY_AFTER_503 = 1;
 export const failures = {
   // 400
   invalid_body: [400, "invalid_request", "The request body is not valid."],
-  body_too_complex: [400, "invalid_request", "The request body is not valid."],
+  invalid_json: [400, "invalid_request", "The request body is not valid JSON."],
+  body_too_complex: [400, "invalid_request", "The request body is nested too deeply or has too many values."],
   invalid_query: [400, "invalid_request", "The query is not valid."],
   invalid_path: [400, "invalid_request", "The path is not valid."],
   invalid_header: [400, "invalid_request", "A request header is not valid."],
@@ -51,7 +52,8 @@ export const failures = {
   invalid_token: [400, "invalid_token", "The token is invalid or has expired."],
   // 401
   unauthenticated: [401, "unauthenticated", "A credential is required: send Authorization: Bearer <credential>."],
-  invalid_key: [401, "invalid_key", "Invalid API key."],
+  unusable_credential: [401, "unauthenticated", "The credential in the Authorization header is not valid here."],
+  invalid_key: [401, "invalid_key", "This key is invalid, revoked or expired."],
   expired_key: [401, "expired_key", "This API key has expired."],
   invalid_session: [401, "invalid_session", "The session is invalid or has ended."],
   invalid_embed_token: [401, "invalid_embed_token", "The embed token is invalid or has expired."],
@@ -78,10 +80,15 @@ export const failures = {
   not_a_member: [403, "forbidden", "You are not a member of that workspace."],
   insufficient_scope: [403, "insufficient_scope", "The credential lacks a required scope."],
   origin_not_allowed: [403, "origin_not_allowed", "This origin is not allowed."],
+  backend_only: [
+    403,
+    "origin_not_allowed",
+    "This endpoint is for backends: it refuses requests with an Origin header. Never use a secret key in a browser.",
+  ],
   sign_up_closed: [403, "sign_up_closed", "Sign-up is by invitation only, or closed."],
   email_unverified: [403, "email_unverified", "Verify your email address first."],
   // 404, 405
-  no_such_route: [404, "not_found", "No such route."],
+  no_such_route: [404, "not_found", "There is no such endpoint. GET /openapi.json lists all."],
   workspace_not_found: [404, "not_found", "No such workspace."],
   project_not_found: [404, "not_found", "No such project."],
   tenant_not_found: [404, "not_found", "No such tenant."],
@@ -98,7 +105,11 @@ export const failures = {
   asset_not_found: [404, "not_found", "No such file."],
   series_off: [404, "not_found", "Usage series are not enabled."],
   scanner_off: [404, "not_found", "Secret scanning is not configured."],
-  method_not_allowed: [405, "method_not_allowed", "This method is not allowed here."],
+  method_not_allowed: [
+    405,
+    "method_not_allowed",
+    "This endpoint does not accept this method. The Allow header lists those that it does.",
+  ],
   // 409
   slug_taken: [409, "conflict", "That slug is already in use."],
   plan_in_use: [409, "conflict", "Tenants still use this plan."],

@@ -27,7 +27,7 @@ describe("an access row", () => {
     ["projects.change", "a session without a workspace", "no_active_workspace"],
     ["resources.read", "a session without a workspace", "no_active_workspace"],
     ["resources.read", "an embed token", "needs_vendor"],
-    ["resources.read", "bootstrap", "unauthenticated"],
+    ["resources.read", "bootstrap", "unusable_credential"],
     ["members.write", "an admin's key", "owner_only"],
     ["members.write", "an admin", "owner_only"],
     ["members.write", "a member", "member_is_read_only"],
@@ -48,8 +48,8 @@ describe("an access row", () => {
     ["holder.use", "an owner's key", "needs_api_key"],
     ["holder.use", "a member", "needs_api_key"],
     ["holder.revoke", "an embed token", "needs_api_key"],
-    ["holder.revoke", "bootstrap", "unauthenticated"],
-    ["resources.read", "an API key", "unauthenticated"],
+    ["holder.revoke", "bootstrap", "unusable_credential"],
+    ["resources.read", "an API key", "unusable_credential"],
     ["public", "a member", undefined],
   ] as const satisfies readonly (readonly [AccessName, keyof typeof who, string | undefined])[]) {
     it(`${row} ${refused === undefined ? "admits" : `responds ${refused} to`} ${name}`, () => {

@@ -1,6 +1,7 @@
 // `keyrack gateway`: a verifier process that a reverse proxy asks, for APIs that are not written for Node.
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
+import { alternatives } from "../../kernel/alternatives.ts";
 import type { GatewayMode } from "../../gateway.ts";
 import type { Level } from "../../platform/log.ts";
 import type { LimitsMode } from "../../sdk/guard.ts";
@@ -159,7 +160,7 @@ function asUsageError<T>(work: () => T): T {
 
 function oneOf<T extends string>(flag: string, value: string, choices: readonly T[]): T {
   const found = choices.find((choice) => choice === value);
-  if (!found) throw new ExitError(`${flag} must be ${choices.join(" or ")}.`, 2);
+  if (!found) throw new ExitError(`${flag} must be ${alternatives(choices)}.`, 2);
   return found;
 }
 

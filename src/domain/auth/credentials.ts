@@ -44,7 +44,7 @@ export function resolveBearer(services: Services, bearer: string, mayHaveExpired
   if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer, mayHaveExpired);
   if (kind === "session" && parseCredential(bearer)) return resolveSession(services, bearer);
   const rejected = kind ?? parseCredential(bearer)?.kind; // an API key may have any prefix
-  throw fail((rejected && REJECTED_AS[rejected]) ?? "unauthenticated");
+  throw fail((rejected && REJECTED_AS[rejected]) ?? "unusable_credential");
 }
 
 /** Fails unless the credential behind the actor is still valid in the transaction, with the same rights. */

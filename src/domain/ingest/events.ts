@@ -200,7 +200,7 @@ function checkRequest(event: Fields, i: number, problems: Problems): void {
 
 function checkContext(event: Fields, i: number, problems: Problems): void {
   const { env, degraded, display_prefix, denial_reason, sample_rate } = event;
-  if (env !== "live" && env !== "test") problems.addAt(i, "env", env, "must be one of live, test");
+  if (env !== "live" && env !== "test") problems.addAt(i, "env", env, "must be live or test");
   if (typeof degraded !== "boolean") problems.addAt(i, "degraded", degraded, "must be true or false");
   if (!isTextOrNull(display_prefix, 128))
     problems.addAt(i, "display_prefix", display_prefix, "must be null or have at most 128 characters");

@@ -29,12 +29,12 @@ export function parseReports(bytes: Uint8Array): LeakReport[] {
   try {
     value = JSON.parse(Buffer.from(bytes).toString("utf8"));
   } catch {
-    throw fail("invalid_body");
+    throw fail("invalid_json");
   }
-  if (!Array.isArray(value)) throw failField("invalid_body", "", "must be an array");
+  if (!Array.isArray(value)) throw failField("invalid_body", "", "must be a list");
   if (value.length > TOKENS_MAX) throw fail("payload_too_large");
   return value.map((one: Record<string, unknown> | null, i) => {
-    if (typeof one?.token !== "string") throw failField("invalid_body", `[${i}].token`, "must be of type string");
+    if (typeof one?.token !== "string") throw failField("invalid_body", `[${i}].token`, "must be a string");
     const { token, type } = one;
     return { token, type: typeof type === "string" ? type : "", location: locationOf(one) };
   });

@@ -69,9 +69,10 @@ for (const back of backends) {
           const reply = await r.call(bearers[permission], route, body);
           got[permission] = reply.body?.error?.message !== LACKS;
           if (got[permission]) continue;
-          const wanted = needed === "unrestricted" ? "an unrestricted key" : needed;
+          const message =
+            needed === "unrestricted" ? "must be absent: this needs an unrestricted key" : `must include ${needed}`;
           expectRefusal(reply, 403, "forbidden");
-          expect(reply.body.error.details).toEqual([{ path: "permissions", message: `needs ${wanted}` }]);
+          expect(reply.body.error.details).toEqual([{ path: "permissions", message }]);
         }
         expect(got).toEqual(Object.fromEntries(PERMISSIONS.map((each) => [each, grants(each, needed)])));
       });
@@ -161,7 +162,9 @@ for (const back of backends) {
       ] as [string, object?][]) {
         const reply = await r.call(key, route, body);
         expectRefusal(reply, 403, "forbidden");
-        expect(reply.body.error.details, route).toEqual([{ path: "permissions", message: "needs no project_ids" }]);
+        expect(reply.body.error.details, route).toEqual([
+          { path: "project_ids", message: "must be absent: this concerns the whole workspace" },
+        ]);
       }
       expect((await r.call(key, "POST /v1/tenants", { external_id: "made-by-restricted" })).status).toBe(201);
       expect((await r.call(key, "GET /v1/audit_logs/chain")).status).toBe(200);

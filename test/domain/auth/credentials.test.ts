@@ -66,9 +66,9 @@ for (const back of backends) {
         [badChecksum, "invalid_key"],
         [mint("api_key", "live"), "invalid_key"],
         [mint("session", null), "invalid_session"],
-        [mint("bootstrap", null), "unauthenticated"],
-        ["nonsense", "unauthenticated"],
-        ["", "unauthenticated"],
+        [mint("bootstrap", null), "unusable_credential"],
+        ["nonsense", "unusable_credential"],
+        ["", "unusable_credential"],
       ] as const) {
         expect(await failureOf(bearer), bearer.slice(0, 10)).toBe(failure);
       }
@@ -80,7 +80,7 @@ for (const back of backends) {
       for (const own of [token, "any text will do"]) {
         const configured = { ...services, bootstrapHash: () => sha256Hex(own) };
         expect(await resolve(configured, own)).toEqual({ kind: "bootstrap" });
-        await expect(resolve(configured, `${own}x`)).rejects.toMatchObject({ failure: "unauthenticated" });
+        await expect(resolve(configured, `${own}x`)).rejects.toMatchObject({ failure: "unusable_credential" });
       }
       // Text with the form of another credential is resolved as that credential, even if configured as the bootstrap
       // token.

@@ -1,0 +1,59 @@
+// What a refusal says: the cause, in words that a reader can act on.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+
+let r: TestInstance;
+let w: Workspace;
+beforeAll(async () => {
+  r = await testInstance("sqlite");
+  w = await r.workspace();
+});
+afterAll(() => r[Symbol.asyncDispose]());
+
+describe("a refusal", () => {
+  it.each([
+    ["not JSON", '{"external_id":', "The request body is not valid JSON."],
+    ["too deep", "[".repeat(40), "The request body is nested too deeply or has too many values."],
+    ["of a wrong shape", '{"external_id":1}', "The request body is not valid."],
+  ])("names the cause of a body that is %s", async (_why, raw, message) => {
+    const reply = await w.call("sk_owner", "POST /v1/tenants", undefined, { raw });
+    expect([reply.status, reply.body.error.code, reply.body.error.message]).toEqual([400, "invalid_request", message]);
+  });
+
+  it("describes types, choices and bounds in words", async () => {
+    const reply = await w.call("sk_owner", "POST /v1/keys", {
+      project_id: w.project_id,
+      tenant_id: 7,
+      env: "prod",
+      name: "",
+      scopes: "orders:read",
+      rate_limits: [{ id: "a", limit: 0, window_ms: 1.5, algorithm: "x", scope: 1 }],
+      quotas: [{ id: "q", refill: "yearly", units: 1 }],
+    });
+    const { details } = reply.body.error as { details: { path: string; message: string }[] };
+    expect(Object.fromEntries(details.map(({ path, message }) => [path, message]))).toMatchObject({
+      tenant_id: "must be a string",
+      env: "must be live or test",
+      scopes: "must be a list",
+      "quotas[0].refill": "must be none, daily, weekly or monthly",
+    });
+    expect(details.map(({ message }) => message).filter((text) => /[<>|"]|of type/.test(text))).toEqual([]);
+  });
+
+  it("of a credential says whether it is missing, unknown here, or a key that does not work", async () => {
+    const messageFor = async (bearer: string | null): Promise<unknown> =>
+      (await r.call(bearer, "GET /v1/workspace")).body.error.message;
+    expect(await messageFor(null)).toBe("A credential is required: send Authorization: Bearer <credential>.");
+    expect(await messageFor("bad")).toBe("The credential in the Authorization header is not valid here.");
+    expect(await messageFor(`${w.keys.sk_owner.slice(0, -1)}0`)).toBe("This key is invalid, revoked or expired.");
+  });
+
+  it("of a browser that mints an embed token names the Origin header, not the origin", async () => {
+    const headers = { origin: "https://app.example.com" };
+    const reply = await w.call("sk_owner", "POST /v1/embed_tokens", { tenant_id: w.tenant_id }, { headers });
+    expect([reply.status, reply.body.error.code]).toEqual([403, "origin_not_allowed"]);
+    expect(reply.body.error.message).toMatch(
+      /^This endpoint is for backends: it refuses requests with an Origin header/,
+    );
+  });
+});
