@@ -46,14 +46,22 @@ export class FairSet<T> {
     if (this.#items.has(item)) return true;
     const amount = this.#amountOf(item);
     for (let freed = 0; freed < amount && !this.#ledger.hasRoom(owner, amount); ) {
-      const more = this.#makeRoom(owner, amount);
-      if (more === 0) {
+      const more = this.#displaceFor(owner, amount);
+      if (more === undefined) {
         this.#ledger.countRefusal(owner);
         return false;
       }
       freed += more;
     }
-    this.#insert(owner, item);
+    this.insert(owner, item);
+    return true;
+  }
+
+  /** Displaces items of larger owners until the amount fits within the bound of all. Returns false if it cannot. */
+  makeRoom(owner: Owner, amount: number): boolean {
+    const ledger = this.#ledger;
+    while (ledger.used > 0 && ledger.used + amount > ledger.limits.bound)
+      if (this.#displaceFor(owner, amount) === undefined) return false;
     return true;
   }
 
@@ -66,10 +74,11 @@ export class FairSet<T> {
     const before = this.#items.get(item);
     if (!before || before.id === owner.id) return;
     this.delete(item);
-    this.#insert(owner, item);
+    this.insert(owner, item);
   }
 
-  #insert(owner: Owner, item: T): void {
+  /** Adds an item whether there is room or not. */
+  insert(owner: Owner, item: T): void {
     this.#ledger.take(owner, this.#amountOf(item));
     this.#items.set(item, owner);
     this.#append(owner, item);
@@ -137,13 +146,13 @@ export class FairSet<T> {
     return sparesAll ? undefined : spared;
   }
 
-  /** Displaces one item. Returns how much room that makes; 0 where nothing can be displaced. */
-  #makeRoom(owner: Owner, amount: number): number {
+  /** Displaces one item. Returns how much room that makes; undefined where nothing can be displaced. */
+  #displaceFor(owner: Owner, amount: number): number | undefined {
     for (;;) {
       const other = this.#ledger.victimFor(owner, amount);
       const victim = other ?? (this.#rules.replacesOwn?.(owner) ? owner : undefined);
       const items = victim && this.#byOwner.get(victim.id);
-      if (!victim || !items) return 0;
+      if (!victim || !items) return undefined;
       const oldest = this.#firstToGo(items, !other);
       if (oldest !== undefined) {
         this.#ledger.countRefusal(victim);
@@ -151,7 +160,7 @@ export class FairSet<T> {
         this.#displace(oldest);
         return this.#amountOf(oldest);
       }
-      if (!other) return 0;
+      if (!other) return undefined;
       // Everything of this owner is held: the next-largest is tried.
     }
   }

@@ -1,7 +1,7 @@
 // Large responses, from the moment they are built until their clients have taken them. An owner builds two at a time,
 // and none while its clients leave its share of bytes unread; it waits a moment for them to read and is then refused.
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
-import { displaceFor } from "./displacement.ts";
+import { FairSet } from "./fair-set.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 import type { Release } from "./reservations.ts";
@@ -10,13 +10,13 @@ import { LARGE_RESPONSES, Slots } from "./slots.ts";
 type Charge = { readonly owner: Owner; readonly sent: object; readonly bytes: number; readonly cuts: Set<() => void> };
 
 export class LargeResponses {
-  readonly #ledger: Ledger;
+  readonly #unsent: FairSet<Charge>;
   readonly #building: Slots;
   /** Keyed by the object being sent: a page that many clients receive is in memory once, and is charged once. */
   readonly #charges = new Map<object, Charge>();
 
   constructor(ledger: Ledger, waitMs = LARGE_RESPONSES.waitMs) {
-    this.#ledger = ledger;
+    this.#unsent = new FairSet(ledger, (charge) => this.#cut(charge), { amountOf: ({ bytes }) => bytes });
     this.#building = new Slots({ ...LARGE_RESPONSES, waitMs }, ledger, (owner) => ledger.withinShare(owner));
   }
 
@@ -42,21 +42,23 @@ export class LargeResponses {
 
   /** At the bound the largest owner's oldest responses are cut. */
   #take(charge: Charge): Charge {
-    const { owner, sent, bytes } = charge;
-    displaceFor(owner, bytes, this.#ledger, this.#charges, (oldest) => {
-      this.#release(oldest);
-      for (const cut of oldest.cuts) cut();
-    });
-    this.#charges.set(sent, charge);
-    this.#ledger.take(owner, bytes);
+    this.#unsent.makeRoom(charge.owner, charge.bytes);
+    this.#unsent.insert(charge.owner, charge);
+    this.#charges.set(charge.sent, charge);
     return charge;
   }
 
+  #cut(charge: Charge): void {
+    this.#end(charge);
+    for (const cut of charge.cuts) cut();
+  }
+
   #release(charge: Charge): void {
-    const { owner, sent, bytes } = charge;
-    if (this.#charges.get(sent) !== charge) return; // it was cut
+    if (this.#unsent.delete(charge)) this.#end(charge);
+  }
+
+  #end({ sent, owner }: Charge): void {
     this.#charges.delete(sent);
-    this.#ledger.release(owner, bytes);
     this.#building.resume(owner);
   }
 }

@@ -2,7 +2,6 @@
 // owner's oldest reservation is cut to make room for a smaller owner's. What waits is bounded too.
 import { fail, type Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
-import { displaceFor } from "./displacement.ts";
 import { FairSet } from "./fair-set.ts";
 import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
@@ -25,13 +24,14 @@ type Waiting = Reservation & {
 export class Reservations {
   readonly #ledger: Ledger;
   /** Oldest first. */
-  readonly #held = new Set<Reservation>();
+  readonly #held: FairSet<Reservation>;
   readonly #waitingOf = new Ledger(WAITING);
   /** Oldest first. */
   readonly #waiting = new FairSet<Waiting>(this.#waitingOf, ({ owner, refuse }) => refuse(this.#refusal(owner)));
 
   constructor(ledger: Ledger) {
     this.#ledger = ledger;
+    this.#held = new FairSet(ledger, ({ cut }) => cut(), { amountOf: ({ amount }) => amount });
   }
 
   /** Returns undefined if the owner would have to wait. `cut` must abort the work that the room is for. */
@@ -78,26 +78,15 @@ export class Reservations {
   }
 
   #fits({ owner, amount }: Reservation): boolean {
-    const ledger = this.#ledger;
-    if (ledger.usedBy(owner) > 0 && !ledger.withinShare(owner, amount)) return false;
-    return displaceFor(owner, amount, ledger, this.#held, (oldest) => {
-      this.#release(oldest);
-      oldest.cut();
-    });
+    const isFirst = this.#ledger.usedBy(owner) === 0;
+    return (isFirst || this.#ledger.withinShare(owner, amount)) && this.#held.makeRoom(owner, amount);
   }
 
   #hold(reservation: Reservation): Release {
-    this.#held.add(reservation);
-    this.#ledger.take(reservation.owner, reservation.amount);
+    this.#held.insert(reservation.owner, reservation);
     return () => {
-      if (this.#release(reservation)) this.#resume();
+      if (this.#held.delete(reservation)) this.#resume();
     };
-  }
-
-  #release(reservation: Reservation): boolean {
-    if (!this.#held.delete(reservation)) return false;
-    this.#ledger.release(reservation.owner, reservation.amount);
-    return true;
   }
 
   /** Each owner's waiting reservations continue in order. */

@@ -89,6 +89,16 @@ describe("a fair set", () => {
     expect([set.add(big!, "b3"), displaced, set.size, ledger.refused.get("cell")]).toEqual([false, [], 3, 1]);
   });
 
+  it("makes room by displacing the largest owner's oldest, empty ones included", () => {
+    const displaced: string[] = [];
+    const ledger = new Ledger({ bound: 10, share: Number.POSITIVE_INFINITY });
+    const set = new FairSet<string>(ledger, (item) => displaced.push(item), { amountOf: (item) => item.length });
+    for (const item of ["", "bbbb", "bbb"]) set.insert(big!, item);
+    set.insert(small!, "ss");
+    expect([set.makeRoom(other!, 5), displaced, ledger.used]).toEqual([true, ["", "bbbb"], 5]);
+    expect([set.makeRoom(big!, 7), displaced.length, ledger.used]).toEqual([false, 2, 5]);
+  });
+
   it("takes the item that was not touched for longest", () => {
     const { set, displaced } = fairSet(2);
     for (const item of ["b1", "b2"]) set.add(big!, item);
