@@ -7,7 +7,6 @@ import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { resolveHolder } from "../domain/auth/holders.ts";
 import { requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/idempotency/replays.ts";
-import type { LineLimit } from "../fairness/line-limit.ts";
 import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import { catchMaybe, thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
@@ -38,8 +37,6 @@ export type RunOptions = BodyRoomOptions &
   ClientAddresses & {
     /** Checks every response against its schema: on in tests, off in production. */
     checkOutput: boolean;
-    /** Which refusals are logged in full. */
-    refusals: LineLimit;
     /** Counts requests for /metrics, where that is on. */
     metrics?: RequestMetrics | undefined;
   };
@@ -70,8 +67,6 @@ class Run implements Admission {
   readonly #send: Respond;
   readonly #bearer: ReturnType<typeof bearerOf>;
   readonly #startedAt: number;
-  /** For the log; anonymous until the credential is resolved. */
-  #actor: Actor = ANONYMOUS;
   #replay: IdempotencyReplay | undefined;
   #startsOver = 0;
   /** Set while a large response is built. */
@@ -132,7 +127,6 @@ class Run implements Admission {
 
   /** Kind of credential, role, origin and scope. */
   #admit(actor: Actor): void {
-    this.#actor = actor;
     this.#request.actor = actor;
     if (actor.kind !== "anonymous") markValid(this.#request.socket, actor);
     const endpoint = this.#endpoint;
@@ -145,7 +139,7 @@ class Run implements Admission {
 
   /** Looks at the credential as for a new request: it may have ended, or lost rights, while this one waited. */
   admitAgain(): MaybePromise<void> {
-    const { kind } = this.#actor;
+    const { kind } = this.#request.actor;
     const admit = (): MaybePromise<void> => thenMaybe(this.#authenticate(), (actor) => this.#admit(actor));
     return catchMaybe(admit, (error) => {
       if (error instanceof Failure && error.status < 500) this.#options.metrics?.countLateRefusal(kind);
@@ -214,10 +208,10 @@ class Run implements Admission {
     const params = endpoint.params && paramsOf(endpoint.params, request.params);
     const query = queryOf(endpoint, request.search);
     const body = bytes && bodyOf(endpoint, bytes);
-    const credential = { token: this.#bearer.token, actor: this.#actor };
+    const credential = { token: this.#bearer.token, actor: this.#request.actor };
     const replay = endpoint.idempotent ? replayOf(endpoint, request, credential, bytes) : undefined;
     this.#replay = replay;
-    const ctx = new RequestContext(services, this.#actor, replay, this, request);
+    const ctx = new RequestContext(services, this.#request.actor, replay, this, request);
     const input = { params, query, body, request, raw: () => this.#readRaw() };
     const result = replay ? runOnce(services, replay, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
     this.#then(
@@ -253,9 +247,7 @@ class Run implements Admission {
     let response: HttpResponse;
     try {
       const failure = toFailure(this.#services, this.#endpoint, this.#request, error);
-      logRefusal(this.#services, this.#options.refusals, this.#endpoint, this.#request, failure, this.#actor, () =>
-        this.origin(),
-      );
+      logRefusal(this.#services, this.#endpoint, this.#request, failure, () => this.origin());
       response = failureResponse(failure, this.#bearer.presented);
     } catch {
       response = failureResponse(fail("internal_error"), this.#bearer.presented);

@@ -1,7 +1,6 @@
 // Log lines about one request: unexpected errors, and refusals that matter to someone who investigates an intrusion.
-import { actorColumns, type Actor } from "../domain/core/actor.ts";
+import { actorColumns } from "../domain/core/actor.ts";
 import type { RequestSource, Services } from "../domain/core/context.ts";
-import type { LineLimit } from "../fairness/line-limit.ts";
 import { networkOwner } from "../fairness/owners.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import { errorFields } from "../platform/errors.ts";
@@ -24,22 +23,20 @@ export function toFailure(services: Services, endpoint: Endpoint, request: HttpR
 /** Logs a refusal with status 401, 403 or 429, within the limit of lines. */
 export function logRefusal(
   services: Services,
-  lines: LineLimit,
   endpoint: Endpoint,
   request: HttpRequest,
   { status, code, failure }: Failure,
-  actor: Actor,
   origin: () => RequestSource,
 ): void {
   if (!SECURITY_EVENTS.has(status)) return;
   const from = origin();
-  if (!lines.admits(networkOwner(from.network).id, failure, from.request_id)) return;
+  if (!services.securityLines.admits(networkOwner(from.network).id, failure, from.request_id)) return;
   services.log.info("refused", {
     endpoint: endpoint.name,
     status,
     code,
     failure,
-    ...actorColumns(actor),
+    ...actorColumns(request.actor),
     ...from,
     ...correlation(request),
   });

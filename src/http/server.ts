@@ -37,7 +37,7 @@ import { h3Listener, type RouterOptions } from "./router.ts";
 import { Stalls } from "./sending/stalls.ts";
 import { stopParsing } from "./receiving/stop-parsing.ts";
 
-export type HttpOptions = Omit<RunOptions, "refusals" | "turns"> & {
+export type HttpOptions = Omit<RunOptions, "turns"> & {
   publicUrl: string | null;
   /** Off: h3 serves every endpoint, on plain objects of node:http. */
   fastLane: boolean;
@@ -52,7 +52,7 @@ export type HttpServer = { readonly server: Server; readonly connections: Connec
 const HEADERS_MS = 10_000;
 
 export function createHttpServer(services: Services, endpoints: readonly Endpoint[], given: HttpOptions): HttpServer {
-  const options = { ...given, refusals: services.securityLines, turns: new Turns(services.shares.of("loop")) };
+  const options = { ...given, turns: new Turns(services.shares.of("loop")) };
   const defaults = defaultHeaders(options.publicUrl);
   const finish: Finish = (req, response) => withCorsByPath(services, req, response);
   const guard = new OverloadGuard(options.overloadClock, finish);
