@@ -11,11 +11,10 @@ import { inspect } from "../store/offline/inspect.ts";
 import type { Inspection } from "../store/threads/tasks.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, copyTargetState } from "../store/postgres/copy-target.ts";
 import { assertNotInUse } from "../store/postgres/restore.ts";
-import { withoutPassword } from "../store/postgres/tools.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
-import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
+import { describeTarget, dialectName, type DatabaseTarget, type PostgresTarget } from "../store/target.ts";
 import { BackupRefused } from "./files.ts";
 
 type CopyOptions = {
@@ -57,8 +56,8 @@ export async function copyDatabase(options: CopyOptions): Promise<CopiedDatabase
       tables.push({ name, rows: await source.count(name) });
     return {
       object: "database_copy",
-      from: nameOf(from),
-      to: nameOf(to),
+      from: describeTarget(from),
+      to: describeTarget(to),
       dry_run: dryRun,
       tables,
       rows: tables.reduce((sum, table) => sum + table.rows, 0),
@@ -71,17 +70,9 @@ export async function copyDatabase(options: CopyOptions): Promise<CopiedDatabase
   }
 }
 
-/** For messages: without the password. */
-function nameOf(target: DatabaseTarget): string {
-  return target.kind === "sqlite" ? `sqlite:${target.file}` : withoutPassword(target.url).address;
-}
-
 async function assertSource(from: DatabaseTarget, to: DatabaseTarget): Promise<void> {
   if (from.kind === to.kind)
-    throw new BackupRefused(
-      `Both databases are ${from.kind === "sqlite" ? "SQLite" : "PostgreSQL"}. Use keyrack backup and keyrack restore.`,
-      2,
-    );
+    throw new BackupRefused(`Both databases are ${dialectName(from.kind)}. Use keyrack backup and keyrack restore.`, 2);
   if (from.kind === "postgres") return assertNotInUse(from);
   if (!statSync(from.file, { throwIfNoEntry: false }))
     throw new BackupRefused(`There is no database at ${from.file}. Name its data dir with --data-dir.`, 2);
@@ -95,7 +86,7 @@ async function assertDestination(to: DatabaseTarget): Promise<void> {
     return;
   }
   if ((await copyTargetState(to.url)) === "in use")
-    throw new BackupRefused(`The database ${nameOf(to)} is not empty. Name an empty one.`);
+    throw new BackupRefused(`The database ${describeTarget(to)} is not empty. Name an empty one.`);
 }
 
 async function assertCurrentSchema({ source }: CopySource, from: DatabaseTarget): Promise<void> {

@@ -14,7 +14,7 @@ import { dropFact, writeFact } from "../store/queries/deployment.ts";
 import { readReplacedState, readVersions, VERSION_JUMP, type ReplacedState } from "../store/queries/restore.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
-import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
+import { dialectName, type DatabaseTarget, type PostgresTarget } from "../store/target.ts";
 import { finishRestore, type FinishedRestore, type PendingRestore } from "./after-restore.ts";
 import { assertChecksum, BackupRefused, chooseBackup, extract, type Backup } from "./files.ts";
 import { newDeploymentId, soleDeploymentId } from "./owner.ts";
@@ -84,7 +84,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Restored> 
 function assertRestorable({ id, manifest }: Backup, target: DatabaseTarget): void {
   if (manifest.dialect !== target.kind)
     throw new BackupRefused(
-      `Backup ${id} is of ${nameOf(manifest.dialect)} and the settings name ${nameOf(target.kind)}. Restore it where it came from, then use keyrack db copy.`,
+      `Backup ${id} is of ${dialectName(manifest.dialect)} and the settings name ${dialectName(target.kind)}. Restore it where it came from, then use keyrack db copy.`,
       2,
     );
   const newest = loadMigrations(target.kind).at(-1)?.version ?? 0;
@@ -94,8 +94,6 @@ function assertRestorable({ id, manifest }: Backup, target: DatabaseTarget): voi
       2,
     );
 }
-
-const nameOf = (kind: DatabaseTarget["kind"]): string => (kind === "sqlite" ? "SQLite" : "PostgreSQL");
 
 /** Without the key that sealed them, signing keys and unsent mail are lost: the operator must ask for that. */
 function assertMasterKey(options: RestoreOptions, backup: Backup): void {

@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import type { Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
 import type { Args, OperatorCommand, OperatorCommandName, Result } from "../server/operator-commands.ts";
+import { describeTarget } from "../store/target.ts";
 import { readSettings } from "./settings.ts";
 import { ExitError, examples, outputFlags, type Examples, type OutputOptions } from "./ui/output.ts";
 import type { OnProgress } from "./ui/progress.ts";
@@ -54,7 +55,7 @@ async function refuseOtherPlaces(options: OperatorOptions, settings: Settings): 
   const reply = await callInstance(dir, "instance.show", {});
   if (!reply) return;
   const own = reply.value as { database?: string; backup_dir?: string }; // absent in 0.1
-  const { databaseTarget, describeTarget } = await import("../server/data-dir.ts");
+  const { databaseTarget } = await import("../server/data-dir.ts");
   const database = describeTarget(databaseTarget(settings, dir));
   if (options.databaseUrl !== undefined && own.database !== undefined && own.database !== database)
     throw new ExitError(

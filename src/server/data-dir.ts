@@ -14,7 +14,6 @@ import { basename, dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { codeOf } from "../platform/errors.ts";
 import { createFileDurably } from "../platform/fsync.ts";
-import { withoutPassword } from "../store/postgres/tools.ts";
 import {
   DEFAULT_FILE,
   lockDatabaseFile,
@@ -106,11 +105,6 @@ export function databaseTarget(settings: Settings, dir: string): DatabaseTarget 
   if (setting.kind === "postgres") return { kind: "postgres", url: setting.url, pool: settings.database_pool };
   const file = setting.kind === "sqlite" ? resolve(setting.file) : join(dir, DEFAULT_FILE);
   return { kind: "sqlite", file: followLink(file) };
-}
-
-/** For messages and comparisons: without the password. */
-export function describeTarget(target: DatabaseTarget): string {
-  return target.kind === "sqlite" ? `sqlite:${target.file}` : withoutPassword(target.url).address;
 }
 
 /** Unlike realpath, also where the file that the link names does not exist yet: SQLite creates it there. */

@@ -4,6 +4,7 @@
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { VERSION } from "../platform/version.ts";
+import { describeTarget } from "../store/target.ts";
 
 export type Args = Record<string, unknown>;
 /** `onProgress` takes any JSON value while a long command runs. */
@@ -34,10 +35,7 @@ async function pushAgain(services: Services, hours: number) {
 
 /** For the CLI, which refuses flags that name another database or backup folder than the instance uses. */
 async function placesOf({ store, settings }: Services) {
-  const [{ backupDir }, { describeTarget }] = await Promise.all([
-    import("../backup/files.ts"),
-    import("./data-dir.ts"),
-  ]);
+  const { backupDir } = await import("../backup/files.ts");
   return { database: describeTarget(store.target), backup_dir: backupDir(settings) };
 }
 

@@ -6,6 +6,7 @@ import { fsyncFile } from "../../platform/fsync.ts";
 import { readContents, type Contents } from "../offline/contents.ts";
 import type { OnProgress } from "../progress.ts";
 import { openSource, type Source } from "../offline/source.ts";
+import { withoutPassword } from "../target.ts";
 import { BACKUP_LOCK } from "./advisory-locks.ts";
 
 /** A client program is missing, too old or failed. The message says what to do. */
@@ -26,15 +27,6 @@ type ToolResult = { code: number | null; stdout: string; stderr: string };
 
 const OUTPUT_MAX = 4_000;
 const MESSAGE_MAX = 300;
-
-/** Splits the password off an address, which may have it in the authority or in the query. */
-export function withoutPassword(url: string): { address: string; password: string } {
-  const address = new URL(url);
-  const password = address.searchParams.get("password") ?? decodeURIComponent(address.password);
-  address.password = "";
-  address.searchParams.delete("password");
-  return { address: address.href, password };
-}
 
 /** The address for a program's arguments, and its environment with the password. */
 export function toolConnection(url: string): { dbname: string; env: NodeJS.ProcessEnv } {
