@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
 import { readDeploymentId } from "../store/offline/contents.ts";
-import { openSource } from "../store/offline/source.ts";
+import { withSource } from "../store/offline/source.ts";
 import { claimFact, readFact } from "../store/queries/deployment.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { BackupRefused, listBackups } from "./files.ts";
@@ -26,8 +26,7 @@ export async function claimDeploymentId(services: Services): Promise<void> {
 /** For a command without a server. Without a readable database, the folder must be of one deployment. */
 export async function deploymentIdOf(target: DatabaseTarget, dir: string): Promise<string | null> {
   try {
-    const source = await openSource(target);
-    return await readDeploymentId(source).finally(() => source.close());
+    return await withSource(target, readDeploymentId);
   } catch {
     return soleDeploymentId(dir);
   }

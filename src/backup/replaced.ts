@@ -1,6 +1,6 @@
 // What a restore reports about the database that it replaces: what was stopped there after the backup and works again.
 import type { Log } from "../platform/log.ts";
-import { openSource, type Source } from "../store/offline/source.ts";
+import { withSource, type Source } from "../store/offline/source.ts";
 import {
   countReturned,
   countReturnedMembers,
@@ -62,12 +62,7 @@ export async function readReplaced<T>(
   read: (source: Source) => Promise<T>,
 ): Promise<T | null> {
   try {
-    const source = await openSource(target);
-    try {
-      return await read(source);
-    } finally {
-      await source.close();
-    }
+    return await withSource(target, read);
   } catch (error) {
     log.warn("the replaced database cannot be read", { error: (error as Error).message });
     return null;
@@ -77,8 +72,7 @@ export async function readReplaced<T>(
 /** Compares the replaced database with the restored one. */
 export async function findLostChanges(restored: DatabaseTarget, before: ReplacedState | null): Promise<LostChanges> {
   if (!before) return UNKNOWN;
-  const source = await openSource(restored);
-  try {
+  return withSource(restored, async (source) => {
     const { lost, revived } = await findLostStops(source, before.revoked, "revoked_at");
     const { revived: released } = await findLostStops(source, before.quarantined, "quarantined_at");
     const { narrowed, widened } = await findWidened(source, before.confined);
@@ -98,7 +92,5 @@ export async function findLostChanges(restored: DatabaseTarget, before: Replaced
       balances_moved: moved_balances.length,
       moved_balances,
     };
-  } finally {
-    await source.close();
-  }
+  });
 }

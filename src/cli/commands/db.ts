@@ -108,14 +108,14 @@ async function migrate(options: OperatorOptions): Promise<void> {
 }
 
 async function check(options: OperatorOptions): Promise<void> {
-  const [{ databaseOf, verifyOffline, withSource }, chains, { loadMigrations }] = await Promise.all([
+  const [{ databaseOf, verifyOffline, withOfflineSource }, chains, { loadMigrations }] = await Promise.all([
     import("./audit/offline.ts"),
     import("../../store/audit/chains.ts"),
     import("../../store/schema/migrate.ts"),
   ]);
   const target = await databaseOf(options);
   const known = loadMigrations(target.kind);
-  const { findings, schema, pending } = await withSource(target, async (source) => {
+  const { findings, schema, pending } = await withOfflineSource(target, async (source) => {
     const applied = await chains.readAppliedMigrations(source);
     const unknown = applied.filter(
       ({ version, checksum }) => known.find((one) => one.version === version)?.checksum !== checksum,

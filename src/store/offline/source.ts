@@ -16,6 +16,16 @@ export function openSource(target: DatabaseTarget): Promise<Source> {
   return target.kind === "sqlite" ? openSqlite(target.file) : openPostgres(target.url);
 }
 
+/** Opens a source for `work` and closes it afterwards. */
+export async function withSource<T>(target: DatabaseTarget, work: (source: Source) => Promise<T>): Promise<T> {
+  const source = await openSource(target);
+  try {
+    return await work(source);
+  } finally {
+    await source.close();
+  }
+}
+
 /** No rows where the release that made the database has no such table or column. Any other error is one. */
 export function allIfKnown<R>(source: Source, sql: string, values: readonly (string | number)[]): Promise<R[]> {
   return source.all<R>(sql, values).catch((error: unknown) => {

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { listTables } from "../offline/contents.ts";
-import { openSource } from "../offline/source.ts";
+import { withSource } from "../offline/source.ts";
 import type { OnProgress } from "../progress.ts";
 import type { PostgresTarget } from "../target.ts";
 import { LEADER_LOCK } from "./advisory-locks.ts";
@@ -11,14 +11,11 @@ import { withPostgres } from "./client.ts";
 import { IS_KEYRACK } from "./connected-versions.ts";
 import { assertPublicSchema, psqlFailed, toolConnection, toolFailed, toolMissing, ToolRefused } from "./tools.ts";
 
-export async function hasTables(target: PostgresTarget): Promise<boolean> {
-  const source = await openSource(target);
-  try {
+export function hasTables(target: PostgresTarget): Promise<boolean> {
+  return withSource(target, async (source) => {
     await assertPublicSchema(source);
     return (await listTables(source)).length > 0;
-  } finally {
-    await source.close();
-  }
+  });
 }
 
 /**
@@ -26,8 +23,7 @@ export async function hasTables(target: PostgresTarget): Promise<boolean> {
  * application name or the role may not see other sessions.
  */
 export async function assertNotInUse(target: PostgresTarget): Promise<void> {
-  const source = await openSource(target);
-  try {
+  await withSource(target, async (source) => {
     const [row] = await source.all<{ n: number }>(
       `select (select count(*) from pg_stat_activity where ${IS_KEYRACK})
             + (select count(*) from pg_locks l join pg_database d on d.oid = l.database
@@ -36,9 +32,7 @@ export async function assertNotInUse(target: PostgresTarget): Promise<void> {
       [...LEADER_LOCK],
     );
     if ((row?.n ?? 0) > 0) throw new ToolRefused("A Keyrack server is using this database. Stop it first.");
-  } finally {
-    await source.close();
-  }
+  });
 }
 
 type DumpIn = { folder: string; manifest: { file: string } };

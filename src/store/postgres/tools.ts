@@ -5,7 +5,7 @@ import { statSync } from "node:fs";
 import { fsyncFile } from "../../platform/fsync.ts";
 import { readContents, type Contents } from "../offline/contents.ts";
 import type { OnProgress } from "../progress.ts";
-import { openSource, type Source } from "../offline/source.ts";
+import { withSource, type Source } from "../offline/source.ts";
 import { withoutPassword } from "../target.ts";
 import { BACKUP_LOCK } from "./advisory-locks.ts";
 
@@ -95,8 +95,7 @@ type Dump = { tool: string; contents: Contents };
 /** Dumps one snapshot of the database. Returns the version of pg_dump and the contents of that same snapshot. */
 export async function dumpPostgres(url: string, to: string, onProgress: OnProgress): Promise<Dump> {
   const version = await toolVersion("pg_dump");
-  const source = await openSource({ kind: "postgres", url, pool: 1 });
-  try {
+  return withSource({ kind: "postgres", url, pool: 1 }, async (source) => {
     const [server] = await source.all<{ major: number }>(
       "select current_setting('server_version_num')::int / 10000 as major",
       [],
@@ -120,9 +119,7 @@ export async function dumpPostgres(url: string, to: string, onProgress: OnProgre
     }
     await source.commit();
     return { tool: version, contents };
-  } finally {
-    await source.close();
-  }
+  });
 }
 
 async function dump(url: string, to: string, snapshot: string, signal?: AbortSignal): Promise<void> {

@@ -8,7 +8,7 @@ import type { Query } from "../engine/tx.ts";
 import type { DatabaseTarget } from "../target.ts";
 import type { Step } from "../progress.ts";
 import { readSeries, type SeriesQuery } from "../usage/series.ts";
-import { openSource, type Source } from "../offline/source.ts";
+import { withSource, type Source } from "../offline/source.ts";
 import { exportPart, type ExportQuery } from "../usage/export.ts";
 import { verifySlice, verifyStoredChain, type ChainSlice, type SliceOptions } from "../audit/verify.ts";
 
@@ -35,15 +35,6 @@ export type TaskReply = {
   value?: unknown;
   error?: { message: string; code?: string | undefined };
 };
-
-async function withSource<T>(target: DatabaseTarget, read: (source: Source) => Promise<T>): Promise<T> {
-  const source = await openSource(target);
-  try {
-    return await read(source);
-  } finally {
-    await source.close();
-  }
-}
 
 function verify({ target, workspace_id, options, maxMs }: Task & { op: "verify" }): Promise<ChainSlice> {
   return withSource(target, (source) => verifySlice(source, workspace_id, options, maxMs));

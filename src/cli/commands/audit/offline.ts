@@ -31,8 +31,8 @@ export async function databaseOf(options: OperatorOptions): Promise<DatabaseTarg
   return target;
 }
 
-/** Opens the database read-only for `work`. An unreachable database is exit 3. */
-export async function withSource<T>(target: DatabaseTarget, work: (source: Source) => Promise<T>): Promise<T> {
+/** As `withSource`. An unreachable database is exit 3. */
+export async function withOfflineSource<T>(target: DatabaseTarget, work: (source: Source) => Promise<T>): Promise<T> {
   const { toStartRefused } = await import("../../../server/start-refused.ts");
   let source: Source;
   try {
@@ -63,7 +63,7 @@ export async function verifyOffline(
   loadCheckpoint: (source: Source) => Promise<Checkpoint | undefined>,
 ): Promise<Verdict[]> {
   const target = await databaseOf(options);
-  return withSource(target, async (source) => {
+  return withOfflineSource(target, async (source) => {
     const checkpoint = await loadCheckpoint(source);
     const wanted = selectedChain(options);
     const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
@@ -107,7 +107,7 @@ export async function readOffline(
   page: { after: number; limit: number },
   take: (row: Record<string, unknown>) => void,
 ): Promise<void> {
-  await withSource(await databaseOf(options), async (source) => {
+  await withOfflineSource(await databaseOf(options), async (source) => {
     const wanted = selectedChain(options);
     const chains = wanted ? [{ workspace_id: wanted }] : await listChains(source);
     for (const { workspace_id } of chains) {

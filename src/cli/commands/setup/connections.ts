@@ -49,9 +49,9 @@ function trySmtp(text: string): Promise<string | null> {
 }
 
 async function tryPostgres(url: string): Promise<string | null> {
-  const { withSource } = await import("../audit/offline.ts");
+  const { withOfflineSource } = await import("../audit/offline.ts");
   try {
-    return await withSource({ kind: "postgres", url, pool: 1 }, async (source) => {
+    return await withOfflineSource({ kind: "postgres", url, pool: 1 }, async (source) => {
       await source.begin();
       await source.commit();
       return null;

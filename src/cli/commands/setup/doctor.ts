@@ -142,13 +142,13 @@ async function checkSecretFiles(settings: Settings): Promise<Finding[]> {
 }
 
 async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
-  const { databaseOf, withSource } = await import("../audit/offline.ts");
+  const { databaseOf, withOfflineSource } = await import("../audit/offline.ts");
   const { checkBackupRecord, checkBackups } = await import("./doctor-backups.ts");
   try {
     const target = await databaseOf(options);
     const backups = await checkBackups(operatorSettings(options), target);
     const { readAppliedMigrations } = await import("../../../store/audit/chains.ts");
-    return await withSource(target, async (source) => {
+    return await withOfflineSource(target, async (source) => {
       const applied = await readAppliedMigrations(source);
       const reached = ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
       const found = [
