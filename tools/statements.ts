@@ -6,6 +6,7 @@ import { readdirSync } from "node:fs";
 import * as auditChains from "../src/store/audit/chains.ts";
 import { expectedCheckpoints, listTables, readContents } from "../src/store/offline/contents.ts";
 import type { Source } from "../src/store/offline/source.ts";
+import { readAppliedMigrations } from "../src/store/schema/applied.ts";
 import { readSeries } from "../src/store/usage/series.ts";
 import { namesOf } from "../src/store/usage/series-labels.ts";
 import { FIRST_GROUP } from "../src/store/usage/export-groups.ts";
@@ -215,7 +216,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     auditChains.newestCheckpoint(source, workspace_id),
     auditChains.readCheckpointKey(source),
     auditChains.readChainRows(source, workspace_id, 0, 1),
-    auditChains.readAppliedMigrations(source),
+    readAppliedMigrations(source),
     expectedCheckpoints(source, workspace_id),
     listTables(source),
     readContents(source),

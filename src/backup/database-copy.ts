@@ -3,7 +3,6 @@
 // unfinished.
 import { statSync } from "node:fs";
 import { openStore } from "../store/database.ts";
-import { readAppliedMigrations } from "../store/audit/chains.ts";
 import { copyOrder, copyRows, checksumDifferences, checksumRows, type TableChecksums } from "../store/offline/copy.ts";
 import { openCopySource, type CopySource } from "../store/offline/copy-source.ts";
 import { openCopySink } from "../store/offline/copy-sink.ts";
@@ -12,6 +11,7 @@ import type { Inspection } from "../store/threads/tasks.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, copyTargetState } from "../store/postgres/copy-target.ts";
 import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
+import { readAppliedMigrations } from "../store/schema/applied.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 import { describeTarget, dialectName, type DatabaseTarget, type PostgresTarget } from "../store/target.ts";

@@ -108,15 +108,16 @@ async function migrate(options: OperatorOptions): Promise<void> {
 }
 
 async function check(options: OperatorOptions): Promise<void> {
-  const [{ databaseOf, verifyOffline, withOfflineSource }, chains, { loadMigrations }] = await Promise.all([
+  const [offline, { checkIntegrity }, { readAppliedMigrations }, { loadMigrations }] = await Promise.all([
     import("./audit/offline.ts"),
-    import("../../store/audit/chains.ts"),
+    import("../../store/offline/integrity.ts"),
+    import("../../store/schema/applied.ts"),
     import("../../store/schema/migrate.ts"),
   ]);
-  const target = await databaseOf(options);
+  const target = await offline.databaseOf(options);
   const known = loadMigrations(target.kind);
-  const { findings, schema, pending } = await withOfflineSource(target, async (source) => {
-    const applied = await chains.readAppliedMigrations(source);
+  const { findings, schema, pending } = await offline.withOfflineSource(target, async (source) => {
+    const applied = await readAppliedMigrations(source);
     const unknown = applied.filter(
       ({ version, checksum }) => known.find((one) => one.version === version)?.checksum !== checksum,
     );
@@ -127,11 +128,11 @@ async function check(options: OperatorOptions): Promise<void> {
       findings: [
         ...unknown.map(({ name }) => `migration ${name} is unknown to this version`),
         ...pending.map(({ name }) => `migration ${name} is pending: run keyrack db migrate, or start the server`),
-        ...(await chains.checkIntegrity(source, target.kind === "sqlite")),
+        ...(await checkIntegrity(source)),
       ],
     };
   });
-  const verdicts = await verifyOffline(options, async () => undefined);
+  const verdicts = await offline.verifyOffline(options, async () => undefined);
   for (const { workspace_id, verified, broken_seq, reason } of verdicts)
     if (!verified) findings.push(`audit chain ${workspace_id} is broken at seq ${broken_seq}: ${reason}`);
   const ok = findings.length === 0;

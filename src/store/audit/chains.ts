@@ -49,20 +49,3 @@ export function readChainRows(
     limit,
   ]);
 }
-
-export type Applied = { version: number; name: string; checksum: string };
-
-export function readAppliedMigrations(source: Source): Promise<Applied[]> {
-  return source.all<Applied>("select version, name, checksum from schema_migrations order by version", []);
-}
-
-/** The findings of SQLite's integrity and foreign-key checks. PostgreSQL has no equivalent. */
-export async function checkIntegrity(source: Source, sqlite: boolean): Promise<string[]> {
-  if (!sqlite) return [];
-  const integrity = await source.all<{ integrity_check: string }>("pragma integrity_check(20)", []);
-  const foreign = await source.all<{ table: string }>("pragma foreign_key_check", []);
-  return [
-    ...integrity.map((row) => row.integrity_check.replaceAll("\n", " ")).filter((text) => text !== "ok"),
-    ...foreign.map(({ table }) => `a row of ${table} references a missing row`),
-  ];
-}

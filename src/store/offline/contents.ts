@@ -4,7 +4,8 @@ import { toBase64 } from "../../kernel/crypto/bytes.ts";
 import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
 import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 import type { Fact } from "../queries/deployment.ts";
-import { newestCheckpoint, readAppliedMigrations, readCheckpointKey, type StoredCheckpoint } from "../audit/chains.ts";
+import { newestCheckpoint, readCheckpointKey, type StoredCheckpoint } from "../audit/chains.ts";
+import { readAppliedMigrations } from "../schema/applied.ts";
 import { allIfKnown, type Source } from "./source.ts";
 import type { ExpectedCheckpoint } from "../audit/verify.ts";
 
@@ -101,16 +102,4 @@ export async function expectedCheckpoints(source: Source, workspace_id: string):
   const checkpoint = text === null ? null : parseCheckpoint(text);
   const valid = checkpoint && checkpoint.origin === name && checkpoint.size === stored.seq;
   return [{ size: stored.seq, root: valid ? toBase64(checkpoint.root) : null }];
-}
-
-/** Whether the database has an owner, without a server. */
-export async function hasOwner(source: Source): Promise<boolean> {
-  return (await source.all("select 1 as n from memberships where role = 'owner' limit 1", [])).length > 0;
-}
-
-/** Live nodes whose secret key is unrestricted, one more than `max` if there are more; none in an earlier schema. */
-export async function nodesWithFullPower(source: Source, seenAfter: number, max: number): Promise<string[]> {
-  const sql = `select distinct node_id from policy_nodes where full_power = 1 and last_seen_at > $1 order by node_id limit ${max + 1}`;
-  const rows = await allIfKnown<{ node_id: string }>(source, sql, [seenAfter]);
-  return rows.map(({ node_id }) => node_id);
 }

@@ -1,7 +1,8 @@
 // The tasks of the worker threads: verifying an audit chain, reading usage series and long lists, copying a SQLite
 // file, checking a whole database.
 import { fsyncFile } from "../../platform/fsync.ts";
-import { checkIntegrity, listChains } from "../audit/chains.ts";
+import { listChains } from "../audit/chains.ts";
+import { checkIntegrity } from "../offline/integrity.ts";
 import { connectSqlite } from "../sqlite/open.ts";
 import { expectedCheckpoints, readContents, type Contents } from "../offline/contents.ts";
 import type { Query } from "../engine/tx.ts";
@@ -60,7 +61,7 @@ function copy(file: string, to: string): void {
 
 async function inspect(source: Source, onProgress: (step: Step) => void): Promise<Inspection> {
   onProgress({ step: "integrity", done: 0, total: 1 });
-  const findings = await checkIntegrity(source, source.kind === "sqlite");
+  const findings = await checkIntegrity(source);
   const contents = await readContents(source);
   const chains = await listChains(source);
   let audit_rows = 0;

@@ -147,7 +147,7 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
   try {
     const target = await databaseOf(options);
     const backups = await checkBackups(operatorSettings(options), target);
-    const { readAppliedMigrations } = await import("../../../store/audit/chains.ts");
+    const { readAppliedMigrations } = await import("../../../store/schema/applied.ts");
     return await withOfflineSource(target, async (source) => {
       const applied = await readAppliedMigrations(source);
       const reached = ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
@@ -187,14 +187,14 @@ async function checkBootstrap(source: Source, options: OperatorOptions): Promise
 
 /** Not a risk: a server may be run with secret keys alone. */
 async function checkOwner(source: Source, options: OperatorOptions): Promise<Finding[]> {
-  const { hasOwner } = await import("../../../store/offline/contents.ts");
+  const { hasOwner } = await import("../../../store/offline/doctor-facts.ts");
   if (!operatorSettings(options).bootstrap || (await hasOwner(source))) return [];
   return [ok("The server has no owner yet: keyrack setup link prints a link that creates one.")];
 }
 
 /** A verifier needs no more than the permission verify; a stolen key of more power could mint keys. */
 async function checkNodes(source: Source, options: OperatorOptions): Promise<Finding[]> {
-  const { nodesWithFullPower } = await import("../../../store/offline/contents.ts");
+  const { nodesWithFullPower } = await import("../../../store/offline/doctor-facts.ts");
   const seenAfter = Date.now() - operatorSettings(options).node_live_ms;
   const nodes = await nodesWithFullPower(source, seenAfter, NAMED_NODES_MAX);
   if (nodes.length === 0) return [];

@@ -1,0 +1,8 @@
+// The migrations that a database has, read without a server.
+import type { Source } from "../offline/source.ts";
+
+type Applied = { version: number; name: string; checksum: string };
+
+export function readAppliedMigrations(source: Source): Promise<Applied[]> {
+  return source.all<Applied>("select version, name, checksum from schema_migrations order by version", []);
+}
