@@ -13,7 +13,6 @@ import { ChainVerifier } from "./audit/chain-verifier.ts";
 import { copySqlite } from "./offline/inspect.ts";
 import type { SeriesQuery } from "./usage/series.ts";
 import type { Task } from "./threads/tasks.ts";
-import { runThreadTask } from "./threads/thread-tasks.ts";
 import { backgroundThreads } from "./threads/pool.ts";
 import type { ExportPart, ExportQuery } from "./usage/export.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./audit/verify.ts";
@@ -110,7 +109,7 @@ class OpenStore implements Store {
 
   /** Without waiting for verifications; requests go first. The caller bounds how many run at once. */
   #runInBackground<T>(task: Task): Promise<T> {
-    return runThreadTask(backgroundThreads, task, this.#closing.signal);
+    return backgroundThreads.runFor(this.#closing.signal, task);
   }
 
   async copyTo(file: string, onProgress: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {

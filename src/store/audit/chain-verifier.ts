@@ -3,7 +3,6 @@
 // that a short one does not wait for long ones.
 import type { DatabaseTarget } from "../target.ts";
 import type { Task } from "../threads/tasks.ts";
-import { runThreadTask } from "../threads/thread-tasks.ts";
 import { threads } from "../threads/pool.ts";
 import {
   NOTHING_VERIFIED,
@@ -78,7 +77,7 @@ export class ChainVerifier {
     else await new Promise<void>((start) => void this.#waiting.push({ run, start }));
     const started = performance.now();
     try {
-      return await runThreadTask<ChainSlice>(threads, task, this.#signal);
+      return await threads.runFor<ChainSlice>(this.#signal, task);
     } finally {
       run.usedMs += performance.now() - started;
       this.#releaseThread();

@@ -3,10 +3,12 @@
 import { Worker } from "node:worker_threads";
 import { fail } from "../../kernel/errors.ts";
 import { workerSource } from "../../platform/packaged-files.ts";
-import type { OnProgress } from "../progress.ts";
+import { isConnectionLost } from "../postgres/connection-lost.ts";
+import { withSignal, type OnProgress } from "../progress.ts";
 import type { Task, TaskReply } from "./tasks.ts";
 
 const KEPT_MS = 30_000;
+const NO_REPORT: OnProgress = () => {};
 
 export class ThreadPool {
   readonly #lowPriority: boolean;
@@ -26,7 +28,7 @@ export class ThreadPool {
   }
 
   /** Aborting the signal of `onProgress` ends the thread and rejects with the signal's reason. */
-  async run(task: Task, onProgress: OnProgress = () => {}): Promise<unknown> {
+  async run(task: Task, onProgress: OnProgress = NO_REPORT): Promise<unknown> {
     const { signal } = onProgress;
     signal?.throwIfAborted();
     const worker = this.#take();
@@ -49,6 +51,15 @@ export class ThreadPool {
       worker.on("message", onMessage).on("error", onError).on("exit", onExit);
       worker.postMessage(task, []);
     });
+  }
+
+  /** As `run`, for a store: aborting the signal rejects with its reason; a lost connection is `unavailable`. */
+  async runFor<T>(signal: AbortSignal, task: Task): Promise<T> {
+    try {
+      return (await this.run(task, withSignal(NO_REPORT, signal))) as T;
+    } catch (error) {
+      throw isConnectionLost(error) ? fail("unavailable") : error;
+    }
   }
 
   #take(): Worker {
