@@ -1,13 +1,12 @@
 // Loads the server's settings for a command: flags, environment and keyrack.toml. A bad setting is exit 2.
-import { loadSettings, type Loaded } from "../config/load.ts";
-import { BadSetting, type SettingName } from "../config/settings.ts";
+import { loadSettings, type Loaded, type SettingTexts } from "../config/load.ts";
+import { BadSetting } from "../config/settings.ts";
 import { ExitError } from "./ui/output.ts";
 
 type Input = Parameters<typeof loadSettings>[0];
-type SettingFlags = Partial<Record<SettingName, string>>;
 
 /** Turns commander's camelCase options into settings. Options that are no settings are ignored by the loader. */
-function settingFlags(options: Record<string, unknown>): SettingFlags {
+function settingFlags(options: Record<string, unknown>): SettingTexts {
   const entries = Object.entries(options).filter(([, value]) => typeof value === "string");
   return Object.fromEntries(entries.map(([name, value]) => [snakeCase(name), value]));
 }

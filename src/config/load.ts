@@ -9,6 +9,9 @@ import { parsers } from "./parsers.ts";
 import { BadSetting, fileKey, settingsTable, type SettingName, type Settings } from "./settings.ts";
 import { fileDistrust, requireTrustedDataDir } from "./trusted-path.ts";
 
+/** Settings as they are written in the environment or as flags. */
+export type SettingTexts = Partial<Record<SettingName, string>>;
+
 type Source = "default" | "file" | "environment" | "flag";
 export type Loaded = {
   settings: Settings;
@@ -16,7 +19,7 @@ export type Loaded = {
   warnings: string[];
 };
 
-const names = Object.keys(settingsTable) as SettingName[];
+export const settingNames = Object.keys(settingsTable) as SettingName[];
 /** Variables of the CLI and of `keyrack ephemeral`, which name an instance: known, but not settings of the server. */
 export const CLIENT_ENV: readonly string[] = [
   "KEYRACK_URL",
@@ -34,7 +37,7 @@ export const CLIENT_ENV: readonly string[] = [
 
 type LoadInput = {
   env: Record<string, string | undefined>;
-  flags?: Partial<Record<SettingName, string>>;
+  flags?: SettingTexts;
   configFile?: string | undefined;
   cwd?: string;
 };
@@ -45,7 +48,7 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
   warnings.push(...checkEnvironment(env));
   const raw = {} as Loaded["raw"];
   const settings: Record<string, unknown> = {};
-  for (const name of names) {
+  for (const name of settingNames) {
     const { env: envName, defaultText, kind } = settingsTable[name];
     const fromEnv = isServiceLink(envName, env[envName], warnings) ? undefined : env[envName];
     const candidates: [string | undefined, Source][] = [
@@ -90,7 +93,7 @@ function readConfigFile(
   flags: NonNullable<LoadInput["flags"]>,
   named: string | undefined,
   cwd: string,
-): Partial<Record<SettingName, string>> {
+): SettingTexts {
   const file = namedConfigFile(env, named, cwd) ?? guessConfigFile(env, flags, cwd);
   if (!file) return {};
   let parsed: Record<string, unknown>;
@@ -99,10 +102,10 @@ function readConfigFile(
   } catch (error) {
     throw new BadSetting(`${file}: ${(error as Error).message.split("\n")[0]}`);
   }
-  const result: Partial<Record<SettingName, string>> = {};
+  const result: SettingTexts = {};
   for (const [key, value] of Object.entries(parsed)) {
-    const name = names.find((candidate) => fileKey(candidate) === key);
-    if (!name) throw new BadSetting(`${file}: unknown setting "${key}"${suggestion(key, names.map(fileKey))}`);
+    const name = settingNames.find((candidate) => fileKey(candidate) === key);
+    if (!name) throw new BadSetting(`${file}: unknown setting "${key}"${suggestion(key, settingNames.map(fileKey))}`);
     if (!["string", "number", "boolean"].includes(typeof value))
       throw new BadSetting(`${file}: ${key} must be a string, a number or a boolean`);
     result[name] = typeof value === "boolean" ? (value ? "on" : "off") : String(value);
@@ -120,7 +123,7 @@ function isServiceLink(envName: string, value: string | undefined, warnings: str
 }
 
 function checkEnvironment(env: LoadInput["env"]): string[] {
-  const known: string[] = [...names.map((name) => settingsTable[name].env), ...CLIENT_ENV, "KEYRACK_CONFIG"];
+  const known: string[] = [...settingNames.map((name) => settingsTable[name].env), ...CLIENT_ENV, "KEYRACK_CONFIG"];
   const warnings: string[] = [];
   for (const name of Object.keys(env)) {
     if (!name.startsWith("KEYRACK_") || name.startsWith("KEYRACK_TEST_") || known.includes(name)) continue;

@@ -2,7 +2,15 @@
 import { Option, type Command } from "commander";
 import { readText } from "../../platform/packaged-files.ts";
 import { isList, printResponse } from "../ui/format.ts";
-import { ExitError, examples, outputFlags, print, type Examples, type OutputOptions } from "../ui/output.ts";
+import {
+  collectValues,
+  ExitError,
+  examples,
+  outputFlags,
+  print,
+  type Examples,
+  type OutputOptions,
+} from "../ui/output.ts";
 import type { CommandSpec, CommandSpecs, FlagSpec } from "./command-spec.ts";
 import { isFailure, parseJson, request, type ApiRequest, type ApiResponse } from "./request.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "./target.ts";
@@ -32,8 +40,6 @@ export function commandSpec(noun: string, verb: string): CommandSpec {
   return spec;
 }
 
-const collect = (value: string, all: string[] | undefined): string[] => [...(all ?? []), value];
-
 function optionFor(flag: FlagSpec, checkRequired: boolean): Option {
   const description = flag.description ?? flag.name.replaceAll("_", " ");
   const text = flag.required ? `${description}; required` : description;
@@ -41,7 +47,7 @@ function optionFor(flag: FlagSpec, checkRequired: boolean): Option {
   const value = flag.kind === "text" || flag.kind === "list" ? "value" : flag.kind;
   const option = new Option(`--${flag.flag} <${value}>`, text);
   if (flag.choices) option.choices(flag.choices);
-  if (flag.kind === "list") option.argParser(collect);
+  if (flag.kind === "list") option.argParser(collectValues);
   return flag.required && checkRequired ? option.makeOptionMandatory() : option;
 }
 
@@ -57,7 +63,7 @@ function addUnset(command: Command, { route, flags }: CommandSpec): void {
   const unset = new Option("--unset <field>", "clear a field; repeatable");
   unset.argParser((value: string, all: string[] | undefined) => {
     if (!nullable.includes(value)) throw new ExitError(`--unset must be one of: ${nullable.join(", ")}.`, 2);
-    return collect(value, all);
+    return collectValues(value, all);
   });
   command.addOption(unset);
 }

@@ -1,13 +1,12 @@
 // `keyrack config show/check/example`.
 import type { Command } from "commander";
 import { requireConsistent } from "../../config/consistency.ts";
-import { fileKey, settingsTable, type SettingName } from "../../config/settings.ts";
+import { settingNames } from "../../config/load.ts";
+import { fileKey, settingsTable } from "../../config/settings.ts";
 import { readSettings, usageErrors } from "../settings.ts";
 import { examples, outputFlags, print, table, type Examples, type OutputOptions } from "../ui/output.ts";
 
 type Options = OutputOptions & { config?: string };
-
-const names = Object.keys(settingsTable) as SettingName[];
 
 function configFlags(command: Command, quiet: string, worked: Examples): Command {
   command
@@ -39,7 +38,7 @@ export function addConfigCommands(program: Command): void {
 
 function show(options: Options): void {
   const { raw } = readSettings(options);
-  const rows = names.map((name) => {
+  const rows = settingNames.map((name) => {
     const { value, source } = raw[name];
     return { name: settingsTable[name].env, value: settingsTable[name].secret && value ? "(hidden)" : value, source };
   });
@@ -66,7 +65,7 @@ function check(options: Options): void {
 }
 
 function exampleFile(): string {
-  const blocks = names.map((name) => {
+  const blocks = settingNames.map((name) => {
     const { description, defaultText, kind } = settingsTable[name];
     const numeric = ["port", "count", "ms", "wait", "password_min", "zero_or_count"].includes(kind);
     return `# ${description}\n#${fileKey(name)} = ${numeric ? defaultText : JSON.stringify(defaultText)}\n`;

@@ -7,6 +7,7 @@ import type { Level } from "../../platform/log.ts";
 import type { LimitsMode } from "../../sdk/guard.ts";
 import type { KeyrackOptions } from "../../sdk/options.ts";
 import { requireBearer, resolveTarget } from "../api/target.ts";
+import { ENDING_SIGNALS } from "../signals.ts";
 import { ExitError, examples, print, type OutputOptions } from "../ui/output.ts";
 
 type Options = OutputOptions & {
@@ -173,15 +174,13 @@ function parseLevel(text: string | undefined): Level {
   return (["debug", "info", "warn", "error"] as const).find((level) => level === text) ?? "info";
 }
 
-const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
-
 /** Resolves at the first signal. A second one, also of another kind, ends the process at once. */
 function firstSignal(): Promise<void> {
   return new Promise((resolve) => {
     const received = (): void => {
-      for (const signal of SIGNALS) process.off(signal, received);
+      for (const signal of ENDING_SIGNALS) process.off(signal, received);
       resolve();
     };
-    for (const signal of SIGNALS) process.on(signal, received);
+    for (const signal of ENDING_SIGNALS) process.on(signal, received);
   });
 }

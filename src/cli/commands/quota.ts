@@ -2,10 +2,8 @@
 import type { Command } from "commander";
 import { addApiCommands, sendListRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
 import { targetFlags } from "../api/target.ts";
-import { listText, recordTable, type List } from "../ui/format.ts";
+import { listText, recordTable, type Fields, type List } from "../ui/format.ts";
 import { ExitError, examples, outputFlags, print, printResult, type Examples } from "../ui/output.ts";
-
-type Fields = Record<string, unknown>;
 
 type QuotaOptions = ApiOptions & {
   keyId?: string;

@@ -2,7 +2,8 @@
 import type { CommandSpec } from "../api/command-spec.ts";
 import { dim, escapeControls, plural, print, table, type OutputOptions } from "./output.ts";
 
-type Fields = Record<string, unknown>;
+/** A record of a response. */
+export type Fields = Record<string, unknown>;
 type Report = Fields & { data: Fields[] };
 export type List = { object: "list"; data: Fields[]; has_more?: true; next_cursor?: string | null };
 

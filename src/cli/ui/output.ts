@@ -1,5 +1,6 @@
 // Output shared by all commands: exit codes, --json and --quiet, tables. Must stay free of run-time imports, because
 // every command loads it.
+import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { codeOf } from "../../platform/errors.ts";
 
@@ -15,6 +16,17 @@ export class ExitError extends Error {
 export function fileError(action: "read" | "write", file: string, error: unknown): ExitError {
   return new ExitError(`Cannot ${action} ${file}: ${codeOf(error)}.`, 2);
 }
+
+export function readTextFile(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw fileError("read", file, error);
+  }
+}
+
+/** The parser of a flag that may be repeated. */
+export const collectValues = (value: string, all: string[] | undefined): string[] => [...(all ?? []), value];
 
 export type OutputOptions = { json?: true; quiet?: true };
 

@@ -1,7 +1,6 @@
 // Verifies audit rows from an export or the API, and against a checkpoint if there is one. The format is
 // docs/audit-format.md; the hashing is the kernel's, the same code that the server runs.
 import { hash as digest } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { fromHex, toBase64 } from "../../../kernel/crypto/bytes.ts";
 import {
   createChainVerifier,
@@ -12,7 +11,7 @@ import {
 import { MerkleTree } from "../../../kernel/crypto/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../../../kernel/crypto/signed-note.ts";
 import { sha256Bytes, verifyEd25519 } from "../../../platform/crypto.ts";
-import { ExitError, fileError } from "../../ui/output.ts";
+import { ExitError } from "../../ui/output.ts";
 
 export type Verdict = {
   workspace_id: string;
@@ -34,14 +33,6 @@ export class NotVerifiable extends ExitError {
   constructor(message: string, reason: NotVerifiable["reason"]) {
     super(message, 4);
     this.reason = reason;
-  }
-}
-
-export function readNote(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw fileError("read", file, error);
   }
 }
 

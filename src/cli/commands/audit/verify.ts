@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { isFailure, request, toExitError, type ApiResponse, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget, type TargetOptions } from "../../api/target.ts";
-import { ExitError, plural, print } from "../../ui/output.ts";
+import { ExitError, plural, print, readTextFile } from "../../ui/output.ts";
 import { withProgress } from "../../ui/progress.ts";
 import { fetchCheckpoint, readLog } from "./log.ts";
 import type { OfflineOptions } from "./offline.ts";
@@ -61,8 +61,8 @@ async function verifyOnServer(target: Target): Promise<ApiResponse> {
 
 /** Verifies the database, or an export. */
 async function verifyLocal(options: VerifyOptions): Promise<Verdict[]> {
-  const { openCheckpoint, readNote } = await import("./verify-rows.ts");
-  const note = options.checkpoint === undefined ? undefined : readNote(options.checkpoint);
+  const { openCheckpoint } = await import("./verify-rows.ts");
+  const note = options.checkpoint === undefined ? undefined : readTextFile(options.checkpoint);
   if (options.file) {
     if (note !== undefined && !options.vkey)
       throw new ExitError("With --file, --checkpoint requires --vkey: nothing else authenticates the note.", 2);
@@ -78,9 +78,9 @@ async function verifyLocal(options: VerifyOptions): Promise<Verdict[]> {
 }
 
 async function verifyByCheckpoint(target: Target, options: VerifyOptions): Promise<Verdict[]> {
-  const { RowVerifier, openCheckpoint, readNote } = await import("./verify-rows.ts");
+  const { RowVerifier, openCheckpoint } = await import("./verify-rows.ts");
   const key = options.vkey ?? (await fetchCheckpoint(target)).vkey;
-  const verifier = new RowVerifier(openCheckpoint(readNote(options.checkpoint ?? ""), key));
+  const verifier = new RowVerifier(openCheckpoint(readTextFile(options.checkpoint ?? ""), key));
   await readLog(target, (row) => verifier.take(row as never));
   return verifier.verdicts();
 }

@@ -1,12 +1,11 @@
 // Creates one record for every row of a CSV file. Each row has an Idempotency-Key derived from the input, so that a
 // repeated run never creates a record twice, however the first one ended (the server keeps the keys for 24 hours).
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { CommandSpec, FlagSpec } from "../../api/command-spec.ts";
 import type { Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
-import { ExitError, escapeControls, fileError, plural, print } from "../../ui/output.ts";
+import { ExitError, escapeControls, plural, print, readTextFile } from "../../ui/output.ts";
 import { createProgressBar } from "../../ui/progress.ts";
 import { csvLine, parseCsv } from "./csv.ts";
 import type { BulkOptions } from "./flags.ts";
@@ -31,14 +30,6 @@ type Refusal = { row: number; message: string };
 
 const CONCURRENCY = 4;
 const KEY_COLUMNS = ["id", "key", "display_prefix", "tenant_id", "name"] as const;
-
-function readInput(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw fileError("read", file, error);
-  }
-}
 
 function parseCell(flag: FlagSpec, text: string, row: number): unknown {
   if (flag.kind === "list" && !text.startsWith("[")) return text.split(/[\s;]+/).filter(Boolean);
@@ -149,7 +140,7 @@ async function createAll({ bulk, bodies, state, run, target }: Work): Promise<Re
 
 export async function runBulk(bulk: Bulk): Promise<void> {
   const { file, noun, options, keysFile } = bulk;
-  const text = readInput(file);
+  const text = readTextFile(file);
   const bodies = parseRows(bulk, text);
   const target = requireBearer(resolveTarget(options));
   const run = createHash("sha256")

@@ -1,15 +1,13 @@
 // The flags of `keyrack key bulk`, and the request that they make.
 import { Option } from "commander";
 import type { TargetOptions } from "../../api/target.ts";
-import { ExitError, type OutputOptions } from "../../ui/output.ts";
+import { collectValues, ExitError, type OutputOptions } from "../../ui/output.ts";
 
 export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate", "cap_expiry"] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 
 export type KeyBulkOptions = TargetOptions &
   OutputOptions & { dryRun?: true; yes?: true; wait?: true; out?: string; resume?: string } & Record<string, unknown>;
-
-const collect = (value: string, all: string[] | undefined): string[] => [...(all ?? []), value];
 
 /** The body of the request without what differs from call to call. */
 export type BulkBody = {
@@ -21,11 +19,11 @@ export type BulkBody = {
 };
 
 export const FILTERS: Record<string, { name: string; option: () => Option }> = {
-  ids: { name: "ids", option: () => new Option("--ids <id>", "only this key; repeatable").argParser(collect) },
+  ids: { name: "ids", option: () => new Option("--ids <id>", "only this key; repeatable").argParser(collectValues) },
   projectId: { name: "project_id", option: () => new Option("--project-id <id>", "only keys of this project") },
   tenantId: {
     name: "tenant_id",
-    option: () => new Option("--tenant-id <id>", "only keys of this tenant; repeatable").argParser(collect),
+    option: () => new Option("--tenant-id <id>", "only keys of this tenant; repeatable").argParser(collectValues),
   },
   env: { name: "env", option: () => new Option("--env <env>", "only this environment").choices(["live", "test"]) },
   scope: { name: "scope", option: () => new Option("--scope <scope>", "only keys that carry this scope") },

@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { ApiError, fetchJson, type ApiRequest, type Target } from "../../api/request.ts";
 import { DEFAULT_URL } from "../../api/target.ts";
-import { recordTable } from "../../ui/format.ts";
+import { recordTable, type Fields } from "../../ui/format.ts";
 import {
   ExitError,
   examples,
@@ -21,7 +21,6 @@ type SelfOptions = OutputOptions & {
   overlapHours?: string;
   idempotencyKey?: string;
 };
-type Fields = Record<string, unknown>;
 
 const WAIT_MS = 45_000;
 

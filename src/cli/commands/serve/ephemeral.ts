@@ -4,7 +4,8 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { CLIENT_ENV } from "../../../config/load.ts";
 import { examples } from "../../ui/output.ts";
-import { ENDING_SIGNALS, environmentOf, signalStatus, startEphemeral } from "./start.ts";
+import { ENDING_SIGNALS, signalStatus } from "../../signals.ts";
+import { environmentOf, startEphemeral } from "./start.ts";
 
 export function addEphemeralCommand(program: Command): void {
   program

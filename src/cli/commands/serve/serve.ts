@@ -6,7 +6,8 @@ import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
 import { commandName, shellQuote } from "../../ui/command-name.ts";
 import { ExitError, examples, print } from "../../ui/output.ts";
-import { ENDING_SIGNALS, environmentOf, exitOnSignals, start, startEphemeral, type StartOptions } from "./start.ts";
+import { ENDING_SIGNALS, exitOnSignals } from "../../signals.ts";
+import { environmentOf, start, startEphemeral, type StartOptions } from "./start.ts";
 
 type Seeded = Record<string, string | null>;
 type ServeOptions = StartOptions & { json?: true; ephemeral?: true };

@@ -1,6 +1,6 @@
 // Starts an instance in this process, permanent or ephemeral, for `keyrack serve` and `keyrack ephemeral`.
 import { mkdtempSync, rmSync } from "node:fs";
-import { constants, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Loaded } from "../../../config/load.ts";
 import { settingsTable } from "../../../config/settings.ts";
@@ -9,6 +9,7 @@ import type { Demo } from "../../../server/demo/demo.ts";
 import type { Seed } from "../../../server/seed.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
+import { exitOnSignals } from "../../signals.ts";
 import { commandPath } from "../../ui/command-name.ts";
 import { createProgressBar } from "../../ui/progress.ts";
 import { ExitError } from "../../ui/output.ts";
@@ -117,20 +118,4 @@ function demoSize(options: StartOptions, name: keyof typeof DEMO_MAX, otherwise:
   if (Number.isInteger(count) && count >= 1 && count <= DEMO_MAX[name]) return count;
   const flag = name === "demoKeys" ? "--demo-keys" : "--demo-tenants";
   throw new ExitError(`${flag} must be a number from 1 to ${DEMO_MAX[name]}.`, 2);
-}
-
-export const ENDING_SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
-
-/** The status a shell reports for a process that a signal ended. */
-export function signalStatus(signal: NodeJS.Signals): number {
-  return 128 + constants.signals[signal];
-}
-
-/** Exits on these signals, so that "exit" listeners run. Returns a function that stops listening. */
-export function exitOnSignals(signals: readonly NodeJS.Signals[] = ENDING_SIGNALS): () => void {
-  const exit = (signal: NodeJS.Signals): void => process.exit(signalStatus(signal));
-  for (const signal of signals) process.on(signal, exit);
-  return () => {
-    for (const signal of signals) process.off(signal, exit);
-  };
 }

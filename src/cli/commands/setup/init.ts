@@ -2,7 +2,8 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
-import { fileKey, settingsTable, type SettingName, type Settings } from "../../../config/settings.ts";
+import type { SettingTexts } from "../../../config/load.ts";
+import { fileKey, settingsTable, type Settings } from "../../../config/settings.ts";
 import { createFileDurably, writeFileAtomically } from "../../../platform/fsync.ts";
 import { readSettings } from "../../settings.ts";
 import { shellQuote } from "../../ui/command-name.ts";
@@ -27,7 +28,6 @@ type InitOptions = OutputOptions & {
   force?: true;
   yes?: true;
 };
-type Answers = Partial<Record<SettingName, string>>;
 
 const INIT_SETTINGS = [
   "data_dir",
@@ -42,7 +42,7 @@ const INIT_SETTINGS = [
   "unverified_login",
 ] as const;
 /** Stricter than the defaults of a server without a file, which stay as they were for existing ones. */
-const NEW_INSTANCE: Answers = { sign_up: "invite", unverified_login: "refuse" };
+const NEW_INSTANCE: SettingTexts = { sign_up: "invite", unverified_login: "refuse" };
 
 export function addInitCommand(program: Command): void {
   const command = outputFlags(program.command("init"), "print only the file's path, or the new secret key")
@@ -66,7 +66,7 @@ export function addInitCommand(program: Command): void {
     .action((options: InitOptions) => init(options));
 }
 
-function answersFromFlags(options: InitOptions): Answers {
+function answersFromFlags(options: InitOptions): SettingTexts {
   const flags = options as Record<string, unknown>;
   const entries = INIT_SETTINGS.map((name) => [
     name,
@@ -109,7 +109,7 @@ async function requireConnections(
 }
 
 /** A server that is started with --config may run in another folder. */
-function absolutePaths({ data_dir, database_url, mail_url }: Settings): Answers {
+function absolutePaths({ data_dir, database_url, mail_url }: Settings): SettingTexts {
   return {
     data_dir: resolve(data_dir),
     ...(database_url.kind === "sqlite" && { database_url: `sqlite:${resolve(database_url.file)}` }),
@@ -117,7 +117,7 @@ function absolutePaths({ data_dir, database_url, mail_url }: Settings): Answers 
   };
 }
 
-function toToml(answers: Answers): string {
+function toToml(answers: SettingTexts): string {
   const lines = INIT_SETTINGS.filter((name) => answers[name]).map((name) => {
     const value = answers[name] ?? "";
     return `${fileKey(name)} = ${name === "port" ? value : JSON.stringify(value)}`;

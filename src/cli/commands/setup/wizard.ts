@@ -1,9 +1,8 @@
 // The prompts of `keyrack init`.
+import type { SettingTexts } from "../../../config/load.ts";
 import { parsers } from "../../../config/parsers.ts";
 import { settingsTable, type SettingName } from "../../../config/settings.ts";
 import { askChoice, askText, askYesNo, intro, log, outro } from "../../ui/prompts.ts";
-
-type Answers = Partial<Record<SettingName, string>>;
 
 /** Validates an answer with the setting's own parser. */
 function problemWith(name: SettingName): (text: string | undefined) => string | undefined {
@@ -44,9 +43,9 @@ async function askMail(): Promise<string | undefined> {
 }
 
 /** Asks for the settings that no flag gave. */
-export async function askSettings(given: Answers): Promise<Answers> {
+export async function askSettings(given: SettingTexts): Promise<SettingTexts> {
   intro("Set up a Keyrack instance");
-  const answers: Answers = { ...given };
+  const answers: SettingTexts = { ...given };
   answers.data_dir ??= await askSetting("data_dir", "Data directory");
   const database = given.database_url ?? (await askDatabase());
   if (database) answers.database_url = database;
