@@ -228,6 +228,20 @@ for (const back of backends) {
 }
 
 describe("monitoring", () => {
+  it("documents every metric, and no other", async () => {
+    await using r = await testInstance("sqlite", { flags: { metrics: "127.0.0.1:0" } });
+    const text = await (await fetch(r.app.metricsUrl ?? "")).text();
+    const exposed = [...text.matchAll(/^# TYPE (keyrack_\w+)/gm)].map(([, name = ""]) => name);
+    const page = readFileSync(new URL("../../docs/monitoring/README.md", import.meta.url), "utf8");
+    const documented = new Set([...page.matchAll(/`(keyrack_\w+)/g)].map(([, name = ""]) => name));
+    expect(exposed.filter((name) => !documented.has(name))).toEqual([]);
+    const source = ["domain/health/metrics.ts", "http/metrics.ts"]
+      .map((file) => readFileSync(new URL(`../../src/${file}`, import.meta.url), "utf8"))
+      .join("");
+    const named = (name: string): boolean => source.includes(`"${name.replace(/_total$/, "")}"`);
+    expect([...documented].filter((name) => !exposed.includes(name) && !named(name))).toEqual([]);
+  });
+
   it.runIf(hasPromtool)("has alert rules that promtool accepts", () => {
     const { status, stdout, stderr } = promtool(["check", "rules", path("alerts.yml")]);
     expect(stderr).toBe("");

@@ -112,7 +112,7 @@ function cacheFamilies({ credentialCache, feed, nodes }: Services): Family[] {
       feed.noticesMissed,
     ),
     counter(
-      "keyrack_node_words_dropped",
+      "keyrack_node_reports_dropped",
       "Reports of nodes that were dropped because too many waited; the nodes repeat them.",
       nodes.dropped,
     ),
