@@ -50,8 +50,9 @@ const NO_RESULTS = "No results.";
 /** Columns that are not plain fields of the record. */
 const DERIVED: Record<string, (row: Fields) => string | undefined> = {
   sdk: ({ sdk }) => (isRecord(sdk) ? `${cell(sdk.name)} ${cell(sdk.version)}` : undefined),
-  power: ({ permissions, project_ids }) => {
-    if (!Array.isArray(permissions)) return "full";
+  allowed_cidrs: ({ allowed_cidrs: list }) => (Array.isArray(list) && list.length === 0 ? "any address" : undefined),
+  permissions: ({ permissions, project_ids }) => {
+    if (!Array.isArray(permissions)) return "all";
     const projects = Array.isArray(project_ids) ? ` (${plural(project_ids.length, "project")})` : "";
     return cell(permissions) + projects;
   },
@@ -73,7 +74,7 @@ export function recordTable(record: Fields, skip: readonly string[] = []): strin
   const entries = Object.entries(record).filter(
     ([name, value]) => name !== "object" && value !== null && !name.endsWith("_shown_once") && !skip.includes(name),
   );
-  return table(entries.map(([name, value]) => [`  ${name.replaceAll("_", " ")}`, cell(value)]));
+  return table(entries.map(([name]) => [`  ${name.replaceAll("_", " ")}`, cellOf(record, name)]));
 }
 
 function quietText(spec: CommandSpec, body: unknown): string {
