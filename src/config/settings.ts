@@ -41,7 +41,7 @@ export const settingsTable = {
     "",
     "File with the bootstrap token; unset = bootstrap.token in the data dir.",
   ),
-  bootstrap: setting("KEYRACK_BOOTSTRAP", "switch", "on", "off = no bootstrap token is accepted."),
+  bootstrap: setting("KEYRACK_BOOTSTRAP", "switch", "on", "off = no bootstrap token and no setup link is accepted."),
   master_key_file: setting(
     "KEYRACK_MASTER_KEY_FILE",
     "path",

@@ -56,6 +56,9 @@ type Instance = {
   migrationBackup: Manifest | undefined;
 };
 
+/** On PostgreSQL only the first process has the file. */
+const TOKEN_FILE_DELETED =
+  "the bootstrap token is active, although its file was deleted: write a new one to that file, or set KEYRACK_BOOTSTRAP=off";
 const KEY_CREATED = "a master key was created; keep a copy of it away from the backups";
 
 /** `opened` gets each part as it opens: the caller closes them in reverse, also where a later one fails to open. */
@@ -85,6 +88,7 @@ export async function openInstance(
   const { vault, created } = await openVault(store, settings, dir);
   if (created) log.warn(KEY_CREATED, { file: join(dir, "master.key") });
   const bootstrap = withBootstrap ? await openBootstrap(store, settings, dir) : noBootstrap;
+  if (bootstrap.hash && !bootstrap.token && target.kind === "sqlite") log.warn(TOKEN_FILE_DELETED);
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.defer(() => transport.close());
   const shares = new Shares(settings, { writes: store.waitingWrites });

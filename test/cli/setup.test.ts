@@ -126,7 +126,7 @@ describe("keyrack doctor", () => {
     rmSync(join(dir, "bootstrap.token"));
     expect(await whats()).toContain("The bootstrap token is active, although its file was deleted.");
     expect((await keyrack(["backup", "create", "--data-dir", dir])).code).toBe(0);
-    expect(await whats()).toContainEqual(expect.stringMatching(/^The last backup was made at .*restore test never/));
+    expect(await whats()).toContainEqual(expect.stringMatching(/^Last backup: \S+\. Last restore test: never\.$/));
     const hook = { KEYRACK_BACKUP_HOOK: "exit 1; #" };
     expect((await keyrack(["backup", "create", "--data-dir", dir], { env: hook })).code).toBe(1);
     expect((await report()).findings).toContainEqual(

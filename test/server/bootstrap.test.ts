@@ -1,9 +1,11 @@
-// The bootstrap token of a first start, where several processes start at the same time.
-import { readFileSync } from "node:fs";
+// The bootstrap token: one for all processes that start at the same time, and how it is replaced.
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
+import { silentLog } from "../../src/platform/log.ts";
 import { openBootstrap } from "../../src/server/bootstrap.ts";
+import { startInstance } from "../../src/server/start.ts";
 import { sha256Hex } from "../../src/platform/crypto.ts";
 import { openStore } from "../../src/store/database.ts";
 import { backends, readyDatabase } from "../../harness/databases/backends.ts";
@@ -11,8 +13,8 @@ import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 
 for (const back of backends) {
-  describe(`first starts on ${back}`, () => {
-    it("that share a data dir use one token, the one in its file", async () => {
+  describe(`starts on ${back}`, () => {
+    it("that share a new data dir use one token, the one in its file", async () => {
       using temp = tempDir();
       const { target, dispose } = await readyDatabase(back);
       const { settings } = loadSettings({ env: {}, flags: { data_dir: temp.dir } });
@@ -27,5 +29,39 @@ for (const back of backends) {
       expect(facts).toEqual([{ value: hash }]);
       await dispose();
     });
+
+    it("keep the token when its file is deleted, and replace it by what is written there", async () => {
+      using temp = tempDir();
+      const { target, dispose } = await readyDatabase(back);
+      const { settings } = loadSettings({ env: {}, flags: { data_dir: temp.dir } });
+      const store = await openStore(target, { now: Date.now, fatal: () => {} });
+      const file = join(temp.dir, "bootstrap.token");
+      const first = await openBootstrap(store, settings, temp.dir);
+      rmSync(file);
+      expect(await openBootstrap(store, settings, temp.dir)).toEqual({ hash: first.hash, file: null, token: null });
+      expect(existsSync(file)).toBe(false);
+      const token = "w5sHc0sVqkM7mJmXo2m3bEoZ9cXl1x4b";
+      writeFileSync(file, `${token}\n`, { mode: 0o600 });
+      expect(await openBootstrap(store, settings, temp.dir)).toEqual({ hash: sha256Hex(token), file, token });
+      rmSync(file); // a process without the file reads the new hash
+      expect((await openBootstrap(store, settings, temp.dir)).hash).toBe(sha256Hex(token));
+      await store.close();
+      await dispose();
+    });
   });
 }
+
+it("a start without the file of its token says that the token is active", async () => {
+  using temp = tempDir();
+  const { settings } = loadSettings({ env: {}, flags: { data_dir: temp.dir, port: "0", mail_url: "log:" } });
+  const start = async (): Promise<string[]> => {
+    const warnings: string[] = [];
+    const app = await startInstance({ settings, log: { ...silentLog, warn: (event) => warnings.push(event) } });
+    await app.stop();
+    return warnings.filter((event) => event.includes("bootstrap token"));
+  };
+  expect(await start()).toEqual([]);
+  expect(await start()).toEqual([]);
+  rmSync(join(temp.dir, "bootstrap.token"));
+  expect(await start()).toEqual([expect.stringContaining("is active, although its file was deleted")]);
+});

@@ -72,5 +72,5 @@ export async function checkBackupRecord(source: Source): Promise<Finding[]> {
     );
   if (found.length > 0) return found;
   if (!last) return [skip("No backup has been made yet.")];
-  return [ok(`The last backup was made at ${last.at}, the last restore test ${test ? `at ${test.at}` : "never"}.`)];
+  return [ok(`Last backup: ${last.at}. Last restore test: ${test?.at ?? "never"}.`)];
 }

@@ -77,13 +77,6 @@ function checkFiles(dir: string, settings: Settings): Finding[] {
     if (existsSync(path) && (statSync(path).mode & 0o077) !== 0)
       found.push(fail(`${name} is readable by others.`, `Run: chmod 600 ${path}`));
   }
-  if (existsSync(join(dir, "bootstrap.token")) && settings.bootstrap)
-    found.push(
-      risk(
-        "The bootstrap token is active: anyone who can read bootstrap.token can create workspaces.",
-        "After creating your workspaces, delete the file and set KEYRACK_BOOTSTRAP=off.",
-      ),
-    );
   if (!settings.master_key_file)
     found.push(
       risk(
@@ -157,7 +150,6 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
         reached,
         ...(await checkMasterKey(source, options)),
         ...(await checkBootstrap(source, options)),
-        ...(await checkOwner(source, options)),
         ...(await checkNodes(source, options)),
       ];
       return target.kind === "postgres" ? [...found, await checkVersions(source)] : found;
@@ -176,20 +168,25 @@ async function checkMasterKey(source: Source, options: OperatorOptions): Promise
   return isNeeded ? [fail(`${resolve(master_key_file)} cannot be read: ENOENT.`, SECRET_FIX)] : [];
 }
 
-/** Deleting the file does not end the token. */
+/** Deleting the file does not end the token. A server without an owner is no risk: secret keys may be all it needs. */
 async function checkBootstrap(source: Source, options: OperatorOptions): Promise<Finding[]> {
   const { readFactOf } = await import("../../../store/offline/contents.ts");
-  const { bootstrap, bootstrap_token, bootstrap_token_file, data_dir } = operatorSettings(options);
-  const isNamed = bootstrap_token || bootstrap_token_file || existsSync(join(resolve(data_dir), "bootstrap.token"));
-  if (!bootstrap || isNamed || (await readFactOf(source, "bootstrap_token_hash")) === null) return [];
-  return [risk("The bootstrap token is active, although its file was deleted.", "End it with KEYRACK_BOOTSTRAP=off.")];
-}
-
-/** Not a risk: a server may be run with secret keys alone. */
-async function checkOwner(source: Source, options: OperatorOptions): Promise<Finding[]> {
   const { hasOwner } = await import("../../../store/offline/doctor-facts.ts");
-  if (!operatorSettings(options).bootstrap || (await hasOwner(source))) return [];
-  return [ok("The server has no owner yet: keyrack setup link prints a link that creates one.")];
+  const { bootstrap, bootstrap_token, bootstrap_token_file, data_dir } = operatorSettings(options);
+  if (!bootstrap) return [];
+  const isClaimed = await hasOwner(source);
+  const found = isClaimed
+    ? []
+    : [ok("The server has no owner yet: keyrack setup link prints a link that creates one.")];
+  if (existsSync(join(resolve(data_dir), "bootstrap.token"))) {
+    const what = "The bootstrap token is active: anyone who can read bootstrap.token can create workspaces.";
+    const first = isClaimed ? "" : "Create the owner first: off also disables setup links. ";
+    found.push(risk(what, `${first}Once you need no more workspaces, set KEYRACK_BOOTSTRAP=off and delete the file.`));
+  } else if (!bootstrap_token && !bootstrap_token_file && (await readFactOf(source, "bootstrap_token_hash")) !== null) {
+    const fix = "Replace it (docs/operate.md), or end it with KEYRACK_BOOTSTRAP=off.";
+    found.push(risk("The bootstrap token is active, although its file was deleted.", fix));
+  }
+  return found;
 }
 
 /** A verifier needs no more than the permission verify; a stolen key of more power could mint keys. */
