@@ -233,7 +233,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
   `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
-   listProjects listTenants pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor BULK_ACTIONS BULK_STATES
+   listProjects listTenants pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor
    inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked isIndexed keysWith rateLimits scopesWithin`.split(
     /\s+/,
   ),

@@ -1,6 +1,7 @@
 // One action on many keys.
 import { z } from "zod";
-import { BULK_ACTIONS, BULK_STATES, bulkKeys } from "../../domain/keys/bulk.ts";
+import { bulkKeys } from "../../domain/keys/bulk.ts";
+import { BULK_ACTIONS, BULK_STATES } from "../../kernel/bulk-actions.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Cursor, distinct, Env, OverlapHours, Reason, SCOPE_MAX, text, Timestamp, toMs, Uuid } from "../schemas.ts";
 

@@ -1,4 +1,5 @@
 // Changes one page of a bulk action in one transaction, with one policy version a project and one audit row a key.
+import type { BulkAction } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -8,7 +9,6 @@ import {
   capExpiries,
   changeKeys,
   eligibleKeys,
-  type BulkAction,
   type BulkChange,
   type BulkKey,
   type BulkSelection,

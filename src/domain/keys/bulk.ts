@@ -1,6 +1,7 @@
 // One action on many keys. A call changes one page of them in one transaction: all of it or nothing. The walk keeps no
 // state on the server: the cursor names the position and the start of the run, and keys minted since are not matched,
 // or a rotation would rotate its own successors. A page may be short, or empty, although there is more.
+import type { BulkAction } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { fail, failField } from "../../kernel/errors.ts";
@@ -9,7 +10,6 @@ import {
   countEligible,
   eligibleKeys,
   rangeEnd,
-  type BulkAction,
   type BulkSelection,
   type KeyFilter,
 } from "../../store/queries/key-bulk.ts";
@@ -25,8 +25,6 @@ import { versionGate } from "../core/version-gate.ts";
 import { findReplay } from "../idempotency/replays.ts";
 import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { changePage, viewBulkKey, type ChangedKey, type PageChange } from "./bulk-changes.ts";
-
-export { BULK_ACTIONS, BULK_STATES } from "../../store/queries/key-bulk.ts";
 
 /** Keys that one read examines at most. */
 export const EXAMINED_MAX = 5_000;

@@ -1,18 +1,13 @@
 // The keys that a bulk action applies to, oldest first. A walk examines a bounded range of the workspace's keys, or of
 // one tenant's, at a time: `rangeEnd` finds where the range ends, the other queries look at what is in it.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
+import type { BulkAction, BulkState } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, type Builder, type Dialect, type Reader, type Tx } from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
 import type { PageKey } from "./page.ts";
-
-export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate", "cap_expiry"] as const;
-export type BulkAction = (typeof BULK_ACTIONS)[number];
-
-export const BULK_STATES = ["active", "disabled", "expired", "quarantined"] as const;
-type BulkState = (typeof BULK_STATES)[number];
 
 /** The longest life of a project's keys. */
 type LifeMax = { id: string; ms: number };

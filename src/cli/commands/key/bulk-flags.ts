@@ -1,10 +1,8 @@
 // The flags of `keyrack key bulk`, and the request that they make.
 import { Option } from "commander";
+import { BULK_STATES } from "../../../kernel/bulk-actions.ts";
 import type { TargetOptions } from "../../api/target.ts";
 import { collectValues, ExitError, type OutputOptions } from "../../ui/output.ts";
-
-export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate", "cap_expiry"] as const;
-export type BulkAction = (typeof BULK_ACTIONS)[number];
 
 export type KeyBulkOptions = TargetOptions &
   OutputOptions & { dryRun?: true; yes?: true; wait?: true; out?: string; resume?: string } & Record<string, unknown>;
@@ -30,13 +28,7 @@ export const FILTERS: Record<string, { name: string; option: () => Option }> = {
   prefix: { name: "prefix", option: () => new Option("--prefix <prefix>", "only keys minted with this prefix") },
   state: {
     name: "state",
-    option: () =>
-      new Option("--state <state>", "only keys in this state").choices([
-        "active",
-        "disabled",
-        "expired",
-        "quarantined",
-      ]),
+    option: () => new Option("--state <state>", "only keys in this state").choices(BULK_STATES),
   },
   createdBefore: { name: "created_before", option: () => new Option("--created-before <time>", "ISO 8601") },
   createdAfter: { name: "created_after", option: () => new Option("--created-after <time>", "ISO 8601") },

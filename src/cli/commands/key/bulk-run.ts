@@ -11,7 +11,8 @@ import { createProgressBar } from "../../ui/progress.ts";
 import { csvLine } from "../bulk/csv.ts";
 import { sendUntilDone } from "../bulk/retry.ts";
 import { openAppend } from "../bulk/state.ts";
-import { bodyOf, type BulkAction, type BulkBody, type KeyBulkOptions } from "./bulk-flags.ts";
+import type { BulkAction } from "../../../kernel/bulk-actions.ts";
+import { bodyOf, type BulkBody, type KeyBulkOptions } from "./bulk-flags.ts";
 import { awaitVersions, type Versions } from "./bulk-wait.ts";
 import { MINUTE_MS } from "../../../kernel/durations.ts";
 

@@ -2,7 +2,8 @@
 import { Argument, type Command } from "commander";
 import { targetFlags } from "../../api/target.ts";
 import { examples, outputFlags } from "../../ui/output.ts";
-import { BULK_ACTIONS, FIELDS, FILTERS, type BulkAction, type KeyBulkOptions } from "./bulk-flags.ts";
+import { FIELDS, FILTERS, type KeyBulkOptions } from "./bulk-flags.ts";
+import { BULK_ACTIONS, type BulkAction } from "../../../kernel/bulk-actions.ts";
 
 export function addBulkCommand(key: Command): void {
   const command = key
@@ -10,7 +11,7 @@ export function addBulkCommand(key: Command): void {
     .description(
       "Revoke, disable, enable, rotate or cap the expiry of every key that matches. Shows the matches and asks first.",
     )
-    .addArgument(new Argument("<action>", "what to do").choices([...BULK_ACTIONS]));
+    .addArgument(new Argument("<action>", "what to do").choices(BULK_ACTIONS));
   for (const { option } of [...Object.values(FILTERS), ...Object.values(FIELDS)]) command.addOption(option());
   command
     .option("--dry-run", "only show what matches")
