@@ -4,6 +4,7 @@ import type { Json } from "../kernel/audit/canonical.ts";
 import { isEmail } from "../kernel/emails.ts";
 import { ENVS } from "../kernel/credentials.ts";
 import { parseUuid } from "../kernel/ids.ts";
+import { SLUG_PATTERN } from "../kernel/slugs.ts";
 import { CIDRS_MAX, cidrProblems, IP_MODES } from "../kernel/network/cidr.ts";
 import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/ratelimit/rule.ts";
 import { AMOUNT_MAX, isDayOf, OVERAGES, QUOTAS_MAX, REFILLS } from "../kernel/quotas/quota.ts";
@@ -41,7 +42,7 @@ export const Env = z.enum(ENVS);
 export const NAME_MAX = 200;
 export const Name = text(1, NAME_MAX);
 export const Slug = pattern(
-  "^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$",
+  SLUG_PATTERN,
   "must be 3 to 63 of a-z, 0-9 and -, starting and ending with a letter or digit",
 );
 export const Timestamp = z

@@ -2,6 +2,7 @@
 import type { SettingTexts } from "../../../config/load.ts";
 import { parsers } from "../../../config/parsers.ts";
 import { settingsTable, type SettingName } from "../../../config/settings.ts";
+import { SLUG_MIN, SLUG_PATTERN, slugOf } from "../../../kernel/slugs.ts";
 import { askChoice, askText, askYesNo, intro, log, outro } from "../../ui/prompts.ts";
 
 /** Validates an answer with the setting's own parser. */
@@ -91,21 +92,13 @@ async function askNameAndSlug(given: {
       initialValue: "Acme",
       validate: (text) => (text ? undefined : "Enter a name"),
     }));
-  const suggestion = name
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-+|-+$/g, "")
-    .padEnd(3, "0")
-    .slice(0, 63);
   const slug =
     given.workspaceSlug ??
     (await askText({
       message: "Workspace slug",
-      initialValue: suggestion,
+      initialValue: slugOf(name).padEnd(SLUG_MIN, "0"),
       validate: (text) =>
-        /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/.test(text ?? "")
-          ? undefined
-          : "Use 3 to 63 lower-case letters, digits or hyphens",
+        new RegExp(SLUG_PATTERN).test(text ?? "") ? undefined : "Use 3 to 63 lower-case letters, digits or hyphens",
     }));
   return { name, slug };
 }

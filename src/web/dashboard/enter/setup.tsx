@@ -13,7 +13,7 @@ import { LinkButton } from "../parts/button.tsx";
 import { Card } from "./card.tsx";
 import { EmailField, NewPasswordField } from "./fields.tsx";
 import { Ready, type Made } from "./ready.tsx";
-import { SLUG_MIN, slugOf } from "../forms/slug.ts";
+import { SLUG_MIN, slugOf } from "../../../kernel/slugs.ts";
 
 function Command() {
   return <Snippet code="keyrack setup link" name="command" />;

@@ -1,6 +1,6 @@
 // Fields that several dialogs share.
 import { useState } from "preact/hooks";
-import { slugOf } from "./slug.ts";
+import { slugOf } from "../../../kernel/slugs.ts";
 import { TextField } from "./field.tsx";
 
 /** Why something is done. */

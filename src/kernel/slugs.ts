@@ -1,7 +1,9 @@
-// A slug from a name, for the person to edit.
+// Slugs of workspaces and projects: what they look like, and one from a name, for the person to edit.
 const SLUG_MAX = 63;
 export const SLUG_MIN = 3;
+export const SLUG_PATTERN = "^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$";
 
+/** May be shorter than SLUG_MIN. */
 export function slugOf(name: string): string {
   const plain = name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   return plain
