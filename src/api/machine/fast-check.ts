@@ -1,6 +1,7 @@
 // Fast path of a rate-limit check: accepts the body that most callers send. Validating it in the general way costs more
 // than the check itself. bench: ratelimit/check
-import { hasOnly, isObject } from "../../http/fast/fast-path.ts";
+import { hasOnly } from "../../http/fast/fast-path.ts";
+import { isPlainObject } from "../../kernel/objects.ts";
 import { isUuid } from "../../kernel/ids.ts";
 import {
   LIMIT_MAX,
@@ -27,7 +28,7 @@ type CheckBody = {
 };
 
 export function fastParseCheck(value: unknown): CheckBody | undefined {
-  if (!isObject(value)) return undefined;
+  if (!isPlainObject(value)) return undefined;
   const { project_id, env, key_id, tenant_id, limits, cost, quotas } = value;
   return hasOnly(value, project_id, env, key_id, tenant_id, limits, cost, quotas) &&
     isUuid(project_id) &&
@@ -65,7 +66,7 @@ function areRules(value: unknown): value is RateLimit[] {
 }
 
 function isRule(value: unknown): value is RateLimit {
-  if (!isObject(value)) return false;
+  if (!isPlainObject(value)) return false;
   const { id, limit, window_ms, algorithm, scope } = value;
   return (
     hasOnly(value, id, limit, window_ms, algorithm, scope) &&

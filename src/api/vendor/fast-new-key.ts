@@ -1,5 +1,6 @@
 // Fast path for the body of a new key: accepts what most callers send. bench: vendor/mint
-import { hasOnly, isObject, isPlainText } from "../../http/fast/fast-path.ts";
+import { hasOnly, isPlainText } from "../../http/fast/fast-path.ts";
+import { isPlainObject } from "../../kernel/objects.ts";
 import { isUuid } from "../../kernel/ids.ts";
 import { NAME_MAX, SCOPE_MAX, SCOPES_MAX } from "../schemas.ts";
 
@@ -17,7 +18,7 @@ const META_KEYS = 20;
 const META_TEXT = 200;
 
 export function fastParseNewKey(value: unknown): NewKeyBody | undefined {
-  if (!isObject(value)) return undefined;
+  if (!isPlainObject(value)) return undefined;
   const { project_id, tenant_id, env, name, scopes, meta } = value;
   return hasOnly(value, project_id, tenant_id, env, name, scopes, meta) &&
     isUuid(project_id) &&
@@ -35,7 +36,7 @@ function areScopes(value: unknown): value is string[] {
 }
 
 function isFlatMeta(value: unknown): value is NonNullable<NewKeyBody["meta"]> {
-  if (!isObject(value) || Array.isArray(value)) return false;
+  if (!isPlainObject(value)) return false;
   let keys = 0;
   for (const name in value) {
     if (++keys > META_KEYS || !isPlainText(name, META_TEXT) || name === "__proto__") return false;

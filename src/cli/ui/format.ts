@@ -1,4 +1,5 @@
 // Formats API responses for people: tables for lists, a sentence and aligned fields for one record.
+import { isPlainObject } from "../../kernel/objects.ts";
 import type { CommandSpec } from "../api/command-spec.ts";
 import { dim, escapeControls, plural, print, table, type OutputOptions } from "./output.ts";
 
@@ -25,11 +26,7 @@ export function isList(body: unknown): body is List {
 
 function isReport(body: unknown): body is Report {
   const data = (body as { data?: unknown } | null)?.data;
-  return Array.isArray(data) && data.every(isRecord);
-}
-
-function isRecord(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return Array.isArray(data) && data.every(isPlainObject);
 }
 
 /** A field by its path: `a.b` goes deeper. */
@@ -49,7 +46,7 @@ const NO_RESULTS = "No results.";
 
 /** Columns that are not plain fields of the record. */
 const DERIVED: Record<string, (row: Fields) => string | undefined> = {
-  sdk: ({ sdk }) => (isRecord(sdk) ? `${cell(sdk.name)} ${cell(sdk.version)}` : undefined),
+  sdk: ({ sdk }) => (isPlainObject(sdk) ? `${cell(sdk.name)} ${cell(sdk.version)}` : undefined),
   allowed_cidrs: ({ allowed_cidrs: list }) => (Array.isArray(list) && list.length === 0 ? "any address" : undefined),
   permissions: ({ permissions, project_ids }) => {
     if (!Array.isArray(permissions)) return "all";
@@ -108,7 +105,7 @@ export function listText(list: List, columns?: readonly string[]): string {
 
 /** One record, or a record of records (`workspace create`), one below the other. */
 function recordText(noun: string, verb: string, spec: CommandSpec, body: Fields): string {
-  const groups = Object.entries(body).filter(([key, value]) => isRecord(value) && key !== "meta");
+  const groups = Object.entries(body).filter(([key, value]) => isPlainObject(value) && key !== "meta");
   const nested = !("id" in body) && groups.length > 0;
   const text = nested
     ? groups.map(([key, value]) => `${key.replaceAll("_", " ")}\n${recordTable(value as Fields)}`).join("\n")
@@ -140,5 +137,5 @@ export function printResponse(
   }
   if (isList(body)) return print(listText(body, spec.columns));
   if (isReport(body)) return print(reportText(spec, body));
-  print(isRecord(body) ? recordText(noun, verb, spec, body) : cell(body));
+  print(isPlainObject(body) ? recordText(noun, verb, spec, body) : cell(body));
 }

@@ -4,6 +4,7 @@ import type { Detail } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
+import { isPlainObject } from "../../kernel/objects.ts";
 import { parseTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type { KnownOwners, MissingIds } from "./known-ids.ts";
@@ -53,10 +54,6 @@ export type CheckedEvents = {
 
 type Fields = Record<string, unknown>;
 
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** A string of min to max code points. The number of code units decides most cases without iterating. */
 function isText(value: unknown, min: number, max: number): boolean {
   if (typeof value !== "string" || value.length < min) return false;
@@ -77,7 +74,7 @@ function isCount(value: unknown): value is number {
 
 /** A copy without unknown fields: it has the same problems and the same sums. */
 export function usedFields(event: unknown): unknown {
-  if (!isObject(event)) return null;
+  if (!isPlainObject(event)) return null;
   return {
     ts: used(event.ts),
     project_id: used(event.project_id),
@@ -95,7 +92,7 @@ export function usedFields(event: unknown): unknown {
     request_id: used(event.request_id),
     sample_rate: used(event.sample_rate),
     cost: used(event.cost),
-    tags: isObject(event.tags) ? usedTags(event.tags) : used(event.tags),
+    tags: isPlainObject(event.tags) ? usedTags(event.tags) : used(event.tags),
     network: used(event.network),
     user_agent: used(event.user_agent),
     would_deny: used(event.would_deny),
@@ -133,7 +130,7 @@ class Problems {
 /** Checks the batch except its events. */
 export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | null; problems: Detail[] } {
   const problems = new Problems();
-  if (!isObject(value)) return { batch: null, problems: [{ path: "", message: "must be an object" }] };
+  if (!isPlainObject(value)) return { batch: null, problems: [{ path: "", message: "must be an object" }] };
   const { object, protocol_version, node_id, sdk, events, events_dropped = 0, sample_rate = 1 } = value;
   const key_first_daily = value.key_first_daily === true;
   const add = problems.add.bind(problems);
@@ -142,7 +139,7 @@ export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | 
   if (typeof node_id !== "string" || !/^[A-Za-z0-9._:-]{1,128}$/.test(node_id)) {
     add("node_id", node_id, "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
   }
-  if (!isObject(sdk)) add("sdk", sdk, "must be an object");
+  if (!isPlainObject(sdk)) add("sdk", sdk, "must be an object");
   else {
     if (!isText(sdk.name, 1, 64)) add("sdk.name", sdk.name, "must have 1 to 64 characters");
     if (!isText(sdk.version, 1, 64)) add("sdk.version", sdk.version, "must have 1 to 64 characters");
@@ -168,7 +165,7 @@ export function checkEvents(events: readonly unknown[], known: KnownOwners): Che
   };
   for (let i = 0; i < events.length && !problems.full; i++) {
     const event = events[i];
-    if (!isObject(event)) {
+    if (!isPlainObject(event)) {
       problems.add(`events[${i}]`, event, "must be an object");
       continue;
     }

@@ -2,6 +2,7 @@
 // histogram of durations, and per tag. The result is written to usage_journal. bench: ingest/batch
 import type { Env } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
+import { isPlainObject } from "../../kernel/objects.ts";
 import { binOf } from "../../kernel/usage/latency.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import { JournalWriter, shardCount, shardOf } from "./journal.ts";
@@ -102,9 +103,8 @@ export class SeriesBatch {
   }
 
   #tags(tags: unknown): [name: string, value: string][] {
-    const isObject = typeof tags === "object" && tags !== null && !Array.isArray(tags);
-    const entries = isObject ? Object.entries(tags) : [];
-    if (!isObject || entries.length > TAGS_MAX) {
+    const entries = isPlainObject(tags) ? Object.entries(tags) : undefined;
+    if (!entries || entries.length > TAGS_MAX) {
       this.ignored.tags++;
       return [];
     }

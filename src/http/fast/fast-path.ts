@@ -21,10 +21,6 @@ export function tryFastPath(schema: Schema, value: unknown): unknown {
   return fastPaths.get(schema)?.(value);
 }
 
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
-}
-
 /** Whether these are all the fields. JSON has no undefined, and JSON.parse makes `__proto__` an ordinary field. */
 export function hasOnly(value: Record<string, unknown>, ...fields: unknown[]): boolean {
   let unmatched = 0;
