@@ -138,7 +138,8 @@ async function revokeKeys(services: Services, project: RuledProject, { idle_days
     const policy_version = await tx.bump(project_id);
     const changed = { workspace_id, project_id, ids: keys.map(({ id }) => id) };
     await changeKeys(tx, changed, { ...change, policy_version });
-    await insertIdleRevocation.run(tx, { project_id, revoked_at: now, keys: keys.length });
+    const test_keys = keys.filter(({ env }) => env === "test").length;
+    await insertIdleRevocation.run(tx, { project_id, revoked_at: now, keys: keys.length, test_keys });
     const eventOf = ({ id, env }: KeyUse): Event => {
       return { action: "api_key.revoked", target_id: id, payload: { env, reason, policy: "idle_revoke" } };
     };

@@ -5,6 +5,8 @@ import { OWN_PREFIX, prefixProblem } from "../../kernel/key-prefixes.ts";
 import { claimPrefix, countPrefixes, prefixOwner } from "../../store/queries/key-prefixes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
+import { chargedEnvOf, type Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
 
 export const WORKSPACE_PREFIXES_MAX = 20;
 export const PROJECT_PREFIXES_MAX = 8;
@@ -16,14 +18,20 @@ export function requireUsable(prefix: string | undefined): void {
 }
 
 /** Makes it the workspace's own, unless it is already. */
-export async function claim(tx: Tx, workspace_id: string, prefix: string, now: number): Promise<void> {
+export async function claim({ services, actor }: Ctx<Vendor>, tx: Tx, prefix: string): Promise<void> {
+  const { workspace_id } = actor;
   if (prefix === OWN_PREFIX) return;
   const owner = await prefixOwner.first(tx, { prefix });
   if (owner?.workspace_id === workspace_id) return;
   if (owner) throw prefixTaken();
-  const claimed = (await countPrefixes.first(tx, { workspace_id }))?.n ?? 0;
-  if (claimed >= WORKSPACE_PREFIXES_MAX) throw failField("prefix_quota", "key_prefix", "is one too many");
-  await claimPrefix.run(tx, { prefix, workspace_id, claimed_at: now });
+  const count = (await countPrefixes.first(tx, { workspace_id }))?.n ?? 0;
+  if (count >= WORKSPACE_PREFIXES_MAX) throw failField("prefix_quota", "key_prefix", "is one too many");
+  await claimPrefix.run(tx, {
+    prefix,
+    workspace_id,
+    claimed_at: services.clock.now(),
+    created_env: chargedEnvOf(actor),
+  });
 }
 
 /** Also the meaning of a violated unique index: two workspaces claimed it at the same time. */

@@ -92,7 +92,7 @@ export async function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const count = await countProjectsCreatedIn.first(tx, { workspace_id, env: row.created_env });
     if ((count?.n ?? 0) >= PROJECTS_MAX[row.created_env]) throw quotaReached(ctx);
-    await claim(tx, workspace_id, row.key_prefix, row.created_at);
+    await claim(ctx, tx, row.key_prefix);
     await insertProject.run(tx, row);
     return { value: viewProject(row), events: [projectCreated(row)] };
   });
@@ -134,7 +134,7 @@ export async function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdi
     const payload = changes(auditable(row), auditable(after));
     if (!payload) return unchanged(viewProject(row));
     const isNewPrefix = "key_prefix" in payload;
-    if (isNewPrefix) await claim(tx, workspace_id, after.key_prefix, after.updated_at);
+    if (isNewPrefix) await claim(ctx, tx, after.key_prefix);
     if (parseKeyPolicy(after.key_policy).idle_revoke_days !== parseKeyPolicy(row.key_policy).idle_revoke_days)
       after.idle_changed_at = after.updated_at; // idle keys get time to be noticed
     // New defaults change every key that inherits them, so each node must take a new snapshot.

@@ -4,9 +4,10 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { ApiKeyRow, TelemetryDayRow } from "../schema/tables.ts";
+import type { IdleRevocationRow } from "../schema/tables-machine.ts";
 import { isIn, notLookedUp } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
 
@@ -130,14 +131,15 @@ export const reapTelemetryDays = deletePiece<{ before: number }>()(
   (p) => sql`day < ${p.before}`,
 );
 
-export const insertIdleRevocation = statement<{ project_id: string; revoked_at: number; keys: number }>()((db, p) =>
+export const insertIdleRevocation = statement<IdleRevocationRow>()((db, p) =>
   db
     .insertInto("idle_revocations")
-    .values({ project_id: p.project_id, revoked_at: p.revoked_at, keys: p.keys })
+    .values(columns(p, ["project_id", "revoked_at", "keys", "test_keys"]))
     .onConflict((oc) =>
-      oc
-        .columns(["project_id", "revoked_at"])
-        .doUpdateSet({ keys: sql<number>`idle_revocations.keys + excluded.keys` }),
+      oc.columns(["project_id", "revoked_at"]).doUpdateSet({
+        keys: sql<number>`idle_revocations.keys + excluded.keys`,
+        test_keys: sql<number>`idle_revocations.test_keys + excluded.test_keys`,
+      }),
     ),
 );
 

@@ -4,7 +4,7 @@ import type { KeyPrefixRow } from "../schema/tables.ts";
 
 /** Fails on the unique index if another workspace has claimed it. */
 export const claimPrefix = statement<KeyPrefixRow>()((db, p) =>
-  db.insertInto("key_prefixes").values(columns(p, ["prefix", "workspace_id", "claimed_at"])),
+  db.insertInto("key_prefixes").values(columns(p, ["prefix", "workspace_id", "claimed_at", "created_env"])),
 );
 
 export const prefixOwner = statement<{ prefix: string }>()((db, p) =>

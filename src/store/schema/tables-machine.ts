@@ -89,6 +89,7 @@ export type KeyLastUseRow = {
 };
 
 /** Idle keys that one commit revoked. */
-export type IdleRevocationRow = { project_id: string; revoked_at: number; keys: number };
+/** `keys` are those of both environments, as an earlier release wrote them. */
+export type IdleRevocationRow = { project_id: string; revoked_at: number; keys: number; test_keys: number };
 
 export type RateCounterRow = { key: string; lapses_at: number; windows: string };

@@ -82,7 +82,7 @@ export type ProjectRow = {
   key_prefixes: string;
 };
 
-export type KeyPrefixRow = { prefix: string; workspace_id: string; claimed_at: number };
+export type KeyPrefixRow = { prefix: string; workspace_id: string; claimed_at: number; created_env: Env };
 
 type RevokedCause = "revoked" | "tenant_deleted" | "project_deleted";
 
