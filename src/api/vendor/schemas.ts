@@ -222,6 +222,9 @@ export const SecretKey = z.strictObject({
   project_ids: z.array(Uuid).nullable(),
 });
 export const MintedSecretKey = SecretKey.extend(shownOnce);
+export const RevokedSecretKey = SecretKey.extend({
+  revoked_successors: z.int().optional().describe("how many of its successors were revoked; only with successors"),
+});
 export const RotatedSecretKey = MintedSecretKey.extend({ previous_key: SecretKey });
 
 export const Environment = z.strictObject({ object: z.literal("environment"), name: Env, billable: z.boolean() });

@@ -14,6 +14,7 @@ import {
   ById,
   distinct,
   Env,
+  Flag,
   listOf,
   Meta,
   Name,
@@ -23,7 +24,7 @@ import {
   toMs,
   Uuid,
 } from "../schemas.ts";
-import { MintedSecretKey, RotatedSecretKey, SecretKey } from "./schemas.ts";
+import { MintedSecretKey, RevokedSecretKey, RotatedSecretKey, SecretKey } from "./schemas.ts";
 
 const PROJECT_IDS_MAX = 50;
 
@@ -80,9 +81,10 @@ export const secretKeysRotate = endpoint("POST /v1/secret_keys/{id}/rotate", {
     "test_cannot_live",
     "revoked_not_rotatable",
     "quarantined_not_rotatable",
+    "successor_still_valid",
     "quota_reached",
   ],
-  emits: ["secret_key.rotated"],
+  emits: ["secret_key.rotated", "secret_key.revoked"],
   handle: (ctx, { params, body }) => rotateSecretKey(ctx, params.id, body.overlap_hours),
 });
 
@@ -90,11 +92,17 @@ export const secretKeysRevoke = endpoint("POST /v1/secret_keys/{id}/revoke", {
   summary: "Revoke a secret key.",
   access: "secret_keys.write",
   params: ById,
+  query: z.strictObject({
+    successors: Flag.default("false").describe(
+      "true: also revoke every key that rotations made of it; not with a restricted key",
+    ),
+  }),
   body: z.strictObject({ reason: Reason.optional() }),
-  output: SecretKey,
+  output: RevokedSecretKey,
   idempotent: true,
   endsOwnKey: true,
   failures: ["secret_key_not_found", "test_cannot_live"],
   emits: ["secret_key.revoked"],
-  handle: (ctx, { params, body }) => revokeSecretKey(ctx, params.id, body.reason),
+  handle: (ctx, { params, query, body }) =>
+    revokeSecretKey(ctx, params.id, { ...body, successors: query.successors === "true" }),
 });

@@ -24,13 +24,18 @@ export function successorColumns(row: Rotatable, id: string, now: number) {
   };
 }
 
+/** Whether the actor is a credential that cannot create others, and is about to rotate itself. */
+export function isOwnHolder(actor: Actor, row: { id: string }): boolean {
+  const cannotCreate = actor.kind === "api_key" || (actor.kind === "secret_key" && actor.restriction !== null);
+  return cannotCreate && actor.id === row.id;
+}
+
 /**
  * A leaked key must not get itself a successor without quarantine: the caller may be its finder. People, other
  * secret keys and the portal may rotate it. So may an unrestricted secret key itself: it could create another anyway.
  */
 export function requireNoQuarantine(actor: Actor, row: { id: string; quarantined_at: number | null }): void {
-  const mayOnlyRotate = actor.kind === "api_key" || (actor.kind === "secret_key" && actor.restriction !== null);
-  if (mayOnlyRotate && actor.id === row.id && row.quarantined_at !== null) throw fail("quarantined_not_rotatable");
+  if (isOwnHolder(actor, row) && row.quarantined_at !== null) throw fail("quarantined_not_rotatable");
 }
 
 /** When the old key expires: after the overlap, but never later than it already would. Whole milliseconds. */

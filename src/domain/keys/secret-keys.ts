@@ -1,6 +1,7 @@
 // Secret keys: the credentials of the vendor's own software.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { ownRotation } from "../../store/queries/audit.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import {
   countSecretKeys,
@@ -10,6 +11,8 @@ import {
   revokeSecretKeyRow,
   secretKeyById,
   shortenSecretKey,
+  unrevokedSuccessors,
+  workingSuccessor,
 } from "../../store/queries/secret-keys.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
@@ -23,7 +26,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { quotaReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { liveProject } from "../workspaces/projects.ts";
-import { overlapEnd, requireNoQuarantine, successorColumns } from "./rotation.ts";
+import { isOwnHolder, overlapEnd, requireNoQuarantine, successorColumns } from "./rotation.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
 
@@ -33,6 +36,8 @@ export const SECRET_KEYS_MAX = 1_000;
 export const UNREVOKED_PER_WORKING = 10;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
 const ROTATION_RESERVE = 100;
+/** Why a predecessor is revoked when its successor rotates itself. */
+const SUPERSEDED = "superseded";
 
 type NewSecretKey = {
   env: Env;
@@ -148,6 +153,7 @@ export async function rotateSecretKey(
 ): Promise<Rotated<SecretKey>> {
   requireVisible(ctx.actor, id);
   const { workspace_id } = ctx.actor;
+  const endedIds = new Set([id]);
   const rotated = await retryOnHashCollision(() =>
     mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const row = requireManageable(
@@ -157,8 +163,9 @@ export async function rotateSecretKey(
       );
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       requireNoQuarantine(ctx.actor, row);
-      await requireQuota(ctx, tx, row.env, SECRET_KEYS_MAX + ROTATION_RESERVE);
       const now = ctx.services.clock.now();
+      const ended = isOwnHolder(ctx.actor, row) ? await endOwnOverlap(tx, row, now) : [];
+      await requireQuota(ctx, tx, row.env, SECRET_KEYS_MAX + ROTATION_RESERVE);
       const minted = mint("secret_key", row.env);
       const successor: SecretKeyRow = {
         ...row,
@@ -172,34 +179,79 @@ export async function rotateSecretKey(
       await shortenSecretKey.run(tx, previous);
       await insertSecretKey.run(tx, successor);
       const payload = { env: row.env, successor_id: successor.id, overlap_hours, ...restrictionIn(row) };
+      for (const each of ended) endedIds.add(each.id);
       return {
         value: { ...withKey(viewSecretKey(successor), minted.text), previous_key: viewSecretKey(previous) },
-        events: [{ action: "secret_key.rotated", target_id: id, payload }],
+        events: [{ action: "secret_key.rotated", target_id: id, payload }, ...ended.map(keyRevoked)],
       };
     }),
   );
-  await ctx.services.credentialCache.invalidate(id);
+  await invalidateAll(ctx, endedIds);
   return rotated;
 }
 
-export async function revokeSecretKey(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<SecretKey> {
+/**
+ * A restricted key cannot create keys, so rotating itself must not multiply it: it waits for the end of its successor,
+ * and its own predecessor is revoked if that rotated itself too. That includes an expired one, or rotations without an
+ * overlap would leave unrevoked keys until the workspace's bound is reached. An overlap that another actor granted is
+ * kept. Returns the predecessor that it revoked.
+ */
+async function endOwnOverlap(tx: Tx, { workspace_id, id, rotated_from }: SecretKeyRow, now: number) {
+  if (await workingSuccessor.first(tx, { workspace_id, id, now })) throw fail("successor_still_valid");
+  if (rotated_from === null) return [];
+  if (!(await ownRotation.first(tx, { workspace_id, id: rotated_from, successor_id: id }))) return [];
+  const before = await secretKeyById.first(tx, { workspace_id, id: rotated_from });
+  return before && before.revoked_at === null ? [await revokeRow(tx, before, now, SUPERSEDED)] : [];
+}
+
+async function revokeRow(tx: Tx, row: SecretKeyRow, now: number, reason: string | null): Promise<SecretKeyRow> {
+  await revokeSecretKeyRow.run(tx, { workspace_id: row.workspace_id, id: row.id, now, reason });
+  return { ...row, revoked_at: now, revoked_reason: reason };
+}
+
+function keyRevoked({ id, env, revoked_reason: reason }: SecretKeyRow): Event {
+  return { action: "secret_key.revoked", target_id: id, payload: { env, reason } };
+}
+
+async function invalidateAll({ services }: Ctx, ids: ReadonlySet<string>): Promise<void> {
+  await Promise.all([...ids].map((id) => services.credentialCache.invalidate(id)));
+}
+
+type Revocation = { reason?: string | undefined; successors?: boolean | undefined };
+type RevokedSecretKey = SecretKey & { revoked_successors?: number };
+
+/** `successors`: revokes every key that rotations made of it too, also where the key itself is revoked already. */
+export async function revokeSecretKey(
+  ctx: Ctx<Vendor>,
+  id: string,
+  { reason, successors = false }: Revocation,
+): Promise<RevokedSecretKey> {
   requireVisible(ctx.actor, id);
+  // A leaked predecessor must not end the key that replaced it.
+  if (successors && restrictionOf(ctx.actor))
+    throw failField("lacks_permission", "permissions", "needs an unrestricted key");
   const { workspace_id } = ctx.actor;
-  const revoked = await mutate(ctx, { workspace_id }, async (tx) => {
+  const endedIds = new Set([id]);
+  const shown = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = requireManageable(
       ctx.actor,
       await secretKeyById.first(tx, { workspace_id, id }),
       "secret_key_not_found",
     );
-    if (row.revoked_at !== null) return unchanged(viewSecretKey(row));
     const now = ctx.services.clock.now();
-    await revokeSecretKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null });
-    const payload = { env: row.env, reason: reason ?? null };
-    return {
-      value: viewSecretKey({ ...row, revoked_at: now, revoked_reason: reason ?? null }),
-      events: [{ action: "secret_key.revoked", target_id: id, payload }],
-    };
+    const made = successors ? await unrevokedSuccessors.all(tx, { workspace_id, id }) : [];
+    const revoked: SecretKeyRow[] = [];
+    for (const each of row.revoked_at === null ? [row, ...made] : made) {
+      revoked.push(await revokeRow(tx, each, now, reason ?? null));
+      endedIds.add(each.id);
+    }
+    const view = viewSecretKey(revoked.find((each) => each.id === id) ?? row);
+    const value = { ...view, ...(successors && { revoked_successors: made.length }) };
+    // Nothing may follow the end of the acting key.
+    const [first, ...more] = revoked.toSorted((a, b) => Number(a.id === ctx.actor.id) - Number(b.id === ctx.actor.id));
+    if (!first) return unchanged(value);
+    return { value, events: [keyRevoked(first), ...more.map(keyRevoked)] };
   });
-  await ctx.services.credentialCache.invalidate(id);
-  return revoked;
+  await invalidateAll(ctx, endedIds);
+  return shown;
 }

@@ -111,21 +111,39 @@ export async function lastExamined(on: Reader, slice: AuditSlice, examined: numb
   return last?.seq;
 }
 
+type Rotation = { workspace_id: string; id: string; successor_id: string };
+
+/** Whether the payload of a rotation names the successor. */
+function namesSuccessor(successor_id: string, dialect: Dialect) {
+  const successor = sql`'"successor_id":"' || cast(${successor_id} as text) || '"'`;
+  const position = dialect === "sqlite" ? sql`instr(payload, ${successor})` : sql`strpos(payload, ${successor})`;
+  return sql<SqlBool>`${position} > 0`;
+}
+
 /** The customer's rotation of a key to the given successor; none if the vendor made it. */
-export const customersRotation = statement<{ workspace_id: string; id: string; successor_id: string }>()(
-  (db, p, dialect) => {
-    const successor = sql`'"successor_id":"' || cast(${p.successor_id} as text) || '"'`;
-    const position = dialect === "sqlite" ? sql`instr(payload, ${successor})` : sql`strpos(payload, ${successor})`;
-    return db
-      .selectFrom("audit_log")
-      .select("seq")
-      .where("workspace_id", "=", p.workspace_id)
-      .where("target_id", "=", p.id)
-      .where("action", "=", "api_key.rotated")
-      .where((eb) => eb.or([eb("actor_type", "=", "embed_token"), eb("actor_type", "=", "api_key")]))
-      .where(sql<SqlBool>`${position} > 0`)
-      .limit(1);
-  },
+export const customersRotation = statement<Rotation>()((db, p, dialect) =>
+  db
+    .selectFrom("audit_log")
+    .select("seq")
+    .where("workspace_id", "=", p.workspace_id)
+    .where("target_id", "=", p.id)
+    .where("action", "=", "api_key.rotated")
+    .where((eb) => eb.or([eb("actor_type", "=", "embed_token"), eb("actor_type", "=", "api_key")]))
+    .where(namesSuccessor(p.successor_id, dialect))
+    .limit(1),
+);
+
+/** A secret key's rotation of itself to the given successor; none if another actor rotated it. */
+export const ownRotation = statement<Rotation>()((db, p, dialect) =>
+  db
+    .selectFrom("audit_log")
+    .select("seq")
+    .where("workspace_id", "=", p.workspace_id)
+    .where("target_id", "=", p.id)
+    .where("action", "=", "secret_key.rotated")
+    .where("actor_id", "=", p.id)
+    .where(namesSuccessor(p.successor_id, dialect))
+    .limit(1),
 );
 
 export const occurredAt = statement<{ workspace_id: string; seq: number }>()((db, p) =>

@@ -83,6 +83,42 @@ export const countUnrevokedKeys = statement<{ workspace_id: string; env: Env }>(
     .where("revoked_at", "is", null),
 );
 
+export const workingSuccessor = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .selectFrom("secret_keys")
+    .select("id")
+    .where("rotated_from", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where("revoked_at", "is", null)
+    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .limit(1),
+);
+
+/** Keys that rotations made of this one, directly or through others, and that are not revoked. Oldest first. */
+export const unrevokedSuccessors = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .withRecursive("line(id)", (line) =>
+      line
+        .selectFrom("secret_keys")
+        .select("secret_keys.id")
+        .where("rotated_from", "=", p.id)
+        .where("workspace_id", "=", p.workspace_id)
+        .unionAll(
+          line
+            .selectFrom("line")
+            .innerJoin("secret_keys", "secret_keys.rotated_from", "line.id")
+            .select("secret_keys.id")
+            .where("secret_keys.workspace_id", "=", p.workspace_id),
+        ),
+    )
+    .selectFrom("line")
+    .innerJoin("secret_keys", "secret_keys.id", "line.id")
+    .selectAll("secret_keys")
+    .where("revoked_at", "is", null)
+    .orderBy("secret_keys.created_at")
+    .orderBy("secret_keys.id"),
+);
+
 type Minter = { workspace_id: string; user_id: string; now: number; limit: number };
 
 /** Keys that a person minted and that still work, newest first. */
