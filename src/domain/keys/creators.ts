@@ -42,7 +42,9 @@ async function fillFrom(services: Services, rows: readonly Row[]): Promise<void>
       const { successor_id } = JSON.parse(payload) as { successor_id?: string };
       const id = action === "secret_key.rotated" ? (successor_id ?? "") : before;
       if (actor_type === "user" && actor_id) await setKeyCreator.run(tx, { workspace_id, id, user_id: actor_id });
-      else if (id !== before) await inheritKeyCreator.run(tx, { workspace_id, id, rotated_from: before });
+      if (actor_type === "secret_key" && actor_id)
+        await inheritKeyCreator.run(tx, { workspace_id, id, from: actor_id });
+      if (id !== before) await inheritKeyCreator.run(tx, { workspace_id, id, from: before });
     }
   });
 }

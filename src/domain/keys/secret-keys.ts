@@ -78,6 +78,13 @@ export function newSecretKeyRow(ctx: Ctx, key: FreshRow): SecretKeyRow {
 
 const personOf = (actor: Actor): string | null => (actor.kind === "session" ? actor.user_id : null);
 
+/** The person who acts, also through a secret key that they minted or that came of one: it may outlive their role. */
+export async function personBehind(tx: Tx, actor: Vendor): Promise<string | null> {
+  if (actor.kind === "session") return actor.user_id;
+  const key = await secretKeyById.first(tx, { workspace_id: actor.workspace_id, id: actor.id });
+  return key?.created_by ?? null;
+}
+
 export function secretKeyCreated(row: SecretKeyRow): Event {
   const { id, env, display_prefix, name } = row;
   return { action: "secret_key.created", target_id: id, payload: { env, display_prefix, name, ...restrictionIn(row) } };
@@ -115,7 +122,7 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
       requireFuture(ctx.services.clock, input.expires_at);
       await requireQuota(ctx, tx, input.env, SECRET_KEYS_MAX);
       for (const id of input.project_ids ?? []) await liveProject(tx, workspace_id, id);
-      await insertSecretKey.run(tx, row);
+      await insertSecretKey.run(tx, { ...row, created_by: await personBehind(tx, ctx.actor) });
       return { value: withKey(viewSecretKey(row), minted.text), events: [secretKeyCreated(row)] };
     });
   });
@@ -173,7 +180,7 @@ export async function rotateSecretKey(
         ...minted.stored,
         // The new key must not have more authority than the actor or the old key.
         owner_scope: row.owner_scope === 1 && hasOwnerScope(ctx.actor) ? 1 : 0,
-        created_by: personOf(ctx.actor) ?? row.created_by,
+        created_by: (await personBehind(tx, ctx.actor)) ?? row.created_by,
       };
       const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours) };
       await shortenSecretKey.run(tx, previous);

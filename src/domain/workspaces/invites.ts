@@ -25,6 +25,7 @@ import { emailVerified } from "../auth/user-events.ts";
 import type { Event } from "../core/events.ts";
 import { inviteMail } from "../mail/templates.ts";
 import { onHashConflict, mintInvite, retryOnHashCollision } from "../auth/new-credentials.ts";
+import { personBehind } from "../keys/secret-keys.ts";
 import { liveInvite, type LiveInvite } from "./invite-tokens.ts";
 import { MEMBERS_MAX, logNewOwner } from "./members.ts";
 import { requireMayOwn } from "./ownership.ts";
@@ -54,7 +55,7 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
       email: input.email,
       email_key: normalizeEmail(input.email),
       role: input.role,
-      invited_by: actor.kind === "session" ? actor.user_id : null,
+      invited_by: null,
       token_hash: returned.token_hash,
       mailed_token_hash: mailed.token_hash,
       created_at: now,
@@ -66,6 +67,7 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
       const workspace = await workspaceById.first(tx, { id: workspace_id });
       if (!workspace) throw fail("workspace_not_found");
       await checkInvitable(tx, row);
+      row.invited_by = await personBehind(tx, actor);
       const account_id = workspace.created_by ?? workspace_id;
       const { email_key } = row;
       const next_at = await countInviteMail(services, tx, { account_id, email_key, until: now + GIVE_UP_MS });

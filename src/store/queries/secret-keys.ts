@@ -145,15 +145,15 @@ export const setKeyCreator = statement<{ workspace_id: string; id: string; user_
     .where("created_by", "is", null),
 );
 
-/** Like `setKeyCreator`, for a successor that no person minted: it inherits the creator of its predecessor. */
-export const inheritKeyCreator = statement<{ workspace_id: string; id: string; rotated_from: string }>()((db, p) =>
+/** Like `setKeyCreator`, for a key that no person minted: it inherits the creator of another one. */
+export const inheritKeyCreator = statement<{ workspace_id: string; id: string; from: string }>()((db, p) =>
   db
     .updateTable("secret_keys")
     .set((eb) => ({
       created_by: eb
         .selectFrom("secret_keys as before")
         .select("before.created_by")
-        .where("before.id", "=", p.rotated_from)
+        .where("before.id", "=", p.from)
         .where("before.workspace_id", "=", p.workspace_id),
     }))
     .where("id", "=", p.id)

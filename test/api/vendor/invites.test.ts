@@ -72,9 +72,9 @@ for (const back of backends) {
       expect(JSON.stringify(list)).not.toContain("token");
     });
 
-    it("accepts invitations made by a secret key, which name no inviter", async () => {
+    it("accepts invitations made by a secret key, which name the person of that key", async () => {
       const reply = await invite(freshEmail(), "member", t.key);
-      expect(reply.body.invited_by).toBeNull();
+      expect(reply.body.invited_by).toBe(t.owner.id);
     });
 
     it("allows one pending invitation per address, and none for a member", async () => {

@@ -1,7 +1,15 @@
 // What a removed or demoted owner leaves behind: listed, and ended on demand in the same transaction.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { auditRows, freshEmail, memberOf, team, type Person, type Team } from "../../../harness/instances/people.ts";
+import {
+  auditRows,
+  freshEmail,
+  memberOf,
+  person,
+  team,
+  type Person,
+  type Team,
+} from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
 import { fillKeyCreators } from "../../../src/domain/keys/creators.ts";
@@ -107,6 +115,40 @@ for (const back of backends) {
         t.id,
       ]);
       expect(first?.created_by).toBe(t.owner.id);
+    });
+
+    it("includes what was made through a chain of keys, rotations included", async () => {
+      const t = await team(r);
+      const p = await leaver(t);
+      const minted = await r.call(p.keys[0]?.key ?? "", "POST /v1/secret_keys", { env: "live" });
+      const last = await r.call(minted.body.key, "POST /v1/secret_keys", { env: "live" });
+      const { body: other } = await r.call(t.key, "POST /v1/secret_keys", { env: "live" });
+      const rotated = await r.call(last.body.key, `POST /v1/secret_keys/${other.id}/rotate`, {});
+      const invite = await r.call(last.body.key, "POST /v1/invites", { email: freshEmail(), role: "owner" });
+      expect(invite.body.invited_by).toBe(p.id);
+      const made: string[] = [minted, last, rotated].map(({ body }) => body.id);
+      const creators = async () => {
+        const rows = await r.sql("select id, created_by from secret_keys where workspace_id = $1", [t.id]);
+        return new Map(rows.map(({ id, created_by }) => [id, created_by]));
+      };
+      const before = await creators();
+      expect([...made, other.id].map((id) => before.get(id))).toEqual([p.id, p.id, p.id, t.owner.id]);
+      await r.sql("update secret_keys set created_by = null where workspace_id = $1", [t.id]);
+      await r.sql("delete from deployment where name = 'secret_key_creators'");
+      await fillKeyCreators(r.app.services);
+      expect(await creators()).toEqual(before);
+
+      const from = (await auditRows(r, t.id)).length;
+      const removed = await r.call(t.owner.session, `DELETE /v1/members/${p.id}?revoke=all`);
+      expect(removed.body.left_behind.secret_keys).toHaveLength(5);
+      const ended = (await auditRows(r, t.id)).slice(from).map(({ target_id }) => target_id);
+      expect(ended).toEqual(expect.arrayContaining([...made, invite.body.id, p.id]));
+      for (const { body } of [minted, last, rotated]) expect(await works(body.key)).toBe(false);
+      expect(await works(t.key)).toBe(true);
+      expect(await works(other.key)).toBe(true);
+      const { session } = await person(r);
+      const accepted = await r.call(session, "POST /v1/auth/invites/accept", { token: invite.body.token });
+      expectRefusal(accepted, 400, "invalid_token");
     });
 
     /** By default adds 1,097 keys to the three that there are. */
