@@ -93,7 +93,7 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
   it("shows a release, the Debian package, the image, and then the source, of this version", () => {
     expect(blocks.length).toBe(4);
     expect(variables).toBe(`VERSION=${VERSION}\nRELEASE=${PUBLISHED}/v$VERSION\n`);
-    expect(source.match(/^\S+(?: \w+)?/gm)).toEqual(["./install.sh", "keyrack serve"]);
+    expect(source.match(/^\S+(?: \w+)?/gm)).toEqual(["git clone", "./install.sh", "keyrack serve"]);
   });
 
   const canRun = canChroot("the README's installations") && hasTool("curl", "the README's installations");
