@@ -79,7 +79,7 @@ const GROUPS: Record<string, Limit[]> = {
     ["units of a quota", number(AMOUNT_MAX), "[quotas](quotas.md#quotas)"],
     ["open grants of a balance", number(OPEN_MAX), "[grants](quotas.md#grants)"],
     ["scopes, and characters of one", `${SCOPES_MAX} · ${SCOPE_MAX}`, "[scopes](keys.md#scopes)"],
-    ["addresses and networks in a list", number(CIDRS_MAX), "[IP allow lists](keys.md#ip-allow-lists)"],
+    ["addresses and networks in a list", number(CIDRS_MAX), "[IP allow lists](ip-allow-lists.md)"],
     ["characters of a name, `meta` as JSON", `${NAME_MAX} · ${bytes(META_BYTES)}`, "[API](api.md)"],
     ["active keys of a tenant through the portal, per project", number(EMBED_KEYS_MAX), "[portal](embed.md#the-token)"],
   ],
