@@ -113,7 +113,7 @@ let made = 0;
 const SETUP_ACTIONS = 6;
 
 async function makeWorkspace(app: RunningInstance, call: TestInstance["call"]): Promise<Workspace> {
-  const slug = `w-${process.pid}-${++made}`;
+  const slug = `w-${process.pid}-${String(++made).padStart(5, "0")}`; // of one length, so that responses are too
   const { services } = app;
   const { workspace: created, secret_key } = await createWorkspace(
     { services, actor: { kind: "bootstrap" } },
