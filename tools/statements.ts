@@ -159,9 +159,9 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   ],
   listMail: (on) => [listMail(on, null), listMail(on, "queued")],
   listLive: (on) => [
-    listLive(on, "projects", workspace_id, null, 1),
-    listLive(on, "tenants", workspace_id, after, 1),
-    listLive(on, "tenants", workspace_id, after, 1, ["t"]),
+    listLive(on, "projects", { workspace_id, after: null, limit: 1 }),
+    listLive(on, "tenants", { workspace_id, after, limit: 1 }),
+    listLive(on, "tenants", { workspace_id, after, limit: 1, ids: ["t"] }),
   ],
   snapshotChunk: (on) => selections.map((each) => snapshotChunk(on, { ...each, after: "k", expiredBefore: 1 })),
   headsByIds: (on) => [headsByIds(on, ["p"])],
@@ -233,7 +233,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
   `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
-   listProjects listTenants pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor
+   liveById anyById pageKeyOf countLive markDeleted pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor
    inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked isIndexed keysWith rateLimits scopesWithin`.split(
     /\s+/,
   ),

@@ -3,11 +3,10 @@ import { fail, failField } from "../../kernel/errors.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
+import { LIST_MAX, listLive, type PageKey } from "../../store/queries/page.ts";
 import {
   countProjectsCreatedIn,
   insertProject,
-  listProjects as listProjectRows,
   liveProjectById,
   projectPageKey,
   markProjectDeleted,
@@ -104,7 +103,8 @@ export async function listProjects(ctx: Ctx<Vendor>, query: ListQuery) {
   const named = query.after ? await projectPageKey.first(read, { workspace_id, id: query.after }) : undefined;
   const after = query.after ? positionAfter(ctx.actor, named && { ...named, project_id: named.id }) : null;
   const ids = projectsOf(ctx.actor);
-  const rows = (limit: number, last: PageKey | null) => listProjectRows(read, workspace_id, last ?? after, limit, ids);
+  const rows = (limit: number, last: PageKey | null) =>
+    listLive(read, "projects", { workspace_id, after: last ?? after, limit, ids });
   return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewProject);
 }
 

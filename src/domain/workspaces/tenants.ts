@@ -5,12 +5,11 @@ import { fail, failField } from "../../kernel/errors.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
-import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
+import { LIST_MAX, listLive, type PageKey } from "../../store/queries/page.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
 import {
   insertTenant,
-  listTenants as listTenantRows,
   liveTenantById,
   markTenantDeleted,
   tenantPageKey,
@@ -139,7 +138,7 @@ export async function listTenants(ctx: Ctx<Vendor>, query: ListQuery & { ids?: r
     ? positionAfter(ctx.actor, await tenantPageKey.first(read, { workspace_id, id: query.after }))
     : null;
   const rows = (limit: number, last: PageKey | null) =>
-    listTenantRows(read, workspace_id, last ?? after, limit, query.ids ?? null);
+    listLive(read, "tenants", { workspace_id, after: last ?? after, limit, ids: query.ids });
   return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewTenant);
 }
 

@@ -31,19 +31,21 @@ export function pageAfter<T extends Listed & keyof Tables>({ created_at, id }: P
 /** Lists return at most this many rows and report whether there are more. */
 export const LIST_MAX = 10_000;
 
-/**
- * Rows that are not deleted, newest first; `ids`: the only ones to list. Returns one row more than the limit if there
- * are more.
- */
-export function listLive<R>(
+type ListPage = {
+  readonly workspace_id: string;
+  readonly after: PageKey | null;
+  readonly limit: number;
+  /** The only ones to list. */
+  readonly ids?: readonly string[] | null | undefined;
+};
+
+/** Rows that are not deleted, newest first: one more than the limit if there are more. */
+export function listLive<T extends "projects" | "tenants">(
   on: Reader,
-  table: "projects" | "tenants",
-  workspace_id: string,
-  after: PageKey | null,
-  limit: number,
-  ids: readonly string[] | null = null,
-): Promise<R[]> {
-  return on.all<R>(
+  table: T,
+  { workspace_id, after, limit, ids }: ListPage,
+): Promise<Tables[T][]> {
+  return on.all<Tables[T]>(
     compileQuery(on, (db, dialect) => {
       const query = db
         .selectFrom(table as "projects")

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { PlanRow } from "../schema/tables.ts";
+import { countLive, liveById, markDeleted } from "./records.ts";
 
 export const insertPlan = statement<PlanRow>()((db, p) =>
   db
@@ -27,14 +28,7 @@ export const insertPlan = statement<PlanRow>()((db, p) =>
     ),
 );
 
-export const livePlanById = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db
-    .selectFrom("plans")
-    .selectAll()
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id)
-    .where("deleted_at", "is", null),
-);
+export const livePlanById = liveById("plans");
 
 /** The plan of a tenant, a deleted one too: its keys may outlive it for a moment. */
 export const planOfTenant = statement<{ workspace_id: string; tenant_id: string }>()((db, p) =>
@@ -57,13 +51,7 @@ export const listPlans = statement<{ workspace_id: string }>()((db, p) =>
     .orderBy("id", "desc"),
 );
 
-export const countPlans = statement<{ workspace_id: string }>()((db, p) =>
-  db
-    .selectFrom("plans")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("workspace_id", "=", p.workspace_id)
-    .where("deleted_at", "is", null),
-);
+export const countPlans = countLive("plans");
 
 export const updatePlan = statement<Omit<PlanRow, "tenant_count" | "created_at" | "deleted_at">>()((db, p) =>
   db
@@ -84,13 +72,7 @@ export const countTenants = statement<{ workspace_id: string; id: string; more: 
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export const markPlanDeleted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
-  db
-    .updateTable("plans")
-    .set({ deleted_at: p.now, updated_at: p.now })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const markPlanDeleted = markDeleted("plans");
 
 /** Projects that have keys, and so may have some of a plan's tenants. */
 export const projectsWithKeys = statement<{ workspace_id: string }>()((db, p) =>

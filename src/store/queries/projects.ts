@@ -1,8 +1,8 @@
 // Projects. Every query is scoped to the workspace; deleted projects are not found.
 import type { Env } from "../../kernel/credentials.ts";
-import { listLive, type PageKey } from "./page.ts";
-import { columns, statement, type Reader } from "../engine/statement.ts";
+import { columns, statement } from "../engine/statement.ts";
 import type { ProjectRow } from "../schema/tables.ts";
+import { anyById, countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
 export const insertProject = statement<ProjectRow>()((db, p) =>
   db
@@ -30,22 +30,9 @@ export const insertProject = statement<ProjectRow>()((db, p) =>
     ),
 );
 
-export const liveProjectById = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db
-    .selectFrom("projects")
-    .selectAll()
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id)
-    .where("deleted_at", "is", null),
-);
+export const liveProjectById = liveById("projects");
 
-export const countProjects = statement<{ workspace_id: string }>()((db, p) =>
-  db
-    .selectFrom("projects")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("workspace_id", "=", p.workspace_id)
-    .where("deleted_at", "is", null),
-);
+export const countProjects = countLive("projects");
 
 /** Counts projects that credentials of one environment created. */
 export const countProjectsCreatedIn = statement<{ workspace_id: string; env: Env }>()((db, p) =>
@@ -57,14 +44,7 @@ export const countProjectsCreatedIn = statement<{ workspace_id: string; env: Env
     .where("deleted_at", "is", null),
 );
 
-/** The paging key of a row. Includes deleted rows, so that a client can continue after one. */
-export const projectPageKey = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db
-    .selectFrom("projects")
-    .select(["id", "created_at"])
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const projectPageKey = pageKeyOf("projects");
 
 export const updateProject = statement<
   Pick<
@@ -99,28 +79,9 @@ export const updateProject = statement<
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export const markProjectDeleted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
-  db
-    .updateTable("projects")
-    .set({ deleted_at: p.now, updated_at: p.now })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const markProjectDeleted = markDeleted("projects");
 
-export function listProjects(
-  on: Reader,
-  workspace_id: string,
-  after: PageKey | null,
-  limit: number,
-  ids: readonly string[] | null,
-): Promise<ProjectRow[]> {
-  return listLive<ProjectRow>(on, "projects", workspace_id, after, limit, ids);
-}
-
-/** A deleted one too. */
-export const anyProjectById = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db.selectFrom("projects").selectAll().where("workspace_id", "=", p.workspace_id).where("id", "=", p.id),
-);
+export const anyProjectById = anyById("projects");
 
 /** Projects with rules of their own for keys. */
 export const projectPolicies = statement<{ workspace_id: string }>()((db, p) =>

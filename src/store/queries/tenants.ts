@@ -1,7 +1,7 @@
 // Tenants. Every query is scoped to the workspace; deleted tenants are not found.
-import { listLive, type PageKey } from "./page.ts";
-import { columns, statement, type Reader } from "../engine/statement.ts";
+import { columns, statement } from "../engine/statement.ts";
 import type { TenantRow } from "../schema/tables.ts";
+import { anyById, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
 export const insertTenant = statement<TenantRow>()((db, p) =>
   db
@@ -29,23 +29,9 @@ export const insertTenant = statement<TenantRow>()((db, p) =>
     ),
 );
 
-export const liveTenantById = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db
-    .selectFrom("tenants")
-    .selectAll()
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id)
-    .where("deleted_at", "is", null),
-);
+export const liveTenantById = liveById("tenants");
 
-/** The paging key of a row. Includes deleted rows, so that a client can continue after one. */
-export const tenantPageKey = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db
-    .selectFrom("tenants")
-    .select(["id", "created_at"])
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const tenantPageKey = pageKeyOf("tenants");
 
 export const updateTenant = statement<
   Omit<TenantRow, "external_id" | "created_env" | "created_at" | "deleted_at" | "suspended_at" | "suspended_reason">
@@ -79,25 +65,6 @@ export const switchTenant = statement<
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export const markTenantDeleted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
-  db
-    .updateTable("tenants")
-    .set({ deleted_at: p.now, updated_at: p.now })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const markTenantDeleted = markDeleted("tenants");
 
-export function listTenants(
-  on: Reader,
-  workspace_id: string,
-  after: PageKey | null,
-  limit: number,
-  ids: readonly string[] | null = null,
-): Promise<TenantRow[]> {
-  return listLive<TenantRow>(on, "tenants", workspace_id, after, limit, ids);
-}
-
-/** A deleted one too. */
-export const anyTenantById = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db.selectFrom("tenants").selectAll().where("workspace_id", "=", p.workspace_id).where("id", "=", p.id),
-);
+export const anyTenantById = anyById("tenants");
