@@ -14,6 +14,7 @@
 // A query whose shape depends on its arguments is built with compileQuery() and run with Reader.all().
 import {
   DummyDriver,
+  expressionBuilder,
   Kysely,
   PostgresAdapter,
   PostgresIntrospector,
@@ -76,6 +77,9 @@ export type Statement<P, R> = {
 export function columns<P, K extends keyof P>(p: Params<P>, names: readonly K[]): Pick<P, K> {
   return Object.fromEntries(names.map((name) => [name, p[name]])) as Pick<P, K>;
 }
+
+/** The number of rows as `n`, for `select()`. */
+export const countRows = expressionBuilder<Tables>().fn.countAll<number>().as("n");
 
 /** For each parameter, `values` has null and `names` its name; for each constant, the reverse. */
 type Compiled = { sql: string; values: readonly Value[]; names: readonly (string | null)[] };

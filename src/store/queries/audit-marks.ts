@@ -1,5 +1,5 @@
 // Marks of the last verification of each long audit chain.
-import { columns, statement } from "../engine/statement.ts";
+import { columns, countRows, statement } from "../engine/statement.ts";
 import type { AuditMarkRow } from "../schema/tables.ts";
 
 export const markOf = statement<{ workspace_id: string }>()((db, p) =>
@@ -26,10 +26,7 @@ export const saveMark = statement<AuditMarkRow>()((db, p) => {
 
 /** Long chains whose last verification found an altered or missing row. */
 export const countBrokenChains = statement<Record<string, never>>()((db) =>
-  db
-    .selectFrom("audit_marks")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("reason", "is not", null),
+  db.selectFrom("audit_marks").select(countRows).where("reason", "is not", null),
 );
 
 export const dropMarks = statement<{ from: string }>()((db, p) =>

@@ -1,6 +1,6 @@
 // Invitations to a workspace. Every query is scoped to the workspace; tokens are looked up by hash only.
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
 
 export const insertInvite = statement<WorkspaceInviteRow>()((db, p) =>
@@ -51,7 +51,7 @@ export const pendingInviteFor = statement<{ workspace_id: string; email_key: str
 export const countPendingInvites = statement<{ workspace_id: string; now: number }>()((db, p) =>
   db
     .selectFrom("workspace_invites")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .select(countRows)
     .where("workspace_id", "=", p.workspace_id)
     .where("accepted_at", "is", null)
     .where("revoked_at", "is", null)

@@ -3,7 +3,7 @@
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { BulkAction, BulkState } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, type Builder, type Dialect, type Reader, type Tx } from "../engine/statement.ts";
+import { compileQuery, countRows, type Builder, type Dialect, type Reader, type Tx } from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
@@ -164,9 +164,7 @@ export function eligibleKeys(on: Reader, selection: BulkSelection, range: Range,
 }
 
 export async function countEligible(on: Reader, selection: BulkSelection, range: Range): Promise<number> {
-  const query = compileQuery(on, (db, dialect) =>
-    eligible(db, dialect, selection, range).select((eb) => eb.fn.countAll<number>().as("n")),
-  );
+  const query = compileQuery(on, (db, dialect) => eligible(db, dialect, selection, range).select(countRows));
   return (await on.first<{ n: number }>(query))?.n ?? 0;
 }
 

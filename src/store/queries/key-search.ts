@@ -3,7 +3,15 @@
 // piece costs the same, and the caller continues behind the last row examined.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, statement, type Builder, type Dialect, type Query, type Reader } from "../engine/statement.ts";
+import {
+  compileQuery,
+  countRows,
+  statement,
+  type Builder,
+  type Dialect,
+  type Query,
+  type Reader,
+} from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, isNamed } from "./id-lists.ts";
 import { notRevoked, selectKeys } from "./keys.ts";
@@ -224,7 +232,7 @@ export function countInSet(on: Reader, walk: Omit<KeyWalk, "limit" | "after">, m
       db.selectFrom(range.where((eb) => belongs(eb, whole, dialect)).as("part")).select("part.id"),
     );
     const found = parts.reduce((all, part) => all.unionAll(part)).limit(max);
-    return db.selectFrom(found.as("walked")).select((eb) => eb.fn.countAll<number>().as("n"));
+    return db.selectFrom(found.as("walked")).select(countRows);
   });
 }
 

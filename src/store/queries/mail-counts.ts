@@ -1,7 +1,7 @@
 // Messages counted against daily quotas. Rows older than a day, counted and sent, are of no use.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { columns, statement } from "../engine/statement.ts";
+import { columns, countRows, statement } from "../engine/statement.ts";
 import type { MailCountRow } from "../schema/tables.ts";
 
 export const insertMailCount = statement<MailCountRow>()((db, p) =>
@@ -14,7 +14,7 @@ export const insertMailCount = statement<MailCountRow>()((db, p) =>
 export const mailOfAccount = statement<{ account_id: string; since: number }>()((db, p) =>
   db
     .selectFrom("mail_counts")
-    .select((eb) => [eb.fn.countAll<number>().as("n"), eb.fn.min<number | null>("counted_at").as("first_at")])
+    .select((eb) => [countRows, eb.fn.min<number | null>("counted_at").as("first_at")])
     .where("account_id", "=", p.account_id)
     .where("counted_at", ">", p.since),
 );
@@ -22,7 +22,7 @@ export const mailOfAccount = statement<{ account_id: string; since: number }>()(
 export const mailOfAccountTo = statement<{ account_id: string; address_key: string; since: number }>()((db, p) =>
   db
     .selectFrom("mail_counts")
-    .select((eb) => [eb.fn.countAll<number>().as("n"), eb.fn.min<number | null>("counted_at").as("first_at")])
+    .select((eb) => [countRows, eb.fn.min<number | null>("counted_at").as("first_at")])
     .where("account_id", "=", p.account_id)
     .where("counted_at", ">", p.since)
     .where("address_key", "=", p.address_key),

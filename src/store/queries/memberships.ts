@@ -1,6 +1,6 @@
 // Memberships: which person has which role in which workspace.
 import { sql } from "kysely";
-import { columns, statement } from "../engine/statement.ts";
+import { columns, countRows, statement } from "../engine/statement.ts";
 import type { MembershipRow, Role } from "../schema/tables.ts";
 
 type Pair = { workspace_id: string; user_id: string };
@@ -44,18 +44,11 @@ export const memberByEmailKey = statement<{ workspace_id: string; email_key: str
 );
 
 export const countMembers = statement<{ workspace_id: string }>()((db, p) =>
-  db
-    .selectFrom("memberships")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("workspace_id", "=", p.workspace_id),
+  db.selectFrom("memberships").select(countRows).where("workspace_id", "=", p.workspace_id),
 );
 
 export const countOwners = statement<{ workspace_id: string }>()((db, p) =>
-  db
-    .selectFrom("memberships")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("workspace_id", "=", p.workspace_id)
-    .where("role", "=", "owner"),
+  db.selectFrom("memberships").select(countRows).where("workspace_id", "=", p.workspace_id).where("role", "=", "owner"),
 );
 
 /** Some owner of any workspace. */
@@ -78,10 +71,7 @@ export const countOwnedBy = statement<{ user_id: string; except: string }>()((db
     .select("workspace_id as id")
     .where("user_id", "=", p.user_id)
     .where("role", "=", "owner");
-  return db
-    .selectFrom(created.union(joined).as("owned"))
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("id", "!=", p.except);
+  return db.selectFrom(created.union(joined).as("owned")).select(countRows).where("id", "!=", p.except);
 });
 
 export const setRole = statement<Pair & { role: Role; now: number }>()((db, p) =>

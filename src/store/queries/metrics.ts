@@ -1,25 +1,15 @@
 // Totals for /metrics over all workspaces: numbers only, no names or ids.
-import { statement } from "../engine/statement.ts";
+import { countRows, statement } from "../engine/statement.ts";
 
 export const countLiveNodes = statement<{ seenAfter: number }>()((db, p) =>
-  db
-    .selectFrom("policy_nodes")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("last_seen_at", ">", p.seenAfter),
+  db.selectFrom("policy_nodes").select(countRows).where("last_seen_at", ">", p.seenAfter),
 );
 
 /** All nodes, and those of them that reported a degraded decision after `degradedAfter`. */
 export const countNodes = statement<{ degradedAfter: number }>()((db, p) =>
   db.selectNoFrom((eb) => [
-    eb
-      .selectFrom("policy_nodes")
-      .select((count) => count.fn.countAll<number>().as("n"))
-      .as("total"),
-    eb
-      .selectFrom("policy_nodes")
-      .select((count) => count.fn.countAll<number>().as("n"))
-      .where("degraded_at", ">", p.degradedAfter)
-      .as("degraded"),
+    eb.selectFrom("policy_nodes").select(countRows).as("total"),
+    eb.selectFrom("policy_nodes").select(countRows).where("degraded_at", ">", p.degradedAfter).as("degraded"),
   ]),
 );
 
@@ -31,7 +21,7 @@ export const countLateNodes = statement<{ seenAfter: number; madeBefore: number 
     .leftJoin("policy_versions as v", (join) =>
       join.onRef("v.project_id", "=", "n.project_id").on((eb) => eb("v.version", "=", eb("n.version", "+", 1))),
     )
-    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .select(countRows)
     .where("n.last_seen_at", ">", p.seenAfter)
     .whereRef("n.version", "<", "p.policy_version")
     .where((eb) => eb.or([eb("v.changed_at", "is", null), eb("v.changed_at", "<", p.madeBefore)])),
@@ -42,7 +32,7 @@ export const liveNodesOfUsers = statement<{ seenAfter: number }>()((db, p) =>
   db
     .selectFrom("policy_nodes")
     .innerJoin("projects", "projects.id", "policy_nodes.project_id")
-    .select((eb) => ["projects.features", "policy_nodes.caps", eb.fn.countAll<number>().as("n")])
+    .select(["projects.features", "policy_nodes.caps", countRows])
     .where("policy_nodes.last_seen_at", ">", p.seenAfter)
     .where("projects.features", "<>", 0)
     .where("projects.deleted_at", "is", null)

@@ -3,7 +3,7 @@ import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { isIn, isInJson } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
-import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { Query } from "../engine/tx.ts";
 import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../schema/tables.ts";
@@ -200,14 +200,7 @@ export function countNeedingKeys(
   return compileQuery(on, (db, dialect) =>
     db
       .selectFrom("api_keys")
-      .select((eb) => [
-        "project_id",
-        "env",
-        CHOSEN.as("chosen"),
-        CONFINED.as("confined"),
-        METERED.as("metered"),
-        eb.fn.countAll<number>().as("n"),
-      ])
+      .select(["project_id", "env", CHOSEN.as("chosen"), CONFINED.as("confined"), METERED.as("metered"), countRows])
       .where("workspace_id", "=", workspace_id)
       .where(isIn("api_keys.project_id", project_ids, dialect))
       .where(notRevoked)
@@ -224,7 +217,7 @@ export type NodeScopes = { project_id: string; one: EnvScope; other: EnvScope };
 export const countNodes = statement<NodeScopes>()((db, p) =>
   db
     .selectFrom("policy_nodes")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .select(countRows)
     .where("project_id", "=", p.project_id)
     .where((eb) => eb.or([eb("env_scope", "=", p.one), eb("env_scope", "=", p.other)])),
 );

@@ -2,7 +2,7 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { LIST_MAX } from "./page.ts";
-import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../schema/tables.ts";
 
 export const insertMail = statement<OutboxRow>()((db, p) =>
@@ -67,11 +67,7 @@ export const dueMail = statement<{ now: number; after: string; limit: number }>(
 );
 
 export const countQueuedOf = statement<{ account_id: string }>()((db, p) =>
-  db
-    .selectFrom("outbox")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("state", "=", "queued")
-    .where("account_id", "=", p.account_id),
+  db.selectFrom("outbox").select(countRows).where("state", "=", "queued").where("account_id", "=", p.account_id),
 );
 
 /** Changes one row for the process that claims it, none for any other. */
@@ -110,10 +106,7 @@ export const requeueMail = statement<{ id: string; now: number; give_up_at: numb
 );
 
 export const countMail = statement<{ state: OutboxState }>()((db, p) =>
-  db
-    .selectFrom("outbox")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("state", "=", p.state),
+  db.selectFrom("outbox").select(countRows).where("state", "=", p.state),
 );
 
 export const reapMail = deletePiece<{ state: OutboxState; before: number }>()(
@@ -138,9 +131,5 @@ export function listMail(on: Reader, state: OutboxState | null): Promise<OutboxR
 }
 
 export const countDeadMailSince = statement<{ since: number }>()((db, p) =>
-  db
-    .selectFrom("outbox")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("state", "=", "dead")
-    .where("settled_at", ">", p.since),
+  db.selectFrom("outbox").select(countRows).where("state", "=", "dead").where("settled_at", ">", p.since),
 );

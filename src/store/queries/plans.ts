@@ -1,7 +1,7 @@
 // Plans, and the keys of the tenants on them. Every query is scoped to the workspace; deleted plans are not found.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { columns, statement } from "../engine/statement.ts";
+import { columns, countRows, statement } from "../engine/statement.ts";
 import type { PlanRow } from "../schema/tables.ts";
 import { countLive, liveById, markDeleted } from "./records.ts";
 
@@ -128,5 +128,5 @@ export const countActiveKeys = statement<TenantKeys>()((db, p) => {
     .where("api_keys.expires_at", "is", null)
     .unionAll(keys.where("api_keys.expires_at", ">", p.now))
     .limit(p.max);
-  return db.selectFrom(active.as("active")).select((eb) => eb.fn.countAll<number>().as("n"));
+  return db.selectFrom(active.as("active")).select(countRows);
 });

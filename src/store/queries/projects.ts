@@ -1,6 +1,6 @@
 // Projects. Every query is scoped to the workspace; deleted projects are not found.
 import type { Env } from "../../kernel/credentials.ts";
-import { columns, statement } from "../engine/statement.ts";
+import { columns, countRows, statement } from "../engine/statement.ts";
 import type { ProjectRow } from "../schema/tables.ts";
 import { anyById, countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
@@ -38,7 +38,7 @@ export const countProjects = countLive("projects");
 export const countProjectsCreatedIn = statement<{ workspace_id: string; env: Env }>()((db, p) =>
   db
     .selectFrom("projects")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .select(countRows)
     .where("workspace_id", "=", p.workspace_id)
     .where("created_env", "=", p.env)
     .where("deleted_at", "is", null),

@@ -1,5 +1,5 @@
 // Statements that every record of a workspace has, for the tables whose rows are marked as deleted.
-import { statement, type Statement } from "../engine/statement.ts";
+import { countRows, statement, type Statement } from "../engine/statement.ts";
 import type { Tables } from "../schema/tables.ts";
 
 type Recorded = "projects" | "tenants" | "plans";
@@ -42,7 +42,7 @@ export const countLive = (table: Recorded) =>
   statement<{ workspace_id: string }>()((db, p) =>
     db
       .selectFrom(table as "projects")
-      .select((eb) => eb.fn.countAll<number>().as("n"))
+      .select(countRows)
       .where("workspace_id", "=", p.workspace_id)
       .where("deleted_at", "is", null),
   );

@@ -2,7 +2,7 @@
 // mint pays nothing for it, and a crash only leaves it behind, never with gaps.
 import { sql, type SqlBool } from "kysely";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement, type Builder, type Reader, type Tx } from "../engine/statement.ts";
+import { compileQuery, countRows, statement, type Builder, type Reader, type Tx } from "../engine/statement.ts";
 import type { ApiKeyRow, SearchTermRow, TenantRow } from "../schema/tables.ts";
 
 /** A term that is there already stays. */
@@ -128,7 +128,7 @@ export async function countTermMatches(on: Reader, range: TermRange, max: number
       .limit(max);
     const parts = [...kinds, tenantKind].map((kind) => db.selectFrom(terms(kind).as("part")).select("part.id"));
     const all = parts.reduce((union, part) => union.unionAll(part), db.selectFrom(keys.as("part")).select("part.id"));
-    return db.selectFrom(all.as("matches")).select((eb) => eb.fn.countAll<number>().as("n"));
+    return db.selectFrom(all.as("matches")).select(countRows);
   });
   return (await on.first<{ n: number }>(query))?.n ?? 0;
 }

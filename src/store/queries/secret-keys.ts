@@ -1,7 +1,7 @@
 // Secret keys, the vendor's own credentials. Authenticated by hash only.
 import type { Env } from "../../kernel/credentials.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
 export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
@@ -70,14 +70,14 @@ export const countSecretKeys = statement<{ workspace_id: string; env: Env; now: 
     .where("env", "=", p.env)
     .where("revoked_at", "is", null);
   const working = keys.where("expires_at", "is", null).unionAll(keys.where("expires_at", ">", p.now));
-  return db.selectFrom(working.as("working")).select((eb) => eb.fn.countAll<number>().as("n"));
+  return db.selectFrom(working.as("working")).select(countRows);
 });
 
 /** Keys that work or have expired. */
 export const countUnrevokedKeys = statement<{ workspace_id: string; env: Env }>()((db, p) =>
   db
     .selectFrom("secret_keys")
-    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .select(countRows)
     .where("workspace_id", "=", p.workspace_id)
     .where("env", "=", p.env)
     .where("revoked_at", "is", null),
