@@ -3,11 +3,11 @@
 // many are taken.
 import type { Owner } from "./owners.ts";
 
-type Lane<T> = { readonly owner: Owner; items: T[]; head: number };
+type OwnerQueue<T> = { readonly owner: Owner; items: T[]; head: number };
 
 export class FairQueue<T> {
   /** Ordered by turn: a Map iterates in insertion order. */
-  readonly #lanes = new Map<string, Lane<T>>();
+  readonly #queues = new Map<string, OwnerQueue<T>>();
   readonly #weightOf: (item: T) => number;
   #length = 0;
 
@@ -21,23 +21,23 @@ export class FairQueue<T> {
 
   push(owner: Owner, item: T): void {
     this.#length++;
-    const lane = this.#lanes.get(owner.id);
-    if (lane) lane.items.push(item);
-    else this.#lanes.set(owner.id, { owner, items: [item], head: 0 });
+    const queue = this.#queues.get(owner.id);
+    if (queue) queue.items.push(item);
+    else this.#queues.set(owner.id, { owner, items: [item], head: 0 });
   }
 
   /** The next item; its owner's turn comes again after every other owner's. */
   shift(): T | undefined {
-    const [lane] = this.#lanes.values();
-    if (!lane) return undefined;
-    const item = this.#take(lane);
-    this.#endTurn(lane);
+    const [queue] = this.#queues.values();
+    if (!queue) return undefined;
+    const item = this.#take(queue);
+    this.#endTurn(queue);
     return item;
   }
 
   /** Moves the owner to the end of the rotation; a no-op with one owner. */
-  #endTurn(lane: Lane<T>): void {
-    if (this.#lanes.size > 1 && this.#lanes.delete(lane.owner.id)) this.#lanes.set(lane.owner.id, lane);
+  #endTurn(queue: OwnerQueue<T>): void {
+    if (this.#queues.size > 1 && this.#queues.delete(queue.owner.id)) this.#queues.set(queue.owner.id, queue);
   }
 
   /**
@@ -46,18 +46,18 @@ export class FairQueue<T> {
    * leaves room for those of others.
    */
   take(max: number, perAccount = max): T[] {
-    const [first] = this.#lanes.values();
-    if (first && this.#lanes.size === 1) return this.#takeMany(first, Math.min(max, perAccount));
-    const taken = new Map<Lane<T>, T[]>();
+    const [first] = this.#queues.values();
+    if (first && this.#queues.size === 1) return this.#takeMany(first, Math.min(max, perAccount));
+    const taken = new Map<OwnerQueue<T>, T[]>();
     const weights = new Map<string, number>();
     let [weight, full] = [0, 0];
-    while (weight < max && full < this.#lanes.size) {
-      const [lane] = this.#lanes.values() as unknown as [Lane<T>];
-      const { group } = lane.owner;
+    while (weight < max && full < this.#queues.size) {
+      const [queue] = this.#queues.values() as unknown as [OwnerQueue<T>];
+      const { group } = queue.owner;
       const ofGroup = weights.get(group) ?? 0;
       if (ofGroup >= perAccount) {
         full++;
-        this.#endTurn(lane);
+        this.#endTurn(queue);
         continue;
       }
       const item = this.shift() as T;
@@ -65,38 +65,39 @@ export class FairQueue<T> {
       weights.set(group, ofGroup + itsWeight);
       weight += itsWeight;
       full = 0;
-      const items = taken.get(lane);
+      const items = taken.get(queue);
       if (items) items.push(item);
-      else taken.set(lane, [item]);
+      else taken.set(queue, [item]);
     }
     return [...taken.values()].flat();
   }
 
   /** Removes the owner's oldest item out of turn, because it is displaced. */
   shiftOf({ id }: Owner): T | undefined {
-    const lane = this.#lanes.get(id);
-    return lane && this.#take(lane);
+    const queue = this.#queues.get(id);
+    return queue && this.#take(queue);
   }
 
-  #takeMany(lane: Lane<T>, max: number): T[] {
-    let end = lane.head;
-    for (let weight = 0; weight < max && end < lane.items.length; end++) weight += this.#weightOf(lane.items[end] as T);
-    const taken = lane.items.slice(lane.head, end);
+  #takeMany(queue: OwnerQueue<T>, max: number): T[] {
+    let end = queue.head;
+    for (let weight = 0; weight < max && end < queue.items.length; end++)
+      weight += this.#weightOf(queue.items[end] as T);
+    const taken = queue.items.slice(queue.head, end);
     this.#length -= taken.length;
-    lane.items = lane.items.slice(lane.head + taken.length);
-    lane.head = 0;
-    if (lane.items.length === 0) this.#lanes.delete(lane.owner.id);
+    queue.items = queue.items.slice(queue.head + taken.length);
+    queue.head = 0;
+    if (queue.items.length === 0) this.#queues.delete(queue.owner.id);
     return taken;
   }
 
-  #take(lane: Lane<T>): T {
-    const item = lane.items[lane.head] as T;
-    lane.items[lane.head++] = undefined as T; // lets the garbage collector free it
+  #take(queue: OwnerQueue<T>): T {
+    const item = queue.items[queue.head] as T;
+    queue.items[queue.head++] = undefined as T; // lets the garbage collector free it
     this.#length--;
-    if (lane.head === lane.items.length) this.#lanes.delete(lane.owner.id);
-    else if (lane.head >= 1_024 && lane.head * 2 >= lane.items.length) {
-      lane.items = lane.items.slice(lane.head);
-      lane.head = 0;
+    if (queue.head === queue.items.length) this.#queues.delete(queue.owner.id);
+    else if (queue.head >= 1_024 && queue.head * 2 >= queue.items.length) {
+      queue.items = queue.items.slice(queue.head);
+      queue.head = 0;
     }
     return item;
   }

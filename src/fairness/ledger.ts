@@ -15,17 +15,17 @@ export type Limits = {
 };
 
 /** What an owner holds, and how often it was refused in the last five minutes. */
-type Holding = { owner: Owner; used: number; refused: number };
+type OwnerUse = { owner: Owner; used: number; refused: number };
 
-type Holder = HeapEntry & { readonly owner: Owner; readonly group: Group };
-type Group = HeapEntry & { readonly id: string; readonly holders: MaxHeap<Holder>; members: number };
+type Entry = HeapEntry & { readonly owner: Owner; readonly group: Group };
+type Group = HeapEntry & { readonly id: string; readonly entries: MaxHeap<Entry>; members: number };
 
 export class Ledger {
   readonly limits: Limits;
   /** Refusals by kind of owner, for /metrics. */
   readonly refused = new Map<OwnerKind, number>();
   readonly #recent = new RecentRefusals();
-  readonly #holders = new Map<string, Holder>();
+  readonly #entries = new Map<string, Entry>();
   readonly #groups = new Map<string, Group>();
   readonly #largest = new MaxHeap<Group>();
   readonly #sharesAreOfAccounts: boolean;
@@ -42,7 +42,7 @@ export class Ledger {
   }
 
   usedBy({ id }: Owner): number {
-    return this.#holders.get(id)?.used ?? 0;
+    return this.#entries.get(id)?.used ?? 0;
   }
 
   /** Total held by all owners of this owner's group. */
@@ -51,23 +51,23 @@ export class Ledger {
   }
 
   /** Every owner that holds some or was refused in the last minutes, largest first. */
-  owners(): Holding[] {
+  owners(): OwnerUse[] {
     const refused = this.#recent.list();
-    const holdings = Array.from(this.#holders.values(), ({ owner, used }): Holding => {
+    const uses = Array.from(this.#entries.values(), ({ owner, used }): OwnerUse => {
       return { owner, used, refused: refused.get(owner.id)?.count ?? 0 };
     });
     for (const { owner, count } of refused.values())
-      if (!this.#holders.has(owner.id)) holdings.push({ owner, used: 0, refused: count });
-    return holdings.toSorted((a, b) => b.used - a.used || b.refused - a.refused);
+      if (!this.#entries.has(owner.id)) uses.push({ owner, used: 0, refused: count });
+    return uses.toSorted((a, b) => b.used - a.used || b.refused - a.refused);
   }
 
-  /** The largest holding as a part of its share, or of the bound where there is no share. */
+  /** The largest use as a part of its share, or of the bound where there is no share. */
   get largestPart(): number {
     const { bound, share } = this.limits;
     const whole = Math.min(bound, share);
     let most = 0;
-    const holdings = this.#sharesAreOfAccounts ? this.#groups : this.#holders;
-    for (const { used } of holdings.values()) most = Math.max(most, used);
+    const uses = this.#sharesAreOfAccounts ? this.#groups : this.#entries;
+    for (const { used } of uses.values()) most = Math.max(most, used);
     return Number.isFinite(whole) ? most / whole : 0;
   }
 
@@ -85,19 +85,19 @@ export class Ledger {
   }
 
   withinShare(owner: Owner, amount = 1): boolean {
-    const holding = this.#sharesAreOfAccounts ? this.#groups.get(owner.group) : this.#holders.get(owner.id);
-    return (holding?.used ?? 0) + amount <= this.limits.share;
+    const use = this.#sharesAreOfAccounts ? this.#groups.get(owner.group) : this.#entries.get(owner.id);
+    return (use?.used ?? 0) + amount <= this.limits.share;
   }
 
   /** The owner that must give up a place for this one; undefined where this one must be refused. */
   victimFor(owner: Owner, amount = 1): Owner | undefined {
     const largest = this.#largest.top;
-    const victim = largest?.holders.top;
+    const victim = largest?.entries.top;
     const group = this.#groups.get(owner.group);
     if (!victim) return undefined;
     if (!this.withinShare(owner, amount)) return this.#sharesAreOfAccounts ? firstToGive(group, owner) : undefined;
     if (group !== largest && (group?.used ?? 0) + amount <= largest.used) return victim.owner;
-    const own = group?.holders.top;
+    const own = group?.entries.top;
     if (!own) return undefined;
     // An account's test cells give way to its live ones, whichever account is the largest.
     if (own.displacedFirst !== owner.displacedFirst) return own.displacedFirst ? own.owner : undefined;
@@ -106,23 +106,23 @@ export class Ledger {
 
   /** Takes without checking: for what already exists, or after the caller has checked. */
   take(owner: Owner, amount = 1): void {
-    this.#change(this.#holders.get(owner.id) ?? this.#admit(owner), amount);
+    this.#change(this.#entries.get(owner.id) ?? this.#admit(owner), amount);
   }
 
   release({ id }: Owner, amount = 1): void {
-    const holder = this.#holders.get(id);
-    if (holder) this.#change(holder, -Math.min(amount, holder.used));
+    const entry = this.#entries.get(id);
+    if (entry) this.#change(entry, -Math.min(amount, entry.used));
   }
 
   /** Excludes an owner that has nothing to give up from being a victim, until `include`. */
   exclude({ id }: Owner): void {
-    const holder = this.#holders.get(id);
-    if (holder) this.#removeVictim(holder);
+    const entry = this.#entries.get(id);
+    if (entry) this.#removeVictim(entry);
   }
 
   include({ id }: Owner): void {
-    const holder = this.#holders.get(id);
-    if (holder?.place === OUTSIDE) this.#addVictim(holder);
+    const entry = this.#entries.get(id);
+    if (entry?.place === OUTSIDE) this.#addVictim(entry);
   }
 
   countRefusal(owner: Owner): void {
@@ -130,40 +130,40 @@ export class Ledger {
     this.#recent.count(owner);
   }
 
-  #admit(owner: Owner): Holder {
+  #admit(owner: Owner): Entry {
     let group = this.#groups.get(owner.group);
     if (!group) {
-      group = { id: owner.group, used: 0, displacedFirst: false, place: OUTSIDE, holders: new MaxHeap(), members: 0 };
+      group = { id: owner.group, used: 0, displacedFirst: false, place: OUTSIDE, entries: new MaxHeap(), members: 0 };
       this.#groups.set(owner.group, group);
     }
-    const holder = { owner, group, used: 0, displacedFirst: owner.displacedFirst, place: OUTSIDE };
-    this.#holders.set(owner.id, holder);
-    this.#addVictim(holder);
+    const entry = { owner, group, used: 0, displacedFirst: owner.displacedFirst, place: OUTSIDE };
+    this.#entries.set(owner.id, entry);
+    this.#addVictim(entry);
     group.members++;
-    return holder;
+    return entry;
   }
 
-  #addVictim(holder: Holder): void {
-    const { group } = holder;
-    group.holders.add(holder);
+  #addVictim(entry: Entry): void {
+    const { group } = entry;
+    group.entries.add(entry);
     if (group.place === OUTSIDE) this.#largest.add(group);
   }
 
-  #removeVictim(holder: Holder): void {
-    const { group } = holder;
-    group.holders.delete(holder);
-    if (!group.holders.top) this.#largest.delete(group);
+  #removeVictim(entry: Entry): void {
+    const { group } = entry;
+    group.entries.delete(entry);
+    if (!group.entries.top) this.#largest.delete(group);
   }
 
-  #change(holder: Holder, by: number): void {
-    const { group, owner } = holder;
+  #change(entry: Entry, by: number): void {
+    const { group, owner } = entry;
     this.#used += by;
-    holder.used += by;
+    entry.used += by;
     group.used += by;
-    if (holder.used > 0) group.holders.moved(holder);
+    if (entry.used > 0) group.entries.moved(entry);
     else {
-      this.#removeVictim(holder);
-      this.#holders.delete(owner.id);
+      this.#removeVictim(entry);
+      this.#entries.delete(owner.id);
       if (--group.members === 0) this.#groups.delete(group.id);
     }
     this.#largest.moved(group);
@@ -172,6 +172,6 @@ export class Ledger {
 
 /** The cell that gives way when its account is at its share: the largest test cell, else the largest live one. */
 function firstToGive(account: Group | undefined, { displacedFirst }: Owner): Owner | undefined {
-  const first = account?.holders.top;
+  const first = account?.entries.top;
   return first && (first.displacedFirst || !displacedFirst) ? first.owner : undefined;
 }

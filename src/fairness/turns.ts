@@ -13,12 +13,12 @@ const ALONE_MS = 4;
 const ROUND_MS = 1;
 /** Share of elapsed time that an owner may use without waiting for a round. */
 const PART = 0.5;
-const LANES_MIN = 1_024;
+const BUDGETS_MIN = 1_024;
 /** How long an owner counts as active after a request. */
 const ACTIVE_MS = 10_000;
 
 type Work = () => void;
-type Lane = {
+type TimeBudget = {
   readonly owner: Owner;
   /** Time it may still use without waiting; negative after work that took longer, which costs it later rounds. */
   leftMs: number;
@@ -31,9 +31,9 @@ type Lane = {
 export class Turns {
   readonly #ledger: Ledger;
   readonly #now: () => number;
-  readonly #lanes = new Map<string, Lane>();
-  readonly #waiting = new Set<Lane>();
-  #lanesMax = LANES_MIN;
+  readonly #budgets = new Map<string, TimeBudget>();
+  readonly #waiting = new Set<TimeBudget>();
+  #budgetsMax = BUDGETS_MIN;
   #running = false;
   #turn = 0;
   #turnEnds = false;
@@ -50,10 +50,10 @@ export class Turns {
   run(owner: Owner, work: Work): void {
     const began = this.#now();
     this.#noteActive(owner, began);
-    const lane = this.#lanes.get(owner.id) ?? this.#open(owner, began);
-    this.#refill(lane, began);
-    if (this.#running || lane.leftMs <= 0 || lane.waiting.length > 0) return this.#wait(lane, work);
-    this.#execute(lane, work, began);
+    const budget = this.#budgets.get(owner.id) ?? this.#open(owner, began);
+    this.#refill(budget, began);
+    if (this.#running || budget.leftMs <= 0 || budget.waiting.length > 0) return this.#wait(budget, work);
+    this.#execute(budget, work, began);
   }
 
   #noteActive({ id }: Owner, now: number): void {
@@ -69,74 +69,74 @@ export class Turns {
     });
   }
 
-  #refill(lane: Lane, now: number): void {
-    if (lane.turn === this.#turn) return;
-    if (now >= this.#sharedUntil) lane.leftMs = ALONE_MS;
-    else lane.leftMs = Math.min(SLICE_MS, lane.leftMs + (now - lane.at) * PART);
-    lane.at = now;
-    lane.turn = this.#turn;
+  #refill(budget: TimeBudget, now: number): void {
+    if (budget.turn === this.#turn) return;
+    if (now >= this.#sharedUntil) budget.leftMs = ALONE_MS;
+    else budget.leftMs = Math.min(SLICE_MS, budget.leftMs + (now - budget.at) * PART);
+    budget.at = now;
+    budget.turn = this.#turn;
   }
 
   /** Whether work of this owner would have to wait for a round. */
   mustWait({ id }: Owner): boolean {
-    const lane = this.#lanes.get(id);
-    if (!lane) return false;
-    this.#refill(lane, this.#now());
-    return lane.leftMs <= 0 || lane.waiting.length > 0;
+    const budget = this.#budgets.get(id);
+    if (!budget) return false;
+    this.#refill(budget, this.#now());
+    return budget.leftMs <= 0 || budget.waiting.length > 0;
   }
 
   /** Charges time that was spent on the owner's behalf outside of `run`. */
   charge(owner: Owner, ms: number): void {
-    const lane = this.#lanes.get(owner.id);
-    if (lane) lane.leftMs -= ms;
+    const budget = this.#budgets.get(owner.id);
+    if (budget) budget.leftMs -= ms;
   }
 
-  #open(owner: Owner, at: number): Lane {
-    if (this.#lanes.size >= this.#lanesMax) this.#forgetIdle(at);
-    const lane = { owner, leftMs: SLICE_MS, at, turn: -1, waiting: [] };
-    this.#lanes.set(owner.id, lane);
-    return lane;
+  #open(owner: Owner, at: number): TimeBudget {
+    if (this.#budgets.size >= this.#budgetsMax) this.#forgetIdle(at);
+    const budget = { owner, leftMs: SLICE_MS, at, turn: -1, waiting: [] };
+    this.#budgets.set(owner.id, budget);
+    return budget;
   }
 
   #forgetIdle(now: number): void {
-    for (const [id, lane] of this.#lanes) {
-      this.#refill(lane, now);
-      if (lane.leftMs >= SLICE_MS && lane.waiting.length === 0) this.#lanes.delete(id);
+    for (const [id, budget] of this.#budgets) {
+      this.#refill(budget, now);
+      if (budget.leftMs >= SLICE_MS && budget.waiting.length === 0) this.#budgets.delete(id);
     }
-    this.#lanesMax = Math.max(LANES_MIN, 2 * this.#lanes.size);
+    this.#budgetsMax = Math.max(BUDGETS_MIN, 2 * this.#budgets.size);
   }
 
-  #wait(lane: Lane, work: Work): void {
-    this.#ledger.take(lane.owner);
-    lane.waiting.push(work);
+  #wait(budget: TimeBudget, work: Work): void {
+    this.#ledger.take(budget.owner);
+    budget.waiting.push(work);
     if (this.#waiting.size === 0) setImmediate(() => this.#round());
-    this.#waiting.add(lane);
+    this.#waiting.add(budget);
   }
 
-  #execute(lane: Lane, work: Work, began: number): void {
+  #execute(budget: TimeBudget, work: Work, began: number): void {
     this.#running = true;
     try {
       work();
     } finally {
       this.#running = false;
-      lane.leftMs -= this.#now() - began;
+      budget.leftMs -= this.#now() - began;
     }
   }
 
   #round(): void {
     const began = this.#now();
-    let lanes = this.#waiting.size;
-    for (const lane of this.#waiting) {
-      if (lanes-- === 0 || this.#now() - began >= ROUND_MS) break;
-      lane.leftMs = Math.min(SLICE_MS, lane.leftMs + SLICE_MS);
-      while (lane.leftMs > 0) {
-        const next = lane.waiting.shift();
+    let budgets = this.#waiting.size;
+    for (const budget of this.#waiting) {
+      if (budgets-- === 0 || this.#now() - began >= ROUND_MS) break;
+      budget.leftMs = Math.min(SLICE_MS, budget.leftMs + SLICE_MS);
+      while (budget.leftMs > 0) {
+        const next = budget.waiting.shift();
         if (!next) break;
-        this.#ledger.release(lane.owner);
-        this.#execute(lane, next, this.#now());
+        this.#ledger.release(budget.owner);
+        this.#execute(budget, next, this.#now());
       }
-      this.#waiting.delete(lane);
-      if (lane.waiting.length > 0) this.#waiting.add(lane); // behind all others
+      this.#waiting.delete(budget);
+      if (budget.waiting.length > 0) this.#waiting.add(budget); // behind all others
     }
     if (this.#waiting.size > 0) setImmediate(() => this.#round());
   }

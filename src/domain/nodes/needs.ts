@@ -74,13 +74,13 @@ const PATHS = [
   [CAP.quotas, "quotas"],
 ] as const;
 
-type Holder = { project_id: string; env: Env | null };
+type KeyScope = { project_id: string; env: Env | null };
 
 const UNREAD = "the live nodes could not be read in time: those that cannot enforce this do not get the keys";
 
-async function nodesOfAll(ctx: Ctx, holders: readonly Holder[]): Promise<PolicyNodeRow[]> {
+async function nodesOfAll(ctx: Ctx, keys: readonly KeyScope[]): Promise<PolicyNodeRow[]> {
   const nodes: PolicyNodeRow[] = [];
-  for (const holder of holders) for (const node of await nodesHolding(ctx, holder)) nodes.push(node);
+  for (const key of keys) for (const node of await nodesHolding(ctx, key)) nodes.push(node);
   return nodes;
 }
 
@@ -88,7 +88,7 @@ async function nodesOfAll(ctx: Ctx, holders: readonly Holder[]): Promise<PolicyN
  * Adds `warnings` to a response where live nodes do not get the key it is about. Keys that are created at the same time
  * share a read. bench: rules/mint
  */
-export async function withNodeWarnings<T extends Holder>(
+export async function withNodeWarnings<T extends KeyScope>(
   ctx: Ctx,
   shown: Warned<T>,
   needs: number,
@@ -109,11 +109,11 @@ export async function withNodeWarnings<T extends Holder>(
 export async function warnOfNodes<T extends object>(
   ctx: Ctx,
   shown: Warned<T>,
-  holders: readonly Holder[],
+  keys: readonly KeyScope[],
   needs: number,
 ): Promise<Warned<T>> {
   if (needs === NO_CAPS) return shown;
-  return warned(shown, await inFleetSlotIfAny(ctx, () => nodesOfAll(ctx, holders)), needs);
+  return warned(shown, await inFleetSlotIfAny(ctx, () => nodesOfAll(ctx, keys)), needs);
 }
 
 function warned<T extends object>(shown: Warned<T>, nodes: PolicyNodeRow[] | undefined, needs: number): Warned<T> {

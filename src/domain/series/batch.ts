@@ -4,6 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { isPlainObject } from "../../kernel/objects.ts";
 import { binOf } from "../../kernel/usage/latency.ts";
+import type { Sums } from "../../kernel/usage/sums.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 import { JournalWriter, shardCount, shardOf } from "./journal.ts";
 
@@ -31,7 +32,7 @@ export type SeriesEvent = {
 
 type IgnoredField = "cost" | "tags";
 
-type Cell = { requests: number; errors: number; units: number };
+type Cell = Omit<Sums, "bins">;
 /** `bins`: a bin and its count, one after the other. Most cells have few. */
 type TimedCell = Cell & { readonly bins: number[] };
 type TagCell = TimedCell & { readonly name: string; readonly value: string };

@@ -23,7 +23,7 @@ import { JournalSums, type Part } from "./groups.ts";
 import type { JournalData } from "./journal.ts";
 import { Rollups } from "./rollups.ts";
 
-/** Workspaces and rows of one turn. */
+/** Workspaces and rows of one batch. */
 const WORKSPACES_MAX = 32;
 const JOURNAL_ROWS_MAX = 200;
 /** Bytes of the journal that are read at once, unless a single row has more. */
@@ -43,10 +43,10 @@ export async function foldJournal(services: Services): Promise<void> {
   const failed = new Map<string, unknown>();
   let isolated = false;
   for (let after = ""; ; ) {
-    const turn = await nextTurn(services, after, failed);
-    if (turn.rows.length === 0 && after === "") break;
-    after = turn.last;
-    const rows = await decodeRows(turn.rows, failed, loop);
+    const batch = await nextBatch(services, after, failed);
+    if (batch.rows.length === 0 && after === "") break;
+    after = batch.last;
+    const rows = await decodeRows(batch.rows, failed, loop);
     for (let done = 0; done < rows.length; ) {
       if (services.shutdown.signal.aborted) return;
       try {
@@ -87,36 +87,36 @@ async function takePiece(rows: readonly DecodedRow[], isolated: boolean, loop: L
   return piece;
 }
 
-type Turn = { rows: UsageJournalRow[]; last: string };
+type FoldBatch = { rows: UsageJournalRow[]; last: string };
 
 /** Rows of the workspaces behind `after`, a share of each: one that reports much does not delay the others. */
-async function nextTurn(
+async function nextBatch(
   { store: { read } }: Services,
   after: string,
   skipped: ReadonlyMap<string, unknown>,
-): Promise<Turn> {
+): Promise<FoldBatch> {
   const workspaces: string[] = [];
   for (let id: string | undefined = after; id !== undefined && workspaces.length < WORKSPACES_MAX; ) {
     id = (await nextJournalWorkspace.first(read, { after: id }))?.id;
     if (id !== undefined && !skipped.has(id)) workspaces.push(id);
   }
   const share = Math.ceil(JOURNAL_ROWS_MAX / Math.max(1, workspaces.length));
-  const turn: Turn = { rows: [], last: "" };
+  const batch: FoldBatch = { rows: [], last: "" };
   let bytes = 0;
   for (const workspace_id of workspaces) {
     // Sizes first, because together the rows may not fit into memory.
     const sizes = await journalSizes.all(read, { workspace_id, limit: share });
     let count = 0;
     for (const each of sizes) {
-      if (turn.rows.length + count > 0 && bytes + each.bytes > JOURNAL_BYTES_MAX) break;
+      if (batch.rows.length + count > 0 && bytes + each.bytes > JOURNAL_BYTES_MAX) break;
       bytes += each.bytes;
       count++;
     }
     if (count === 0 && sizes.length > 0) break;
-    turn.rows.push(...(await journalRows.all(read, { workspace_id, limit: count })));
-    turn.last = workspace_id;
+    batch.rows.push(...(await journalRows.all(read, { workspace_id, limit: count })));
+    batch.last = workspace_id;
   }
-  return turn;
+  return batch;
 }
 
 type DecodedRow = Omit<UsageJournalRow, "data"> & { data: JournalData };

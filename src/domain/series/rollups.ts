@@ -1,7 +1,7 @@
 // Changes the rollups of the usage series: what a fold adds to each row is summed first, so that each is read and
 // written once.
 import { chunked } from "../../kernel/chunks.ts";
-import { addToSlot, decodeSlots, encodeSlots, type Slots, type Sums } from "../../kernel/usage/sums.ts";
+import { addToPart, decodeParts, encodeParts, type Parts, type Sums } from "../../kernel/usage/sums.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import {
@@ -22,7 +22,7 @@ const ROWS_AT_ONCE = 64;
 
 export const GRAIN = { minute: 1, hour: 2, day: 3 } as const;
 
-type Pending = RollupKey & { outcome: string; slots: Slots };
+type Pending = RollupKey & { outcome: string; parts: Parts };
 
 /** The rows that one fold changes. */
 export class Rollups {
@@ -75,11 +75,11 @@ export class Rollups {
       }
   }
 
-  #add(key: RollupKey & { outcome: string }, slot: number, sums: Sums): void {
+  #add(key: RollupKey & { outcome: string }, part: number, sums: Sums): void {
     const id = rowKey(key);
     let pending = this.#pending.get(id);
-    if (!pending) this.#pending.set(id, (pending = { ...key, slots: new Map() }));
-    addToSlot(pending.slots, slot, sums);
+    if (!pending) this.#pending.set(id, (pending = { ...key, parts: new Map() }));
+    addToPart(pending.parts, part, sums);
   }
 
   /** Reads what is stored of the rows that change. */
@@ -113,9 +113,9 @@ export class Rollups {
     }
     if (moved.length === 0) return;
     await this.resolve(moved.map(([group]) => group));
-    for (const [group, { grain, start, outcome, slots }] of moved) {
+    for (const [group, { grain, start, outcome, parts }] of moved) {
       const group_id = this.#ids.get(groupKey(group)) as number;
-      for (const [slot, sums] of slots) this.#add({ group_id, grain, start, outcome }, slot, sums);
+      for (const [part, sums] of parts) this.#add({ group_id, grain, start, outcome }, part, sums);
     }
     await this.load();
   }
@@ -128,11 +128,11 @@ export class Rollups {
     }
   }
 
-  #row({ group_id, grain, start, outcome, slots }: Pending): UsageRollupRow {
+  #row({ group_id, grain, start, outcome, parts }: Pending): UsageRollupRow {
     const stored = this.#stored.get(rowKey({ group_id, grain, start, outcome }));
     const total = { requests: stored?.requests ?? 0, errors: stored?.errors ?? 0, units: stored?.units ?? 0 };
     let timed = false;
-    for (const sums of slots.values()) {
+    for (const sums of parts.values()) {
       total.requests += sums.requests;
       total.errors += sums.errors;
       total.units += sums.units;
@@ -141,8 +141,8 @@ export class Rollups {
     // The columns of a day without a histogram say it all.
     const needsDetail = grain !== GRAIN.day || timed;
     if (stored && stored.detail !== "")
-      for (const [slot, sums] of decodeSlots(stored.detail)) addToSlot(slots, slot, sums);
-    return { group_id, grain, start, outcome, ...total, detail: needsDetail ? encodeSlots(slots) : "" };
+      for (const [part, sums] of decodeParts(stored.detail)) addToPart(parts, part, sums);
+    return { group_id, grain, start, outcome, ...total, detail: needsDetail ? encodeParts(parts) : "" };
   }
 }
 

@@ -1,5 +1,5 @@
-// Sums of requests, and the text in which the parts of an hour or day are stored: JSON [[slot, requests, errors, units,
-// [bin, count, …]], …], where a slot is a minute or a quarter of the hour, and the bins are those of latency.ts.
+// Sums of requests, and the text in which the parts of an hour or day are stored: JSON [[part, requests, errors, units,
+// [bin, count, …]], …], where a part is a minute or a quarter of the hour, and the bins are those of latency.ts.
 
 export type Bins = Map<number, number>;
 
@@ -11,9 +11,9 @@ export type Sums = {
   bins?: Bins | undefined;
 };
 
-export type Slots = Map<number, Sums>;
+export type Parts = Map<number, Sums>;
 
-type StoredSlot = [slot: number, requests: number, errors: number, units: number, bins?: number[]];
+type StoredPart = [part: number, requests: number, errors: number, units: number, bins?: number[]];
 
 /** `sign` -1 subtracts. */
 export function addSums(to: Sums, from: Sums, sign = 1): void {
@@ -29,26 +29,26 @@ export function copySums({ bins, ...sums }: Sums): Sums {
   return { ...sums, bins: bins && new Map(bins) };
 }
 
-export function addToSlot(slots: Slots, slot: number, sums: Sums): void {
-  const found = slots.get(slot);
+export function addToPart(parts: Parts, part: number, sums: Sums): void {
+  const found = parts.get(part);
   if (found) addSums(found, sums);
-  else slots.set(slot, copySums(sums));
+  else parts.set(part, copySums(sums));
 }
 
-export function encodeSlots(slots: Slots): string {
-  const stored = [...slots]
+export function encodeParts(parts: Parts): string {
+  const stored = [...parts]
     .toSorted(([a], [b]) => a - b)
-    .map(([slot, { requests, errors, units, bins }]): StoredSlot => {
-      return bins ? [slot, requests, errors, units, encodeBins(bins)] : [slot, requests, errors, units];
+    .map(([part, { requests, errors, units, bins }]): StoredPart => {
+      return bins ? [part, requests, errors, units, encodeBins(bins)] : [part, requests, errors, units];
     });
   return JSON.stringify(stored);
 }
 
-export function decodeSlots(text: string): Slots {
-  const slots: Slots = new Map();
-  for (const [slot, requests, errors, units, bins] of JSON.parse(text) as StoredSlot[])
-    slots.set(slot, { requests, errors, units, bins: bins && decodeBins(bins) });
-  return slots;
+export function decodeParts(text: string): Parts {
+  const parts: Parts = new Map();
+  for (const [part, requests, errors, units, bins] of JSON.parse(text) as StoredPart[])
+    parts.set(part, { requests, errors, units, bins: bins && decodeBins(bins) });
+  return parts;
 }
 
 function encodeBins(bins: Bins): number[] {

@@ -1,16 +1,16 @@
 // The stored rows of usage series: groups by what is asked for, and their sums by bucket.
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
-import { decodeSlots, type Sums } from "../../kernel/usage/sums.ts";
+import { decodeParts, type Sums } from "../../kernel/usage/sums.ts";
 import type { UsageGroupRow, UsageRollupRow } from "../schema/tables.ts";
 import type { Source } from "../offline/source.ts";
 
 const MINUTES = 1;
 const HOURS = 2;
 const DAYS = 3;
-/** The size of a row, and of the slots in its detail, by grain. */
+/** The size of a row, and of the parts in its detail, by grain. */
 const SIZE_MS = { [MINUTES]: HOUR_MS, [HOURS]: HOUR_MS, [DAYS]: DAY_MS } as const;
-const SLOT_MS = { [MINUTES]: MINUTE_MS, [HOURS]: 15 * MINUTE_MS, [DAYS]: DAY_MS } as const;
+const PART_MS = { [MINUTES]: MINUTE_MS, [HOURS]: 15 * MINUTE_MS, [DAYS]: DAY_MS } as const;
 
 export type GroupBy = "none" | "project" | "tenant" | "key" | "outcome" | "route" | "env" | "tag";
 export type Grain = typeof MINUTES | typeof HOURS | typeof DAYS;
@@ -85,9 +85,9 @@ export async function readBuckets(source: Source, reading: Reading, add: OnSums)
       add(row, bucketOf(row.start * size), { requests: row.requests, errors: row.errors, units: row.units });
       continue;
     }
-    for (const [slot, part] of decodeSlots(row.detail)) {
-      const at = row.start * size + slot * SLOT_MS[grain];
-      if (at >= from && at < to) add(row, bucketOf(at), part);
+    for (const [part, sums] of decodeParts(row.detail)) {
+      const at = row.start * size + part * PART_MS[grain];
+      if (at >= from && at < to) add(row, bucketOf(at), sums);
     }
   }
 }
