@@ -30,7 +30,7 @@ export function logRefusal(
 ): void {
   if (!SECURITY_EVENTS.has(status)) return;
   const from = origin();
-  if (!services.securityLines.admits(networkOwner(from.network).id, failure, from.request_id)) return;
+  if (!services.securityLog.admits(networkOwner(from.network).id, failure, from.request_id)) return;
   services.log.info("refused", {
     endpoint: endpoint.name,
     status,

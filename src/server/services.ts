@@ -19,7 +19,7 @@ import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/leaks/scanner-keys.ts";
 import { Bodies } from "../fairness/bodies.ts";
 import { FairMap } from "../fairness/fair-map.ts";
-import { LineLimit } from "../fairness/line-limit.ts";
+import { LogLimit } from "../fairness/log-limit.ts";
 import { FairSet } from "../fairness/fair-set.ts";
 import { LargeResponses } from "../fairness/large-responses.ts";
 import { FLEET_READS, Slots, THREAD_READS } from "../fairness/slots.ts";
@@ -59,7 +59,7 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
   opened.defer(() => claims.close());
   const largeResponses = new LargeResponses(shares.of("unsent"));
   return {
-    securityLines: new LineLimit((summary) => log.info("refused, more of the same", summary)),
+    securityLog: new LogLimit((summary) => log.info("refused, more of the same", summary)),
     largeResponses,
     fleetReads: new Slots(FLEET_READS, shares.of("fleet_reads")),
     sharedNodes: new SharedReads(),

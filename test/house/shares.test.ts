@@ -44,7 +44,7 @@ const FILES: Record<Resource, readonly string[]> = {
   bodies: ["src/fairness/reservations.ts"],
   anonymous_bodies: [],
   connections: ["src/http/connections.ts"],
-  log: ["src/fairness/line-limit.ts"],
+  log: ["src/fairness/log-limit.ts"],
   quotas: [],
   ingest: [],
   workspaces: [],

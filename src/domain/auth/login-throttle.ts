@@ -12,7 +12,7 @@ import {
 } from "../../store/queries/logins.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { RequestSource, Services } from "../core/context.ts";
-import { warnOfAttempt } from "../limits/attempt-log.ts";
+import { warnOfAttempt } from "../core/security-log.ts";
 import type { PasswordCaller } from "./password-queue.ts";
 import { networkThrottles, sourceOwner, throttleKey, type Throttle } from "../limits/throttles.ts";
 import { record } from "../core/record.ts";

@@ -7,7 +7,7 @@ import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-tim
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../../store/schema/tables.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { warnOfAttempt } from "../limits/attempt-log.ts";
+import { warnOfAttempt } from "../core/security-log.ts";
 import { mint } from "./new-credentials.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 

@@ -4,7 +4,7 @@ import type { Settings } from "../../config/settings.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { FairMap } from "../../fairness/fair-map.ts";
 import type { LargeResponses } from "../../fairness/large-responses.ts";
-import type { LineLimit } from "../../fairness/line-limit.ts";
+import type { LogLimit } from "../../fairness/log-limit.ts";
 import type { Slots } from "../../fairness/slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
@@ -45,7 +45,7 @@ export type Services = {
   readonly vault: Vault;
   readonly log: Log;
   /** Which lines about refused requests and failed attempts are written in full. */
-  readonly securityLines: LineLimit;
+  readonly securityLog: LogLimit;
   newId(): string;
   /** What owners share, and how much of it each of them holds. */
   readonly shares: Shares;

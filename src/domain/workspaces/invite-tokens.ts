@@ -6,7 +6,7 @@ import type { Reader } from "../../store/engine/statement.ts";
 import { inviteByHash } from "../../store/queries/invites.ts";
 import type { WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import type { Ctx } from "../core/context.ts";
-import { warnOfAttempt } from "../limits/attempt-log.ts";
+import { warnOfAttempt } from "../core/security-log.ts";
 
 /** `mailed`: the token is the one that was mailed, which proves control of the mailbox. */
 export type LiveInvite = WorkspaceInviteRow & { mailed: boolean };

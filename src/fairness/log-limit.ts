@@ -13,7 +13,7 @@ export type Summary = { network: string; failure: string; count: number; request
 
 type Count = { seen: number; lastId: string };
 
-export class LineLimit {
+export class LogLimit {
   readonly #summarize: (summary: Summary) => void;
   readonly #networks = new Map<string, Map<string, Count>>();
 

@@ -1,13 +1,13 @@
 // Lines about refusals: twenty in full for each network and kind in a minute, then one summary.
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { LineLimit, type Summary } from "../../src/fairness/line-limit.ts";
+import { LogLimit, type Summary } from "../../src/fairness/log-limit.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 function setUp() {
   const summaries: Summary[] = [];
-  const limit = new LineLimit((summary) => summaries.push(summary));
+  const limit = new LogLimit((summary) => summaries.push(summary));
   const send = (network: string, times: number, failure = "invalid_key"): number =>
     Array.from({ length: times }, (_, i) => limit.admits(network, failure, `r${i}`)).filter(Boolean).length;
   return { summaries, send };
