@@ -23,7 +23,7 @@ import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { quotaReached } from "../core/record-limit.ts";
+import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { isOwnHolder, overlapEnd, requireNoQuarantine, successorColumns } from "./rotation.ts";
@@ -105,7 +105,7 @@ async function requireQuota(ctx: Ctx<Vendor>, tx: Tx, env: Env, max: number): Pr
   const counted = { workspace_id: ctx.actor.workspace_id, env, now: ctx.services.clock.now() };
   const working = (await countSecretKeys.first(tx, counted))?.n ?? 0;
   const unrevoked = (await countUnrevokedKeys.first(tx, counted))?.n ?? 0;
-  if (working >= max || unrevoked >= UNREVOKED_PER_WORKING * max) throw quotaReached(ctx);
+  if (working >= max || unrevoked >= UNREVOKED_PER_WORKING * max) throw recordLimitReached(ctx);
 }
 
 export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Promise<WithKey<SecretKey>> {

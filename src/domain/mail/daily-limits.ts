@@ -1,6 +1,6 @@
-// Daily quotas of mail, counted in the database: they survive a restart and hold for all processes together. An account
-// that invites gets a refusal when its quota is spent. An address that gets too much is protected silently: otherwise a
-// stranger could use up its quota, and by that refuse it to everyone else.
+// Daily limits of mail, counted in the database: they survive a restart and hold for all processes together. An account
+// that invites gets a refusal when its limit is reached. An address that gets too much is protected silently: otherwise
+// a stranger could use up its limit, and by that refuse it to everyone else.
 import { DAY_MS } from "../../kernel/durations.ts";
 import type { Failure } from "../../kernel/errors.ts";
 import { soleOwner } from "../../fairness/owners.ts";

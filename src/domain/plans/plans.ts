@@ -20,7 +20,7 @@ import type { Ctx } from "../core/context.ts";
 import { changes } from "../core/events.ts";
 import { listOf } from "../core/list.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { quotaReached } from "../core/record-limit.ts";
+import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, meterOf, storedQuotas } from "../quotas/stored.ts";
@@ -64,7 +64,7 @@ export async function createPlan(ctx: Ctx<Vendor>, input: NewPlan): Promise<Plan
   const row = newPlanRow(ctx, input);
   return mutate(ctx, { workspace_id, onConflict: slugTaken }, async (tx) => {
     const count = await countPlans.first(tx, { workspace_id });
-    if ((count?.n ?? 0) >= PLANS_MAX) throw quotaReached(ctx);
+    if ((count?.n ?? 0) >= PLANS_MAX) throw recordLimitReached(ctx);
     await insertPlan.run(tx, row);
     const payload = auditable(row);
     return { value: viewPlan(row), events: [{ action: "plan.created", target_id: row.id, payload }] };

@@ -19,7 +19,7 @@ import { positionAfter, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { quotaReached } from "../core/record-limit.ts";
+import { recordLimitReached } from "../core/record-limit.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../keys/scope-catalogue.ts";
@@ -90,7 +90,7 @@ export async function createProject(ctx: Ctx<Vendor>, input: NewProject) {
     target.includes("key_prefixes") ? prefixTaken() : failField("slug_taken", "slug", "is already in use");
   return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const count = await countProjectsCreatedIn.first(tx, { workspace_id, env: row.created_env });
-    if ((count?.n ?? 0) >= PROJECTS_MAX[row.created_env]) throw quotaReached(ctx);
+    if ((count?.n ?? 0) >= PROJECTS_MAX[row.created_env]) throw recordLimitReached(ctx);
     await claim(ctx, tx, row.key_prefix);
     await insertProject.run(tx, row);
     return { value: viewProject(row), events: [projectCreated(row)] };

@@ -28,7 +28,7 @@ import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { quotaReached } from "../core/record-limit.ts";
+import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { readList, type ListQuery } from "../core/list.ts";
 import { indexTenant, reindexTenant } from "../search/changes.ts";
@@ -127,7 +127,7 @@ async function leavePlan(tx: Tx, { workspace_id, plan_id: id }: TenantRow): Prom
 
 export async function reserveSlot(ctx: Ctx, tx: Tx, { workspace_id, created_env }: TenantRow): Promise<void> {
   const { max, reserve } = SLOTS[created_env];
-  if ((await reserve.run(tx, { id: workspace_id, max })) === 0) throw quotaReached(ctx);
+  if ((await reserve.run(tx, { id: workspace_id, max })) === 0) throw recordLimitReached(ctx);
 }
 
 /** `ids`: the only ones to list. */

@@ -1,4 +1,4 @@
-// Messages counted against daily quotas. Rows older than a day, counted and sent, are of no use.
+// Messages counted against daily limits. Rows older than a day, counted and sent, are of no use.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { columns, countRows, statement } from "../engine/statement.ts";
