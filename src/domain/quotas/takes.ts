@@ -53,6 +53,17 @@ export function balanceName(metered: Metered): string {
   return `${subject_id}/${env}/${quota_id}/${calendar}`;
 }
 
+/** `process_id`: of this process. */
+type ReadRequest = { metered: Metered; process_id: string; now: number };
+type BalanceRequest = ReadRequest & { workspace_id: string };
+
+export type TakeRequest = BalanceRequest & {
+  /** Units without which nothing is taken; 0 asks for a block. */
+  need: number;
+  /** Units that were admitted without asking: exactly these are taken, even beyond zero. */
+  owed?: number;
+};
+
 type State = { row: QuotaBalanceRow; period: Period; sources: Source[] };
 
 /** The row in the period of `now`: spent amounts of past periods do not count. */
@@ -64,9 +75,9 @@ function inPeriod(row: QuotaBalanceRow, quota: Quota, now: number): { row: Quota
   };
 }
 
-async function sourcesOf(on: Reader, key: BalanceKey, quota: Quota, at: Omit<State, "sources">, now: number) {
-  const grants = await openGrants.all(on, { ...key, now });
-  const amount = { grant: null, left: Math.max(0, quota.amount - at.row.from_amount), end: at.period.end };
+async function sourcesOf(on: Reader, { metered, now }: ReadRequest, at: Omit<State, "sources">) {
+  const grants = await openGrants.all(on, { ...balanceKey(metered), now });
+  const amount = { grant: null, left: Math.max(0, metered.quota.amount - at.row.from_amount), end: at.period.end };
   return [
     amount,
     ...grants.map(({ id, remaining, expires_at }): Source => {
@@ -82,31 +93,25 @@ function storedOf({ row, period, sources }: State, others: HeldUnits): Stored {
   return { period, taken: row.taken, fromAmount: row.from_amount, granted, available: leftIn(sources), others };
 }
 
-async function lockedBalance(tx: Tx, workspace_id: string, key: BalanceKey, quota: Quota, now: number) {
-  const fresh = {
-    ...key,
-    workspace_id,
-    period_start: periodAt(quota, now).start,
-    taken: 0,
-    from_amount: 0,
-    used_at: now,
-  };
+function emptyBalance({ metered, now }: ReadRequest, workspace_id: string): QuotaBalanceRow {
+  const period_start = periodAt(metered.quota, now).start;
+  return { ...balanceKey(metered), workspace_id, period_start, taken: 0, from_amount: 0, used_at: now };
+}
+
+async function lockedBalance(tx: Tx, request: BalanceRequest) {
+  const { quota } = request.metered;
+  const key = balanceKey(request.metered);
   const found = await lockBalance.first(tx, key);
-  if (found) return inPeriod(found, quota, now);
-  await insertBalance.run(tx, fresh); // another process may have been first
-  return inPeriod((await lockBalance.first(tx, key)) ?? fresh, quota, now);
+  if (found) return inPeriod(found, quota, request.now);
+  const empty = emptyBalance(request, request.workspace_id);
+  await insertBalance.run(tx, empty); // another process may have been first
+  return inPeriod((await lockBalance.first(tx, key)) ?? empty, quota, request.now);
 }
 
 /** Sums what others hold in the same period. On SQLite there are no other processes. */
-async function sumOthers(
-  on: Reader,
-  key: BalanceKey,
-  process_id: string,
-  period: Period,
-  now: number,
-): Promise<HeldUnits> {
+async function sumOthers(on: Reader, { metered, process_id, now }: ReadRequest, period: Period): Promise<HeldUnits> {
   if (on.dialect === "sqlite") return NONE_HELD;
-  const rows = await heldByOthers.all(on, { ...key, process_id, now });
+  const rows = await heldByOthers.all(on, { ...balanceKey(metered), process_id, now });
   return rows
     .filter((row) => row.period_start === period.start)
     .reduce((sum, row) => {
@@ -114,33 +119,21 @@ async function sumOthers(
     }, NONE_HELD);
 }
 
-export type TakeRequest = {
-  metered: Metered;
-  workspace_id: string;
-  process_id: string;
-  now: number;
-  /** Units without which nothing is taken; 0 asks for a block. */
-  need: number;
-  /** Units that were admitted without asking: exactly these are taken, even beyond zero. */
-  owed?: number;
-};
-
 export type Taken = { parts: Part[]; end: number; stored: Stored };
 
 /** Takes a block, or as many units as are needed where that is more. No parts: there are not enough. */
 export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
-  const { metered, workspace_id, process_id, now, owed = 0 } = request;
-  const { quota } = metered;
-  const key = balanceKey(metered);
-  const at = await lockedBalance(tx, workspace_id, key, quota, now);
+  const { now, owed = 0 } = request;
+  const { quota } = request.metered;
+  const at = await lockedBalance(tx, request);
   for (let attempt = 1; ; attempt++) {
-    const sources = await sourcesOf(tx, key, quota, at, now);
+    const sources = await sourcesOf(tx, request, at);
     const units = owed > 0 ? owed : unitsToTake(quota, leftIn(sources), at.row.taken, request.need);
     const parts = units === 0 ? [] : allocate(units, sources);
     if (await takeFromGrants(tx, parts)) {
       const left = sources.map((source) => notBelowZero({ ...source, left: source.left - unitsOf(parts, source) }));
       const isExhausted = units < request.need || (quota.overage === "deny" && leftIn(left) === 0);
-      const others = isExhausted ? await sumOthers(tx, key, process_id, at.period, now) : NONE_HELD;
+      const others = isExhausted ? await sumOthers(tx, request, at.period) : NONE_HELD;
       const row = { ...at.row, taken: at.row.taken + units, from_amount: at.row.from_amount + amountIn(parts) };
       if (units > 0) await updateBalance.run(tx, { ...row, used_at: now });
       const end = Math.min(
@@ -169,16 +162,12 @@ const OWED_KEPT_MS = 8 * DAY_MS;
  * What was charged under the id is stored with the charge, as an idempotency replay. Without room for it the units are
  * charged all the same, and again if they are sent again: they were admitted, and ids must not fill the disk.
  */
-export async function takeOwed(
-  tx: Tx,
-  request: Omit<TakeRequest, "need">,
-  { units, id, storesId }: OwedCharge,
-): Promise<Stored> {
-  const { metered, workspace_id, now } = request;
-  const { subject_id, env, quota } = metered;
+export async function takeOwed(tx: Tx, request: BalanceRequest, { units, id, storesId }: OwedCharge): Promise<Stored> {
+  const { now } = request;
+  const { subject_id, env, quota } = request.metered;
   if (id === null) return (await takeUnits(tx, { ...request, need: 0, owed: units })).stored;
   // Lock before reading what was charged: the same units may be arriving at another process.
-  await lockedBalance(tx, workspace_id, balanceKey(metered), quota, now);
+  await lockedBalance(tx, request);
   const key_hash = sha256Hex(`quota owed\n${subject_id}/${env}/${quota.id}\n${id}`);
   const before = await replayByKey.first(tx, { key_hash, now });
   const owed = units - Number(before?.fingerprint ?? 0);
@@ -219,13 +208,9 @@ async function takeFromGrants(tx: Tx, parts: readonly Part[]): Promise<boolean> 
 /** Units of a past period are gone, except those of grants, which outlive it. */
 export type Return = { period: Pick<Period, "start">; parts: readonly Part[] };
 
-export async function returnUnits(
-  tx: Tx,
-  { metered, workspace_id, process_id, now }: Omit<TakeRequest, "need">,
-  returns: readonly Return[],
-): Promise<Stored> {
-  const key = balanceKey(metered);
-  const at = await lockedBalance(tx, workspace_id, key, metered.quota, now);
+export async function returnUnits(tx: Tx, request: BalanceRequest, returns: readonly Return[]): Promise<Stored> {
+  const { workspace_id, now } = request;
+  const at = await lockedBalance(tx, request);
   const row = { ...at.row };
   for (const { period, parts } of returns) {
     if (period.start === at.period.start) {
@@ -239,8 +224,8 @@ export async function returnUnits(
     }
   }
   await updateBalance.run(tx, { ...row, used_at: now });
-  const sources = await sourcesOf(tx, key, metered.quota, { ...at, row }, now);
-  const others = leftIn(sources) === 0 ? await sumOthers(tx, key, process_id, at.period, now) : NONE_HELD;
+  const sources = await sourcesOf(tx, request, { ...at, row });
+  const others = leftIn(sources) === 0 ? await sumOthers(tx, request, at.period) : NONE_HELD;
   return storedOf({ ...at, row, sources }, others);
 }
 
@@ -250,21 +235,10 @@ export async function publishHolding(tx: Tx, row: QuotaHoldingRow): Promise<void
 }
 
 /** Reads the balance, and what other processes hold, without changing it. */
-export async function readBalance(
-  on: Reader,
-  { metered, process_id, now }: Pick<TakeRequest, "metered" | "process_id" | "now">,
-): Promise<Stored> {
-  const key = balanceKey(metered);
-  const { quota } = metered;
-  const none = {
-    ...key,
-    workspace_id: "",
-    period_start: periodAt(quota, now).start,
-    taken: 0,
-    from_amount: 0,
-    used_at: now,
-  };
-  const at = inPeriod((await balanceByKey.first(on, key)) ?? none, quota, now);
-  const others = await sumOthers(on, key, process_id, at.period, now);
-  return storedOf({ ...at, sources: await sourcesOf(on, key, quota, at, now) }, others);
+export async function readBalance(on: Reader, request: ReadRequest): Promise<Stored> {
+  const { metered, now } = request;
+  const row = (await balanceByKey.first(on, balanceKey(metered))) ?? emptyBalance(request, "");
+  const at = inPeriod(row, metered.quota, now);
+  const others = await sumOthers(on, request, at.period);
+  return storedOf({ ...at, sources: await sourcesOf(on, request, at) }, others);
 }
