@@ -1,5 +1,6 @@
 // Bounds the number of groups in the usage series: outcomes, routes, tags and keys. The first names of a day count;
-// what comes after them is added to a group of its own, so that no request is lost.
+// what comes after them is added to a group of its own, so that no request is lost. Every bound is of one environment,
+// so that test traffic cannot take the names of live.
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { copySums } from "../../kernel/usage/sums.ts";
 import { saveSeenNames, seenNames } from "../../store/queries/series.ts";
@@ -9,16 +10,37 @@ import type { Services } from "../core/context.ts";
 import { addMinute, OTHER, type Part } from "./groups.ts";
 import type { OverflowKind } from "./counts.ts";
 
-/** Maximum per workspace and day, besides `allowed`. */
+/** Maximum per workspace, environment and day, besides those that are always named. */
 const OUTCOMES_MAX = 39;
-/** Maximum per project and day. */
+/** Maximum per project, environment and day. */
 const TAG_NAMES_MAX = 8;
-/** Maximum per tag, project and day. */
+/** Maximum per tag, project, environment and day. */
 const TAG_VALUES_MAX = 100;
 /** Values of a tag by route. Above it a value is counted, but not by route. */
 const TAG_ROUTES_MAX = 1_000;
-/** Outcomes that need no room: every workspace has them. */
-const ALWAYS_NAMED = new Set(["allowed", "other"]);
+/** Outcomes that need no room, so that no invented reason displaces them: the library's own denials. */
+const ALWAYS_NAMED: ReadonlySet<string> = new Set([
+  "allowed",
+  "other",
+  "missing_key",
+  "invalid_key",
+  "expired_key",
+  "tenant_suspended",
+  "key_disabled",
+  "ip_not_allowed",
+  "insufficient_scope",
+  "rate_limited",
+  "quota_exceeded",
+  "unavailable",
+  "idempotency_key_required",
+  "idempotency_key_invalid",
+  "idempotency_in_progress",
+  "idempotency_not_kept",
+  "idempotency_mismatch",
+  "idempotency_unavailable",
+  "body_invalid",
+  "body_too_large",
+]);
 
 type Seen = { workspace_id: string; scope: string; start: number; names: Set<string>; isChanged: boolean };
 type Cap = Pick<Seen, "workspace_id" | "scope" | "start"> & { max: number };
@@ -37,7 +59,7 @@ export class Caps {
   async apply({ group, hour, outcomes }: Part): Promise<Part> {
     const start = Math.floor(hour / 24) * DAY_MS;
     const part: Part = { group: await this.#groupOf(group, start), hour, outcomes: new Map() };
-    const cap = { workspace_id: group.workspace_id, scope: "outcome", start, max: OUTCOMES_MAX };
+    const cap = { workspace_id: group.workspace_id, scope: `outcome ${group.env}`, start, max: OUTCOMES_MAX };
     for (const [outcome, minutes] of outcomes) {
       const isNamed = ALWAYS_NAMED.has(outcome) || (await this.#admit(cap, outcome, "outcome"));
       // Copies: a transaction that is repeated applies the caps again.
@@ -55,17 +77,17 @@ export class Caps {
       return isNamed ? group : { ...group, name: OTHER };
     }
     if (!kind.startsWith("tag:")) return group;
-    if (!(await this.#admit(cap(`tag ${project_id}`, TAG_NAMES_MAX), kind, "tag")))
+    if (!(await this.#admit(cap(`tag ${project_id} ${env}`, TAG_NAMES_MAX), kind, "tag")))
       return { ...group, kind: `tag:${OTHER}`, tenant: OTHER, name: OTHER };
-    if (!(await this.#admit(cap(`${kind} ${project_id}`, TAG_VALUES_MAX), name, "tag")))
+    if (!(await this.#admit(cap(`${kind} ${project_id} ${env}`, TAG_VALUES_MAX), name, "tag")))
       return { ...group, tenant: OTHER, name: OTHER };
     const byRoute = cap(`${kind} ${project_id} ${env} route`, TAG_ROUTES_MAX);
     return (await this.#admit(byRoute, `${name}\n${tenant}`, "tag")) ? group : { ...group, tenant: OTHER };
   }
 
   /** Whether a further key of this hour gets details. Only their number is stored. */
-  async admitKey(workspace_id: string, hour: number): Promise<boolean> {
-    const seen = await this.#load({ workspace_id, scope: "keys", start: hour * HOUR_MS });
+  async admitKey({ workspace_id, env }: UsageGroup, hour: number): Promise<boolean> {
+    const seen = await this.#load({ workspace_id, scope: `keys ${env}`, start: hour * HOUR_MS });
     const count = Number([...seen.names][0] ?? 0);
     if (count >= this.#services.series.keysMax) {
       this.#services.series.overflow.key++;

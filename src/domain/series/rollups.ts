@@ -106,7 +106,7 @@ export class Rollups {
       const hour = { ...pending, grain: GRAIN.hour };
       const isNew = !this.#known.has(startKey(hour));
       const key = startKey(hour);
-      if (!checked.has(key)) checked.set(key, !isNew || (await caps.admitKey(group.workspace_id, pending.start)));
+      if (!checked.has(key)) checked.set(key, !isNew || (await caps.admitKey(group, pending.start)));
       if (checked.get(key)) continue;
       this.#pending.delete(id);
       moved.push([{ ...group, name: OTHER }, pending]);

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
+import { denials } from "../../../src/sdk/denials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
@@ -180,6 +181,41 @@ for (const back of backends) {
       const listed = regions.series.reduce((sum, { total }) => sum + total.requests, 0);
       expect(listed + (regions.other?.total.requests ?? 0)).toBe(146);
       expect((await series("group_by=tag:name11")).overflow).toBe(true);
+    });
+
+    it("keeps the names of live outcomes, tags and keys whatever test traffic reports", async () => {
+      const state = r.app.services.series;
+      const before = state.keysMax;
+      state.keysMax = 2;
+      const test = [await w.mint({ env: "test" }), await w.mint({ env: "test" }), await w.mint({ env: "test" })];
+      try {
+        const made = Array.from({ length: 60 }, (_, i) => ({
+          env: "test",
+          key_id: test[i % 3]?.id,
+          denial_reason: `made_up_${i}`,
+          tags: { [`name${i % 9}`]: "x", region: `r${i}` },
+        }));
+        const body = telemetryBatch(made.map(event));
+        expect((await w.call("sk_test", "POST /v1/ingest/batch", body)).status).toBe(202);
+        await fold();
+        await report({ denial_reason: "refused_by_us", tags: { region: "eu" } }, { tags: { region: "us" } });
+        await fold();
+      } finally {
+        state.keysMax = before;
+      }
+      expect(await byGroup("env=live&group_by=outcome")).toEqual({ allowed: 1, refused_by_us: 1 });
+      expect(await byGroup("env=live&group_by=tag:region")).toEqual({ eu: 1, us: 1 });
+      expect(await byGroup("env=live&group_by=key")).toEqual({ [key.id]: 2 });
+      expect((await series("env=live&group_by=outcome")).overflow).toBe(false);
+      expect((await series("env=test&group_by=outcome")).overflow).toBe(true);
+    });
+
+    it("always names the library's own denials", async () => {
+      await report(...Array.from({ length: 60 }, (_, i) => ({ denial_reason: `made_up_${i}` })));
+      await report(...Object.keys(denials).map((denial_reason) => ({ denial_reason })));
+      await fold();
+      const { series: lines } = await series("group_by=outcome&top=100");
+      expect(lines.map(({ group }) => group)).toEqual(expect.arrayContaining(Object.keys(denials)));
     });
 
     it("has percentiles within 10 %, for every bucket and by route", async () => {
