@@ -1,6 +1,7 @@
 // The hash router: one signal with the place that the address names, and functions that make addresses.
 import { signal } from "@preact/signals";
 import type { Env } from "../../kernel/credentials.ts";
+import { enterEntry, leaveEntry } from "./shell/scroll.ts";
 
 const ENTER = ["setup", "login", "signup", "forgot", "reset", "verify", "invite", "workspaces", "account"] as const;
 export type EnterPage = (typeof ENTER)[number];
@@ -43,8 +44,10 @@ let shown = location.hash;
 addEventListener("hashchange", () => {
   if (location.hash === shown) return;
   if (!mayLeave()) return history.pushState(null, "", shown || "#/");
+  leaveEntry();
   place.value = read();
   shown = location.hash;
+  enterEntry();
 });
 
 /** Shows another place; `replace` leaves the present one out of the history. */

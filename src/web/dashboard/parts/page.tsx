@@ -5,6 +5,7 @@ import { useContext, useEffect, useRef } from "preact/hooks";
 import { membership } from "../api/session.ts";
 import { env } from "../here.ts";
 import { place } from "../routes.ts";
+import { focusHeading } from "../shell/scroll.ts";
 import { Icon } from "./icon.tsx";
 
 type PageProps = {
@@ -36,7 +37,7 @@ export function useHeading(title: string) {
   });
   useEffect(() => {
     // A dialog that opened with the page keeps the focus.
-    if (!document.querySelector("dialog[open]")) heading.current?.focus();
+    if (!document.querySelector("dialog[open]")) focusHeading(heading.current);
   }, []);
   return heading;
 }
