@@ -38,6 +38,19 @@ export function hrefTo(page: string, options: LinkOptions = {}): string {
   return withQuery(id === undefined ? path : `${path}/${encodeURIComponent(id)}`, query);
 }
 
+/** The query with which each list was seen last, by its address without one. */
+const lastQuery = new Map<string, URLSearchParams>();
+effect(() => {
+  const at = place.value;
+  if (at.kind === "workspace" && at.id === null) lastQuery.set(hrefTo(at.page), at.query);
+});
+
+/** The way back from a record: its list with the filters and the page that were shown last. */
+export function hrefToList(page: string): string {
+  const list = hrefTo(page);
+  return withQuery(list, Object.fromEntries(lastQuery.get(list) ?? []));
+}
+
 /** Where this server is reached, for code to copy. */
 export const serverUrl = (): string => location.origin + location.pathname.replace(/\/+$/, "");
 

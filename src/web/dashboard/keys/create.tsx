@@ -5,7 +5,7 @@ import { refreshReads } from "../api/query.ts";
 import { Combobox, type Suggestion } from "../forms/combobox.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { env, hrefTo } from "../here.ts";
+import { env, hrefTo, param } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { SecretDialog } from "../parts/secret.tsx";
 import { go } from "../routes.ts";
@@ -13,7 +13,7 @@ import { toast } from "../shell/toasts.tsx";
 import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } from "./key-fields.tsx";
 import { CreateTenant } from "../tenants/tenant-dialogs.tsx";
 import { useInherited } from "./inherited.ts";
-import { searchProjects, searchTenants, tenantLabel, useProjects } from "./records.ts";
+import { searchProjects, searchTenants, tenantLabel, useProjects, useTenants, type Project } from "./records.ts";
 
 type Made = { id: string; key: string };
 
@@ -28,13 +28,25 @@ function keyOf(values: Values) {
   };
 }
 
+/** The project and the tenant that the list below is filtered by, or the only project. */
+function useFiltered(projects: readonly Project[]): { project: Suggestion | null; tenant: Suggestion | null } {
+  const [projectId, tenantId] = [param("project"), param("tenant")];
+  const project = projects.find(({ id }) => id === projectId) ?? (projects.length === 1 ? projects[0] : undefined);
+  const tenant = useTenants(tenantId === "" ? [] : [tenantId]).get(tenantId);
+  return {
+    project: project ? { id: project.id, label: project.name } : null,
+    tenant: tenant ? { id: tenant.id, label: tenantLabel(tenant) } : null,
+  };
+}
+
 function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) => void } & CreateKeyProps) {
   const projects = useProjects();
-  const only = projects.length === 1 && projects[0] ? { id: projects[0].id, label: projects[0].name } : null;
-  const [picked, setProject] = useState<Suggestion | null>(null);
-  const [tenant, setTenant] = useState<Suggestion | null>(given ?? null);
+  const preset = useFiltered(projects);
+  const [pickedProject, setProject] = useState<Suggestion | null>();
+  const [pickedTenant, setTenant] = useState<Suggestion | null | undefined>(given);
   const [adding, setAdding] = useState(false);
-  const project = picked ?? only;
+  const project = pickedProject === undefined ? preset.project : pickedProject;
+  const tenant = pickedTenant === undefined ? preset.tenant : pickedTenant;
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
     const target = { project_id: project?.id ?? "", tenant_id: tenant?.id ?? "", env: env.value };

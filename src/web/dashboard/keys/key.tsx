@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { Recent } from "../home/recent.tsx";
-import { env, hrefTo } from "../here.ts";
+import { env, hrefTo, hrefToList } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
 import { CopyText } from "../parts/copy.tsx";
@@ -216,7 +216,7 @@ export function KeyPage({ id }: { id: string }) {
   return (
     <Page
       title={key ? keyTitle(key) : "Key"}
-      back={{ href: hrefTo("keys"), label: "Keys" }}
+      back={{ href: hrefToList("keys"), label: "Keys" }}
       actions={key && <Actions of={key} />}
     >
       <Loaded read={read}>

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import { Recent } from "../home/recent.tsx";
-import { hrefTo } from "../here.ts";
+import { hrefToList } from "../here.ts";
 import { ruleText } from "../keys/limits.ts";
 import { Chips } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
@@ -69,7 +69,7 @@ export function PlanPage({ id }: { id: string }) {
   return (
     <Page
       title={plan?.name ?? "Plan"}
-      back={{ href: hrefTo("plans"), label: "Plans" }}
+      back={{ href: hrefToList("plans"), label: "Plans" }}
       actions={
         plan && (
           <>

@@ -1,7 +1,7 @@
 // The page of one project: its defaults, and code that verifies its keys.
 import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
-import { env, hrefTo, serverUrl } from "../here.ts";
+import { env, hrefTo, hrefToList, serverUrl } from "../here.ts";
 import { FleetSummary } from "../fleet/summary.tsx";
 import { Button, LinkButton } from "../parts/button.tsx";
 import { CopyText } from "../parts/copy.tsx";
@@ -81,7 +81,7 @@ export function ProjectPage({ id }: { id: string }) {
   return (
     <Page
       title={project?.name ?? "Project"}
-      back={{ href: hrefTo("projects"), label: "Projects" }}
+      back={{ href: hrefToList("projects"), label: "Projects" }}
       actions={
         project && (
           <>

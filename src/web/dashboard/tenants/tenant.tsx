@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
-import { env, hrefTo } from "../here.ts";
+import { env, hrefTo, hrefToList } from "../here.ts";
 import { CreateKey } from "../keys/create.tsx";
 import { KeyName } from "../keys/key-name.tsx";
 import { useProjects } from "../keys/records.ts";
@@ -153,7 +153,7 @@ export function TenantPage({ id }: { id: string }) {
   return (
     <Page
       title={label}
-      back={{ href: hrefTo("tenants"), label: "Tenants" }}
+      back={{ href: hrefToList("tenants"), label: "Tenants" }}
       actions={
         tenant && (
           <>
