@@ -1,6 +1,7 @@
 // The second script: everything but the login pages. Sees to it that the session is in the workspace of the address
 // before a page of it is shown.
 import { useEffect, useState } from "preact/hooks";
+import { isUuid } from "../../kernel/ids.ts";
 import { Account } from "./account/account.tsx";
 import { problemMessage, toProblem } from "./api/problems.ts";
 import { membership, session, workspaceId } from "./api/session.ts";
@@ -11,7 +12,7 @@ import { Reset } from "./enter/reset.tsx";
 import { Setup } from "./enter/setup.tsx";
 import { Verify } from "./enter/verify.tsx";
 import { Workspaces } from "./enter/workspaces.tsx";
-import { hrefTo } from "./here.ts";
+import { hrefTo, hrefToList } from "./here.ts";
 import { PAGES } from "./pages.tsx";
 import { LinkButton } from "./parts/button.tsx";
 import { Page } from "./parts/page.tsx";
@@ -26,6 +27,8 @@ function WorkspacePage({ at }: { at: Place & { kind: "workspace" } }) {
   const target = PAGES.find(({ page }) => page === at.page);
   const record = at.id !== null && target?.ShowRecord ? { Show: target.ShowRecord, id: at.id } : null;
   const exists = target && (at.id === null || record);
+  // Rows of the audit log have numbers.
+  const isMalformed = record !== null && at.page !== "audit" && !isUuid(record.id);
   return (
     <Frame items={PAGES} hasEnv={target?.hasEnv ?? false}>
       {!exists && (
@@ -34,7 +37,14 @@ function WorkspacePage({ at }: { at: Place & { kind: "workspace" } }) {
         </Page>
       )}
       {exists && !record && <target.Show key={`${at.page} ${at.env}`} />}
-      {record && <record.Show key={`${record.id} ${at.env}`} id={record.id} />}
+      {isMalformed && (
+        <Page
+          title="Not found"
+          lead="It does not exist, was deleted, or belongs to another workspace."
+          back={{ href: hrefToList(at.page), label: target?.title ?? "" }}
+        />
+      )}
+      {record && !isMalformed && <record.Show key={`${record.id} ${at.env}`} id={record.id} />}
     </Frame>
   );
 }

@@ -1,0 +1,56 @@
+// From a list to a record and back: the row, the filters and what a new record is made for.
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
+import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
+
+/** To be evaluated in a page: whether the first field of the open dialog is below its header. */
+const IS_BELOW_HEADER = `(() => {
+  const dialog = document.querySelector("dialog[open]");
+  const bottom = dialog.querySelector("header").getBoundingClientRect().bottom;
+  return dialog.querySelector("input").getBoundingClientRect().top >= bottom;
+})()`;
+
+describe.runIf(hasBrowser)("the way back to a list", () => {
+  const suite = useBrowserSuite();
+
+  it("leads to the same row with the same filters, which a new key takes over", async () => {
+    const at = await shop(suite.instance);
+    await suite.instance.call(at.owner.session, "POST /v1/projects", { name: "Second", slug: "second" });
+    const { project_id, tenant_id } = at;
+    for (let n = 1; n <= 12; n++)
+      await suite.instance.call(at.owner.session, "POST /v1/keys", {
+        project_id,
+        tenant_id,
+        env: "live",
+        name: `Key ${n}`,
+      });
+    const filters = `keys?project=${project_id}&tenant=${tenant_id}`;
+    await using g = await signedIn(suite.browser, suite.instance, at, {
+      page: filters,
+      viewport: { width: 1280, height: 420 },
+    });
+    const { page } = g;
+    await page.keyboard.press("Control+k");
+    await dialog(page, "Command palette").waitFor();
+    expect(await page.evaluate(IS_BELOW_HEADER)).toBe(true);
+    await page.keyboard.press("Escape");
+
+    await button(page, "Create key").click();
+    const create = dialog(page, "Create key");
+    await expect.poll(() => create.getByLabel("Project", { exact: true }).inputValue()).toBe("Orders");
+    await expect.poll(() => create.getByLabel("Tenant", { exact: true }).inputValue()).toBe("Globex");
+    await page.keyboard.press("Escape");
+
+    const link = page.getByRole("link", { name: /^Key 1\b/ });
+    await link.click();
+    await page.getByRole("heading", { level: 1, name: "Key 1" }).waitFor();
+    expect(await page.getByRole("link", { name: "Keys", exact: true }).last().getAttribute("href")).toContain(filters);
+    await page.goBack();
+    await expect.poll(() => page.evaluate("scrollY > 0 && document.activeElement.innerText")).toContain("Key 1");
+
+    await g.show("keys/nope");
+    await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();
+    await g.expectClean();
+  });
+});
