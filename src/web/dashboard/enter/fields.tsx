@@ -1,17 +1,19 @@
 // Fields that several of these pages share.
+import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { PasswordField, TextField } from "../forms/field.tsx";
 
+/** What was typed on one of these pages, so that the next one does not ask for it again. */
+let typedEmail = "";
+export const forgetTypedEmail = (): void => void (typedEmail = "");
+
 export function EmailField({ value }: { value?: string }) {
-  return (
-    <TextField
-      name="email"
-      label="Email"
-      type="email"
-      autocomplete="username"
-      {...(value !== undefined && { value })}
-    />
-  );
+  const [email, setEmail] = useState(value ?? typedEmail);
+  const onInput = (text: string): void => {
+    typedEmail = text;
+    setEmail(text);
+  };
+  return <TextField name="email" label="Email" type="email" autocomplete="username" value={email} onInput={onInput} />;
 }
 
 const ADVICE = "Four unrelated words make a good password.";

@@ -1,10 +1,15 @@
 // Requests a password reset link. The response is the same for every address.
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
+import { problemMessage, toProblem } from "../api/problems.ts";
 import { Form } from "../forms/form.tsx";
+import { Button } from "../parts/button.tsx";
 import { Card } from "./card.tsx";
 import { EmailField } from "./fields.tsx";
-import { NoMail } from "./mail.tsx";
+import { AskOperator, useDeliversMail } from "./mail.tsx";
+
+const requestLink = (email: string): Promise<unknown> =>
+  call("POST /v1/auth/password_resets", { body: { email } }, { token: null });
 
 export function ForgotForm({ submit, onSent }: { submit: string; onSent: (email: string) => void }) {
   return (
@@ -13,7 +18,7 @@ export function ForgotForm({ submit, onSent }: { submit: string; onSent: (email:
       submit={submit}
       watch={false}
       send={async ({ email = "" }) => {
-        await call("POST /v1/auth/password_resets", { body: { email } }, { token: null });
+        await requestLink(email);
         onSent(email);
       }}
     >
@@ -22,21 +27,46 @@ export function ForgotForm({ submit, onSent }: { submit: string; onSent: (email:
   );
 }
 
-export function ResetSent({ email }: { email: string }) {
+export function ResetSent({ email, onBack }: { email: string; onBack: () => void }) {
+  const [status, setStatus] = useState("");
+  const isMailed = useDeliversMail();
+  const resend = (): void => {
+    requestLink(email).then(
+      () => setStatus("Email sent."),
+      (error: unknown) => setStatus(problemMessage(toProblem(error))),
+    );
+  };
+  if (!isMailed)
+    return (
+      <AskOperator>
+        <p class="after">
+          <a href="#/login">Back to log in</a>
+        </p>
+      </AskOperator>
+    );
   return (
     <Card key="sent" title="Check your inbox" tone="good">
       <p>
         If <bdi>{email}</bdi> has an account, we sent it a reset link. The link works once and expires in 30 minutes.
       </p>
-      <NoMail />
       <p>No email after a few minutes? Check your spam folder. You can request three links an hour.</p>
+      <div class="buttons">
+        <Button onClick={resend}>Resend email</Button>
+      </div>
+      <p role="status">{status}</p>
+      <p class="after">
+        <a href="#/login">Back to log in</a>
+        <button type="button" class="link" onClick={onBack}>
+          Use another address
+        </button>
+      </p>
     </Card>
   );
 }
 
 export function Forgot() {
   const [sentTo, setSentTo] = useState<string | null>(null);
-  if (sentTo !== null) return <ResetSent email={sentTo} />;
+  if (sentTo !== null) return <ResetSent email={sentTo} onBack={() => setSentTo(null)} />;
   return (
     <Card key="form" title="Reset your password">
       <p>Enter the email address of your account, and we will send you a link to reset your password.</p>

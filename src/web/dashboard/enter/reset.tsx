@@ -11,7 +11,7 @@ import { ExpiredLink } from "./invalid-link.tsx";
 
 function Expired() {
   const [sentTo, setSentTo] = useState<string | null>(null);
-  if (sentTo !== null) return <ResetSent email={sentTo} />;
+  if (sentTo !== null) return <ResetSent email={sentTo} onBack={() => setSentTo(null)} />;
   return (
     <ExpiredLink>
       <p>A reset link works once, expires after 30 minutes and is replaced by a newer one.</p>

@@ -6,24 +6,29 @@ import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { Card } from "./card.tsx";
 import { EmailField, NewPasswordField } from "./fields.tsx";
-import { NoMail } from "./mail.tsx";
+import { AskOperator, useDeliversMail } from "./mail.tsx";
 
 export function SignUp() {
   const [sentTo, setSentTo] = useState<string | null>(null);
+  const isMailed = useDeliversMail();
   const mode = useRead("GET /v1/setup", {}).answer.value.data?.sign_up ?? "open";
-  if (sentTo !== null)
+  if (sentTo !== null) {
+    const next = (
+      <p class="after">
+        <a href="#/login">Log in</a>
+      </p>
+    );
+    if (!isMailed) return <AskOperator>{next}</AskOperator>;
     return (
       <Card key="sent" title="Check your inbox" tone="good">
         <p>
           We sent a link to <bdi>{sentTo}</bdi>. Open it to verify your email address, then log in.
         </p>
-        <NoMail />
         <p>No email after a few minutes? Check your spam folder.</p>
-        <p class="after">
-          <a href="#/login">Log in</a>
-        </p>
+        {next}
       </Card>
     );
+  }
   if (mode !== "open")
     return (
       <Card key="closed" title={mode === "invite" ? "Sign-up is by invitation" : "Sign-up is closed"}>
