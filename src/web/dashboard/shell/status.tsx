@@ -1,4 +1,5 @@
 // The health of the server, as a dot with its name.
+import { offlineSince } from "../api/call.ts";
 import { useRead } from "../api/query.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 
@@ -11,7 +12,7 @@ const WORDS: Record<string, [Tone, string]> = {
 
 export function ServerStatus() {
   const { data, problem } = useRead("GET /status", {}, { everyMs: EVERY_MS }).answer.value;
-  if (problem) return <Badge tone="bad">Not reachable</Badge>;
+  if (problem || offlineSince.value !== null) return <Badge tone="bad">Not reachable</Badge>;
   if (!data) return null;
   const [tone, words] = WORDS[data.status] ?? ["plain", data.status];
   return <Badge tone={tone}>{words}</Badge>;
