@@ -1,7 +1,7 @@
-// A key in a list: its name, if it has one, above the start of its text.
+// A key in a list: its name, if it has one, above the start of its text; links to keys and to what they belong to.
 import { useRead } from "../api/query.ts";
 import { hrefTo } from "../here.ts";
-import { UserText } from "../parts/text.tsx";
+import { Cut, UserText } from "../parts/text.tsx";
 import type { ApiKey } from "./state.ts";
 
 export function KeyName({ of: { name, display_prefix } }: { of: Pick<ApiKey, "name" | "display_prefix"> }) {
@@ -17,4 +17,14 @@ export function KeyName({ of: { name, display_prefix } }: { of: Pick<ApiKey, "na
 export function KeyLink({ id }: { id: string }) {
   const { data } = useRead("GET /v1/keys/{id}", { params: { id } }).answer.value;
   return <a href={hrefTo("keys", { id })}>{data ? <KeyName of={data} /> : <code>{id.slice(0, 8)}</code>}</a>;
+}
+
+/** `label` is undefined while it is loaded, and for a record that was deleted. */
+export function RecordLink({ page, id, label }: { page: string; id: string; label: string | undefined }) {
+  if (label === undefined) return <code class="muted">{id.slice(0, 8)}</code>;
+  return (
+    <a href={hrefTo(page, { id })} class="record-link">
+      <Cut>{label}</Cut>
+    </a>
+  );
 }

@@ -16,7 +16,7 @@ import { Traffic } from "../usage/traffic.tsx";
 import { UsedFrom } from "./addresses.tsx";
 import { DisableKey } from "./disable.tsx";
 import { EditKey } from "./edit.tsx";
-import { KeyLink } from "./key-name.tsx";
+import { KeyLink, RecordLink } from "./key-name.tsx";
 import { ruleText } from "./limits.ts";
 import { Reasons } from "./lookup.tsx";
 import { tenantLabel, useProjects, useTenants } from "./records.ts";
@@ -98,16 +98,6 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
           : [["Scopes removed by the plan", <Chips key="dropped" values={dropped_scopes} max={20} />] as const]),
       ]}
     />
-  );
-}
-
-/** `label` is undefined while it is loaded, and for a record that was deleted. */
-function RecordLink({ page, id, label }: { page: string; id: string; label: string | undefined }) {
-  if (label === undefined) return <code class="muted">{id.slice(0, 8)}</code>;
-  return (
-    <a href={hrefTo(page, { id })}>
-      <bdi>{label}</bdi>
-    </a>
   );
 }
 

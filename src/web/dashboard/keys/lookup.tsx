@@ -10,7 +10,12 @@ import { hrefTo } from "../here.ts";
 import { credentialNote, keyToLookUp } from "../shell/credential-note.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Dialog, DoneButton } from "../parts/dialog.tsx";
+import { Facts } from "../parts/page.tsx";
 import { Time } from "../parts/time.tsx";
+import { RecordLink } from "./key-name.tsx";
+import { tenantLabel, useProjects, useTenants } from "./records.ts";
+import { StateBadge } from "./state-badge.tsx";
+import { keyTitle, type ApiKey } from "./state.ts";
 
 type Found = RouteOutput<"POST /v1/keys/lookup">;
 
@@ -30,6 +35,24 @@ export function Reasons({ of }: { of: Found["reasons"] }) {
   );
 }
 
+/** Whose key it is. */
+function Record({ of }: { of: ApiKey }) {
+  const project = useProjects().find(({ id }) => id === of.project_id);
+  const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
+  return (
+    <Facts
+      facts={[
+        ["Name", <bdi key="name">{keyTitle(of)}</bdi>],
+        ["State", <StateBadge key="state" of={of} tenant={tenant} />],
+        ["Tenant", <RecordLink key="tenant" page="tenants" id={of.tenant_id} label={tenant && tenantLabel(tenant)} />],
+        ["Project", <RecordLink key="project" page="projects" id={of.project_id} label={project?.name} />],
+        ["Environment", of.env === "test" ? "Test" : "Live"],
+        ["Last used", <Time key="used" at={of.last_used_at} />],
+      ]}
+    />
+  );
+}
+
 function Verdict({ of }: { of: Found }) {
   const { admitted, record, reasons, display_prefix } = of;
   return (
@@ -40,7 +63,12 @@ function Verdict({ of }: { of: Found }) {
         {admitted === false && <Badge tone="bad">Refused</Badge>}
       </p>
       <Reasons of={reasons} />
-      {record?.object === "api_key" && <a href={hrefTo("keys", { id: record.id, env: record.env })}>Open this key</a>}
+      {record?.object === "api_key" && (
+        <>
+          <Record of={record} />
+          <a href={hrefTo("keys", { id: record.id, env: record.env })}>Open this key</a>
+        </>
+      )}
     </>
   );
 }
@@ -69,7 +97,7 @@ export function LookUpKey({ text, onClose }: { text: string; onClose: () => void
         {found && <Verdict of={found} />}
       </div>
       {found === null && problem === null && text === "" && (
-        <Form submit="Look up" watch={false} send={send}>
+        <Form submit="Look up" watch={false} send={send} onCancel={onClose}>
           <TextField name="key" label="Key" hint="The whole key. It is not stored." />
         </Form>
       )}

@@ -17,6 +17,15 @@ export function UserText({ children }: { children: string }) {
   );
 }
 
+/** In one line of a cell; the title has the whole. */
+export function Cut({ children }: { children: string }) {
+  return (
+    <bdi class="cut" title={children}>
+      {children}
+    </bdi>
+  );
+}
+
 /** A name, or another text where there is none. */
 export function Name({ name, fallback }: { name: string | null; fallback: string }) {
   return name === null || name === "" ? <bdi class="muted">{fallback}</bdi> : <UserText>{name}</UserText>;

@@ -4,7 +4,7 @@
 import { call } from "../api/call.ts";
 import { ROLE_NAMES, session } from "../api/session.ts";
 import { env, hrefTo, slug } from "../here.ts";
-import { searchProjects, searchTenants } from "../keys/records.ts";
+import { searchProjects, searchTenants, tenantLabel } from "../keys/records.ts";
 import { keyTitle } from "../keys/state.ts";
 import { roleReason } from "../parts/button.tsx";
 import type { NavItem } from "./nav.tsx";
@@ -81,6 +81,7 @@ export async function remoteItems(text: string, abort: AbortSignal): Promise<Pal
 export async function lookUpItems(key: string, abort: AbortSignal): Promise<PaletteItem[]> {
   const { record, admitted } = await call("POST /v1/keys/lookup", { body: { key } }, { signal: abort });
   if (record?.object !== "api_key") return [];
-  const hint = admitted ? "admitted" : "refused";
+  const { data: tenants } = await call("GET /v1/tenants", { query: { ids: record.tenant_id } }, { signal: abort });
+  const hint = [admitted ? "admitted" : "refused", ...tenants.map(tenantLabel)].join(" · ");
   return [{ group: "Keys", label: keyTitle(record), hint, href: hrefTo("keys", { id: record.id, env: record.env }) }];
 }
