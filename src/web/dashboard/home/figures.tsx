@@ -3,25 +3,31 @@ import type { RouteOutput } from "../../../client.ts";
 import { formatNumber } from "../../shared/format.ts";
 import { useRead, type Read } from "../api/query.ts";
 import { env, hrefTo } from "../here.ts";
+import { LinkButton } from "../parts/button.tsx";
+import { Icon } from "../parts/icon.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
+import { Time } from "../parts/time.tsx";
 
 type Overview = RouteOutput<"GET /v1/overview">;
 
 const EVERY_MS = 10_000;
-const COUNT_MAX = 10_000;
+/** Counts end here. */
+export const COUNT_MAX = 10_000;
 
-/** Shared by everything on Home that shows a part of it. */
-export const useOverview = (): Read<Overview> =>
-  useRead("GET /v1/overview", { query: { env: env.value } }, { everyMs: EVERY_MS });
+/** Shared by everything that shows a part of it. */
+export const useOverview = (everyMs = EVERY_MS): Read<Overview> =>
+  useRead("GET /v1/overview", { query: { env: env.value } }, { everyMs });
 
-const count = (value: number): string =>
+export const count = (value: number): string =>
   value >= COUNT_MAX ? `${formatNumber(COUNT_MAX)} or more` : formatNumber(value);
 
-function Figure({ name, value, href }: { name: string; value: string; href: string }) {
+type FigureProps = { name: string; value: string; href: string; look?: "warn" | "bad" | "words" | null };
+
+function Figure({ name, value, href, look = null }: FigureProps) {
   return (
     <a class="figure" href={href}>
       <span class="name">{name}</span>
-      <span class="value">{value}</span>
+      <span class={look === null ? "value" : `value ${look}`}>{value}</span>
     </a>
   );
 }
@@ -31,14 +37,42 @@ function Grid({ overview: { keys, nodes } }: { overview: Overview }) {
   return (
     <div class="grid">
       <Figure name="Active keys" value={count(keys.active)} href={keysHref("active")} />
-      <Figure name="Expiring in 7 days" value={count(keys.expiring)} href={keysHref("expiring")} />
+      <Figure
+        name="Expiring in 7 days"
+        value={count(keys.expiring)}
+        href={keysHref("expiring")}
+        look={keys.expiring > 0 ? "warn" : null}
+      />
       <Figure name="Unused for 30 days" value={count(keys.idle)} href={keysHref("idle")} />
-      <Figure name="Quarantined" value={count(keys.quarantined)} href={keysHref("quarantined")} />
+      <Figure
+        name="Quarantined"
+        value={count(keys.quarantined)}
+        href={keysHref("quarantined")}
+        look={keys.quarantined > 0 ? "bad" : null}
+      />
       <Figure
         name="Nodes up to date"
-        value={`${count(nodes.current)} of ${count(nodes.live)}`}
+        value={nodes.live === 0 ? "None connected" : `${count(nodes.current)} of ${count(nodes.live)}`}
         href={hrefTo("fleet")}
+        look={nodes.live === 0 ? "words" : null}
       />
+    </div>
+  );
+}
+
+/** Leaked keys stop working by themselves, so their owners need to know before. */
+function LeakAlert({ leaked }: { leaked: number }) {
+  const query = { env: env.value, state: "quarantined" as const };
+  const { data } = useRead("GET /v1/keys", { query }, { everyMs: EVERY_MS }).answer.value;
+  const [soonest = null] = (data?.data ?? []).flatMap(({ expires_at }) => expires_at ?? []).toSorted();
+  return (
+    <div class="leak-alert" role="status">
+      <Icon name="leak" />
+      <p class="grow">
+        {leaked === 1 ? "1 leaked key stops working" : `${count(leaked)} leaked keys; the first stops working`}{" "}
+        {soonest === null ? "soon" : <Time at={soonest} />}.
+      </p>
+      <LinkButton href={hrefTo("leaks")}>Review leaks</LinkButton>
     </div>
   );
 }
@@ -46,7 +80,12 @@ function Grid({ overview: { keys, nodes } }: { overview: Overview }) {
 export function Figures() {
   return (
     <Loaded read={useOverview()} rows={3}>
-      {(overview) => <Grid overview={overview} />}
+      {(overview) => (
+        <>
+          {overview.keys.quarantined > 0 && <LeakAlert leaked={overview.keys.quarantined} />}
+          <Grid overview={overview} />
+        </>
+      )}
     </Loaded>
   );
 }

@@ -1,6 +1,7 @@
 // The main navigation: a column on wide windows, a dialog behind "Menu" on phones.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { hrefTo } from "../here.ts";
+import { count, useOverview } from "../home/figures.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { place } from "../routes.ts";
@@ -9,8 +10,35 @@ import { WorkspaceMenu } from "./workspace-menu.tsx";
 
 export type NavItem = { page: string; title: string; icon: IconName };
 
+const LEAKS_EVERY_MS = 60_000;
+/** By then the page has been loaded: it opens with few requests. */
+const LEAKS_AFTER_MS = 10_000;
+
+/** Whether the number of leaked keys is read: on Home, which shows it too, at once. */
+function useReadsLeaks(): boolean {
+  const isHome = place.value.kind === "workspace" && place.value.page === "home";
+  const [isDue, setDue] = useState(isHome);
+  useEffect(() => {
+    const timer = setTimeout(() => setDue(true), isHome ? 0 : LEAKS_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, [isHome]);
+  return isDue;
+}
+
+/** Beside the link, whose name stays that of the page. */
+function LeakCount() {
+  const leaked = useOverview(LEAKS_EVERY_MS).answer.value.data?.keys.quarantined ?? 0;
+  if (leaked === 0) return null;
+  return (
+    <span class="nav-count">
+      {count(leaked)} <span class="hide">{leaked === 1 ? "leaked key" : "leaked keys"}</span>
+    </span>
+  );
+}
+
 function NavList({ items, onChoose }: { items: readonly NavItem[]; onChoose?: () => void }) {
   const here = place.value.kind === "workspace" ? place.value.page : "";
+  const readsLeaks = useReadsLeaks();
   return (
     <ul>
       {items.map(({ page, title, icon }) => (
@@ -19,6 +47,7 @@ function NavList({ items, onChoose }: { items: readonly NavItem[]; onChoose?: ()
             <Icon name={icon} />
             <span>{title}</span>
           </a>
+          {page === "leaks" && readsLeaks && <LeakCount />}
         </li>
       ))}
     </ul>
