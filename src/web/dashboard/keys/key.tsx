@@ -129,10 +129,9 @@ function Changes({ of: { id, rotated_from } }: { of: ApiKey }) {
 
 /** Also shown for a revoked key: there may be further reasons for its refusal. */
 function Refusal({ of: { verdict } }: { of: ApiKey }) {
-  if (!verdict) return null;
+  if (!verdict || verdict.admitted) return null;
   return (
-    <Panel title={verdict.admitted ? "Verdict" : "Why is this key refused?"}>
-      {verdict.admitted && verdict.reasons.length > 0 && <p>It is not refused now.</p>}
+    <Panel title="Why is this key refused?">
       <Reasons of={verdict.reasons} />
     </Panel>
   );
@@ -151,7 +150,7 @@ function Record({ of, successors = [] }: { of: ApiKey; successors?: readonly Api
   const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, { everyMs: EVERY_MS });
   return (
     <>
-      <StateLine of={of} {...beside} />
+      <StateLine of={of} {...beside} notes={of.verdict?.admitted ? of.verdict.reasons : []} />
       <div class="two-columns">
         <div>
           <Traffic title="Requests" of={{ key_id: of.id }} range="30d" />

@@ -1,6 +1,6 @@
 // A key's state, and what is worth a look.
 import { Badge } from "../parts/badge.tsx";
-import { UserText } from "../parts/text.tsx";
+import { FoundAt, UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { keyNotes, keyState, type Beside } from "./state.ts";
 
@@ -20,24 +20,39 @@ export function StateBadge({ of, ...beside }: Props) {
   );
 }
 
-/** The state in a sentence, with its reason. */
-export function StateLine({ of, ...beside }: Props) {
-  const { sentence, reason } = keyState(of, beside);
+/** Where it was found, and how much time is left. */
+function LeakedLine({ of: { quarantined_at, quarantine_reason, expires_at } }: Props) {
+  return (
+    <span>
+      Found at <FoundAt reason={quarantine_reason} /> <Time at={quarantined_at} focusable />. It stops working{" "}
+      {expires_at === null ? "soon" : <Time at={expires_at} focusable />} unless you rotate it.
+    </span>
+  );
+}
+
+/** The state in a sentence, with its reason. `notes`: what to know of a key that verifiers admit. */
+export function StateLine({ of, notes, ...beside }: Props & { notes: readonly { message: string }[] }) {
+  const { name, sentence, reason } = keyState(of, beside);
   const [before, at, after] = sentence;
   return (
     <p class="lead state-line">
       <StateBadge of={of} {...beside} />
-      <span>
-        {before}
-        {at !== undefined && <Time at={at} exact focusable />}
-        {after}
-        {reason && (
-          <>
-            {" Reason: "}
-            <UserText>{reason}</UserText>
-          </>
-        )}
-      </span>
+      {name === "Quarantined" ? (
+        <LeakedLine of={of} />
+      ) : (
+        <span>
+          {before}
+          {at !== undefined && <Time at={at} exact focusable />}
+          {after}
+          {reason && (
+            <>
+              {" Reason: "}
+              <UserText>{reason}</UserText>
+            </>
+          )}
+          {notes.map(({ message }) => ` ${message}`)}
+        </span>
+      )}
     </p>
   );
 }

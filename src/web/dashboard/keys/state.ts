@@ -36,7 +36,7 @@ const SOON_DAYS = 7;
 const IDLE_DAYS = 30;
 
 export function keyState(key: Lifecycle, { tenant, keys = [] }: Beside = {}, now = serverNow()): KeyState {
-  const { revoked_at, revoked_reason, expires_at, quarantined_at, quarantine_reason } = key;
+  const { revoked_at, revoked_reason, expires_at, quarantined_at } = key;
   if (revoked_at !== null)
     return { name: "Revoked", tone: "plain", sentence: ["Revoked on ", revoked_at, "."], reason: revoked_reason };
   if (expires_at !== null && Date.parse(expires_at) <= now)
@@ -59,8 +59,7 @@ export function keyState(key: Lifecycle, { tenant, keys = [] }: Beside = {}, now
     return {
       name: "Quarantined",
       tone: "bad",
-      sentence: ["It was found in public on ", quarantined_at, " and stops working unless it is rotated."],
-      reason: quarantine_reason,
+      sentence: ["It was found in public on ", quarantined_at, "."],
     };
   if (expires_at !== null && successorOf(key, keys, now))
     return {

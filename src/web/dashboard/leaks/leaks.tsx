@@ -14,7 +14,7 @@ import { Page, Panel } from "../parts/page.tsx";
 import { Pager, pageCursor, pageSize } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
+import { FoundAt } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 
 const EVERY_MS = 30_000;
@@ -22,23 +22,6 @@ const EVERY_MS = 30_000;
 type Leaked = ApiKey | SecretKey;
 type Action = "rotate" | "revoke";
 type Chosen = { of: Leaked; action: Action };
-
-/** A scanner reports an address, which is a link only where it is a safe one. */
-function FoundAt({ reason }: { reason: string }) {
-  const place = reason.replace(/^secret_scanning: /, "");
-  const url = URL.canParse(place) ? new URL(place) : null;
-  if (url?.protocol !== "https:") return <UserText>{place === "" ? "Not reported" : place}</UserText>;
-  return (
-    <>
-      <a href={url.href} target="_blank" rel="noopener noreferrer">
-        {url.host}
-      </a>
-      <span class="under small">
-        <UserText>{url.pathname}</UserText>
-      </span>
-    </>
-  );
-}
 
 function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Chosen) => void): Column<Leaked>[] {
   const button = (of: Leaked, action: Action, label: string, disabled: string | null) => (
@@ -54,7 +37,7 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
   return [
     { head: "Key", names: true, cell: name },
     { head: "Reported", room: "more", cell: ({ quarantined_at }) => <Time at={quarantined_at} /> },
-    { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason ?? ""} /> },
+    { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason} isCell /> },
     { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },
     {
       head: "Actions",

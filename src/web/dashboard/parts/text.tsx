@@ -30,3 +30,20 @@ export function Cut({ children }: { children: string }) {
 export function Name({ name, fallback }: { name: string | null; fallback: string }) {
   return name === null || name === "" ? <bdi class="muted">{fallback}</bdi> : <UserText>{name}</UserText>;
 }
+
+/** Where a scanner found a key: a link only where the address is safe. In a cell, its path is on a second line. */
+export function FoundAt({ reason, isCell = false }: { reason: string | null; isCell?: boolean }) {
+  const place = (reason ?? "").replace(/^secret_scanning: /, "");
+  const url = URL.canParse(place) ? new URL(place) : null;
+  if (url?.protocol !== "https:") return <UserText>{place === "" ? "Not reported" : place}</UserText>;
+  return (
+    <>
+      <a href={url.href} target="_blank" rel="noopener noreferrer">
+        {url.host}
+      </a>
+      <span class={isCell ? "under small" : undefined}>
+        <UserText>{url.pathname}</UserText>
+      </span>
+    </>
+  );
+}
