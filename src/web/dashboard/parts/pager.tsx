@@ -1,7 +1,7 @@
 // Pages of a list by cursor. The cursor is in the address; the cursors before it are remembered here, so a page that
 // was opened by its address goes back to the first one.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { plural } from "../../shared/format.ts";
+import { formatNumber, plural } from "../../shared/format.ts";
 import { param, setParams } from "../here.ts";
 import { Button } from "./button.tsx";
 
@@ -35,6 +35,8 @@ type PagerProps = {
   shown: number;
   /** What one row is: "key". */
   what: string;
+  /** How many there are on all pages, where that is known. */
+  total?: number | undefined;
 };
 
 /** The button that was pressed last, until the page that it opened is there. */
@@ -51,8 +53,9 @@ function usePressed(at: string) {
   return { back, forward };
 }
 
-export function Pager({ next, shown, what }: PagerProps) {
+export function Pager({ next, shown, what, total }: PagerProps) {
   const at = param("after");
+  const isOnly = at === "" && next === null && param("limit") === "";
   const buttons = usePressed(at);
   const forward = (): void => {
     if (next === null) return;
@@ -64,37 +67,42 @@ export function Pager({ next, shown, what }: PagerProps) {
   return (
     <nav class="pager" aria-label="Pages">
       <span class="muted small" role="status">
-        {plural(shown, what)} on this page
+        {isOnly ? plural(shown, what) : `${plural(shown, what)} on this page`}
+        {!isOnly && total !== undefined && total > shown && `, ${formatNumber(total)} in all`}
       </span>
-      <label class="small">
-        Rows{" "}
-        <select onChange={(event) => setParams({ limit: event.currentTarget.value, after: null })}>
-          {SIZES.map((size) => (
-            <option key={size} value={size} selected={size === pageSize()}>
-              {size}
-            </option>
-          ))}
-        </select>
-      </label>
-      <Button
-        icon="left"
-        disabled={at === "" ? "This is the first page." : null}
-        buttonRef={buttons.back}
-        onClick={() => {
-          pressed = "back";
-          setParams({ after: before.get(at) ?? null });
-        }}
-      >
-        Previous page
-      </Button>
-      <Button
-        iconAfter="right"
-        buttonRef={buttons.forward}
-        disabled={next === null ? "This is the last page." : null}
-        onClick={forward}
-      >
-        Next page
-      </Button>
+      {!isOnly && (
+        <>
+          <label class="small">
+            Rows{" "}
+            <select onChange={(event) => setParams({ limit: event.currentTarget.value, after: null })}>
+              {SIZES.map((size) => (
+                <option key={size} value={size} selected={size === pageSize()}>
+                  {size}
+                </option>
+              ))}
+            </select>
+          </label>
+          <Button
+            icon="left"
+            disabled={at === "" ? "This is the first page." : null}
+            buttonRef={buttons.back}
+            onClick={() => {
+              pressed = "back";
+              setParams({ after: before.get(at) ?? null });
+            }}
+          >
+            Previous page
+          </Button>
+          <Button
+            iconAfter="right"
+            buttonRef={buttons.forward}
+            disabled={next === null ? "This is the last page." : null}
+            onClick={forward}
+          >
+            Next page
+          </Button>
+        </>
+      )}
     </nav>
   );
 }

@@ -2,6 +2,7 @@
 import { useRead } from "../api/query.ts";
 import { clearFilters, Filters, isFiltered, SelectFilter } from "../forms/filters.tsx";
 import { hrefTo, param } from "../here.ts";
+import { COUNT_MAX, useOverview } from "../home/figures.tsx";
 import { Badge } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
 import { useCreating } from "../forms/creating.ts";
@@ -28,11 +29,6 @@ const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
     ),
   },
   {
-    head: "State",
-    cell: ({ suspended_at }) =>
-      suspended_at === null ? <Badge tone="good">Active</Badge> : <Badge tone="warn">Suspended</Badge>,
-  },
-  {
     head: "Plan",
     cell: ({ plan_id }) => {
       const plan = plans.find(({ id }) => id === plan_id);
@@ -41,21 +37,28 @@ const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
   },
   { head: "External id", room: "some", cell: ({ external_id }) => <UserText>{external_id}</UserText> },
   { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
+  {
+    head: "State",
+    cell: ({ suspended_at }) =>
+      suspended_at === null ? <Badge tone="good">Active</Badge> : <Badge tone="warn">Suspended</Badge>,
+  },
 ];
 
 /** A search is paged by cursor, the plain list by its last id. */
 function query() {
-  const [q, at, isSuspended] = [param("q"), pageCursor(), param("state") === "suspended"];
-  const searches = q !== "" || isSuspended;
+  const [q, plan_id, at, isSuspended] = [param("q"), param("plan"), pageCursor(), param("state") === "suspended"];
+  const searches = q !== "" || plan_id !== "" || isSuspended;
   return {
     limit: pageSize(),
     ...(q !== "" && { q }),
+    ...(plan_id !== "" && { plan_id }),
     ...(isSuspended && { state: "suspended" as const }),
     ...(at !== undefined && (searches ? { cursor: at } : { after: at })),
   };
 }
 
-const FILTERS = ["q", "state"];
+const SELDOM_MS = 60_000;
+const FILTERS = ["q", "plan", "state"];
 const STATES = [
   ["", "All states"],
   ["suspended", "Suspended"],
@@ -64,6 +67,10 @@ const STATES = [
 export function Tenants() {
   const read = useRead("GET /v1/tenants", { query: query() });
   const plans = usePlans();
+  // The navigation reads it too.
+  const { data: overview } = useOverview(SELDOM_MS).answer.value;
+  const isSearch = FILTERS.some((name) => param(name) !== "");
+  const total = isSearch || !overview || overview.tenants >= COUNT_MAX ? undefined : overview.tenants;
   const [creating, setCreating] = useCreating();
   const create = (
     <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
@@ -76,6 +83,13 @@ export function Tenants() {
       {!isEmpty && (
         <Filters label="Filter tenants" names={FILTERS}>
           <SearchField label="Search tenants" />
+          {plans.length > 0 && (
+            <SelectFilter
+              name="plan"
+              label="Filter by plan"
+              options={[["", "All plans"], ...plans.map(({ id, name }) => [id, name] as const)]}
+            />
+          )}
           <SelectFilter name="state" label="Filter by state" options={STATES} />
         </Filters>
       )}
@@ -95,7 +109,7 @@ export function Tenants() {
           ) : (
             <>
               <Table caption="Tenants" columns={columns(plans)} rows={data} rowKey={({ id }) => id} />
-              <Pager next={next_cursor} shown={data.length} what="tenant" />
+              <Pager next={next_cursor} shown={data.length} what="tenant" total={total} />
             </>
           )
         }
