@@ -65,7 +65,7 @@ export function bulkFilter(): BulkFilter | null {
 /** What is filtered, without the page: a selection ends when it changes. */
 export const filtersText = (): string => JSON.stringify(KEY_FILTERS.map(param));
 
-function TenantFilter() {
+export function TenantFilter() {
   const id = param("tenant");
   const tenant = useTenants(id === "" ? [] : [id]).get(id);
   return (

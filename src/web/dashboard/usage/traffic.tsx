@@ -5,12 +5,14 @@ import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
 import { SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
-import { tenantLabel, useTenants, type Tenant } from "../keys/records.ts";
+import { tenantLabel, useTenants } from "../keys/records.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
+import { typeWords } from "../audit/words.tsx";
+import { Breakdown, type Figures } from "./breakdown.tsx";
 import { byMonth, monthName, monthStart } from "./months.ts";
 
 type Answer = RouteOutput<"GET /v1/usage/series">;
@@ -36,6 +38,8 @@ const GROUPS = [
 /** Colours of groups without a verdict: not the red of refused requests. Every second one is hatched. */
 const GROUP_COLOURS = [1, 4, 5, 2] as const;
 const REST_COLOUR = 6;
+/** Groups in the table below the chart. */
+const LISTED_MAX = 10;
 /** More than the number of outcomes. */
 const OUTCOMES_MAX = 30;
 /** Their order, colours and names are the same on every page. */
@@ -81,14 +85,24 @@ function outcomeSeries({ series, buckets }: Answer): Series[] {
   );
 }
 
-/** `tenants`: by id, for groups that are tenants; the label of a group without one is an external id. */
-function groupSeries({ series, other }: Answer, tenants: ReadonlyMap<string, Tenant>): Series[] {
-  const listed = series.map(({ group, label, requests }, i) => {
-    const tenant = tenants.get(group ?? "");
-    const name = tenant ? tenantLabel(tenant) : (label ?? "None");
-    return { name, values: requests, colour: GROUP_COLOURS[i % GROUP_COLOURS.length] ?? REST_COLOUR };
+type NameOf = (one: Answer["series"][number]) => string;
+
+/** The largest groups, each with a colour, and all others together. */
+function groupSeries({ series, other }: Answer, nameOf: NameOf): Series[] {
+  const drawn = GROUP_COLOURS.flatMap((colour, i) => {
+    const one = series[i];
+    return one ? [{ name: nameOf(one), values: one.requests, colour }] : [];
   });
-  return other ? [...listed, { name: "Other", values: other.requests, colour: REST_COLOUR }] : listed;
+  const others = [...series.slice(drawn.length), ...(other ? [other] : [])].map(({ requests }) => requests);
+  const [first, ...more] = others;
+  return first ? [...drawn, { name: "Other", values: more.reduce(add, first), colour: REST_COLOUR }] : drawn;
+}
+
+function figures({ series, other, total }: Answer, nameOf: NameOf): Figures[] {
+  const listed = series.map((one) => ({ name: nameOf(one), id: one.group, ...one.total }));
+  return [...listed, ...(other ? [{ name: "Other", id: null, ...other.total }] : [])].filter(
+    ({ requests }) => requests > 0 && total.total.requests > 0,
+  );
 }
 
 const spanWords = (range: RangeName): string => (RANGES.find(([name]) => name === range)?.[1] ?? "").toLowerCase();
@@ -105,10 +119,18 @@ function share({ series, total }: Answer, group: GroupName): string {
 const finding = (answer: Answer, range: RangeName, group: GroupName): string =>
   `${plural(answer.total.total.requests, "request")}${share(answer, group)}, ${spanWords(range)}`;
 
-function Requests({ answer: read, range, group }: { answer: Answer; range: RangeName; group: GroupName }) {
+type RequestsProps = { answer: Answer; range: RangeName; group: GroupName; isPage: boolean };
+
+function Requests({ answer: read, range, group, isPage }: RequestsProps) {
   const answer = range === "12m" ? byMonth(read) : read;
   const text = finding(answer, range, group);
   const tenants = useTenants(group === "tenant" ? answer.series.flatMap((one) => one.group ?? []) : []);
+  // The label of a tenant is its external id.
+  const nameOf: NameOf = ({ group: id, label }) => {
+    const tenant = tenants.get(id ?? "");
+    if (group === "outcome") return OUTCOMES[id ?? ""] ?? typeWords(id ?? "");
+    return tenant ? tenantLabel(tenant) : (label ?? "None");
+  };
   return (
     <>
       <p>{text}.</p>
@@ -117,8 +139,9 @@ function Requests({ answer: read, range, group }: { answer: Answer; range: Range
         file={`requests-by-${group}-${range}`}
         starts={answer.buckets}
         buckets={answer.buckets.map((start) => bucketName(start, range))}
-        series={group === "outcome" ? outcomeSeries(answer) : groupSeries(answer, tenants)}
+        series={group === "outcome" ? outcomeSeries(answer) : groupSeries(answer, nameOf)}
       />
+      {isPage && <Breakdown rows={figures(answer, nameOf)} group={group} total={answer.total.total.requests} />}
       {answer.overflow && (
         <p class="muted small">There are more groups than are listed; the others are counted as other.</p>
       )}
@@ -155,7 +178,7 @@ type TrafficProps = {
   /** Whether the person chooses what to group by. */
   groups?: boolean;
   /** Requests of one record only. */
-  of?: Pick<Query, "tenant_id" | "key_id">;
+  of?: Pick<Query, "tenant_id" | "key_id" | "project_id"> | undefined;
   /** Unless the address has another. */
   range?: RangeName;
 };
@@ -168,7 +191,7 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
     ...of,
     env: env.value,
     group_by: group,
-    top: group === "outcome" ? OUTCOMES_MAX : GROUP_COLOURS.length,
+    top: group === "outcome" ? OUTCOMES_MAX : LISTED_MAX,
   };
   const read = useRead("GET /v1/usage/series", { query }, { everyMs: range === "12m" ? SELDOM_MS : EVERY_MS });
   const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
@@ -191,7 +214,7 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
             answer.total.total.requests === 0 ? (
               <Unused isPage={groups} words={`${of ? "Not used" : "No requests"} in the ${spanWords(range)}`} />
             ) : (
-              <Requests answer={answer} range={range} group={group} />
+              <Requests answer={answer} range={range} group={group} isPage={groups} />
             )
           }
         </Loaded>

@@ -3,7 +3,9 @@ import type { RouteOutput } from "../../../client.ts";
 import { toCsv } from "../../shared/csv.ts";
 import { formatNumber, plural } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
+import { Filters, projectOptions, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param, setParams } from "../here.ts";
+import { TenantFilter } from "../keys/filters.tsx";
 import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../keys/records.ts";
 import { Button } from "../parts/button.tsx";
 import { Chart } from "../parts/chart.tsx";
@@ -133,6 +135,20 @@ function TenantUsage() {
   );
 }
 
+function FilteredTraffic() {
+  const [project_id, tenant_id] = [param("project"), param("tenant")];
+  const of = { ...(project_id !== "" && { project_id }), ...(tenant_id !== "" && { tenant_id }) };
+  return (
+    <>
+      <Filters label="Filter requests" names={["project", "tenant"]}>
+        <SelectFilter name="project" label="Filter by project" options={projectOptions(useProjects())} />
+        <TenantFilter />
+      </Filters>
+      <Traffic title="Requests" groups of={of} />
+    </>
+  );
+}
+
 const TABS = [
   ["traffic", "Traffic"],
   ["billing", "Billing"],
@@ -146,10 +162,10 @@ export function UsagePage() {
         label="Usage"
         tabs={TABS}
         chosen={tab}
-        onChoose={(chosen) => setParams({ tab: chosen, range: null, by: null })}
+        onChoose={(chosen) => setParams({ tab: chosen, range: null, by: null, project: null, tenant: null })}
       >
         {tab === "traffic" ? (
-          <Traffic title="Requests" groups />
+          <FilteredTraffic />
         ) : (
           <>
             {env.value === "live" && <ActiveTenants />}

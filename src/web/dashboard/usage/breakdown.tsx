@@ -1,0 +1,48 @@
+// The figures of a chart's groups: requests, their share and, where groups are not outcomes, the share of errors.
+import { formatNumber, formatPercent } from "../../shared/format.ts";
+import { hrefTo } from "../here.ts";
+import { Table, type Column } from "../parts/table.tsx";
+import { UserText } from "../parts/text.tsx";
+
+export type Figures = { name: string; id: string | null; requests: number; errors: number };
+
+/** Groups that have a page. */
+const PAGE_OF: Partial<Record<string, string>> = { tenant: "tenants", project: "projects", key: "keys" };
+const HEADS: Partial<Record<string, string>> = {
+  outcome: "Outcome",
+  project: "Project",
+  tenant: "Tenant",
+  key: "Key",
+  route: "Route",
+};
+
+export function Breakdown({ rows, group, total }: { rows: readonly Figures[]; group: string; total: number }) {
+  const page = PAGE_OF[group];
+  const columns: Column<Figures>[] = [
+    {
+      head: HEADS[group] ?? "Group",
+      names: true,
+      cell: ({ name, id }) =>
+        page !== undefined && id !== null ? (
+          <a href={hrefTo(page, { id })}>
+            <UserText>{name}</UserText>
+          </a>
+        ) : (
+          <UserText>{name}</UserText>
+        ),
+    },
+    { head: "Requests", number: true, cell: ({ requests }) => formatNumber(requests) },
+    { head: "Share", number: true, cell: ({ requests }) => formatPercent(requests / total) },
+  ];
+  if (group !== "outcome")
+    columns.push({
+      head: "Errors",
+      number: true,
+      cell: ({ requests, errors }) => formatPercent(requests === 0 ? 0 : errors / requests),
+    });
+  return (
+    <div class="breakdown">
+      <Table caption="Requests by group" columns={columns} rows={rows} rowKey={({ name, id }) => `${id} ${name}`} />
+    </div>
+  );
+}
