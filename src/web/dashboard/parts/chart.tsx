@@ -116,10 +116,12 @@ function Legend({ series }: { series: readonly Series[] }) {
 }
 
 function Point({ buckets, series, at }: Pick<ChartProps, "buckets" | "series"> & { at: number }) {
+  const counted = series.filter(({ values }) => (values[at] ?? 0) > 0);
   return (
     <>
       {buckets[at]}
-      {series.map(({ name, values }) => (
+      {counted.length === 0 && " · None"}
+      {counted.map(({ name, values }) => (
         <Fragment key={name}>
           {" · "}
           <bdi>{name}</bdi> {formatNumber(values[at] ?? 0)}
@@ -159,6 +161,9 @@ export function Chart(props: ChartProps) {
   return (
     <figure class="chart">
       <Legend series={series} />
+      <p class="chart-point small muted" role="status">
+        {at !== null && <Point {...props} at={at} />}
+      </p>
       <div
         ref={ref}
         tabIndex={0}
@@ -170,18 +175,13 @@ export function Chart(props: ChartProps) {
       >
         <Drawing {...props} layout={layout} area={area} at={at} id={id} />
       </div>
-      <div class="chart-foot">
-        <div class="buttons">
-          <Button pressed={open} onClick={() => setOpen(!open)}>
-            Show as table
-          </Button>
-          <Button icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rowsOf(starts))], "text/csv")}>
-            Download CSV
-          </Button>
-        </div>
-        <p class="chart-point small muted" role="status">
-          {at !== null && <Point {...props} at={at} />}
-        </p>
+      <div class="buttons">
+        <Button pressed={open} onClick={() => setOpen(!open)}>
+          Show as table
+        </Button>
+        <Button icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rowsOf(starts))], "text/csv")}>
+          Download CSV
+        </Button>
       </div>
       {open && <ChartTable caption={name} head={head} rows={rowsOf(buckets)} />}
     </figure>
