@@ -5,6 +5,7 @@ import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import { clearFilters, Filters, isFiltered, projectOptions, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
+import { RecordLink } from "../keys/key-name.tsx";
 import { useProjects, type Project } from "../keys/records.ts";
 import { Badge } from "../parts/badge.tsx";
 import { LinkButton } from "../parts/button.tsx";
@@ -13,7 +14,7 @@ import { Page } from "../parts/page.tsx";
 import { pageCursor, Pager, pageSize } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
+import { Cut, UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { FleetSummary } from "./summary.tsx";
 
@@ -79,9 +80,7 @@ function columns(projects: readonly Project[]): Column<Node>[] {
     {
       head: "Project",
       cell: ({ project_id }) => (
-        <a href={hrefTo("projects", { id: project_id })}>
-          <bdi>{projects.find(({ id }) => id === project_id)?.name ?? project_id.slice(0, 8)}</bdi>
-        </a>
+        <RecordLink page="projects" id={project_id} label={projects.find(({ id }) => id === project_id)?.name} />
       ),
     },
     {
@@ -98,7 +97,7 @@ function columns(projects: readonly Project[]): Column<Node>[] {
     {
       head: "SDK",
       room: "more",
-      cell: ({ sdk }) => (sdk ? <UserText>{`${sdk.name} ${sdk.version}`}</UserText> : "Unknown"),
+      cell: ({ sdk }) => (sdk ? <Cut>{`${sdk.name} ${sdk.version}`}</Cut> : "Unknown"),
     },
     { head: "Capabilities", room: "most", cell: ({ caps }) => capabilityWords(caps) },
     { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },

@@ -26,7 +26,7 @@ import { StateLine } from "./state-badge.tsx";
 import { endedReason, keyTitle, rotateReason, type ApiKey } from "./state.ts";
 
 const EVERY_MS = 10_000;
-const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
+export const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
 
 function Actions({ of }: { of: ApiKey }) {
   const [open, setOpen] = useState<keyof typeof DIALOGS | null>(null);

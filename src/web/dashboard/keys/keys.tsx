@@ -14,37 +14,50 @@ import { Page } from "../parts/page.tsx";
 import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { CreateKey } from "./create.tsx";
 import { bulkFilter, filtersText, KEY_FILTERS, KeyFilters, keysQuery } from "./filters.tsx";
-import { KeyName } from "./key-name.tsx";
+import { DIALOGS } from "./key.tsx";
+import { KeyName, RecordLink } from "./key-name.tsx";
 import { LookUpKey } from "./lookup.tsx";
 import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "./records.ts";
-import { RevokeKey } from "./revoke.tsx";
-import { RotateKey } from "./rotate.tsx";
+import { toast } from "../shell/toasts.tsx";
 import { SelectionBar } from "../bulk/selection.tsx";
 import { StateBadge } from "./state-badge.tsx";
 import { endedReason, keyTitle, rotateReason, type ApiKey } from "./state.ts";
 
-type Chosen = { of: ApiKey; action: "rotate" | "revoke" };
+type Chosen = { of: ApiKey; action: keyof typeof DIALOGS };
 
 type Names = { projects: readonly Project[]; tenants: ReadonlyMap<string, Tenant> };
 type Choose = (chosen: Chosen) => void;
 
+/** On plain HTTP browsers have no clipboard; the key's page shows the id. */
+function copyId(id: string): void {
+  const clipboard = navigator.clipboard as Clipboard | undefined;
+  const fail = (): void => toast("The browser did not allow copying. The key's page shows its id.");
+  if (clipboard) clipboard.writeText(id).then(() => toast("Id copied."), fail);
+  else fail();
+}
+
 function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose: Choose): Column<ApiKey>[] {
   const tenantCell = ({ tenant_id }: ApiKey) => {
     const tenant = tenants.get(tenant_id);
-    return tenant ? <UserText>{tenantLabel(tenant)}</UserText> : <code class="muted">{tenant_id.slice(0, 8)}</code>;
+    return <RecordLink page="tenants" id={tenant_id} label={tenant && tenantLabel(tenant)} />;
   };
   const menu = (of: ApiKey) => {
     const refused = roleReason("admin");
     const choose = (action: Chosen["action"]) => () => onChoose({ of, action });
+    const ended = refused ?? endedReason(of);
     return [
-      [{ label: "Open", href: hrefTo("keys", { id: of.id }) }],
       [
+        { label: "Open", href: hrefTo("keys", { id: of.id }) },
+        { label: "Copy id", onSelect: () => copyId(of.id) },
+      ],
+      [
+        { label: "Edit", disabled: ended, onSelect: choose("edit") },
         { label: "Rotate", disabled: refused ?? rotateReason(of), onSelect: choose("rotate") },
-        { label: "Revoke", disabled: refused ?? endedReason(of), danger: true, onSelect: choose("revoke") },
+        { label: of.disabled_at === null ? "Disable" : "Enable", disabled: ended, onSelect: choose("disable") },
+        { label: "Revoke", disabled: ended, danger: true, onSelect: choose("revoke") },
       ],
     ];
   };
@@ -62,7 +75,9 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
     {
       head: "Project",
       room: "some",
-      cell: ({ project_id }) => <UserText>{projects.find(({ id }) => id === project_id)?.name ?? ""}</UserText>,
+      cell: ({ project_id }) => (
+        <RecordLink page="projects" id={project_id} label={projects.find(({ id }) => id === project_id)?.name} />
+      ),
     },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} keys={keys} /> },
     { head: "Scopes", room: "most", cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
@@ -110,7 +125,7 @@ function List({ read, create, onLookUp }: ListProps) {
   useEffect(() => setSelected(new Set()), [filters]);
   const projects = useProjects();
   const tenants = useTenants(rows.map(({ tenant_id }) => tenant_id));
-  const Open = chosen?.action === "rotate" ? RotateKey : RevokeKey;
+  const Open = chosen && DIALOGS[chosen.action];
   return (
     <>
       <KeyFilters projects={projects} onLookUp={onLookUp} />
@@ -137,7 +152,7 @@ function List({ read, create, onLookUp }: ListProps) {
           )
         }
       </Loaded>
-      {chosen && <Open of={chosen.of} onClose={() => setChosen(null)} />}
+      {chosen && Open && <Open of={chosen.of} onClose={() => setChosen(null)} />}
     </>
   );
 }
