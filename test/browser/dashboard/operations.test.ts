@@ -19,8 +19,8 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     const log = page.getByRole("table", { name: "Audit log" });
     await log.getByRole("link", { name: "Globex Corp." }).first().waitFor(); // the target by its name
     await log.getByRole("cell", { name: `Workspace member ${t.owner.email}` }).waitFor(); // by what the row says
-    await log.getByRole("link", { name: "tenant.updated" }).click();
-    await g.at("tenant.updated");
+    await log.getByRole("link", { name: "Tenant updated" }).click();
+    await g.at("Tenant updated");
     const changed = page.getByRole("row", { name: /^name/ });
     expect(await changed.getByRole("cell").allInnerTexts()).toEqual(["Globex", "Globex Corp."]);
     await expectAccessible(page);

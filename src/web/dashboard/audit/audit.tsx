@@ -11,7 +11,7 @@ import { Table, type Column } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
 import { VerifyPanel } from "./verify-panel.tsx";
 import { useNames } from "./names.ts";
-import { Actor, ACTOR_TYPES, Target, TestBadge, typeWords, type AuditRow, type Names } from "./words.tsx";
+import { actionWords, Actor, ACTOR_TYPES, Target, EnvBadge, typeWords, type AuditRow, type Names } from "./words.tsx";
 
 const NOUNS = [
   "api_key",
@@ -85,8 +85,10 @@ const columns = (names: Names): Column<AuditRow>[] => [
     names: true,
     cell: (row) => (
       <span class="chips">
-        <a href={hrefTo("audit", { id: String(row.seq) })}>{row.action}</a>
-        <TestBadge of={row} />
+        <a href={hrefTo("audit", { id: String(row.seq) })} title={row.action}>
+          {actionWords(row.action)}
+        </a>
+        <EnvBadge of={row} />
       </span>
     ),
   },

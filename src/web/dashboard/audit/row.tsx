@@ -1,7 +1,7 @@
 // One row of the audit log: who, what, the values before and after, and its hashes.
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
-import { hrefTo } from "../here.ts";
+import { hrefToList } from "../here.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { Failed } from "../parts/empty.tsx";
 import { Problem } from "../api/problems.ts";
@@ -10,7 +10,7 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { useNames } from "./names.ts";
-import { Actor, ACTOR_TYPES, Target, type AuditRow } from "./words.tsx";
+import { actionWords, Actor, ACTOR_TYPES, Target, type AuditRow } from "./words.tsx";
 
 type Change = { old: unknown; new: unknown };
 
@@ -104,7 +104,8 @@ function Details({ row }: { row: AuditRow }) {
             ["Time", <Time key="time" at={row.occurred_at} focusable />],
             ["UTC", row.occurred_at],
             ["Actor", <Actor key="actor" row={row} names={names} />],
-            ["Actor type", ACTOR_TYPES[row.actor_type] ?? row.actor_type],
+            // Without a person the actor is named by its type.
+            ...(row.actor ? [["Actor type", ACTOR_TYPES[row.actor_type] ?? row.actor_type] as const] : []),
             ["Target", <Target key="target" row={row} names={names} />],
             ["Target id", row.target_id === null ? "None" : <CopyText key="id" text={row.target_id} name="Copy id" />],
           ]}
@@ -120,9 +121,13 @@ export function AuditRowPage({ id }: { id: string }) {
   const row = read.answer.value.data?.data.find((one) => one.seq === seq);
   return (
     <Page
-      title={row?.action ?? `Row ${id}`}
-      lead={`Row ${id} of the audit log`}
-      back={{ href: hrefTo("audit"), label: "Audit" }}
+      title={row ? actionWords(row.action) : `Row ${id}`}
+      lead={
+        <>
+          Row {id} of the audit log {row && <code>{row.action}</code>}
+        </>
+      }
+      back={{ href: hrefToList("audit"), label: "Audit" }}
     >
       <Loaded read={read}>
         {() => (row ? <Details row={row} /> : <Failed problem={new Problem(404)} onRetry={read.refresh} />)}

@@ -1,6 +1,6 @@
 // Who did something to what, with links to records that have a page.
 import type { RouteOutput } from "../../../client.ts";
-import { hrefTo } from "../here.ts";
+import { env, hrefTo } from "../here.ts";
 import { Badge } from "../parts/badge.tsx";
 import { UserText } from "../parts/text.tsx";
 
@@ -30,6 +30,13 @@ const PAGE_OF: Record<string, string> = {
 export function typeWords(type: string): string {
   const words = type.replaceAll("_", " ").replace(/^api\b/, "API");
   return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** "API key quarantined"; an action of another form as it is. */
+export function actionWords(action: string): string {
+  const [noun, verb, ...more] = action.split(".");
+  if (!noun || !verb || more.length > 0) return action;
+  return `${typeWords(noun)} ${verb.replaceAll("_", " ")}`;
 }
 
 /** Ids begin with the time: those of one day differ at their end. */
@@ -73,7 +80,8 @@ export function Target({ row, names }: Props) {
   );
 }
 
-/** Beside the action: the log has rows of both environments. */
-export function TestBadge({ of: { payload } }: { of: AuditRow }) {
-  return payload.env === "test" ? <Badge tone="warn">Test</Badge> : null;
+/** Beside the action: the log has rows of both environments. Live rows are marked where the page shows test data. */
+export function EnvBadge({ of: { payload } }: { of: AuditRow }) {
+  if (payload.env === "test") return <Badge tone="warn">Test</Badge>;
+  return payload.env === "live" && env.value === "test" ? <Badge tone="good">Live</Badge> : null;
 }

@@ -67,7 +67,7 @@ export function Home() {
       {!hidden && <FirstSteps onHide={hide} />}
       <Figures />
       <Traffic title="Requests" />
-      <Recent title="Recent changes" foot={<AuditHead />} />
+      <Recent title={env.value === "test" ? "Recent changes, live and test" : "Recent changes"} foot={<AuditHead />} />
       {creating && <CreateKey onClose={() => setCreating(false)} />}
     </Page>
   );

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useRead } from "../api/query.ts";
 import { useNames } from "../audit/names.ts";
-import { Actor, Target, TestBadge, type AuditRow } from "../audit/words.tsx";
+import { actionWords, Actor, Target, EnvBadge, type AuditRow } from "../audit/words.tsx";
 import { hrefTo } from "../here.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Panel } from "../parts/page.tsx";
@@ -18,10 +18,10 @@ function Rows({ rows, withTarget }: { rows: readonly AuditRow[]; withTarget: boo
     <ul class="plain-list">
       {rows.map((row) => (
         <li key={row.id} class="recent">
-          <a href={hrefTo("audit", { id: String(row.seq) })}>
-            <code>{row.action}</code>
+          <a href={hrefTo("audit", { id: String(row.seq) })} title={row.action}>
+            {actionWords(row.action)}
           </a>
-          {withTarget && <TestBadge of={row} />}
+          {withTarget && <EnvBadge of={row} />}
           <span class="grow muted small">
             <Actor row={row} names={names} />
             {withTarget && (
