@@ -18,9 +18,9 @@ type Chain = RouteOutput<"GET /v1/audit_logs/chain">;
 type State =
   | { name: "idle" | "server" | "saving" | "too_long" }
   | { name: "here"; rows: number; rate: number }
-  | { name: "refused"; message: string }
-  | { name: "server_said"; chain: Chain }
-  | { name: "verified"; result: Result };
+  | { name: "refused"; message: string };
+/** The last result of each way to verify: neither replaces the other. */
+type Results = { here?: Result; server?: { chain: Chain; at: number } };
 
 const FILE_ROWS_MAX = 50_000;
 /** Screen readers read every change of the progress. */
@@ -95,19 +95,31 @@ function Outcome({ state }: { state: State }) {
       </p>
     );
   if (state.name === "server") return <p class="muted">The server is verifying the log…</p>;
-  if (state.name === "saving") return <p class="muted">Reading the log…</p>;
-  if (state.name === "verified") return <Verified result={state.result} />;
-  if (state.name !== "server_said") return null;
-  const { verified, checked, broken_seq, reason } = state.chain;
+  return state.name === "saving" ? <p class="muted">Reading the log…</p> : null;
+}
+
+function VerifiedByServer({ of: { chain, at } }: { of: NonNullable<Results["server"]> }) {
+  const { verified, checked, broken_seq, reason } = chain;
   if (!verified && reason) return <BrokenAt broken={{ seq: broken_seq ?? 0, reason }} where="on the server" />;
   return (
     <p class="verdict">
       {verified ? (
-        <Badge tone="good">Verified: {plural(checked, "row")}, by the server</Badge>
+        <Badge tone="good">
+          Verified: {plural(checked, "row")}, by the server, at {formatClock(at)}
+        </Badge>
       ) : (
         <Badge tone="bad">Not verified by the server</Badge>
       )}
     </p>
+  );
+}
+
+function TooLong() {
+  return (
+    <>
+      <p>The log has more than {formatNumber(FILE_ROWS_MAX)} rows. Save it on the command line:</p>
+      <Snippet name="command" code="keyrack audit export > audit.jsonl" />
+    </>
   );
 }
 
@@ -145,6 +157,7 @@ function useRuns() {
 
 export function VerifyPanel() {
   const { state, setState, run, stop } = useRuns();
+  const [results, setResults] = useState<Results>({});
   const waits: Partial<Record<State["name"], string>> = {
     here: "Verification is running. Wait until it has finished, or stop it.",
     server: "Verification is running. Wait until it has finished.",
@@ -161,13 +174,16 @@ export function VerifyPanel() {
         shownAt = now;
         setState({ name: "here", rows, rate: Math.round((1_000 * rows) / (now - start)) });
       };
-      return { name: "verified", result: await verifyHere(workspaceId.value ?? "", signal, onRows) };
+      const here = await verifyHere(workspaceId.value ?? "", signal, onRows);
+      setResults((known) => ({ ...known, here }));
+      return { name: "idle" };
     });
   const askServer = (): void =>
-    run({ name: "server" }, async (signal) => ({
-      name: "server_said",
-      chain: await call("GET /v1/audit_logs/chain", {}, { signal }),
-    }));
+    run({ name: "server" }, async (signal) => {
+      const chain = await call("GET /v1/audit_logs/chain", {}, { signal });
+      setResults((known) => ({ ...known, server: { chain, at: Date.now() } }));
+      return { name: "idle" };
+    });
   const save = (): void =>
     run({ name: "saving" }, async (signal) => ({ name: (await saveLog(signal)) === "saved" ? "idle" : "too_long" }));
   return (
@@ -190,13 +206,10 @@ export function VerifyPanel() {
       </div>
       <div role="status" class="stack">
         <Outcome state={state} />
+        {results.here && state.name !== "here" && <Verified result={results.here} />}
+        {results.server && state.name !== "server" && <VerifiedByServer of={results.server} />}
       </div>
-      {state.name === "too_long" && (
-        <>
-          <p>The log has more than {formatNumber(FILE_ROWS_MAX)} rows. Save it on the command line:</p>
-          <Snippet name="command" code="keyrack audit export > audit.jsonl" />
-        </>
-      )}
+      {state.name === "too_long" && <TooLong />}
     </Panel>
   );
 }
