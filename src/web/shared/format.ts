@@ -38,20 +38,19 @@ const UNITS: readonly [ms: number, name: string][] = [
   [1_000, "second"],
 ];
 
-/** The largest unit that fits: "3 days", "45 seconds"; "0.4 seconds" below one. */
-export function formatDuration(ms: number): string {
+/** The largest unit that fits: "3 days", "45 seconds"; "0.4 seconds" below one. Rounded down unless `round` differs. */
+export function formatDuration(ms: number, round: (value: number) => number = Math.floor): string {
   const span = Math.max(0, ms);
   if (span < 1_000) return `${(span / 1_000).toFixed(1)} seconds`;
   const [unit, name] = UNITS.find(([size]) => span >= size) ?? [1_000, "second"];
-  return plural(Math.floor(span / unit), name);
+  return plural(round(span / unit), name);
 }
 
-/** "just now", "5 minutes ago", "in 3 days". */
+/** "just now", "5 minutes ago", "in 3 days". What is to come is rounded to the nearest: 7 days just set are 7 days. */
 export function formatRelative(ms: number, nowMs: number): string {
   const distance = ms - nowMs;
   if (Math.abs(distance) < 10_000) return "just now";
-  const span = formatDuration(Math.abs(distance));
-  return distance < 0 ? `${span} ago` : `in ${span}`;
+  return distance < 0 ? `${formatDuration(-distance)} ago` : `in ${formatDuration(distance, Math.round)}`;
 }
 
 /** How long to wait, rounded up. */
