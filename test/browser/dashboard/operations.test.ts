@@ -92,7 +92,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.getByRole("heading", { name: "No node is connected" }).waitFor();
     const poll = `GET /v1/policy/delta?project_id=${t.project_id}&node=api-1&since=1`;
     await suite.instance.call(t.key, poll, undefined, { headers: { "keyrack-sdk": "@keyrack/sdk/1.2.3" } });
-    await page.getByText("1 of 1 node is current.").waitFor();
+    await page.getByText("1 of 1 live node is current.").waitFor();
     const nodes = page.getByRole("table", { name: "Nodes" });
     await nodes.getByRole("rowheader", { name: "api-1" }).waitFor();
     await nodes.getByRole("cell", { name: "@keyrack/sdk 1.2.3" }).waitFor();
@@ -100,7 +100,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     const own = { ts: new Date(suite.instance.clock.now()).toISOString(), project_id: t.project_id, request_id: "r1" };
     const batch = telemetryBatch([telemetryEvent({ ...own, degraded: true })], { node_id: "api-1" });
     await suite.instance.call(t.key, "POST /v1/ingest/batch", batch);
-    await page.getByText("1 of 1 node is current. 1 is degraded.").waitFor();
+    await page.getByText("1 of 1 live node is current. 1 is degraded.").waitFor();
     await nodes.getByRole("cell", { name: "Current Degraded" }).waitFor();
     await expectAccessible(page);
     await page.route("**/v1/instance", async (route) => {

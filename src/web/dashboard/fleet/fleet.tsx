@@ -93,7 +93,7 @@ function columns(projects: readonly Project[]): Column<Node>[] {
     },
     { head: "Environment", room: "more", cell: ({ env_scope }) => SCOPES[env_scope] ?? env_scope },
     { head: "Version", number: true, room: "some", cell: ({ version }) => formatNumber(version) },
-    { head: "Lag", cell: lagWords },
+    { head: "Lag", cell: (node) => (node.live ? lagWords(node) : "Unknown") },
     {
       head: "SDK",
       room: "more",
