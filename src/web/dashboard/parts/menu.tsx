@@ -20,6 +20,8 @@ export type MenuItem = {
 type MenuProps = {
   label: string;
   groups: readonly (readonly MenuItem[])[];
+  /** Headings of groups, by their index. */
+  headings?: Readonly<Record<number, string>>;
   children?: ComponentChildren;
   className?: string;
 };
@@ -99,23 +101,29 @@ function Item({ item, close }: { item: MenuItem; close: () => void }) {
   );
 }
 
-function Groups({ groups, close }: Pick<MenuProps, "groups"> & { close: () => void }) {
+function Groups({ groups, headings = {}, close }: Pick<MenuProps, "groups" | "headings"> & { close: () => void }) {
   return (
     <>
-      {groups
-        .filter((group) => group.length > 0)
-        .map((group, index) => (
-          <div key={index} role="group" class="menu-group">
-            {group.map((item) => (
-              <Item key={item.label} item={item} close={close} />
-            ))}
-          </div>
-        ))}
+      {groups.map(
+        (group, index) =>
+          group.length > 0 && (
+            <div key={index} role="group" class="menu-group" aria-label={headings[index]}>
+              {headings[index] && (
+                <div class="menu-heading small muted" aria-hidden="true">
+                  {headings[index]}
+                </div>
+              )}
+              {group.map((item) => (
+                <Item key={item.label} item={item} close={close} />
+              ))}
+            </div>
+          ),
+      )}
     </>
   );
 }
 
-export function Menu({ label, groups, children, className = "button quiet square" }: MenuProps) {
+export function Menu({ label, groups, headings, children, className = "button quiet square" }: MenuProps) {
   const button = useRef<HTMLButtonElement>(null);
   const menu = useRef<HTMLDivElement>(null);
   const [expanded, setExpanded] = useState(false);
@@ -167,7 +175,7 @@ export function Menu({ label, groups, children, className = "button quiet square
         onKeyDown={onKeyDown}
         onToggle={({ newState }) => setExpanded(newState === "open")}
       >
-        <Groups groups={groups} close={close} />
+        <Groups groups={groups} {...(headings && { headings })} close={close} />
       </div>
     </>
   );

@@ -35,12 +35,17 @@ export function AccountMenu() {
     ([value, label]): MenuItem => ({ label, checked: theme.value === value, onSelect: () => setTheme(value) }),
   );
   const last: MenuItem[] = [
-    { label: "Notifications", icon: "audit", onSelect: () => setListing(true) },
-    { label: "Log out", icon: "external", onSelect: logOut },
+    { label: "Notifications", icon: "bell", onSelect: () => setListing(true) },
+    { label: "Log out", icon: "exit", onSelect: logOut },
   ];
   return (
     <>
-      <Menu label="Account menu" className="button quiet square" groups={[account, themes, last]}>
+      <Menu
+        label="Account menu"
+        className="button quiet square"
+        groups={[account, themes, last]}
+        headings={{ 1: "Theme" }}
+      >
         <Icon name="user" />
       </Menu>
       {listing && <Notifications onClose={() => setListing(false)} />}
