@@ -188,7 +188,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     const { page } = g;
     await button(page, "Edit").click();
     const edit = dialog(page, "Edit tenant");
-    await edit.getByLabel("Used from").selectOption("These networks only");
+    await edit.getByLabel("Allowed IP addresses").selectOption("These networks only");
     await edit.getByLabel("Networks").fill("10.1.2.3/8");
     await button(page, "Save").click();
     await edit.getByText("Networks has bits set beyond its mask").first().waitFor();
@@ -210,10 +210,10 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await g.show(`keys/${key.body.id}`); // its environment replaces that of the link
     await page.getByText("Test data").waitFor();
     expect(page.url()).toContain(`/test/keys/${key.body.id}`);
-    await page.getByText("Same as the tenant").waitFor();
+    await page.getByText("Tenant's list").waitFor();
     await button(page, "Edit").click();
     await dialog(page, "Edit key")
-      .getByLabel("Used from")
+      .getByLabel("Allowed IP addresses")
       .selectOption("Any address; report requests from outside these networks");
     await dialog(page, "Edit key").getByLabel("Networks").fill("192.0.2.0/24");
     await button(page, "Save").click();

@@ -12,7 +12,12 @@ type FieldProps = {
   optional?: boolean;
 };
 
-type Shell = FieldProps & { control: (attributes: ControlAttributes) => ComponentChildren; after?: ComponentChildren };
+type Shell = FieldProps & {
+  control: (attributes: ControlAttributes) => ComponentChildren;
+  after?: ComponentChildren;
+  /** It always has a value, so its label does not call it optional. */
+  isChoice?: boolean;
+};
 type ControlAttributes = {
   id: string;
   name: string;
@@ -47,14 +52,14 @@ export function describedBy(id: string, error: string | undefined, hint: Compone
   return parts.filter(Boolean).join(" ") || undefined;
 }
 
-function FieldShell({ name, label, hint, optional = false, control, after }: Shell) {
+function FieldShell({ name, label, hint, optional = false, control, after, isChoice = false }: Shell) {
   const id = useId();
   const error = useContext(FormContext).errors.get(name);
   return (
     <div class="field">
       <label for={id}>
         {label}
-        {optional && <span class="muted"> (optional)</span>}
+        {optional && !isChoice && <span class="muted"> (optional)</span>}
       </label>
       <div class="control">
         {control({
@@ -79,6 +84,8 @@ type TextFieldProps = FieldProps & {
   placeholder?: string;
   onInput?: (value: string) => void;
   inputMode?: InputHTMLAttributes["inputMode"];
+  /** For people who may see the value but not change it. */
+  readOnly?: boolean;
 };
 
 export function TextField(props: TextFieldProps) {
@@ -96,6 +103,7 @@ export function TextField(props: TextFieldProps) {
           autocomplete={autocomplete}
           placeholder={props.placeholder}
           inputMode={props.inputMode}
+          readOnly={props.readOnly}
           {...(onInput ? { value: value ?? "" } : { defaultValue: value ?? "" })}
           {...(plain && { autocapitalize: "none", spellcheck: false })}
           onInput={onInput && ((event) => onInput(event.currentTarget.value))}
@@ -147,6 +155,7 @@ export function SelectField(
   return (
     <FieldShell
       {...props}
+      isChoice
       control={(attributes) => (
         <select {...attributes} onChange={onChange && ((event) => onChange(event.currentTarget.value))}>
           {options.map(([option, label]) => (

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";
 import { useRead } from "../api/query.ts";
+import { membership } from "../api/session.ts";
 import { hrefTo } from "../here.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -28,7 +29,7 @@ export function useSteps(env: Env): Step[] | null {
   const live = secrets.find((secret) => secret.env === "live" && secret.revoked_at === null);
   const node = nodes[0];
   const steps = [
-    { name: "Create a workspace", done: true, detail: "You are in it." },
+    { name: "Create a workspace", done: true, detail: <bdi>{membership.value?.name}</bdi> },
     {
       name: "Create a key",
       done: keys.length > 0,

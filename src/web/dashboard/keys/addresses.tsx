@@ -14,7 +14,7 @@ const OPTIONS: readonly Option[] = [
   ["enforce", "These networks only"],
   ["report", "Any address; report requests from outside these networks"],
 ];
-const INHERIT: Option = ["tenant", "Same as the tenant"];
+const INHERIT: Option = ["tenant", "Tenant's list"];
 
 const ruleOf = ({ allowed_cidrs, ip_mode }: Listed): string =>
   allowed_cidrs === null ? "tenant" : allowed_cidrs.length === 0 ? "any" : ip_mode;
@@ -25,7 +25,7 @@ export function AddressFields({ of, isKey = false }: { of: Listed; isKey?: boole
     <>
       <SelectField
         name={RULE}
-        label="Used from"
+        label="Allowed IP addresses"
         options={isKey ? [INHERIT, ...OPTIONS] : OPTIONS}
         value={rule}
         onChange={setRule}
@@ -64,9 +64,9 @@ export function tenantAddressesOf(values: Values, before: Listed & { allowed_cid
   return { ...mode, ...(allowed_cidrs && { allowed_cidrs }) };
 }
 
-export function UsedFrom({ of }: { of: Listed }) {
+export function AllowedAddresses({ of }: { of: Listed }) {
   const rule = ruleOf(of);
-  if (rule === "tenant") return <>Same as the tenant</>;
+  if (rule === "tenant") return <>Tenant's list</>;
   if (rule === "any") return <>Any address</>;
   return (
     <>

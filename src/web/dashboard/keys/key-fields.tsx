@@ -17,7 +17,7 @@ const CHOSEN = "scope ";
 
 /** Scopes of the catalogue to choose from, and a field for others. A new key starts with the defaults. */
 export function ScopesField({ value, catalogue = [] }: { value?: readonly string[]; catalogue?: Catalogue }) {
-  const hint = "One on each line, such as orders:read. Without any, the key admits routes that need none.";
+  const hint = "One on each line, such as orders:read. A key without scopes can only call routes that require none.";
   const others = value?.filter((scope) => !catalogue.some(({ name }) => name === scope)) ?? [];
   return (
     <>

@@ -13,7 +13,7 @@ import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { go } from "../routes.ts";
 import { Traffic } from "../usage/traffic.tsx";
-import { UsedFrom } from "./addresses.tsx";
+import { AllowedAddresses } from "./addresses.tsx";
 import { DisableKey } from "./disable.tsx";
 import { EditKey } from "./edit.tsx";
 import { KeyLink, RecordLink } from "./key-name.tsx";
@@ -169,7 +169,7 @@ function Record({ of, successors = [] }: { of: ApiKey; successors?: readonly Api
                 ["Project", <RecordLink key="project" page="projects" id={of.project_id} label={project?.name} />],
                 ["Environment", of.env === "test" ? "Test" : "Live"],
                 ["Scopes", <Chips key="scopes" values={of.scopes} max={20} />],
-                ["Used from", <UsedFrom key="from" of={of} />],
+                ["Allowed IP addresses", <AllowedAddresses key="from" of={of} />],
                 ["Created", <Time key="created" at={of.created_at} focusable />],
                 ["Last used", <Time key="used" at={of.last_used_at} focusable />],
                 ...(of.last_used ? [["Last used from", <LastUse key="last" of={of.last_used} />] as const] : []),

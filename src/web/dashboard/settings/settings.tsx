@@ -23,15 +23,18 @@ async function save({ name = "", billing_email = "" }: Values): Promise<void> {
 }
 
 function WorkspaceForm({ of }: { of: Workspace }) {
+  const refused = roleReason("admin");
+  const readOnly = refused !== null;
   return (
-    <Form submit="Save" send={save} disabled={roleReason("admin")}>
-      <TextField name="name" label="Workspace name" autocomplete="organization" value={of.name} />
+    <Form submit="Save" send={save} disabled={refused}>
+      <TextField name="name" label="Workspace name" autocomplete="organization" value={of.name} readOnly={readOnly} />
       <TextField
         name="billing_email"
         label="Billing email"
         type="email"
         autocomplete="email"
         optional
+        readOnly={readOnly}
         value={of.billing_email ?? ""}
         hint="Gets mail about leaked and expiring keys when no owner or admin can."
       />

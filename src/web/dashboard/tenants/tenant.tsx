@@ -6,7 +6,7 @@ import { env, hrefTo, hrefToList } from "../here.ts";
 import { CreateKey } from "../keys/create.tsx";
 import { KeyName } from "../keys/key-name.tsx";
 import { useProjects } from "../keys/records.ts";
-import { UsedFrom } from "../keys/addresses.tsx";
+import { AllowedAddresses } from "../keys/addresses.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
 import type { ApiKey } from "../keys/state.ts";
 import { Badge } from "../parts/badge.tsx";
@@ -90,7 +90,7 @@ function suspensionOf({ suspended_at, suspended_reason }: Tenant): [string, Comp
 function rulesOf(tenant: Tenant): [string, ComponentChildren][] {
   const { plan_id, rate_limits } = tenant;
   return [
-    ["Keys used from", <UsedFrom key="from" of={tenant} />],
+    ["Allowed IP addresses", <AllowedAddresses key="from" of={tenant} />],
     ["Plan", plan_id === undefined ? "None" : <PlanLink key="plan" id={plan_id} />],
     ...(rate_limits === undefined ? [] : [["Rate limits", limitsText(rate_limits)] as [string, string]]),
   ];
