@@ -31,7 +31,7 @@ function openForm(context: DialogContext, { title, body, submit, danger, send }:
   const button = h("button", { type: "submit", class: danger ? "danger" : "main", part: "button" }, submit);
   const cancel = h(
     "button",
-    { type: "button", class: "quiet", part: "button", onclick: () => dialog.close() },
+    { type: "button", class: "quiet", part: "button", "data-first": danger ?? false, onclick: () => dialog.close() },
     messages.t("cancel"),
   );
   let busy = false;

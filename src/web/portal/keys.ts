@@ -14,15 +14,18 @@ type RowContext = {
   onAction(action: Action, key: Key): void;
 };
 
-/** A shape for each state, because colour alone must not distinguish them. */
+/** A shape for each kind of state, as in the dashboard, because colour alone must not distinguish them. */
+const DISC = "M4 0a4 4 0 1 1 0 8 4 4 0 0 1 0-8z";
+const TRIANGLE = "M4 .3 8 7.7H0z";
+const RING = `${DISC}m0 1.4a2.6 2.6 0 1 0 0 5.2 2.6 2.6 0 0 0 0-5.2z`;
 const SHAPES: Record<State, string> = {
-  active: "M4 0a4 4 0 1 1 0 8 4 4 0 0 1 0-8z",
-  replaced: "M4 0a4 4 0 1 1 0 8zM4 0a4 4 0 0 0 0 8v-1.2a2.8 2.8 0 0 1 0-5.6z",
-  quarantined: "M4 .3 8 7.7H0z",
-  disabled: "M0 0h3v8H0zm5 0h3v8H5z",
-  suspended: "M0 0h3v8H0zm5 0h3v8H5z",
-  expired: "M4 0a4 4 0 1 1 0 8 4 4 0 0 1 0-8zm0 1.4a2.6 2.6 0 1 0 0 5.2 2.6 2.6 0 0 0 0-5.2z",
-  revoked: "M1.2 0 4 2.8 6.8 0 8 1.2 5.2 4 8 6.8 6.8 8 4 5.2 1.2 8 0 6.8 2.8 4 0 1.2z",
+  active: DISC,
+  replaced: TRIANGLE,
+  quarantined: "M.5.5h7v7h-7z",
+  disabled: TRIANGLE,
+  suspended: TRIANGLE,
+  expired: RING,
+  revoked: RING,
 };
 
 function badge(state: State, messages: Messages): HTMLElement {
@@ -60,7 +63,6 @@ export function keyRow(key: Key, context: RowContext): HTMLLIElement {
       {
         type: "button",
         part: "button",
-        class: action === "revoke" ? "warnish" : "",
         id: `${action}-button-${key.id}`,
         "data-action": action,
         "data-key": key.id,

@@ -65,9 +65,12 @@ export class UsagePanel {
 
   #show(): void {
     const summary = summarize(this.#days, this.#messages);
+    this.#resizeObserver?.disconnect();
+    // Axes without bars would look like a chart that failed.
+    if (this.#days.every(({ requests }) => requests === 0))
+      return this.#body.replaceChildren(h("p", { class: "small" }, summary));
     const chartArea = h("div");
     this.#body.replaceChildren(chartArea, h("p", { class: "small" }, summary), usageTable(this.#days, this.#messages));
-    this.#resizeObserver?.disconnect();
     let drawnWidth = 0;
     this.#resizeObserver = new ResizeObserver(([entry]) => {
       const width = Math.floor(entry?.contentRect.width ?? 0);

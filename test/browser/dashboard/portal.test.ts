@@ -97,18 +97,13 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await g.expectClean();
   });
 
-  it("shows the tenants of a month as chart, table and CSV", async () => {
+  it("says that no tenant was active, without an empty chart", async () => {
     const t = await shop(suite.instance);
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "usage?tab=billing" });
     const { page } = g;
     await page.getByRole("heading", { name: "No live request was admitted this month" }).waitFor();
-    await button(page, "Show as table").click();
-    expect(
-      await page
-        .getByRole("region", { name: /0 active tenants this month/ })
-        .getByRole("row")
-        .count(),
-    ).toBe(13);
+    await page.getByText(/^0 active tenants this month\./).waitFor();
+    expect(await page.getByRole("figure").count()).toBe(0); // no axes without data
     await expectAccessible(page);
     await g.expectClean();
   });

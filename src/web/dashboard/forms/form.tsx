@@ -96,14 +96,14 @@ function Buttons({ of, busy }: { of: FormProps; busy: boolean }) {
   const { submit, submitKind = "primary", disabled = null, onCancel, actions } = of;
   return (
     <div class="buttons">
-      <Button type="submit" kind={submitKind} busy={busy} disabled={disabled}>
-        {busy ? "Please wait…" : submit}
-      </Button>
       {onCancel && (
         <Button autofocus={submitKind === "danger"} busy={busy} onClick={onCancel}>
           Cancel
         </Button>
       )}
+      <Button type="submit" kind={submitKind} busy={busy} disabled={disabled}>
+        {busy ? "Please wait…" : submit}
+      </Button>
       {actions}
     </div>
   );

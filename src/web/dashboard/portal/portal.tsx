@@ -96,6 +96,7 @@ function Workbench({ projects, first }: { projects: readonly Project[]; first: P
           changes anything.
         </p>
       </Panel>
+      <Origins />
       <Panel title="Embed it">
         <SnippetTabs label="Embed it" snippets={portalSnippets(serverUrl(), project.id, env.value, look.colours)} />
       </Panel>
@@ -113,18 +114,20 @@ export function PortalPage() {
           first ? (
             <Workbench projects={projects} first={first} />
           ) : (
-            <Empty
-              icon="portal"
-              title="No projects yet"
-              action={<LinkButton href={hrefTo("projects", { query: { create: "1" } })}>Create project</LinkButton>}
-              command='keyrack project create --name "My API" --slug my-api'
-            >
-              The portal shows the keys of one project. Create a project first.
-            </Empty>
+            <>
+              <Empty
+                icon="portal"
+                title="No projects yet"
+                action={<LinkButton href={hrefTo("projects", { query: { create: "1" } })}>Create project</LinkButton>}
+                command='keyrack project create --name "My API" --slug my-api'
+              >
+                The portal shows the keys of one project. Create a project first.
+              </Empty>
+              <Origins />
+            </>
           )
         }
       </Loaded>
-      <Origins />
     </Page>
   );
 }

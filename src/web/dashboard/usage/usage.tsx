@@ -36,13 +36,15 @@ function ActiveTenants() {
           return (
             <>
               <p>{finding}. A tenant is active in a month in which a request with one of its live keys was admitted.</p>
-              <Chart
-                name={`${finding}, last ${MONTHS} months`}
-                file="active-tenants"
-                starts={oldestFirst.map(({ month }) => month)}
-                buckets={oldestFirst.map(({ month }) => monthName(month))}
-                series={[{ name: "Active tenants", values: oldestFirst.map((row) => row.active_tenants), colour: 1 }]}
-              />
+              {oldestFirst.some((row) => row.active_tenants > 0) && (
+                <Chart
+                  name={`${finding}, last ${MONTHS} months`}
+                  file="active-tenants"
+                  starts={oldestFirst.map(({ month }) => month)}
+                  buckets={oldestFirst.map(({ month }) => monthName(month))}
+                  series={[{ name: "Active tenants", values: oldestFirst.map((row) => row.active_tenants), colour: 1 }]}
+                />
+              )}
             </>
           );
         }}
