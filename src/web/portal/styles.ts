@@ -1,12 +1,17 @@
 // One constructed style sheet for all portals of a page: it needs no exception in the page's style-src.
+import dark from "./dark.css";
 import css from "./styles.css";
+
+/** The dark theme for the portals that a selector matches. */
+const darkFor = (host: string): string => dark.replace(":host", host);
 
 let sheet: CSSStyleSheet | undefined;
 
 export function styles(): CSSStyleSheet {
   if (!sheet) {
     sheet = new CSSStyleSheet();
-    sheet.replaceSync(css);
+    const bySystem = `@media (prefers-color-scheme: dark) { ${darkFor(":host(:not([theme=light]))")} }`;
+    sheet.replaceSync(css + bySystem + darkFor(":host([theme=dark])"));
   }
   return sheet;
 }
