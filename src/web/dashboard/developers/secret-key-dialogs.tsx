@@ -15,6 +15,7 @@ import { keyTitle } from "../keys/state.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { SecretDialog } from "../parts/secret.tsx";
 import { Time } from "../parts/time.tsx";
+import { Named } from "../parts/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { PermissionsField, permissionsOf } from "./permissions.tsx";
 
@@ -91,15 +92,7 @@ export function RotateSecretKey({ of, onClose }: DialogProps) {
       </SecretDialog>
     );
   return (
-    <Dialog
-      title={
-        <>
-          Rotate <bdi>{keyTitle(of)}</bdi>
-        </>
-      }
-      onClose={onClose}
-      env={of.env}
-    >
+    <Dialog title={<Named verb="Rotate" name={keyTitle(of)} />} onClose={onClose} env={of.env}>
       <Form submit="Rotate key" send={send} watch={false} onCancel={onClose}>
         <OverlapField expires_at={of.expires_at} />
       </Form>
@@ -116,11 +109,7 @@ export function RevokeSecretKey({ of, onClose }: DialogProps) {
   };
   return (
     <Confirm
-      title={
-        <>
-          Revoke <bdi>{keyTitle(of)}</bdi>
-        </>
-      }
+      title={<Named verb="Revoke" name={keyTitle(of)} />}
       submit="Revoke key"
       env={of.env}
       fields={<ReasonField />}

@@ -5,6 +5,7 @@ import { refreshReads } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import type { Values } from "../forms/form.tsx";
+import { Named } from "../parts/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { PropagationDialog } from "./propagation.tsx";
 import { keyTitle, type ApiKey } from "./state.ts";
@@ -33,11 +34,7 @@ export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void })
     );
   return (
     <Confirm
-      title={
-        <>
-          {verb} <bdi>{keyTitle(of)}</bdi>
-        </>
-      }
+      title={<Named verb={verb} name={keyTitle(of)} />}
       submit={`${verb} key`}
       env={of.env}
       onClose={onClose}

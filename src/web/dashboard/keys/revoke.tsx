@@ -7,6 +7,7 @@ import { problemMessage } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
+import { Named } from "../parts/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { PropagationDialog } from "./propagation.tsx";
 import { keyTitle, type ApiKey } from "./state.ts";
@@ -40,11 +41,7 @@ export function RevokeKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
     return <PropagationDialog title="Key revoked" projectIds={[of.project_id]} env={of.env} onClose={onClose} />;
   return (
     <Confirm
-      title={
-        <>
-          Revoke <bdi>{keyTitle(of)}</bdi>
-        </>
-      }
+      title={<Named verb="Revoke" name={keyTitle(of)} />}
       submit="Revoke key"
       env={of.env}
       onClose={onClose}

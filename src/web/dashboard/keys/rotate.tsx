@@ -6,6 +6,7 @@ import { Form } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { SecretDialog } from "../parts/secret.tsx";
+import { Named } from "../parts/text.tsx";
 import { go } from "../routes.ts";
 import { OverlapField, overlapOf } from "./overlap.tsx";
 import { PropagationDialog } from "./propagation.tsx";
@@ -44,15 +45,7 @@ export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
     );
   }
   return (
-    <Dialog
-      title={
-        <>
-          Rotate <bdi>{keyTitle(of)}</bdi>
-        </>
-      }
-      onClose={onClose}
-      env={of.env}
-    >
+    <Dialog title={<Named verb="Rotate" name={keyTitle(of)} />} onClose={onClose} env={of.env}>
       <Form
         submit="Rotate key"
         watch={false}

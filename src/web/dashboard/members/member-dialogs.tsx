@@ -11,6 +11,7 @@ import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
 import { Dialog, DoneButton } from "../parts/dialog.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
+import { Named } from "../parts/text.tsx";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { LeftBehindList, leavesNothing, type LeftBehind } from "./left-behind.tsx";
@@ -101,11 +102,7 @@ export function RemoveMember({ member, onClose }: DialogProps) {
   };
   return (
     <Confirm
-      title={
-        <>
-          Remove <bdi>{memberName(member)}</bdi>
-        </>
-      }
+      title={<Named verb="Remove" name={memberName(member)} />}
       submit="Remove member"
       send={send}
       onClose={onClose}

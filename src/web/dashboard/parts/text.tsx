@@ -26,6 +26,15 @@ export function Cut({ children }: { children: string }) {
   );
 }
 
+/** The title of a dialog about a record: "Rotate CI". */
+export function Named({ verb, name }: { verb: string; name: string }) {
+  return (
+    <>
+      {verb} <bdi>{name}</bdi>
+    </>
+  );
+}
+
 /** A name, or another text where there is none. */
 export function Name({ name, fallback }: { name: string | null; fallback: string }) {
   return name === null || name === "" ? <bdi class="muted">{fallback}</bdi> : <UserText>{name}</UserText>;

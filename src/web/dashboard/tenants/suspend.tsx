@@ -10,6 +10,7 @@ import { env } from "../here.ts";
 import { tenantProjects } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
+import { Named } from "../parts/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 import type { Tenant } from "./tenant-dialogs.tsx";
 
@@ -41,11 +42,7 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
   const verb = resumes ? "Resume" : "Suspend";
   return (
     <Confirm
-      title={
-        <>
-          {verb} <bdi>{tenant.name ?? tenant.external_id}</bdi>
-        </>
-      }
+      title={<Named verb={verb} name={tenant.name ?? tenant.external_id} />}
       submit={`${verb} tenant`}
       env={env.value}
       onClose={onClose}
