@@ -4,6 +4,7 @@ import { formatAbsolute, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { CheckField, SelectField, TextAreaField, TextField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
+import { linesOf } from "../forms/lines.ts";
 import { rulesOf, ruleText, rulesText, type Rules } from "./limits.ts";
 import type { Project } from "./records.ts";
 import type { ApiKey } from "./state.ts";
@@ -50,11 +51,7 @@ export function ScopesField({ value, catalogue = [] }: { value?: readonly string
 export function scopesOf({ scopes = "", ...values }: Values): string[] {
   const chosen = Object.keys(values).filter((name) => name.startsWith(CHOSEN));
   // A scope may be any text, so only lines separate them.
-  const others = scopes
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "");
-  return [...new Set([...chosen.map((name) => name.slice(CHOSEN.length)), ...others])];
+  return [...new Set([...chosen.map((name) => name.slice(CHOSEN.length)), ...linesOf(scopes)])];
 }
 
 type ExpiryPolicy = Pick<Project["key_policy"], "default_ttl_days" | "max_ttl_days">;

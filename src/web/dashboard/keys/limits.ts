@@ -1,5 +1,6 @@
 // Rate limit rules as people write them: one line each, "100 / 1 minute" or "100 / 60 s per tenant".
 import { fieldProblem } from "../api/problems.ts";
+import { linesOf } from "../forms/lines.ts";
 import type { ApiKey } from "./state.ts";
 
 export type Rules = NonNullable<ApiKey["rate_limits"]>;
@@ -46,12 +47,8 @@ function parseLine(line: string, index: number): Rules[number] | null {
 
 /** The rules of a field's lines. Throws a problem of that field that names the first line which is none. */
 export function rulesOf(text: string, field: string): Rules {
-  const lines = text
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "");
   const rules: Rules = [];
-  for (const [index, line] of lines.entries()) {
+  for (const [index, line] of linesOf(text).entries()) {
     const rule = parseLine(line, index);
     if (!rule) throw fieldProblem(field, `: this line is not a rule: ${line}`);
     rules.push(rule);

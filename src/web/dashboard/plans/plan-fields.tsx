@@ -4,6 +4,7 @@ import type { RouteOutput } from "../../../client.ts";
 import { fieldProblem } from "../api/problems.ts";
 import { SelectField, TextAreaField, TextField } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
+import { linesOf } from "../forms/lines.ts";
 import { LimitsField, limitsOf } from "../keys/key-fields.tsx";
 
 export type Plan = RouteOutput<"GET /v1/plans/{id}">;
@@ -72,10 +73,9 @@ function numberOf(values: Values, name: string): number | null {
 /** Throws a problem that names the field. */
 export function planOf(values: Values) {
   const { ceiling = "all", scopes = "" } = values;
-  const lines = scopes.split("\n").map((line) => line.trim());
   return {
     rate_limits: limitsOf(values),
-    scopes: ceiling === "all" ? null : [...new Set(lines.filter((line) => line !== ""))],
+    scopes: ceiling === "all" ? null : [...new Set(linesOf(scopes))],
     max_keys: numberOf(values, "max_keys"),
     key_ttl_days: numberOf(values, "key_ttl_days"),
   };

@@ -3,6 +3,7 @@ import { plural } from "../../shared/format.ts";
 import { CheckField, TextAreaField, TextField } from "../forms/field.tsx";
 import { fieldProblem } from "../api/problems.ts";
 import type { Values } from "../forms/form.tsx";
+import { linesOf } from "../forms/lines.ts";
 import { Facts } from "../parts/page.tsx";
 import { UserText } from "../parts/text.tsx";
 import type { Project } from "../keys/records.ts";
@@ -100,8 +101,7 @@ export function keyRulesOf(values: Values, project: Project) {
     holder_rotate: values.holder_rotate === "true",
   };
   if (values[NAME] === undefined) return { key_policy };
-  const lines = values[NAME].split("\n").map((line) => line.trim());
-  const scope_catalogue = lines.filter((line) => line !== "").map(parseLine);
+  const scope_catalogue = linesOf(values[NAME]).map(parseLine);
   const names = scope_catalogue.map(({ name }) => name);
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
   if (repeated !== undefined) throw fieldProblem(NAME, `: ${repeated} is listed twice`);
