@@ -57,6 +57,9 @@ export function addMissingCells(on: Tx): Promise<number> {
   return on.run({ sql, values: [] });
 }
 
+/** Without any cell there is nothing to compare. */
+export const anyCell = statement()((db) => db.selectFrom("idempotency_cells").select("workspace_id").limit(1));
+
 /** The first cell behind another, with what its counts have too much. One statement, so that it sees one moment. */
 export function nextExcess(on: Reader, after: Cell): Query {
   return compileQuery(on, (db) =>

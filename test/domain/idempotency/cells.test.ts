@@ -1,5 +1,5 @@
 // How many idempotency records an environment of a workspace may have, and what is counted, on every store.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { deleteKeys, findRedis, hasRedis, ownPrefix } from "../../../harness/databases/redis.ts";
 import { rawSql } from "../../../harness/databases/raw-sql.ts";
@@ -152,6 +152,14 @@ for (const back of backends) {
       clock.advance(86_400_000);
       await reapIdempotency(services);
       expect(await count()).toEqual({ cells: [], records: [] });
+    });
+
+    it("are not compared on a thread where there are none", async () => {
+      const { services, sql } = await open();
+      for (const table of ["idempotency_records", "idempotency_cells"]) await sql(`delete from ${table}`);
+      const read = vi.spyOn(services.store, "readOnThread");
+      await recountIdempotency(services);
+      expect(read).not.toHaveBeenCalled();
     });
 
     it("are filled from the records of an earlier schema: on PostgreSQL after the migration, which holds locks", async () => {
