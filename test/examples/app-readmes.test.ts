@@ -10,7 +10,7 @@ import { tempDir } from "../../harness/processes/cli.ts";
 import { BIN, cleanEnv } from "../../harness/processes/server.ts";
 import { hasTool } from "../../harness/processes/tools.ts";
 import { readText, root } from "../../harness/repository.ts";
-import { buildSdk } from "../../tools/build-sdk.ts";
+import { installSdk } from "../../harness/sdk/package.ts";
 
 const RESPONSES = {
   "express-app": /"item":"book".*\{"orders":\[\{"id":1,/s,
@@ -35,8 +35,8 @@ function install(name: string): void {
 }
 
 describe.runIf(hasTool("curl", "the READMEs of the examples"))("the README", () => {
-  beforeAll(async () => {
-    await buildSdk(at("sdk"));
+  beforeAll(() => {
+    link(installSdk(at("app")).built, at("sdk"));
     link(BIN, at("bin/keyrack"));
   });
 

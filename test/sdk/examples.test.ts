@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startServer } from "../../harness/processes/server.ts";
 import { createClient } from "../../harness/api-client.ts";
 import { portOf, stableAddress } from "../../harness/processes/stable-address.ts";
-import { installSdk, packSdk } from "../../harness/sdk/package.ts";
+import { installSdk } from "../../harness/sdk/package.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -18,11 +18,9 @@ const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));
 const EXAMPLES = ["express-app", "hono-app", "fastify-idempotent-payments"];
 
 beforeAll(async () => {
-  const installed = join(folder, "installed");
-  installSdk(packSdk(folder), installed);
   for (const name of EXAMPLES) {
     const app = join(folder, name);
-    cpSync(installed, app, { recursive: true });
+    installSdk(app);
     cpSync(join(root, "examples", name), app, { recursive: true });
     // The frameworks are not in the offline cache as packages; this repository has them installed.
     const { dependencies } = JSON.parse(readFileSync(join(app, "package.json"), "utf8")) as { dependencies: object };
