@@ -149,7 +149,7 @@ export const upgrade: Campaign = {
   round: "rolling upgrade",
   backends: ["postgres"],
   async run(options, tally) {
-    using newer = makeNewerCheckout({ slowMs: MIGRATION_MS });
+    using newer = await makeNewerCheckout({ slowMs: MIGRATION_MS });
     const { target } = options.scratch;
     const server = target.kind === "postgres" ? target.url : "";
     for (const seed of rounds(options, tally)) {

@@ -8,13 +8,19 @@ import { NODE_FLAGS } from "../release/node-flags.ts";
 
 const TOOL = fileURLToPath(new URL("../../tools/test-program.ts", import.meta.url));
 
+const SCRIPT = "keyrack.cjs";
+
 /** Writes script and launcher into a folder of the checkout. */
 export function bundleProgram(checkout: string, folder: string, launcher: string): void {
-  const script = join(folder, "keyrack.cjs");
+  const script = join(folder, SCRIPT);
   execFileSync(process.execPath, [TOOL, checkout, script], { stdio: ["ignore", "ignore", "inherit"] });
+  writeLauncher(folder, launcher);
+}
+
+export function writeLauncher(folder: string, launcher: string): void {
   const node = `NODE_COMPILE_CACHE=${quote(join(folder, "cache"))} exec ${quote(process.execPath)}`;
   const flags = [...NODE_FLAGS, "--disable-warning=ExperimentalWarning"].join(" ");
-  writeFileSync(launcher, `#!/bin/sh\n${node} ${flags} ${quote(script)} "$@"\n`, { mode: 0o755 });
+  writeFileSync(launcher, `#!/bin/sh\n${node} ${flags} ${quote(join(folder, SCRIPT))} "$@"\n`, { mode: 0o755 });
 }
 
 const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -18,8 +18,8 @@ import { loadMigrations, schemaVersion } from "../../src/store/schema/migrate.ts
 import { VERSION } from "../../src/platform/version.ts";
 
 let newer: NewerCheckout;
-beforeAll(() => {
-  newer = makeNewerCheckout();
+beforeAll(async () => {
+  newer = await makeNewerCheckout();
 });
 afterAll(() => newer[Symbol.dispose]());
 
