@@ -21,6 +21,17 @@ export function keyrack(args: string[], options: CliOptions = {}): Promise<Ran> 
   return isProcess ? keyrackProcess(args, options) : runHere(args, { ...options, env: cleanEnv(options.env) });
 }
 
+/**
+ * A start that is refused before it changes anything of the process that it runs in; of the binary, where that is
+ * tested.
+ */
+export function refusedServe(args: readonly string[], env: Record<string, string> = {}, cwd = tmpdir()): Promise<Ran> {
+  const words = ["serve", ...args];
+  return process.env.KEYRACK_TEST_BIN === undefined
+    ? runHere(words, { env: cleanEnv(env), cwd })
+    : keyrackProcess(words, { env, cwd });
+}
+
 export function keyrackProcess(args: string[], options: CliOptions & { bin?: string } = {}): Promise<Ran> {
   return new Promise((resolve) => {
     const { bin = BIN, cwd } = options;

@@ -1,5 +1,8 @@
-// An ephemeral, seeded server process, and the CLI with a credential for it.
-import { join } from "node:path";
+// A seeded server, and the CLI with a credential for it.
+import { dirname, join } from "node:path";
+import { seedInstance } from "../../src/server/seed.ts";
+import { readyDatabase } from "../databases/backends.ts";
+import { startLocalInstance } from "../instances/local-instance.ts";
 import { mailedToken } from "../instances/world.ts";
 import { keyrack, tempDir, type Ran } from "./cli.ts";
 import { startServer } from "./server.ts";
@@ -28,10 +31,34 @@ export type SeededServer = AsyncDisposable & {
   signUp(email: string): Promise<string>;
 };
 
+type Seeded = { seed: Seed; stop: () => Promise<unknown> };
+
+/** In this process: to start one takes more CPU time than most files need. */
+async function seedHere(): Promise<Seeded> {
+  const { target, dispose } = await readyDatabase("sqlite");
+  if (target.kind !== "sqlite") throw new Error("not SQLite");
+  const dir = dirname(target.file);
+  const { app } = await startLocalInstance({ target, dir });
+  const made = await seedInstance(app.services);
+  const bootstrap_token = app.bootstrap.token as string;
+  return {
+    seed: { ...made, url: app.url, bootstrap_token, mail_dir: join(dir, "mail"), data_dir: dir },
+    stop: async () => {
+      await app.stop();
+      await dispose();
+    },
+  };
+}
+
+/** The program under test is a binary. */
+async function seedProcess(): Promise<Seeded> {
+  const server = await startServer(["--ephemeral", "--seed"]);
+  return { seed: server.ready as unknown as Seed, stop: () => server.end("SIGTERM") };
+}
+
 export async function startSeededServer(): Promise<SeededServer> {
   const temp = tempDir();
-  const server = await startServer(["--ephemeral", "--seed"]);
-  const seed = server.ready as unknown as Seed;
+  const { seed, stop } = process.env.KEYRACK_TEST_BIN === undefined ? await seedHere() : await seedProcess();
   const env = {
     KEYRACK_URL: seed.url,
     KEYRACK_SECRET_KEY: seed.secret_key,
@@ -65,7 +92,7 @@ export async function startSeededServer(): Promise<SeededServer> {
       return (await api("POST", "/v1/auth/sessions", { email, password: PASSWORD }, null)).token;
     },
     async [Symbol.asyncDispose]() {
-      await server.end("SIGTERM");
+      await stop();
       temp[Symbol.dispose]();
     },
   };

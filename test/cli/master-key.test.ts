@@ -12,7 +12,7 @@ import { StartRefused } from "../../src/server/start-refused.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { rotateMasterKey } from "../../src/server/offline.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
-import { backends, freshDatabase } from "../../harness/databases/backends.ts";
+import { backends, readyDatabase } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
@@ -22,7 +22,7 @@ for (const back of backends) {
   describe(`master-key rotate on ${back}`, () => {
     let dir: string;
     let settings: Settings;
-    let database: Awaited<ReturnType<typeof freshDatabase>>;
+    let database: Awaited<ReturnType<typeof readyDatabase>>;
     let bearer: string;
     let kid: string;
 
@@ -50,7 +50,7 @@ for (const back of backends) {
 
     beforeEach(async () => {
       dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-      database = await freshDatabase(back);
+      database = await readyDatabase(back);
       const { target } = database;
       const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
       settings = loadSettings({ env: {}, flags: { data_dir: dir, port: "0", database_url, throttle: "off" } }).settings;

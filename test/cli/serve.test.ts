@@ -1,25 +1,15 @@
 // `keyrack serve`, as a process.
 import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { runHere } from "../../harness/processes/cli-here.ts";
-import { cleanEnv, startServer } from "../../harness/processes/server.ts";
+import { startServer } from "../../harness/processes/server.ts";
 import { backends, postgresUrl, readyDatabase } from "../../harness/databases/backends.ts";
-import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { startLocalInstance } from "../../harness/instances/local-instance.ts";
+import { keyrack, refusedServe, tempDir } from "../../harness/processes/cli.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
-
-/**
- * A start that is refused before it changes anything of the process that it runs in; of the binary, where that is
- * tested.
- */
-const refusedServe = (args: readonly string[], env: Record<string, string> = {}, cwd = tmpdir()) =>
-  process.env.KEYRACK_TEST_BIN === undefined
-    ? runHere(["serve", ...args], { env: cleanEnv(env), cwd })
-    : keyrack(["serve", ...args], { env, cwd });
 
 describe("keyrack serve", () => {
   it("creates everything private to its owner, refuses a second process and an exposed master key, and keeps all at a second start", async () => {
@@ -104,11 +94,11 @@ describe("keyrack serve", () => {
 
   it("explains why operator commands do not reach it where the path of the data dir is too long", async () => {
     using temp = tempDir();
-    const data = ["--data-dir", join(temp.dir, "x".repeat(100))];
-    const server = await startServer(data);
-    const refused = await keyrack(["user", "list", ...data]);
+    const dir = join(temp.dir, "x".repeat(100));
+    const { app } = await startLocalInstance({ target: { kind: "sqlite", file: join(dir, "keyrack.db") }, dir });
+    const refused = await keyrack(["user", "list", "--data-dir", dir]);
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("move the data dir to a shorter path")]);
-    expect(await server.end("SIGTERM")).toBe(0);
+    await app.stop();
   });
 
   for (const [why, args, env, code, message] of [
@@ -173,7 +163,7 @@ describe("keyrack serve", () => {
       const { target } = database;
       const url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
       const serve = (dir: string) => ["--data-dir", join(temp.dir, dir), "--database-url", url];
-      await (await startServer(serve("one"))).end("SIGTERM");
+      await (await startLocalInstance({ target, dir: join(temp.dir, "one") })).app.stop();
       const missing = await refusedServe(serve("two"));
       expect(missing.code).toBe(2);
       expect(missing.stderr).toContain("KEYRACK_MASTER_KEY_FILE");

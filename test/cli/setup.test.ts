@@ -1,11 +1,12 @@
 // The setup link: printed by `keyrack serve` and `keyrack setup link`, to standard output only.
 import { once } from "node:events";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
+import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { startServer } from "../../harness/processes/server.ts";
 
@@ -97,10 +98,11 @@ describe("keyrack doctor", () => {
   it("reports what the record of backups says, settings that a start refuses, and secrets that others can read", async () => {
     using temp = tempDir();
     const dir = join(temp.dir, "data");
-    const server = await startServer(["--data-dir", dir]);
-    await server.end("SIGTERM");
+    const target = { kind: "sqlite", file: join(dir, "keyrack.db") } as const;
+    await (await startLocalInstance({ target, dir })).app.stop();
     const key = join(temp.dir, "tls.key");
-    writeFileSync(key, "not a key", { mode: 0o644 });
+    writeFileSync(key, "not a key");
+    chmodSync(key, 0o644); // the instance has tightened the umask of this process
     const report = async (env: Record<string, string> = {}) => {
       const { code, stdout } = await keyrack(["doctor", "--json", "--data-dir", dir], { env });
       return { code, findings: (JSON.parse(stdout) as { findings: { level: string; what: string }[] }).findings };
@@ -132,7 +134,6 @@ describe("keyrack doctor", () => {
     expect((await report()).findings).toContainEqual(
       expect.objectContaining({ level: "fail", what: expect.stringContaining("The last backup failed at") }),
     );
-    const target = { kind: "sqlite", file: join(dir, "keyrack.db") } as const;
     await rawSql(target, "delete from deployment where name = 'master_key_fingerprint'"); // the next start makes a key
     const missing = await whats({ KEYRACK_MASTER_KEY_FILE: none });
     expect(missing.filter((what) => what.includes(none))).toEqual([]);
@@ -151,12 +152,11 @@ describe("keyrack doctor", () => {
   it("names live nodes that verify with an unrestricted secret key, and no others", async () => {
     using temp = tempDir();
     const dir = join(temp.dir, "data");
-    const server = await startServer(["--data-dir", dir]);
-    const { url = "" } = server.ready as Record<string, string>;
+    const { app } = await startLocalInstance({ target: { kind: "sqlite", file: join(dir, "keyrack.db") }, dir });
     type Made = { id: string; key: string; secret_key: { key: string } };
     const call = async (bearer: string, method: string, path: string, body?: object): Promise<Made> => {
       const headers = { authorization: `Bearer ${bearer}`, "content-type": "application/json" };
-      const reply = await fetch(url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+      const reply = await fetch(app.url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) });
       return JSON.parse((await reply.text()) || "{}") as Made;
     };
     const bootstrap = readFileSync(join(dir, "bootstrap.token"), "utf8").trim();
@@ -168,7 +168,7 @@ describe("keyrack doctor", () => {
       call(bearer, "GET", `/v1/policy/delta?project_id=${project.id}&since=1&node=${node}`);
     await poll(owner, "powerful");
     await poll(verifier.key, "modest");
-    await server.end("SIGTERM"); // what nodes reported is written
+    await app.stop(); // what nodes reported is written
     const { findings } = JSON.parse((await keyrack(["doctor", "--json", "--data-dir", dir])).stdout);
     const found = findings.filter(({ what }: { what: string }) => what.includes("unrestricted secret key"));
     expect(found).toMatchObject([{ level: "risk", what: expect.stringContaining("powerful") }]);
