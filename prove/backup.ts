@@ -225,7 +225,7 @@ export const backupCampaign: Campaign = {
   async run({ rounds, backend, seed, print }, tally) {
     const [long, short] = [
       { keys: 5_000, baselineMs: 15_000, writesPerSecond: 200 },
-      { keys: 200, baselineMs: 200, writesPerSecond: 50 },
+      { keys: 50, baselineMs: 100, writesPerSecond: 50 },
     ];
     const report = await backupUnderLoad({ backend, rounds, ...(rounds > 10 ? long : short), print });
     for (const problem of report.problems) tally.failed(seed, problem);

@@ -31,6 +31,8 @@ const STOP_MAX_MS = 10_000;
 export type NeighboursOptions = {
   /** Attacks of one round, drawn by its seed; several run at the same time. */
   perRound: number;
+  /** Drawn from these; from all if not given. */
+  from?: readonly Attack[];
   atOnce: number;
   quietMs: number;
   strength: number;
@@ -74,9 +76,13 @@ function shuffled<T>(items: readonly T[], { next }: Random): T[] {
 }
 
 /** Runs the round's attacks, some at a time, in the order that the seed gives. */
-async function attack(stage: Stage, { perRound, atOnce }: NeighboursOptions, tally: Tally): Promise<void> {
+async function attack(
+  stage: Stage,
+  { perRound, atOnce, from = attacks }: NeighboursOptions,
+  tally: Tally,
+): Promise<void> {
   const order: Attack[] = [];
-  while (order.length < perRound) order.push(...shuffled(attacks, stage.random));
+  while (order.length < perRound) order.push(...shuffled(from, stage.random));
   order.length = perRound;
   const attacker = async (): Promise<void> => {
     for (let next = order.pop(); next && !stage.stop.aborted; next = order.pop()) {

@@ -4,8 +4,10 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { rounds, Tally, type Campaign } from "./campaign.ts";
-import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
+import { auditServer, callOf, ENV } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
+import { startLocalInstance } from "../harness/instances/local-instance.ts";
+import { makeWorld } from "../harness/instances/world.ts";
 import { seeded } from "../harness/random.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
@@ -30,9 +32,9 @@ async function openCuttableServer(scratch: Scratch, shim: string, lie: boolean):
   };
   const ledger = new Ledger();
   // The first start is not recorded and ends cleanly: the disk certainly has its files.
-  const first = await startServer(scratch.args);
-  const world = await worldOn(first, "powercut");
-  await first.end("SIGTERM");
+  const first = await startLocalInstance({ target: scratch.target, dir: scratch.dir });
+  const world = await makeWorld(first.call, first.app.bootstrap.token as string, "powercut");
+  await first.app.stop();
   const files = [db, `${db}-wal`];
   let image = readImage(files);
   const cuttable: CuttableServer = {

@@ -14,7 +14,7 @@ describe.concurrent("kill -9 under mixed load", () => {
     });
 
     it(`counts every batch once in every usage series on ${back}`, async () => {
-      const { figures } = await shortRun(seriesCampaign, back, 1, 3);
+      const { figures } = await shortRun(seriesCampaign, back, 1, 8);
       expect(figures.batches).toBe(20);
     });
   }
