@@ -52,7 +52,7 @@ const GROUPS: Record<string, Limit[]> = {
     ["plans", number(PLANS_MAX), "[plans](quotas.md#plans)"],
     [
       "key prefixes, and of one project",
-      `${WORKSPACE_PREFIXES_MAX} · ${PROJECT_PREFIXES_MAX}`,
+      `${byEnv(WORKSPACE_PREFIXES_MAX)} · ${PROJECT_PREFIXES_MAX}`,
       "[prefixes](keys.md#custom-key-prefixes)",
     ],
     ["members, and pending invitations", `${MEMBERS_MAX} · ${PENDING_INVITES_MAX}`, "[people](people.md#invitations)"],

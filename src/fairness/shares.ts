@@ -202,10 +202,10 @@ export const sharesTable = {
     atBound: "after 20 lines of one kind in a minute, one summary line",
   },
   quotas: {
-    what: "Projects, tenants and secret keys; counted in the database, so only refusals are shown here",
+    what: "Projects, tenants, secret keys and key prefixes; counted in the database, so only refusals are shown here",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
-    boundNote: "1,000, 1,000,000 and 1,000; by test credentials 250, 250,000 and 1,000",
+    boundNote: "1,000, 1,000,000, 1,000 and 20; by test credentials 250, 250,000, 1,000 and 5",
     atBound: "409",
   },
   ingest: {

@@ -5,10 +5,11 @@ import { OWN_PREFIX, prefixProblem } from "../../kernel/key-prefixes.ts";
 import { claimPrefix, countPrefixes, prefixOwner } from "../../store/queries/key-prefixes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
-import { chargedEnvOf, type Vendor } from "../core/actor.ts";
+import { chargedEnvOf, ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 
-export const WORKSPACE_PREFIXES_MAX = 20;
+/** By the environment of the credential that claims them: a claim is forever, so test must not use up those of live. */
+export const WORKSPACE_PREFIXES_MAX = { live: 20, test: 5 };
 export const PROJECT_PREFIXES_MAX = 8;
 
 /** Rejects a prefix that no project may have. */
@@ -24,14 +25,13 @@ export async function claim({ services, actor }: Ctx<Vendor>, tx: Tx, prefix: st
   const owner = await prefixOwner.first(tx, { prefix });
   if (owner?.workspace_id === workspace_id) return;
   if (owner) throw prefixTaken();
-  const count = (await countPrefixes.first(tx, { workspace_id }))?.n ?? 0;
-  if (count >= WORKSPACE_PREFIXES_MAX) throw failField("prefix_quota", "key_prefix", "is one too many");
-  await claimPrefix.run(tx, {
-    prefix,
-    workspace_id,
-    claimed_at: services.clock.now(),
-    created_env: chargedEnvOf(actor),
-  });
+  const created_env = chargedEnvOf(actor);
+  const count = (await countPrefixes.first(tx, { workspace_id, created_env }))?.n ?? 0;
+  if (count >= WORKSPACE_PREFIXES_MAX[created_env]) {
+    services.shares.of("quotas").countRefusal(ownerOf(actor));
+    throw failField("prefix_quota", "key_prefix", "is one too many");
+  }
+  await claimPrefix.run(tx, { prefix, workspace_id, claimed_at: services.clock.now(), created_env });
 }
 
 /** Also the meaning of a violated unique index: two workspaces claimed it at the same time. */

@@ -1,4 +1,5 @@
 // Key prefixes that workspaces have claimed. Not scoped to a workspace where it must not be: a prefix has one owner.
+import type { Env } from "../../kernel/credentials.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { KeyPrefixRow } from "../schema/tables.ts";
 
@@ -11,9 +12,10 @@ export const prefixOwner = statement<{ prefix: string }>()((db, p) =>
   db.selectFrom("key_prefixes").select("workspace_id").where("prefix", "=", p.prefix),
 );
 
-export const countPrefixes = statement<{ workspace_id: string }>()((db, p) =>
+export const countPrefixes = statement<{ workspace_id: string; created_env: Env }>()((db, p) =>
   db
     .selectFrom("key_prefixes")
     .select((eb) => eb.fn.countAll<number>().as("n"))
-    .where("workspace_id", "=", p.workspace_id),
+    .where("workspace_id", "=", p.workspace_id)
+    .where("created_env", "=", p.created_env),
 );

@@ -106,6 +106,24 @@ for (const back of backends) {
       expect(refused.body.error.message).toContain("limit of key prefixes");
     });
 
+    it("is claimed by test keys at most five times, which take nothing from live", async () => {
+      const w = await r.workspace();
+      const byTest = (slug: string, key_prefix: string) =>
+        w.call("sk_test", "POST /v1/projects", { name: slug, slug, key_prefix });
+      const claimed = fresh();
+      expect((await byTest("t-0", claimed)).status).toBe(201);
+      for (let i = 1; i < 5; i++) expect((await byTest(`t-${i}`, fresh())).status).toBe(201);
+      const refused = await byTest("too-many", fresh());
+      expectRefusal(refused, 409, "conflict", "key_prefix");
+      expect((await byTest("again", claimed)).status).toBe(201);
+      for (let i = 0; i < 20; i++) expect((await create(w, `l-${i}`, { key_prefix: fresh() })).status).toBe(201);
+      expectRefusal(await create(w, "l-20", { key_prefix: fresh() }), 409, "conflict", "key_prefix");
+      const { body } = await w.call("sk_owner", "GET /v1/audit_logs?action=project.created&limit=200");
+      const slugs = body.data.map(({ payload }: { payload: { slug: string } }) => payload.slug);
+      expect(slugs).toEqual(expect.arrayContaining(["t-4", "again", "l-19"]));
+      expect(slugs).not.toContain("too-many");
+    });
+
     it("reaches nodes that know formats with the first such key, and keys with it reach no other", async () => {
       const w = await r.workspace();
       const prefix = fresh();
