@@ -95,20 +95,19 @@ export async function revokeIdle(services: Services, project: RuledProject, idle
   const policy = parseKeyPolicy(project.key_policy);
   const blocks = await blockedBy(read, project, policy, now);
   if (ENVS.every((env) => blocks[env] !== null)) return { isBlocked: true, waiting: 0 };
-  let active = 0;
-  const idle: KeyUse[] = [];
+  // By environment, so that the number of test keys neither raises nor uses up what may be revoked of live.
+  const active: Record<Env, number> = { live: 0, test: 0 };
+  const idle: Record<Env, KeyUse[]> = { live: [], test: [] };
   for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
-    active += piece.length;
+    for (const { env } of piece) active[env]++;
     const unused = piece.filter((key) => blocks[key.env] === null && isIdle(key, idle_days, now));
-    const found = await announcedOf(read, project, policy, unused, now);
-    idle.push(...found.slice(0, KEYS_A_RUN - idle.length));
+    for (const key of await announcedOf(read, project, policy, unused, now))
+      if (idle[key.env].length < KEYS_A_RUN) idle[key.env].push(key);
   }
-  idle.sort(byLastUse);
-  const limit = { idle_days, daily: Math.max(DAILY_MIN, Math.floor(active * DAILY_PART)) };
   let waiting = 0;
-  for (const some of chunked(idle, KEYS_A_COMMIT)) {
-    if (services.shutdown.signal.aborted) break;
-    waiting += waiting > 0 ? some.length : await revokeKeys(services, project, limit, some);
+  for (const env of ENVS) {
+    const limit = { env, idle_days, daily: Math.max(DAILY_MIN, Math.floor(active[env] * DAILY_PART)) };
+    waiting += await revokeInPieces(services, project, limit, idle[env].toSorted(byLastUse));
   }
   return { isBlocked: ENVS.some((env) => blocks[env] !== null), waiting };
 }
@@ -117,17 +116,28 @@ function byLastUse(a: KeyUse, b: KeyUse): number {
   return lastUseOf(a) - lastUseOf(b);
 }
 
-type Limit = { idle_days: number; daily: number };
+type Limit = { env: Env; idle_days: number; daily: number };
+
+/** Returns how many keys wait. */
+async function revokeInPieces(services: Services, project: RuledProject, limit: Limit, idle: KeyUse[]) {
+  let waiting = 0;
+  for (const some of chunked(idle, KEYS_A_COMMIT)) {
+    if (services.shutdown.signal.aborted) break;
+    waiting += waiting > 0 ? some.length : await revokeKeys(services, project, limit, some);
+  }
+  return waiting;
+}
 
 /** Looks at keys, policy and the day's revocations again: they may have changed since. Returns how many keys wait. */
-async function revokeKeys(services: Services, project: RuledProject, { idle_days, daily }: Limit, due: KeyUse[]) {
+async function revokeKeys(services: Services, project: RuledProject, { env, idle_days, daily }: Limit, due: KeyUse[]) {
   const { id: project_id, workspace_id } = project;
   const ids = due.map(({ id }) => id);
   return mutate({ services, actor: SYSTEM }, { workspace_id }, async (tx) => {
     const now = services.clock.now();
     const policy: KeyPolicy = parseKeyPolicy((await liveProject(tx, workspace_id, project_id)).key_policy);
     if (policy.idle_revoke_days !== idle_days) return unchanged(0);
-    const revoked = (await idleRevocationsSince.first(tx, { project_id, since: now - DAY_MS }))?.keys ?? 0;
+    const before = await idleRevocationsSince.first(tx, { project_id, since: now - DAY_MS });
+    const revoked = before?.[env] ?? 0;
     const found = await keyUses(tx, { workspace_id, project_id, now }, ids);
     const idle = found.filter((key) => isIdle(key, idle_days, now)).toSorted(byLastUse);
     const [first, ...rest] = idle.slice(0, Math.max(0, daily - revoked));
@@ -138,9 +148,9 @@ async function revokeKeys(services: Services, project: RuledProject, { idle_days
     const policy_version = await tx.bump(project_id);
     const changed = { workspace_id, project_id, ids: keys.map(({ id }) => id) };
     await changeKeys(tx, changed, { ...change, policy_version });
-    const test_keys = keys.filter(({ env }) => env === "test").length;
+    const test_keys = env === "test" ? keys.length : 0;
     await insertIdleRevocation.run(tx, { project_id, revoked_at: now, keys: keys.length, test_keys });
-    const eventOf = ({ id, env }: KeyUse): Event => {
+    const eventOf = ({ id }: KeyUse): Event => {
       return { action: "api_key.revoked", target_id: id, payload: { env, reason, policy: "idle_revoke" } };
     };
     return { value: idle.length - keys.length, events: [eventOf(first), ...rest.map(eventOf)] };

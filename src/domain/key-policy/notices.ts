@@ -1,5 +1,6 @@
 // A daily digest of keys that are about to end, by expiry or for want of use. Each key, kind, threshold and date is
 // reported once, across restarts and processes: what was reported is stored with the queued mail.
+import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyUse } from "../../store/queries/idle-keys.ts";
@@ -45,7 +46,7 @@ export async function sendDigest(services: Services, projects: readonly Project[
   const unreported: Due[] = [];
   for (const project of projects) unreported.push(...(await unreportedIn(services, project, now)));
   if (unreported.length === 0) return;
-  const reported = unreported.toSorted((a, b) => a.due_at - b.due_at).slice(0, KEYS_MAX);
+  const reported = unreported.toSorted(liveFirst).slice(0, KEYS_MAX);
   await record(services, async (tx) => {
     if ((await claimDigest.run(tx, { workspace_id: first.workspace_id, day })) === 0) return; // another process did
     const notices = reported.flatMap(({ key, kind, due_at, thresholds }) =>
@@ -57,6 +58,11 @@ export async function sendDigest(services: Services, projects: readonly Project[
   services.mail.wake();
 }
 
+/** However many test keys end, they displace no live key from the digest. */
+function liveFirst(a: Due, b: Due): number {
+  return a.key.env === b.key.env ? a.due_at - b.due_at : a.key.env === "live" ? -1 : 1;
+}
+
 async function unreportedIn(services: Services, project: Project, now: number): Promise<Due[]> {
   const { read } = services.store;
   const { id: project_id, workspace_id } = project;
@@ -64,7 +70,7 @@ async function unreportedIn(services: Services, project: Project, now: number): 
   if (policy.notice_days.length === 0) return [];
   const { idle_revoke_days } = policy;
   const lacks = idle_revoke_days === null ? null : await lackOfTelemetry(read, project_id, policy, now);
-  const unreported: Due[] = [];
+  const unreported: Record<Env, Due[]> = { live: [], test: [] };
   for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
     const near = piece.flatMap((key) => nearEnds(key, project, policy, lacks, now));
     const ids = near.map(({ key }) => key.id);
@@ -72,11 +78,12 @@ async function unreportedIn(services: Services, project: Project, now: number): 
     for (const end of near) {
       const reported = notices.get(end.key.id) ?? [];
       const due = crossed(end.due_at > now ? end : putOff(end, reported, policy, now), now);
-      if (due.thresholds.length > 0 && !isReported(due, reported)) unreported.push(due);
+      const found = unreported[end.key.env];
+      if (found.length < KEYS_MAX && due.thresholds.length > 0 && !isReported(due, reported)) found.push(due);
     }
-    if (unreported.length >= KEYS_MAX) break;
+    if (unreported.live.length >= KEYS_MAX) break;
   }
-  return unreported;
+  return [...unreported.live, ...unreported.test];
 }
 
 /**

@@ -146,7 +146,10 @@ export const insertIdleRevocation = statement<IdleRevocationRow>()((db, p) =>
 export const idleRevocationsSince = statement<{ project_id: string; since: number }>()((db, p) =>
   db
     .selectFrom("idle_revocations")
-    .select((eb) => eb.fn.coalesce(eb.cast<number>(eb.fn.sum<number>("keys"), "bigint"), eb.lit(0)).as("keys"))
+    .select([
+      sql<number>`coalesce(cast(sum(keys - test_keys) as bigint), 0)`.as("live"),
+      sql<number>`coalesce(cast(sum(test_keys) as bigint), 0)`.as("test"),
+    ])
     .where("project_id", "=", p.project_id)
     .where("revoked_at", ">", p.since),
 );
