@@ -66,6 +66,15 @@ for (const back of backends) {
         expect(subscribe).toHaveBeenCalledOnce();
       });
 
+      it("for live keys advances with changes of test keys, which would else leave it too far behind a delta", async () => {
+        const at = await version();
+        const poll = delta(at, "&env=live&wait_ms=25000");
+        await waits(1);
+        await w.mint({ env: "test" });
+        const { status, body } = await poll;
+        expect([status, body.object, body.version, body.changes]).toEqual([200, "policy_delta", at + 1, []]);
+      });
+
       it("is not woken by another project", async () => {
         const other = await r.workspace();
         const at = await version();
