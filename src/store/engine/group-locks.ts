@@ -16,7 +16,7 @@ const TRY_LOCK = `select name, pg_try_advisory_xact_lock(hashtextextended(name, 
   from json_array_elements_text($1::json) as name`;
 
 type Locks = { chains: string[]; names: string[] };
-type Taken = { heads: AuditHeads; missing: string[] };
+type TakenLocks = { heads: AuditHeads; missing: string[] };
 
 export class GroupLocks {
   readonly #driver: Driver;
@@ -37,7 +37,7 @@ export class GroupLocks {
     return { heads, blocked: group.filter((pending) => needsAny(pending, this.#stuck)) };
   }
 
-  async #take(tx: Tx, group: readonly Pending[], locks: Locks): Promise<Taken> {
+  async #take(tx: Tx, group: readonly Pending[], locks: Locks): Promise<TakenLocks> {
     const waits = group.every((pending) => needsAny(pending, this.#stuck));
     const isFree = (name: string): boolean => waits || !this.#stuck.has(name);
     const { writer } = this.#driver;
@@ -79,7 +79,7 @@ async function lockNames(tx: Tx, names: readonly string[]): Promise<void> {
 }
 
 /** Takes the locks that are free, without waiting. */
-async function tryAll(tx: Tx, { chains, names }: Locks, isWanted: (name: string) => boolean): Promise<Taken> {
+async function tryAll(tx: Tx, { chains, names }: Locks, isWanted: (name: string) => boolean): Promise<TakenLocks> {
   const [heads, rows] = await Promise.all([
     tryLockHeads(tx, chains.filter(isWanted)),
     tx.all<{ name: string; locked: boolean }>({ sql: TRY_LOCK, values: [JSON.stringify(names.filter(isWanted))] }),

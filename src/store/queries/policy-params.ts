@@ -19,6 +19,9 @@ export type PolicySelection = {
 export type ChunkParams = PolicySelection & { after: string; limit: number; expiredBefore: number };
 export type ChangesParams = PolicySelection & { since: number; upTo: number; limit: number };
 
+/** Conditions, and the values of their parameters. */
+export type SqlFilter = { sql: string; values: string[] };
+
 /**
  * The tenants of a workspace that are suspended, and those with a list of networks. They are few or none. The start of
  * each query, with the workspace as its two parameters. Materialized: read once and not for every key.

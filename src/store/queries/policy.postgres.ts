@@ -12,6 +12,7 @@ import {
   type ChangesParams,
   type ChunkParams,
   type PolicySelection,
+  type SqlFilter,
 } from "./policy-params.ts";
 
 // Whole seconds times an interval are exact up to the year 9999; milliseconds are not.
@@ -33,10 +34,8 @@ function rulesFor(selection: PolicySelection): string {
   return [rules, ...fieldsFor(selection), "'}'"].join(" || ");
 }
 
-type Filter = { sql: string; values: string[] };
-
 /** Conditions on environment and tenants, with parameters numbered from `$first`. */
-function filterBy(env: string | null, tenants: readonly string[], first: number): Filter {
+function filterBy(env: string | null, tenants: readonly string[], first: number): SqlFilter {
   const values: string[] = [];
   const sql: string[] = [];
   const next = (value: string): string => `$${first - 1 + values.push(value)}`;

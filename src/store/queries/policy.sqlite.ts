@@ -12,6 +12,7 @@ import {
   type ChangesParams,
   type ChunkParams,
   type PolicySelection,
+  type SqlFilter,
 } from "./policy-params.ts";
 
 // Most keys never expire, so null comes first.
@@ -32,10 +33,8 @@ function rulesFor(selection: PolicySelection): string {
   return [rules, ...fieldsFor(selection), "'}'"].join(", ");
 }
 
-type Filter = { sql: string; values: string[] };
-
 /** Conditions on environment and tenants. The text does not depend on how many tenants there are. */
-function filterBy(env: string | null, tenants: readonly string[]): Filter {
+function filterBy(env: string | null, tenants: readonly string[]): SqlFilter {
   const ofEnv = env === null ? "" : "and k.env = ?";
   const ofTenants = tenants.length === 0 ? "" : "and k.tenant_id in (select value from json_each(?))";
   const values = [...(env === null ? [] : [env]), ...(tenants.length === 0 ? [] : [JSON.stringify(tenants)])];

@@ -76,10 +76,17 @@ const COLUMNS = [
 export const CSV_HEAD = `${COLUMNS.map((name) => `"${name}"`).join(",")}\r\n`;
 
 /** The sums of a tenant, project and key. */
-type Line = { group: Group; key_id: string | null; allowed: number; denied: number; errors: number; units: number };
+type ExportLine = {
+  group: Group;
+  key_id: string | null;
+  allowed: number;
+  denied: number;
+  errors: number;
+  units: number;
+};
 
 export async function exportPart(source: Source, query: ExportQuery): Promise<ExportPart> {
-  const lines: Line[] = [];
+  const lines: ExportLine[] = [];
   let next: GroupPosition | null = query.after;
   for (let examined = 0; next && lines.length < LINES_ENOUGH && examined < GROUPS_MAX; ) {
     const page = await readGroupPage(source, query.workspace_id, query.groups, next);
@@ -91,7 +98,7 @@ export async function exportPart(source: Source, query: ExportQuery): Promise<Ex
   return { text: lines.length === 0 ? "" : await textOf(source, query, lines), next };
 }
 
-async function textOf(source: Source, query: ExportQuery, lines: readonly Line[]): Promise<string> {
+async function textOf(source: Source, query: ExportQuery, lines: readonly ExportLine[]): Promise<string> {
   const names = (named: Named, of: (group: Group) => string) =>
     namesOf(
       source,
@@ -106,9 +113,9 @@ async function textOf(source: Source, query: ExportQuery, lines: readonly Line[]
   return rows.map(query.format === "csv" ? csvLine : jsonLine).join("");
 }
 
-async function readLines(source: Source, query: ExportQuery, groups: readonly Group[]): Promise<Line[]> {
+async function readLines(source: Source, query: ExportQuery, groups: readonly Group[]): Promise<ExportLine[]> {
   const byId = new Map(groups.map((group) => [group.id, group]));
-  const lines = new Map<string, Line>();
+  const lines = new Map<string, ExportLine>();
   await readBuckets(
     source,
     { ids: [...byId.keys()], outcome: null, range: query.range, latency: false, byOutcome: true },
@@ -133,7 +140,7 @@ type Names = Record<"slugs" | "tenants" | "plans", ReadonlyMap<string, string | 
 
 function rowOf(
   { workspace_id, by, bucket, range, as_of }: ExportQuery,
-  { group, key_id, ...sums }: Line,
+  { group, key_id, ...sums }: ExportLine,
   { slugs, tenants, plans }: Names,
 ): UsageRow {
   const { project_id, env, tenant } = group;

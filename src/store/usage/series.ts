@@ -39,7 +39,7 @@ const OTHER_OUTCOME = "other";
 const ALLOWED = "allowed";
 
 type Matrix = Sums[];
-type Line = { group: string | null; buckets: Matrix };
+type SeriesLine = { group: string | null; buckets: Matrix };
 
 /** Maximum number of values of each kind in a response. */
 export const POINTS_MAX = 100_000;
@@ -92,7 +92,7 @@ async function readAll(source: Source, query: SeriesQuery): Promise<string | nul
   });
 }
 
-function bySize(a: Line & { requests: number }, b: Line & { requests: number }): number {
+function bySize(a: SeriesLine & { requests: number }, b: SeriesLine & { requests: number }): number {
   return b.requests - a.requests || compareGroups(a.group, b.group);
 }
 
@@ -130,7 +130,7 @@ async function readSums(source: Source, query: SeriesQuery, groups: Group[], par
     if (!matrix) lines.set(part, (matrix = emptyMatrix(query.range)));
     addSums(matrix[bucket] as Sums, sums);
   });
-  return { total, lines: [...lines].map(([group, buckets]): Line => ({ group, buckets })) };
+  return { total, lines: [...lines].map(([group, buckets]): SeriesLine => ({ group, buckets })) };
 }
 
 /** What is listed when it is not stored with the total: the largest groups, by name. */
@@ -154,7 +154,7 @@ async function readListed(source: Source, query: SeriesQuery, filter: GroupFilte
   // All values of a tag are needed: what they lack of the total is untagged.
   const read = group_by === "tag" ? largest : largest.slice(0, top);
   const matrices = new Map<number, Matrix>();
-  const lines = read.map(([group, members]): Line => {
+  const lines = read.map(([group, members]): SeriesLine => {
     const buckets = emptyMatrix(range);
     for (const { id } of members) matrices.set(id, buckets);
     return { group, buckets };
@@ -192,7 +192,7 @@ async function readAboveTagCaps(source: Source, workspace_id: string, filter: Gr
 }
 
 /** Requests without the tag; unknown where values were counted together. */
-function withUntagged(lines: Line[], total: Matrix, overflow: boolean): Line[] {
+function withUntagged(lines: SeriesLine[], total: Matrix, overflow: boolean): SeriesLine[] {
   if (overflow) return lines;
   const buckets = restOf(total, lines);
   return totalOf(buckets).requests > 0.5 ? [...lines, { group: null, buckets }] : lines;
@@ -202,7 +202,7 @@ function emptyMatrix({ edges }: Range): Matrix {
   return Array.from({ length: edges.length - 1 }, () => ({ requests: 0, errors: 0, units: 0 }));
 }
 
-function restOf(total: Matrix, lines: Line[]): Matrix {
+function restOf(total: Matrix, lines: SeriesLine[]): Matrix {
   const rest = total.map(copySums);
   for (const { buckets } of lines) for (const [i, sums] of buckets.entries()) addSums(rest[i] as Sums, sums, -1);
   return rest;
