@@ -1,7 +1,7 @@
 // docs/api.md: the endpoints by plane, who may call them, what they take and how they refuse. Everything comes from the
 // endpoint declarations, through the OpenAPI document where that has it.
 import { endpoints } from "../src/api/index.ts";
-import { access, COLUMNS, type Column, type Row } from "../src/http/access.ts";
+import { access, CREDENTIAL_KINDS, type CredentialKind, type AccessRow } from "../src/http/access.ts";
 import type { Endpoint } from "../src/http/endpoint.ts";
 import { failuresOf, METHODS, openApiDocument } from "../src/http/openapi.ts";
 import { failures, type FailureName } from "../src/kernel/errors.ts";
@@ -37,7 +37,7 @@ function inputsOf(endpoint: Endpoint): { query: FieldSchema; body: FieldSchema |
 
 const objects = sharedObjects(endpoints.flatMap((endpoint) => inputsOf(endpoint).body ?? []));
 
-const CREDENTIALS: Record<Column, readonly [heading: string, meaning: string]> = {
+const CREDENTIALS: Record<CredentialKind, readonly [heading: string, meaning: string]> = {
   sk_owner: ["SK", "a live secret key that an owner or the bootstrap token made"],
   sk_admin: ["SK admin", "a live secret key that an admin made"],
   sk_test: ["SK test", "a test secret key"],
@@ -94,9 +94,9 @@ function inOrder(a: Endpoint, b: Endpoint): number {
 
 /** What a restricted secret key, or an embed token, needs. */
 function permissionOf(endpoint: Endpoint): string {
-  const { open, cells, needs, wide }: Row = access[endpoint.access];
+  const { open, rules, needs, wide }: AccessRow = access[endpoint.access];
   if (endpoint.scope) return `\`${endpoint.scope}\``;
-  if (open || cells.sk_owner === "-") return "";
+  if (open || rules.sk_owner === "-") return "";
   if (needs === null) return "unrestricted";
   if (needs === "itself") return "any, on itself";
   return wide ? `\`${needs}\`, all projects` : `\`${needs}\``;
@@ -109,26 +109,26 @@ const anchor = (title: string): string =>
     .replaceAll(" ", "-");
 
 function accessTable(members: readonly Endpoint[]): string[] {
-  const rows: Row[] = members.map((endpoint) => access[endpoint.access]);
-  const isAllowed = (column: Column): boolean =>
-    rows.some(({ open, cells }) => (open ? column === "none" : cells[column] === "Y" || cells[column] === "T"));
-  const columns = rows.every(({ open }) => open) ? [] : COLUMNS.filter(isAllowed);
+  const rows: AccessRow[] = members.map((endpoint) => access[endpoint.access]);
+  const isAllowed = (kind: CredentialKind): boolean =>
+    rows.some(({ open, rules }) => (open ? kind === "none" : rules[kind] === "Y" || rules[kind] === "T"));
+  const columns = rows.every(({ open }) => open) ? [] : CREDENTIAL_KINDS.filter(isAllowed);
   const permissions = members.map(permissionOf);
   const hasPermissions = permissions.some((text) => text !== "");
   return [
     ...heading([
       "Endpoint",
       "Description",
-      ...columns.map((column) => CREDENTIALS[column][0]),
+      ...columns.map((kind) => CREDENTIALS[kind][0]),
       ...(hasPermissions ? ["Permission"] : []),
     ]),
     ...members.map(({ name, summary, access: allowed }, i) => {
-      const { open, cells } = access[allowed];
+      const { open, rules } = access[allowed];
       const [sentence = ""] = /^.*?[.;:](?= |$)/.exec(summary) ?? [summary];
       return row([
         `[\`${name}\`](#${anchor(name)})`,
         escaped(sentence).replace(/[;:]$/, "."),
-        ...columns.map((column) => (open ? "Y" : cells[column])),
+        ...columns.map((kind) => (open ? "Y" : rules[kind])),
         ...(hasPermissions ? [permissions[i] ?? ""] : []),
       ]);
     }),

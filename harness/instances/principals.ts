@@ -1,5 +1,5 @@
 // One credential of each kind, and ended ones, for suites that iterate over the authorisation matrix.
-import type { Column } from "../../src/http/access.ts";
+import type { CredentialKind } from "../../src/http/access.ts";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { logIn, PASSWORD, person, type Person } from "./people.ts";
 import type { TestInstance, Workspace } from "./test-instance.ts";
@@ -8,7 +8,7 @@ type Credential = { bearer: string | null; headers?: Record<string, string> };
 
 export type Principals = {
   workspace: Workspace;
-  credentials: Partial<Record<Column, Credential>>;
+  credentials: Partial<Record<CredentialKind, Credential>>;
   /** Logs the users in again and mints another API key, after a call that ended the last ones. */
   renew(): Promise<void>;
   /** Each of these must get 401. */
@@ -33,8 +33,8 @@ export async function principals(r: TestInstance): Promise<Principals> {
   await workspace.call("sk_owner", `PATCH /v1/projects/${project_id}`, { key_policy: { holder_rotate: true } });
   const renew = async (): Promise<void> => {
     credentials.api_key = { bearer: (await workspace.mint()).key };
-    for (const [column, { email }] of Object.entries(all) as [Column, Person][]) {
-      credentials[column] = { bearer: (await logIn(r, email, PASSWORD, { workspace_id: workspace.id })).session };
+    for (const [kind, { email }] of Object.entries(all) as [CredentialKind, Person][]) {
+      credentials[kind] = { bearer: (await logIn(r, email, PASSWORD, { workspace_id: workspace.id })).session };
     }
   };
   await renew();

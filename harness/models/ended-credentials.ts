@@ -19,7 +19,7 @@ const ownerOnly: ReadonlySet<string> = (() => {
   const emitted = (admin: boolean): Action[] =>
     endpoints
       .filter(
-        ({ access: name }) => access[name].cells.ses_owner === "Y" && (access[name].cells.ses_admin === "Y") === admin,
+        ({ access: name }) => access[name].rules.ses_owner === "Y" && (access[name].rules.ses_admin === "Y") === admin,
       )
       .flatMap(({ emits }) => emits);
   const open = new Set(emitted(true));

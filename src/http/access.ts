@@ -1,4 +1,4 @@
-// The authorisation matrix as one table: routes are built from it and tests check every cell.
+// The authorisation matrix as one table: routes are built from it and tests check every rule.
 // Y allowed · T allowed in the test environment only · "-" 403 · 401 not a credential here.
 import {
   restrictionOf,
@@ -17,7 +17,7 @@ import { requireOrigin } from "../domain/embed/rules.ts";
 import { fail, failField, type Failure, type FailureName } from "../kernel/errors.ts";
 import { parseUuid } from "../kernel/ids.ts";
 
-export const COLUMNS = [
+export const CREDENTIAL_KINDS = [
   "sk_owner",
   "sk_admin",
   "sk_test",
@@ -29,17 +29,17 @@ export const COLUMNS = [
   "none",
   "api_key",
 ] as const;
-export type Column = (typeof COLUMNS)[number];
-type Cell = "Y" | "T" | "-" | "401";
+export type CredentialKind = (typeof CREDENTIAL_KINDS)[number];
+type Rule = "Y" | "T" | "-" | "401";
 
 /** One row of the matrix. `A` is the kind of actor that its handlers are given. */
-export type Row<A extends Actor = Actor> = {
-  readonly cells: Readonly<Record<Column, Cell>>;
+export type AccessRow<A extends Actor = Actor> = {
+  readonly rules: Readonly<Record<CredentialKind, Rule>>;
   /** The refusal for a valid credential of the wrong kind. */
   readonly wrongKind: FailureName;
   /** Credentials are ignored. */
   readonly open: boolean;
-  /** What a restricted secret key needs besides the cell; null admits unrestricted keys only. */
+  /** What a restricted secret key needs besides the rule; null admits unrestricted keys only. */
   readonly needs: Needs | null;
   /** Is about the whole workspace, so a key that is confined to projects is refused. */
   readonly wide: boolean;
@@ -52,12 +52,12 @@ type Needs = Permission | "itself";
 function row<A extends Actor>(
   text: string,
   wrongKind: FailureName,
-  more: Partial<Pick<Row, "open" | "needs" | "wide">> = {},
-): Row<A> {
-  // An API key is a credential on the holder plane only, which names its cell.
-  const cells = [...text.trim().split(/\s+/), "401"] as Cell[];
+  more: Partial<Pick<AccessRow, "open" | "needs" | "wide">> = {},
+): AccessRow<A> {
+  // An API key is a credential on the holder plane only, which names its rule.
+  const rules = [...text.trim().split(/\s+/), "401"] as Rule[];
   return {
-    cells: Object.fromEntries(COLUMNS.map((column, i) => [column, cells[i]])) as Row["cells"],
+    rules: Object.fromEntries(CREDENTIAL_KINDS.map((kind, i) => [kind, rules[i]])) as AccessRow["rules"],
     wrongKind,
     open: false,
     needs: null,
@@ -66,13 +66,14 @@ function row<A extends Actor>(
   };
 }
 
-const vendor = (cells: string, needs: Needs | null = null, { wide = false } = {}): Row<Vendor> =>
-  row(cells, "needs_vendor", { needs, wide });
+const vendor = (rules: string, needs: Needs | null = null, { wide = false } = {}): AccessRow<Vendor> =>
+  row(rules, "needs_vendor", { needs, wide });
 const WIDE = { wide: true };
-const machine = (cells: string, needs: Permission): Row<SecretKeyActor> => row(cells, "needs_secret_key", { needs });
-const person = (cells: string): Row<SessionActor> => row(cells, "needs_session");
-const everyone = (): Row<AnonymousActor> => row("Y Y Y Y Y Y Y Y Y Y", "unauthenticated", { open: true });
-const holder = (): Row<ApiKeyActor> => row("- - - - - - - 401 401 Y", "needs_api_key");
+const machine = (rules: string, needs: Permission): AccessRow<SecretKeyActor> =>
+  row(rules, "needs_secret_key", { needs });
+const person = (rules: string): AccessRow<SessionActor> => row(rules, "needs_session");
+const everyone = (): AccessRow<AnonymousActor> => row("Y Y Y Y Y Y Y Y Y Y", "unauthenticated", { open: true });
+const holder = (): AccessRow<ApiKeyActor> => row("- - - - - - - 401 401 Y", "needs_api_key");
 
 export const access = {
   //                                   SK live        SK    SES                  EMB  BOOT none
@@ -118,12 +119,12 @@ export const access = {
   "holder.revoke": holder(),
   public: everyone(),
   "scanner.report": everyone(),
-} as const satisfies Record<string, Row>;
+} as const satisfies Record<string, AccessRow>;
 
 export type AccessName = keyof typeof access;
-export type ActorOf<N extends AccessName> = (typeof access)[N] extends Row<infer A> ? A : never;
+export type ActorOf<N extends AccessName> = (typeof access)[N] extends AccessRow<infer A> ? A : never;
 
-function columnOf(actor: Actor): Column {
+function kindOf(actor: Actor): CredentialKind {
   if (actor.kind === "secret_key")
     return actor.env === "test" ? "sk_test" : actor.owner_scope ? "sk_owner" : "sk_admin";
   if (actor.kind === "session") return `ses_${actor.role ?? "member"}`;
@@ -132,29 +133,29 @@ function columnOf(actor: Actor): Column {
   return actor.kind === "bootstrap" ? "bootstrap" : "none";
 }
 
-const SECRET_KEYS: Column[] = ["sk_owner", "sk_admin", "sk_test"];
-const SESSIONS: Column[] = ["ses_owner", "ses_admin", "ses_member"];
+const SECRET_KEYS: CredentialKind[] = ["sk_owner", "sk_admin", "sk_test"];
+const SESSIONS: CredentialKind[] = ["ses_owner", "ses_admin", "ses_member"];
 
 /** Why this row refuses the actor; undefined where it admits it. */
-export function refusal(row: Row, actor: Actor): Failure | undefined {
-  const { cells, wrongKind, open } = row;
+export function refusal(row: AccessRow, actor: Actor): Failure | undefined {
+  const { rules, wrongKind, open } = row;
   if (open) return undefined;
-  const column = columnOf(actor);
-  const cell = cells[column];
-  if (cell === "401") return fail(column === "none" ? "unauthenticated" : "unusable_credential");
-  if (cell !== "-") {
+  const kind = kindOf(actor);
+  const rule = rules[kind];
+  if (rule === "401") return fail(kind === "none" ? "unauthenticated" : "unusable_credential");
+  if (rule !== "-") {
     const lacksWorkspace = isVendorPlane(row) && actor.kind === "session" && actor.workspace_id === null;
     return lacksWorkspace ? fail("no_active_workspace") : restrictionRefusal(row, restrictionOf(actor));
   }
-  const family = SECRET_KEYS.includes(column) ? SECRET_KEYS : SESSIONS.includes(column) ? SESSIONS : [];
-  if (family.every((other) => cells[other] === "-")) return fail(wrongKind);
-  if (column === "sk_test") return fail("test_refused");
+  const family = SECRET_KEYS.includes(kind) ? SECRET_KEYS : SESSIONS.includes(kind) ? SESSIONS : [];
+  if (family.every((other) => rules[other] === "-")) return fail(wrongKind);
+  if (kind === "sk_test") return fail("test_refused");
   if (actor.kind === "session" && actor.workspace_id === null) return fail("no_active_workspace");
-  return fail(column === "ses_member" ? "member_is_read_only" : "owner_only");
+  return fail(kind === "ses_member" ? "member_is_read_only" : "owner_only");
 }
 
 /** Why a restricted secret key is refused although its role is allowed. */
-function restrictionRefusal({ needs, wide }: Row, restriction: Restriction | null): Failure | undefined {
+function restrictionRefusal({ needs, wide }: AccessRow, restriction: Restriction | null): Failure | undefined {
   if (!restriction || needs === "itself") return undefined;
   const lacks = (field: string, message: string): Failure => failField("lacks_permission", field, message);
   if (needs === null) return lacks("permissions", "must be absent: this needs an unrestricted key");
@@ -169,7 +170,7 @@ export function isHolderPlane(name: AccessName): boolean {
 }
 
 /** Vendor endpoints check the header keyrack-workspace. */
-export function isVendorPlane({ wrongKind }: Row): boolean {
+export function isVendorPlane({ wrongKind }: AccessRow): boolean {
   return wrongKind === "needs_vendor";
 }
 
@@ -178,7 +179,7 @@ export function isVendorPlane({ wrongKind }: Row): boolean {
  * workspace in another tab, and a form must not write into a workspace other than the one on the screen. The header
  * never selects a workspace.
  */
-export function workspaceRefusal(row: Row, actor: Actor, asserted: unknown): Failure | undefined {
+export function workspaceRefusal(row: AccessRow, actor: Actor, asserted: unknown): Failure | undefined {
   if (asserted === undefined || !isVendorPlane(row)) return undefined;
   if (actor.kind !== "secret_key" && actor.kind !== "session") return undefined;
   if (typeof asserted !== "string" || parseUuid(asserted) === null)

@@ -2,7 +2,7 @@
 // date), so that the golden test fails.
 import { z } from "zod";
 import { failures, type FailureName } from "../kernel/errors.ts";
-import { access, COLUMNS, isVendorPlane, type AccessName } from "./access.ts";
+import { access, CREDENTIAL_KINDS, isVendorPlane, type AccessName, type CredentialKind } from "./access.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
 import { VERSION } from "../platform/version.ts";
 
@@ -50,11 +50,11 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
   if (endpoint.body)
     names.push("invalid_body", "invalid_json", "body_too_complex", "payload_too_large", "unsupported_media_type");
   if (endpoint.idempotent) names.push("invalid_header", "idempotency_mismatch", "idempotency_in_flight");
-  const { open, wrongKind, cells } = access[endpoint.access];
+  const { open, wrongKind, rules } = access[endpoint.access];
   if (isVendorPlane(access[endpoint.access])) names.push("invalid_header", "workspace_moved");
   if (!open)
     names.push("unauthenticated", "unusable_credential", "invalid_key", "invalid_session", "rate_limited", wrongKind);
-  if (cells.embed === "Y" && !open) names.push("invalid_embed_token", "origin_not_allowed");
+  if (rules.embed === "Y" && !open) names.push("invalid_embed_token", "origin_not_allowed");
   if (endpoint.backendOnly) names.push("backend_only");
   if (endpoint.scope) names.push("insufficient_scope");
   return [...new Set([...names, ...endpoint.failures])];
@@ -161,7 +161,7 @@ const TAGS: Record<string, string> = {
 /** The order in which readers and linters expect them. */
 export const METHODS = ["GET", "POST", "PATCH", "DELETE"];
 
-const CALLERS: Record<(typeof COLUMNS)[number], string> = {
+const CALLERS: Record<CredentialKind, string> = {
   sk_owner: "live secret keys with owner scope",
   sk_admin: "other live secret keys",
   sk_test: "test secret keys",
@@ -174,7 +174,7 @@ const CALLERS: Record<(typeof COLUMNS)[number], string> = {
   api_key: "the API key itself",
 };
 
-const SCHEMES: Record<(typeof COLUMNS)[number], string | null> = {
+const SCHEMES: Record<CredentialKind, string | null> = {
   sk_owner: "secretKey",
   sk_admin: "secretKey",
   sk_test: "secretKey",
@@ -190,17 +190,17 @@ const SCHEMES: Record<(typeof COLUMNS)[number], string | null> = {
 function security(name: AccessName): Json[] {
   const row = access[name];
   if (row.open) return [];
-  const open = COLUMNS.filter((column) => row.cells[column] === "Y" || row.cells[column] === "T");
-  const schemes = new Set(open.map((column) => SCHEMES[column]).filter((scheme) => scheme !== null));
+  const open = CREDENTIAL_KINDS.filter((kind) => row.rules[kind] === "Y" || row.rules[kind] === "T");
+  const schemes = new Set(open.map((kind) => SCHEMES[kind]).filter((scheme) => scheme !== null));
   return [...schemes].map((scheme) => ({ [scheme]: [] }));
 }
 
 /** The credentials of a row as a sentence. */
 function callers(name: AccessName): string {
-  const { open, cells } = access[name];
+  const { open, rules } = access[name];
   if (open) return "Needs no credential.";
-  const allowed = COLUMNS.filter((column) => cells[column] === "Y" || cells[column] === "T");
-  return `Allowed: ${allowed.map((column) => CALLERS[column] + (cells[column] === "T" ? " (test environment only)" : "")).join(", ")}.`;
+  const allowed = CREDENTIAL_KINDS.filter((kind) => rules[kind] === "Y" || rules[kind] === "T");
+  return `Allowed: ${allowed.map((kind) => CALLERS[kind] + (rules[kind] === "T" ? " (test environment only)" : "")).join(", ")}.`;
 }
 
 function description({ access: name, emits }: Endpoint): string {

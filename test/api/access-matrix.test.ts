@@ -1,7 +1,7 @@
 // The authorisation matrix, cell by cell: every endpoint against every kind of credential there is.
 // A cell that admits is recognised by a response about the request instead of the credential.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { access, COLUMNS, isHolderPlane, type Column } from "../../src/http/access.ts";
+import { access, CREDENTIAL_KINDS, isHolderPlane, type CredentialKind } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { backends } from "../../harness/databases/backends.ts";
@@ -25,7 +25,7 @@ describe("the matrix", () => {
   });
 
   it("names a refusal for every cell that refuses", () => {
-    for (const row of Object.values(access)) expect(Object.keys(row.cells)).toEqual([...COLUMNS]);
+    for (const row of Object.values(access)) expect(Object.keys(row.rules)).toEqual([...CREDENTIAL_KINDS]);
   });
 
   it("lists each endpoint once", () => {
@@ -51,14 +51,14 @@ for (const back of backends) {
       const row = access[endpoint.access];
       it(`${endpoint.name} responds to each credential as its row says`, async () => {
         const body = endpoint.method === "GET" || endpoint.method === "DELETE" ? undefined : {};
-        const wanted: Partial<Record<Column, string>> = {};
-        const got: Partial<Record<Column, string>> = {};
-        for (const column of COLUMNS) {
-          if (!(column in who.credentials)) continue;
-          const { bearer, headers } = who.credentials[column] ?? { bearer: null };
+        const wanted: Partial<Record<CredentialKind, string>> = {};
+        const got: Partial<Record<CredentialKind, string>> = {};
+        for (const kind of CREDENTIAL_KINDS) {
+          if (!(kind in who.credentials)) continue;
+          const { bearer, headers } = who.credentials[kind] ?? { bearer: null };
           const reply = await r.call(bearer, routeOf(endpoint), body, headers ? { headers } : {});
-          wanted[column] = row.open ? "Y" : row.cells[column].replace("T", "Y");
-          got[column] = row.open && reply.status !== 401 ? "Y" : verdict(reply);
+          wanted[kind] = row.open ? "Y" : row.rules[kind].replace("T", "Y");
+          got[kind] = row.open && reply.status !== 401 ? "Y" : verdict(reply);
         }
         expect(got).toEqual(wanted);
         if (/^\/v1\/(auth\/sessions|self)/.test(endpoint.path)) await who.renew();

@@ -13,7 +13,7 @@ import {
 
 const QUOTA = "monthly";
 
-const taking = endpoints.filter(({ path, access: row }) => path.includes("{") && access[row].cells.sk_owner === "Y");
+const taking = endpoints.filter(({ path, access: row }) => path.includes("{") && access[row].rules.sk_owner === "Y");
 
 for (const back of backends) {
   describe(`across workspaces on ${back}`, () => {

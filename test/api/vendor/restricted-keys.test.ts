@@ -30,8 +30,8 @@ const grants = (permission: Permission, needed: string): boolean =>
   needed === "itself" || needed === permission || (needed === "read" && permission === "manage");
 
 const forSecretKeys = endpoints.filter((each) => {
-  const { cells, open } = access[each.access];
-  return !open && cells.sk_admin !== "-";
+  const { rules, open } = access[each.access];
+  return !open && rules.sk_admin !== "-";
 });
 
 it("a refusal for want of a permission is logged with the key and the endpoint", async () => {
