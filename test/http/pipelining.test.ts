@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { turns, until } from "../../harness/waiting.ts";
 import { onDisconnect } from "../../src/http/request.ts";
 import { attribute, type Listener } from "../../src/http/receiving/pipelining.ts";
-import { answers, requests, serve } from "./line-server.ts";
+import { answers, requests, serve } from "./pipelining-server.ts";
 
 describe("pipelined requests", () => {
   it("run one at a time, and are answered in order", async () => {

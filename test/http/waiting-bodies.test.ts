@@ -7,7 +7,7 @@ import { turns, until } from "../../harness/waiting.ts";
 import type { Owner } from "../../src/fairness/owners.ts";
 import type { Turns } from "../../src/fairness/turns.ts";
 import { attribute, type Listener } from "../../src/http/receiving/pipelining.ts";
-import { answers, requests, serve } from "./line-server.ts";
+import { answers, requests, serve } from "./pipelining-server.ts";
 
 const post = (path: string, length: number, key = "a"): string =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-length: ${length}\r\n\r\n${"x".repeat(length)}`;

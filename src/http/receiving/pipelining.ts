@@ -43,32 +43,32 @@ export type PipeliningOptions = {
 type Waiting = {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  readonly line: Line;
+  readonly queue: ConnectionQueue;
   /** How many requests it counts as. */
   readonly cost: number;
 };
 
-const LINE = Symbol("line");
-type LineSocket = Socket & { [LINE]?: Line };
+const QUEUE = Symbol("queue");
+type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
 
 export function inTurn(options: PipeliningOptions, next: Listener): Listener {
-  const displace = (displaced: Waiting): void => displaced.line.drop(displaced);
+  const displace = (displaced: Waiting): void => displaced.queue.drop(displaced);
   const waiting = new FairSet(options.ledger, displace, { amountOf: ({ cost }) => cost });
   return (req, res) => {
-    const socket = req.socket as LineSocket;
-    socket[LINE] ??= new Line(socket, options, waiting, next);
-    socket[LINE].accept(req, res);
+    const socket = req.socket as QueuedSocket;
+    socket[QUEUE] ??= new ConnectionQueue(socket, options, waiting, next);
+    socket[QUEUE].accept(req, res);
   };
 }
 
 /** The credential of the connection's last request is valid: the turns of its owner are used from now on. */
 export function attribute(socket: Socket, actor: Actor): void {
-  const line = (socket as LineSocket)[LINE];
-  if (line) line.owner ??= ownerOf(actor);
+  const queue = (socket as QueuedSocket)[QUEUE];
+  if (queue) queue.owner ??= ownerOf(actor);
 }
 
 /** The requests of one connection. */
-class Line {
+class ConnectionQueue {
   /** Owner of the last credential, once that was found valid. */
   owner: Owner | undefined;
   readonly #socket: Socket;
@@ -124,7 +124,7 @@ class Line {
   #waitForTurn(req: IncomingMessage, res: ServerResponse, owner: Owner): void {
     const cost = costOf(req);
     if (cost === 1) return;
-    this.#first = { req, res, line: this, cost };
+    this.#first = { req, res, queue: this, cost };
     if (!this.#allWaiting.add(owner, this.#first)) this.#dropFirst(req);
   }
 
@@ -209,7 +209,7 @@ class Line {
   #wait(req: IncomingMessage, res: ServerResponse): void {
     if (this.#isClosing) return;
     if (!this.#isWatched) this.#watch();
-    const waiting = { req, res, line: this, cost: costOf(req) };
+    const waiting = { req, res, queue: this, cost: costOf(req) };
     const owner = this.#ownerFor(req);
     if (this.#waiting.length >= PIPELINED_MAX) this.#options.ledger.countRefusal(owner);
     else if (this.#allWaiting.add(owner, waiting)) return this.#enter(waiting);
