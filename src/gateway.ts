@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Context } from "./sdk/context.ts";
-import { peerOf } from "./sdk/adapters/peer.ts";
+import { joinHeader, peerOf } from "./sdk/adapters/peer.ts";
 import { type TextResponse, denialResponse } from "./sdk/denials.ts";
 import type { IncomingRequest, LimitsMode } from "./sdk/guard.ts";
 import { type Keyrack, internalsOf } from "./sdk/internals.ts";
@@ -112,10 +112,6 @@ function toIncomingRequest(
     apiKey: joinHeader(headers["x-api-key"]),
     userAgent: headers["user-agent"],
   };
-}
-
-function joinHeader(header: string | string[] | undefined): string | undefined {
-  return Array.isArray(header) ? header.join(",") : header;
 }
 
 /** All five headers on every 200, empty if unknown: some proxies overwrite a client's header only with one of ours. */

@@ -9,7 +9,7 @@ import { denialResponse } from "../denials.ts";
 import type { IncomingRequest } from "../guard.ts";
 import type { BeginResult, IdempotentRequest, PlainResponse, IdempotentRoute } from "../idempotency/idempotency.ts";
 import { REQUEST_BODY_MAX, BodyRecorder } from "../idempotency/replay.ts";
-import { peerOf } from "./peer.ts";
+import { joinHeader, peerOf } from "./peer.ts";
 
 /** A request with the properties that frameworks and body parsers add. */
 export type NodeRequest = IncomingMessage & {
@@ -36,10 +36,6 @@ export function toIncomingRequest(req: NodeRequest): IncomingRequest {
     forwardedFor: joinHeader(forwardedFor),
     userAgent: req.headers["user-agent"],
   };
-}
-
-function joinHeader(header: string | string[] | undefined): string | undefined {
-  return Array.isArray(header) ? header.join(",") : header;
 }
 
 /** Does nothing if the response has already started: setting a header would throw. */

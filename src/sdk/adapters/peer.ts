@@ -1,5 +1,4 @@
-// The peer of a node socket: its address, or that it is on a Unix socket.
-
+// Reads of node's requests: the peer of a socket (its address, or that it is on a Unix socket) and repeated headers.
 import type { Socket } from "node:net";
 import { UNIX_PEER } from "../../kernel/network/unix-peer.ts";
 
@@ -13,4 +12,8 @@ export type SocketLike = Partial<Pick<Socket, "remoteAddress">> & { server?: { a
 export function peerOf(socket: SocketLike | null | undefined): string | null {
   if (typeof socket?.remoteAddress === "string") return socket.remoteAddress;
   return typeof socket?.server?.address?.() === "string" ? UNIX_PEER : null;
+}
+
+export function joinHeader(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header.join(",") : header;
 }
