@@ -23,7 +23,7 @@ type Lease = { id: string; left: number; granted: number; askedAt: number; endsA
 type LeaseOutcome = "granted" | "denied" | "unreachable" | "unsupported";
 
 /** The lease of one key and its recent use. */
-type Slot = {
+type KeyLease = {
   rules: readonly RateLimit[];
   lease: Lease | null;
   want: number;
@@ -33,7 +33,7 @@ type Slot = {
   deniedUntil: number;
 };
 
-const SLOTS_MAX = 10_000;
+const KEY_LEASES_MAX = 10_000;
 const WANT_MAX = 1000;
 /** A lease is at most a sixteenth of the smallest limit, so that one node cannot hold all of it. */
 const SHARE = 16;
@@ -47,9 +47,9 @@ export class LeaseLimiter implements Limiter {
   readonly #runtime: Runtime;
   /** Used when the control plane does not support leases, or when every lease obtained is spent at once. */
   readonly #fallback: CheckLimiter;
-  readonly #slots = new BoundedMap<string, Slot>({
-    max: SLOTS_MAX,
-    onEvict: (slot) => void this.#returnUnused(slot),
+  readonly #keyLeases = new BoundedMap<string, KeyLease>({
+    max: KEY_LEASES_MAX,
+    onEvict: (keyLease) => void this.#returnUnused(keyLease),
   });
   #unsupportedUntil = 0;
 
@@ -61,18 +61,18 @@ export class LeaseLimiter implements Limiter {
   async charge(context: Context, rules: readonly RateLimit[], cost = 1, isMetered = false) {
     // Each request of a metered key is checked, so that its quotas are exact.
     if (cost === 0 || isMetered) return this.#fallback.charge(context, rules, cost, isMetered);
-    const slot = this.#slotOf(`${context.env}:${context.keyId}`, rules);
+    const keyLease = this.#keyLeaseOf(`${context.env}:${context.keyId}`, rules);
     for (let tries = 0; tries < TRIES && this.#runtime.ports.elapsed() >= this.#unsupportedUntil; tries++) {
-      const spent = this.#spend(slot, cost);
+      const spent = this.#spend(keyLease, cost);
       if (spent) return spent;
       // A request that costs more than is left of the lease is checked alone.
-      if (slot.lease && slot.lease.left > 0) break;
-      if (slot.denied && this.#runtime.ports.elapsed() < slot.deniedUntil) return slot.denied;
-      slot.waiting += cost;
-      slot.pending ??= this.#request(slot, context).finally(() => (slot.pending = null));
-      const outcome = await slot.pending;
-      slot.waiting -= cost;
-      if (outcome === "denied") return slot.denied;
+      if (keyLease.lease && keyLease.lease.left > 0) break;
+      if (keyLease.denied && this.#runtime.ports.elapsed() < keyLease.deniedUntil) return keyLease.denied;
+      keyLease.waiting += cost;
+      keyLease.pending ??= this.#request(keyLease, context).finally(() => (keyLease.pending = null));
+      const outcome = await keyLease.pending;
+      keyLease.waiting -= cost;
+      if (outcome === "denied") return keyLease.denied;
       if (outcome === "unreachable") return null;
     }
     return this.#fallback.charge(context, rules, cost);
@@ -80,22 +80,22 @@ export class LeaseLimiter implements Limiter {
 
   /** Returns the unused units of every lease. */
   async close(): Promise<void> {
-    await Promise.all([...this.#slots.values()].map((slot) => this.#returnUnused(slot)));
+    await Promise.all([...this.#keyLeases.values()].map((keyLease) => this.#returnUnused(keyLease)));
   }
 
-  #spend(slot: Slot, cost: number): ChargeResult {
-    const { lease } = slot;
+  #spend(keyLease: KeyLease, cost: number): ChargeResult {
+    const { lease } = keyLease;
     if (!lease || lease.left === 0) return null;
     const now = this.#runtime.ports.elapsed();
     if (now >= lease.endsAt) {
       // Lapsed with unused units, which stay charged: request fewer next time.
-      slot.want = Math.max(1, slot.want >> 1);
-      slot.lease = null;
+      keyLease.want = Math.max(1, keyLease.want >> 1);
+      keyLease.lease = null;
       return null;
     }
     if (lease.left < cost) return null;
     lease.left -= cost;
-    if (lease.left === 0 && now - lease.askedAt < (lease.endsAt - lease.askedAt) / 2) slot.want *= 2;
+    if (lease.left === 0 && now - lease.askedAt < (lease.endsAt - lease.askedAt) / 2) keyLease.want *= 2;
     const states = lease.states.map((state) => ({
       ...state,
       remaining: Math.min(state.limit, state.remaining + lease.left),
@@ -104,21 +104,21 @@ export class LeaseLimiter implements Limiter {
     return { allowed: true, states, retryAfterSeconds: null };
   }
 
-  async #request(slot: Slot, context: Context): Promise<LeaseOutcome> {
+  async #request(keyLease: KeyLease, context: Context): Promise<LeaseOutcome> {
     if (!this.#fallback.reachability.mayCall()) return "unreachable";
     const askedAt = this.#runtime.ports.elapsed();
-    const smallest = Math.min(...slot.rules.map((rule) => rule.limit));
-    slot.want = Math.min(slot.want, WANT_MAX, Math.max(1, Math.floor(smallest / SHARE)));
-    const want = Math.min(WANT_MAX, Math.max(slot.want, slot.waiting));
+    const smallest = Math.min(...keyLease.rules.map((rule) => rule.limit));
+    keyLease.want = Math.min(keyLease.want, WANT_MAX, Math.max(1, Math.floor(smallest / SHARE)));
+    const want = Math.min(WANT_MAX, Math.max(keyLease.want, keyLease.waiting));
     try {
       const { json } = await this.#runtime.client.call({
         method: "POST",
         path: "/v1/ratelimit/lease",
-        body: JSON.stringify({ ...subjectOf(this.#runtime.settings, context), limits: slot.rules, want }),
+        body: JSON.stringify({ ...subjectOf(this.#runtime.settings, context), limits: keyLease.rules, want }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
       this.#fallback.reachability.succeeded();
-      return this.#accept(slot, json, want, askedAt);
+      return this.#accept(keyLease, json, want, askedAt);
     } catch (error) {
       if (!(error instanceof CallError) || error.status !== 404) {
         this.#fallback.reachability.failed(error, askedAt);
@@ -129,34 +129,34 @@ export class LeaseLimiter implements Limiter {
     }
   }
 
-  #accept(slot: Slot, json: unknown, want: number, askedAt: number): LeaseOutcome {
+  #accept(keyLease: KeyLease, json: unknown, want: number, askedAt: number): LeaseOutcome {
     const { granted, lease_id, expires_in_ms, policies } = (json ?? {}) as Record<string, unknown>;
-    const states = parseStates(policies, slot.rules);
+    const states = parseStates(policies, keyLease.rules);
     if (!states || !isCount(granted) || granted > want) return "unreachable";
     if (granted === 0) {
-      slot.denied = denialFrom(states);
-      slot.deniedUntil =
+      keyLease.denied = denialFrom(states);
+      keyLease.deniedUntil =
         this.#runtime.ports.elapsed() + Math.min(DENIAL_MS, Math.max(...states.map((one) => one.resetMs)));
       return "denied";
     }
     if (typeof lease_id !== "string" || !isCount(expires_in_ms)) return "unreachable";
     const lease: Lease = { id: lease_id, left: granted, granted, askedAt, endsAt: askedAt + expires_in_ms, states };
-    slot.lease = lease;
-    slot.denied = null;
-    if (granted > 1) this.#runtime.ports.after(expires_in_ms * RETURN_AT, () => this.#returnEarly(slot, lease));
+    keyLease.lease = lease;
+    keyLease.denied = null;
+    if (granted > 1) this.#runtime.ports.after(expires_in_ms * RETURN_AT, () => this.#returnEarly(keyLease, lease));
     return "granted";
   }
 
   /** Returns a lease with unused units shortly before its end, while other nodes can still use them. */
-  #returnEarly(slot: Slot, lease: Lease): void {
-    if (slot.lease !== lease || lease.left === 0) return;
-    if (lease.left > lease.granted / 2) slot.want = Math.max(1, slot.want >> 1);
-    void this.#returnUnused(slot);
+  #returnEarly(keyLease: KeyLease, lease: Lease): void {
+    if (keyLease.lease !== lease || lease.left === 0) return;
+    if (lease.left > lease.granted / 2) keyLease.want = Math.max(1, keyLease.want >> 1);
+    void this.#returnUnused(keyLease);
   }
 
-  async #returnUnused(slot: Slot): Promise<void> {
-    const { lease } = slot;
-    slot.lease = null;
+  async #returnUnused(keyLease: KeyLease): Promise<void> {
+    const { lease } = keyLease;
+    keyLease.lease = null;
     if (!lease || lease.left === 0 || this.#runtime.ports.elapsed() >= lease.endsAt) return;
     const body = JSON.stringify({ lease_id: lease.id, unused: lease.left });
     lease.left = 0;
@@ -165,15 +165,15 @@ export class LeaseLimiter implements Limiter {
     await this.#runtime.client.call(call).catch(() => {});
   }
 
-  #slotOf(name: string, rules: readonly RateLimit[]): Slot {
-    const known = this.#slots.get(name);
+  #keyLeaseOf(name: string, rules: readonly RateLimit[]): KeyLease {
+    const known = this.#keyLeases.get(name);
     // Rules are interned: a policy change yields another object.
     if (known?.rules === rules) return known;
     if (known) void this.#returnUnused(known);
-    const slot: Slot = { rules, lease: null, want: 1, waiting: 0, pending: null, denied: null, deniedUntil: 0 };
-    this.#slots.delete(name);
-    this.#slots.set(name, slot);
-    return slot;
+    const keyLease: KeyLease = { rules, lease: null, want: 1, waiting: 0, pending: null, denied: null, deniedUntil: 0 };
+    this.#keyLeases.delete(name);
+    this.#keyLeases.set(name, keyLease);
+    return keyLease;
   }
 }
 
