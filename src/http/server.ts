@@ -52,19 +52,19 @@ export type HttpServer = { readonly server: Server; readonly connections: Connec
 const HEADERS_MS = 10_000;
 
 export function createHttpServer(services: Services, endpoints: readonly Endpoint[], given: HttpOptions): HttpServer {
-  const options = { ...given, turns: new Turns(services.shares.of("loop")) };
-  const defaults = defaultHeaders(options.publicUrl);
+  const defaults = defaultHeaders(given.publicUrl);
   const finish: Finish = (req, response) => withCorsByPath(services, req, response);
-  const guard = new OverloadGuard(options.overloadClock, finish);
-  const bodyOf = options.fastLane ? (req: IncomingMessage) => req as FastRequest : StreamBody.of;
+  const guard = new OverloadGuard(given.overloadClock, finish);
+  const bodyOf = given.fastLane ? (req: IncomingMessage) => req as FastRequest : StreamBody.of;
+  const options = { ...given, turns: new Turns(services.shares.of("loop")), guard, defaults, bodyOf };
   const refuse: Refuse = (res, failure) => {
     bodyOf(res.req).discard();
     const send = (response: HttpResponse): void => sendRefusal(res, response, services.newId(), defaults);
     void thenMaybe(finish(res.req, failureResponse(failure, false)), send);
   };
-  const h3 = h3Listener(services, endpoints, { ...options, guard, defaults, bodyOf });
-  const fast = options.fastLane ? fastLane(services, endpoints, options, guard, defaults) : undefined;
-  const serve = inTurn(pipeliningOptions(services, options, bodyOf, refuse), (req, res) => {
+  const h3 = h3Listener(services, endpoints, options);
+  const fast = options.fastLane ? fastLane(services, endpoints, options) : undefined;
+  const serve = inTurn(pipeliningOptions(services, options, refuse), (req, res) => {
     if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, { refuse, log: services.log });
   });
   const bound = services.shares.of("connections");
@@ -85,8 +85,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
 
 function pipeliningOptions(
   services: Services,
-  { turns, addressOf }: RunOptions,
-  bodyOf: RouterOptions["bodyOf"],
+  { turns, addressOf, bodyOf }: RouterOptions,
   refuse: Refuse,
 ): PipeliningOptions {
   return {

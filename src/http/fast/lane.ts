@@ -2,10 +2,9 @@
 // the same pipeline. Declines every spelling of a path that h3 would normalize first. bench: lanes/check
 import type { Services } from "../../domain/core/context.ts";
 import type { Endpoint } from "../endpoint.ts";
-import type { OverloadGuard } from "../overload-guard.ts";
-import { run, type RunOptions } from "../pipeline.ts";
+import { run } from "../pipeline.ts";
 import { toHttpRequest } from "../request.ts";
-import type { HeaderDefaults } from "../response.ts";
+import type { RouterOptions } from "../router.ts";
 import { sendSafely } from "../sending/safely.ts";
 import type { FastRequest } from "./request.ts";
 import { sendFast, type FastResponse } from "./response.ts";
@@ -14,13 +13,8 @@ import { Routes } from "./routes.ts";
 /** False where the request is left to h3. */
 type FastLane = (req: FastRequest, res: FastResponse) => boolean;
 
-export function fastLane(
-  services: Services,
-  endpoints: readonly Endpoint[],
-  options: RunOptions,
-  guard: OverloadGuard,
-  defaults: HeaderDefaults,
-): FastLane {
+export function fastLane(services: Services, endpoints: readonly Endpoint[], options: RouterOptions): FastLane {
+  const { guard, defaults, addressOf } = options;
   const routes = new Routes<Endpoint>(endpoints.map(({ path }) => path));
   for (const endpoint of endpoints) if (endpoint.hot) routes.add(endpoint, endpoint);
   return (req, res) => {
@@ -29,7 +23,7 @@ export function fastLane(
     const route = routes.find(method, at < 0 ? url : url.slice(0, at));
     if (!route) return false;
     const request = toHttpRequest(services.newId(), req, route.params, req);
-    const exchange = { request, res, addressOf: options.addressOf };
+    const exchange = { request, res, addressOf };
     guard.serve(
       res,
       (respond) => run(services, route.target, request, options, respond),
