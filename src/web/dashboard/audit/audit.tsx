@@ -1,7 +1,8 @@
 // The audit log, newest first, with filters.
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
-import { clearFilters, Filters, SelectFilter, TextFilter, type FilterOption } from "../forms/filters.tsx";
+import { clearFilters, Filters, SelectFilter, TextFilter } from "../forms/filters.tsx";
+import type { Option } from "../forms/field.tsx";
 import { hrefTo, param, setParams } from "../here.ts";
 import { NoMatch } from "../parts/empty.tsx";
 import { Page } from "../parts/page.tsx";
@@ -67,7 +68,7 @@ function AuditFilters() {
   const nouns = NOUNS.map((noun) => [`${noun}.*`, `${typeWords(noun)}: all`] as const);
   const other = param("action");
   const known = other === "" || nouns.some(([value]) => value === other);
-  const actions: FilterOption[] = [["", "All actions"], ...nouns, ...(known ? [] : [[other, other] as const])];
+  const actions: Option[] = [["", "All actions"], ...nouns, ...(known ? [] : [[other, other] as const])];
   return (
     <Filters label="Filter the log" names={FILTERS}>
       <SelectFilter name="action" label="Action" options={actions} />

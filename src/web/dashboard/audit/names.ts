@@ -2,7 +2,7 @@
 // occurs; what was deleted has no name.
 import { call } from "../api/call.ts";
 import { useQuery } from "../api/query.ts";
-import { IDS_MAX, tenantLabel, useTenants } from "../keys/records.ts";
+import { IDS_MAX, tenantLabel, useTenants } from "../api/records.ts";
 import { keyTitle } from "../keys/state.ts";
 import type { AuditRow, Names } from "./words.tsx";
 

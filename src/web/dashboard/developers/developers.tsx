@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
 import { membership } from "../api/session.ts";
+import type { SecretKey } from "../api/records.ts";
 import { env, serverUrl } from "../here.ts";
 import { KeyName } from "../keys/key-name.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
@@ -19,7 +20,7 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { SnippetTabs } from "../parts/snippet.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
-import { CreateSecretKey, RevokeSecretKey, RotateSecretKey, type SecretKey } from "./secret-key-dialogs.tsx";
+import { CreateSecretKey, RevokeSecretKey, RotateSecretKey } from "./secret-key-dialogs.tsx";
 import { apiSnippets } from "./snippets.ts";
 
 const DIALOGS = { rotate: RotateSecretKey, revoke: RevokeSecretKey } as const;

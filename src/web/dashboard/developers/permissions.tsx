@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { CheckField, SelectField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
-import { useProjects } from "../keys/records.ts";
+import { useProjects } from "../api/records.ts";
 
 type Permission = NonNullable<RouteOutput<"GET /v1/secret_keys/{id}">["permissions"]>[number];
 

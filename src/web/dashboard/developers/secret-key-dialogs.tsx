@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
+import type { SecretKey } from "../api/records.ts";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, TextField } from "../forms/field.tsx";
@@ -19,7 +20,6 @@ import { Named } from "../parts/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { PermissionsField, permissionsOf } from "./permissions.tsx";
 
-export type SecretKey = RouteOutput<"GET /v1/secret_keys/{id}">;
 type DialogProps = { of: SecretKey; onClose: () => void };
 
 const VARIABLE = "KEYRACK_SECRET_KEY";

@@ -6,7 +6,7 @@ import { useRead } from "../api/query.ts";
 import { clearFilters, Filters, isFiltered, projectOptions, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
 import { RecordLink } from "../keys/key-name.tsx";
-import { useProjects, type Project } from "../keys/records.ts";
+import { useProjects, type Project } from "../api/records.ts";
 import { Badge } from "../parts/badge.tsx";
 import { LinkButton } from "../parts/button.tsx";
 import { Empty, NoMatch } from "../parts/empty.tsx";

@@ -2,16 +2,15 @@
 import type { ComponentChildren } from "preact";
 import { param, setParams } from "../here.ts";
 import { Button } from "../parts/button.tsx";
+import type { Option } from "./field.tsx";
 import { credentialNote } from "../shell/credential-note.ts";
-
-export type FilterOption = readonly [value: string, label: string];
 
 type SelectProps = {
   /** Name of the parameter in the address. */
   name: string;
   label: string;
   /** The first is chosen where the address has none of them. */
-  options: readonly FilterOption[];
+  options: readonly Option[];
   chosen?: string;
 };
 
@@ -46,7 +45,7 @@ export function TextFilter({ name, label }: { name: string; label: string }) {
 }
 
 /** "All projects", and each by name. */
-export const projectOptions = (projects: readonly { id: string; name: string }[]): FilterOption[] => [
+export const projectOptions = (projects: readonly { id: string; name: string }[]): Option[] => [
   ["", "All projects"],
   ...projects.map(({ id, name }) => [id, name] as const),
 ];

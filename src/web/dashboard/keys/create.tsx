@@ -13,7 +13,7 @@ import { toast } from "../shell/toasts.tsx";
 import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } from "./key-fields.tsx";
 import { CreateTenant } from "../tenants/tenant-dialogs.tsx";
 import { useInherited } from "./inherited.ts";
-import { searchProjects, searchTenants, tenantLabel, useProjects, useTenants, type Project } from "./records.ts";
+import { searchProjects, searchTenants, tenantLabel, useProjects, useTenants, type Project } from "../api/records.ts";
 
 type Made = { id: string; key: string };
 

@@ -11,7 +11,7 @@ import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } f
 import { useInherited } from "./inherited.ts";
 import { changesOf, hasChanged } from "./policy-change.ts";
 import { PropagationDialog } from "./propagation.tsx";
-import { useProjects } from "./records.ts";
+import { useProjects } from "../api/records.ts";
 import type { ApiKey } from "./state.ts";
 
 const NODE_FIELDS = ["scopes", "rate_limits", "expires_at", "allowed_cidrs", "ip_mode"] as const;

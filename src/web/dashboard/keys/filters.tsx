@@ -1,12 +1,13 @@
 // The filters of the list of keys. A whole key never gets into the address: it is looked up instead.
 import type { RouteInput } from "../../../client.ts";
 import { Combobox } from "../forms/combobox.tsx";
-import { Filters, projectOptions, SelectFilter, TextFilter, type FilterOption } from "../forms/filters.tsx";
+import { Filters, projectOptions, SelectFilter, TextFilter } from "../forms/filters.tsx";
+import type { Option } from "../forms/field.tsx";
 import { SearchField } from "../forms/search.tsx";
 import { env, param, setParams } from "../here.ts";
 import { pageCursor, pageSize } from "../parts/pager.tsx";
 import type { BulkFilter } from "../bulk/run.ts";
-import { searchTenants, tenantLabel, useTenants, type Project } from "./records.ts";
+import { searchTenants, tenantLabel, useTenants, type Project } from "../api/records.ts";
 
 type Query = NonNullable<RouteInput<"GET /v1/keys">["query"]>;
 
@@ -42,7 +43,7 @@ export function keysQuery(): Query {
 }
 
 /** The scopes that the projects list, and the one in the address. */
-function scopeOptions(projects: readonly Project[]): FilterOption[] {
+function scopeOptions(projects: readonly Project[]): Option[] {
   const listed = projects.flatMap(({ scope_catalogue }) => scope_catalogue.map(({ name }) => name));
   const names = new Set([...listed, param("scope")].filter((name) => name !== ""));
   return [["", "All scopes"], ...[...names].toSorted().map((name) => [name, name] as const)];

@@ -6,18 +6,17 @@ import { CheckField, SelectField, TextAreaField, TextField, type Option } from "
 import type { Values } from "../forms/form.tsx";
 import { linesOf } from "../forms/lines.ts";
 import { rulesOf, ruleText, rulesText, type Rules } from "./limits.ts";
-import type { Project } from "./records.ts";
+import type { Project, ScopeCatalogue } from "../api/records.ts";
 import type { ApiKey } from "./state.ts";
 
 const DAY_MS = 86_400_000;
 const EXPIRY_DAYS = [30, 90, 365];
 const NO_POLICY = { default_ttl_days: null, max_ttl_days: null };
 
-type Catalogue = Project["scope_catalogue"];
 const CHOSEN = "scope ";
 
 /** Scopes of the catalogue to choose from, and a field for others. A new key starts with the defaults. */
-export function ScopesField({ value, catalogue = [] }: { value?: readonly string[]; catalogue?: Catalogue }) {
+export function ScopesField({ value, catalogue = [] }: { value?: readonly string[]; catalogue?: ScopeCatalogue }) {
   const hint = "One on each line, such as orders:read. A key without scopes can only call routes that require none.";
   const others = value?.filter((scope) => !catalogue.some(({ name }) => name === scope)) ?? [];
   return (

@@ -19,7 +19,7 @@ import { EditKey } from "./edit.tsx";
 import { KeyLink, RecordLink } from "./key-name.tsx";
 import { ruleText } from "./limits.ts";
 import { Reasons } from "./lookup.tsx";
-import { tenantLabel, useProjects, useTenants } from "./records.ts";
+import { tenantLabel, useProjects, useTenants } from "../api/records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
 import { StateLine } from "./state-badge.tsx";

@@ -20,7 +20,7 @@ import { bulkFilter, filtersText, KEY_FILTERS, KeyFilters, keysQuery } from "./f
 import { DIALOGS } from "./key.tsx";
 import { KeyName, RecordLink } from "./key-name.tsx";
 import { LookUpKey } from "./lookup.tsx";
-import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "./records.ts";
+import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
 import { toast } from "../shell/toasts.tsx";
 import { SelectionBar } from "../bulk/selection.tsx";
 import { StateBadge } from "./state-badge.tsx";

@@ -13,7 +13,7 @@ import { Dialog, DoneButton } from "../parts/dialog.tsx";
 import { Facts } from "../parts/page.tsx";
 import { Time } from "../parts/time.tsx";
 import { RecordLink } from "./key-name.tsx";
-import { tenantLabel, useProjects, useTenants } from "./records.ts";
+import { tenantLabel, useProjects, useTenants } from "../api/records.ts";
 import { StateBadge } from "./state-badge.tsx";
 import { keyTitle, type ApiKey } from "./state.ts";
 

@@ -8,7 +8,7 @@ import { lock } from "../api/session.ts";
 import type { Env } from "../../../kernel/credentials.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Dialog, DoneButton } from "../parts/dialog.tsx";
-import { useProjects } from "./records.ts";
+import { useProjects } from "../api/records.ts";
 
 type State = RouteOutput<"GET /v1/propagation">;
 

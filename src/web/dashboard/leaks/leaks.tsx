@@ -2,7 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
-import { RevokeSecretKey, RotateSecretKey, type SecretKey } from "../developers/secret-key-dialogs.tsx";
+import type { SecretKey } from "../api/records.ts";
+import { RevokeSecretKey, RotateSecretKey } from "../developers/secret-key-dialogs.tsx";
 import { env, hrefTo } from "../here.ts";
 import { KeyName } from "../keys/key-name.tsx";
 import { RevokeKey } from "../keys/revoke.tsx";

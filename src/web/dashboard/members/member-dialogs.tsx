@@ -1,10 +1,10 @@
 // Dialogs that change a member's role and remove a member.
 import { useState } from "preact/hooks";
-import type { RouteOutput } from "../../../client.ts";
 import { call } from "../api/call.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import { session } from "../api/session.ts";
 import { refreshMe } from "../api/sign-in.ts";
+import type { Member } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, type Option } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
@@ -16,7 +16,6 @@ import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { LeftBehindList, leavesNothing, type LeftBehind } from "./left-behind.tsx";
 
-export type Member = RouteOutput<"GET /v1/members">["data"][number];
 type Role = Member["role"];
 
 export const ROLES: readonly Option[] = [

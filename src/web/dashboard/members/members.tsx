@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
 import { ROLE_NAMES, session } from "../api/session.ts";
+import type { Member } from "../api/records.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
@@ -14,7 +15,7 @@ import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { InviteMember, RevokeInvite, type Invite } from "./invite-dialogs.tsx";
-import { ChangeRole, memberName, RemoveMember, type Member } from "./member-dialogs.tsx";
+import { ChangeRole, memberName, RemoveMember } from "./member-dialogs.tsx";
 
 type Open =
   | { name: "invite" }

@@ -11,10 +11,10 @@ import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { changesOf, hasChanged } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
-import { useProjects } from "../keys/records.ts";
+import { useProjects, type Plan } from "../api/records.ts";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
-import { PlanFields, planOf, type Plan } from "./plan-fields.tsx";
+import { PlanFields, planOf } from "./plan-fields.tsx";
 
 const SLUG_HINT = "A short name for scripts and logs.";
 

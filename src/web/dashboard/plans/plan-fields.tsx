@@ -1,13 +1,11 @@
 // The fields that creating and editing a plan share.
 import { useState } from "preact/hooks";
-import type { RouteOutput } from "../../../client.ts";
 import { fieldProblem } from "../api/problems.ts";
+import type { Plan } from "../api/records.ts";
 import { SelectField, TextAreaField, TextField } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
 import { linesOf } from "../forms/lines.ts";
 import { LimitsField, limitsOf } from "../keys/key-fields.tsx";
-
-export type Plan = RouteOutput<"GET /v1/plans/{id}">;
 
 function CeilingField({ value }: { value: Plan["scopes"] }) {
   const [choice, setChoice] = useState(value === null ? "all" : "some");

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
+import type { Plan } from "../api/records.ts";
 import { Recent } from "../home/recent.tsx";
 import { hrefToList } from "../here.ts";
 import { ruleText } from "../keys/limits.ts";
@@ -12,7 +13,6 @@ import { Facts, Page, Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Time } from "../parts/time.tsx";
 import { DeletePlan, EditPlan } from "./plan-dialogs.tsx";
-import type { Plan } from "./plan-fields.tsx";
 import { daysText, keysText, limitsText } from "./words.ts";
 
 function Limits({ rules }: { rules: Plan["rate_limits"] }) {

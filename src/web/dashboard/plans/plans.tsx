@@ -1,6 +1,7 @@
 // The list of plans.
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
+import type { Plan } from "../api/records.ts";
 import { useCreating } from "../forms/creating.ts";
 import { hrefTo } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
@@ -11,7 +12,6 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { CreatePlan } from "./plan-dialogs.tsx";
-import type { Plan } from "./plan-fields.tsx";
 import { daysText, keysText, limitsText } from "./words.ts";
 
 const COLUMNS: readonly Column<Plan>[] = [

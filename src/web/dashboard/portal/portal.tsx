@@ -4,7 +4,7 @@ import { Combobox, type Suggestion } from "../forms/combobox.tsx";
 import { CheckField, SelectField, type Option } from "../forms/field.tsx";
 import { useRead } from "../api/query.ts";
 import { env, hrefTo, serverUrl } from "../here.ts";
-import { searchTenants, useProjects, useTenants, type Project } from "../keys/records.ts";
+import { searchTenants, useProjects, useTenants, type Project } from "../api/records.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Page, Panel } from "../parts/page.tsx";

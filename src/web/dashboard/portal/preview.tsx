@@ -5,7 +5,7 @@ import type { RouteOutput } from "../../../client.ts";
 import type { Env } from "../../../kernel/credentials.ts";
 import { call } from "../api/call.ts";
 import { problemMessage, toProblem } from "../api/problems.ts";
-import type { Project, Tenant } from "../keys/records.ts";
+import type { Project, Tenant } from "../api/records.ts";
 import { colourProperties, type Colours } from "./colours.ts";
 import { sampleKeys, sampleTenant, sampleUsage } from "./sample.ts";
 

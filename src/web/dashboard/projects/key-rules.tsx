@@ -6,16 +6,15 @@ import type { Values } from "../forms/form.tsx";
 import { linesOf } from "../forms/lines.ts";
 import { Facts } from "../parts/page.tsx";
 import { UserText } from "../parts/text.tsx";
-import type { Project } from "../keys/records.ts";
+import type { Project, ScopeCatalogue } from "../api/records.ts";
 
-type Catalogue = Project["scope_catalogue"];
 const NAME = "scope_catalogue";
 const SEPARATOR = " | ";
 
-const lineOf = ({ name, description, default: preselected }: Catalogue[number]): string =>
+const lineOf = ({ name, description, default: preselected }: ScopeCatalogue[number]): string =>
   `${preselected ? "* " : ""}${name}${description === null ? "" : SEPARATOR + description}`;
 
-function parseLine(line: string): Catalogue[number] {
+function parseLine(line: string): ScopeCatalogue[number] {
   const preselected = line.startsWith("* ");
   const [name = "", ...rest] = (preselected ? line.slice(2) : line).split(SEPARATOR);
   const description = rest.join(SEPARATOR).trim();
@@ -23,7 +22,7 @@ function parseLine(line: string): Catalogue[number] {
 }
 
 /** Names that the lines below cannot spell are edited by the API only. */
-const isEditable = (catalogue: Catalogue): boolean =>
+const isEditable = (catalogue: ScopeCatalogue): boolean =>
   JSON.stringify(catalogue.map(lineOf).map(parseLine)) ===
   JSON.stringify(
     catalogue.map(({ name, description, default: preselected }) => ({ name, description, default: preselected })),

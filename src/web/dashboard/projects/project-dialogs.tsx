@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
-import type { RouteOutput } from "../../../client.ts";
+import type { Project } from "../api/records.ts";
 import { NameAndSlugFields } from "../forms/common-fields.tsx";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
@@ -17,8 +17,6 @@ import { toast } from "../shell/toasts.tsx";
 import { plural } from "../../shared/format.ts";
 import { DefaultLimitsField, defaultLimitsOf } from "./default-limits.tsx";
 import { KeyRulesFields, keyRulesOf } from "./key-rules.tsx";
-
-export type Project = RouteOutput<"GET /v1/projects/{id}">;
 
 export function CreateProject({ onClose }: { onClose: () => void }) {
   const idempotencyKey = useMemo(newIdempotencyKey, []);

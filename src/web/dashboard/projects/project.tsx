@@ -1,6 +1,7 @@
 // The page of one project: its defaults, and code that verifies its keys.
 import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
+import type { Project } from "../api/records.ts";
 import { env, hrefTo, hrefToList, serverUrl } from "../here.ts";
 import { FleetSummary } from "../fleet/summary.tsx";
 import { Button, LinkButton } from "../parts/button.tsx";
@@ -12,7 +13,7 @@ import { Time } from "../parts/time.tsx";
 import { formatNumber } from "../../shared/format.ts";
 import { DefaultLimits } from "./default-limits.tsx";
 import { KeyRules } from "./key-rules.tsx";
-import { DeleteProject, EditProject, type Project } from "./project-dialogs.tsx";
+import { DeleteProject, EditProject } from "./project-dialogs.tsx";
 import { verifierSnippets } from "./snippets.ts";
 
 const NODES_EVERY_MS = 10_000;

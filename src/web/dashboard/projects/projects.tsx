@@ -1,5 +1,6 @@
 // The list of projects.
 import { useRead } from "../api/query.ts";
+import type { Project } from "../api/records.ts";
 import { hrefTo } from "../here.ts";
 import { ruleText } from "../keys/limits.ts";
 import { Button } from "../parts/button.tsx";
@@ -11,7 +12,7 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
-import { CreateProject, type Project } from "./project-dialogs.tsx";
+import { CreateProject } from "./project-dialogs.tsx";
 
 const COLUMNS: readonly Column<Project>[] = [
   {

@@ -4,7 +4,7 @@
 import { call } from "../api/call.ts";
 import { ROLE_NAMES, session } from "../api/session.ts";
 import { env, hrefTo, slug } from "../here.ts";
-import { searchProjects, searchTenants, tenantLabel } from "../keys/records.ts";
+import { searchProjects, searchTenants, tenantLabel } from "../api/records.ts";
 import { keyTitle } from "../keys/state.ts";
 import { roleReason } from "../parts/button.tsx";
 import type { NavItem } from "./nav.tsx";

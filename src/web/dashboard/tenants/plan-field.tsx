@@ -1,9 +1,9 @@
 // A tenant's plan: as a field, and as a link.
 import { useRead } from "../api/query.ts";
+import type { Plan } from "../api/records.ts";
 import { SelectField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
-import type { Plan } from "../plans/plan-fields.tsx";
 
 export function usePlans(): readonly Plan[] {
   return useRead("GET /v1/plans", {}).answer.value.data?.data ?? [];

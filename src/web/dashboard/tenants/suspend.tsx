@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
+import type { Tenant } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import type { Values } from "../forms/form.tsx";
@@ -12,7 +13,6 @@ import { PropagationDialog } from "../keys/propagation.tsx";
 import { KeysThatStop } from "../parts/keys-that-stop.tsx";
 import { Named } from "../parts/text.tsx";
 import { toast } from "../shell/toasts.tsx";
-import type { Tenant } from "./tenant-dialogs.tsx";
 
 export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
   // The record changes below the dialog; what was asked for does not.

@@ -1,10 +1,10 @@
 // Dialogs that create, change and delete a tenant, and end its embed tokens.
 import { useMemo, useState } from "preact/hooks";
-import type { RouteOutput } from "../../../client.ts";
 import { plural } from "../../shared/format.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { fieldProblem } from "../api/problems.ts";
 import { refreshReads } from "../api/query.ts";
+import type { Tenant } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextAreaField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
@@ -18,7 +18,6 @@ import { AddressFields, tenantAddressesOf } from "../keys/addresses.tsx";
 import { PlanField, planIdOf } from "./plan-field.tsx";
 import { toast } from "../shell/toasts.tsx";
 
-export type Tenant = RouteOutput<"GET /v1/tenants/{id}">;
 type DialogProps = { tenant: Tenant; onClose: () => void };
 
 const META_HINT = "Your own data about this customer, as a JSON object.";

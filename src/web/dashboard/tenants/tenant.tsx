@@ -5,7 +5,7 @@ import { useRead } from "../api/query.ts";
 import { env, hrefTo, hrefToList } from "../here.ts";
 import { CreateKey } from "../keys/create.tsx";
 import { KeyName } from "../keys/key-name.tsx";
-import { useProjects } from "../keys/records.ts";
+import { useProjects, type Tenant } from "../api/records.ts";
 import { AllowedAddresses } from "../keys/addresses.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
 import type { ApiKey } from "../keys/state.ts";
@@ -22,7 +22,7 @@ import { Traffic } from "../usage/traffic.tsx";
 import { limitsText } from "../plans/words.ts";
 import { PlanLink } from "./plan-field.tsx";
 import { SuspendTenant } from "./suspend.tsx";
-import { DeleteTenant, EditTenant, EndEmbedTokens, metaText, type Tenant } from "./tenant-dialogs.tsx";
+import { DeleteTenant, EditTenant, EndEmbedTokens, metaText } from "./tenant-dialogs.tsx";
 
 const SHOWN_KEYS = 25;
 const DIALOGS = { edit: EditTenant, end: EndEmbedTokens, suspend: SuspendTenant, delete: DeleteTenant } as const;

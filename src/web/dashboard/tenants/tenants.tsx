@@ -1,5 +1,6 @@
 // The list of tenants.
 import { useRead } from "../api/query.ts";
+import type { Plan, Tenant } from "../api/records.ts";
 import { clearFilters, Filters, isFiltered, SelectFilter } from "../forms/filters.tsx";
 import { hrefTo, param } from "../here.ts";
 import { COUNT_MAX, useOverview } from "../home/figures.tsx";
@@ -14,9 +15,8 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { Name, UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
-import type { Plan } from "../plans/plan-fields.tsx";
 import { usePlans } from "./plan-field.tsx";
-import { CreateTenant, type Tenant } from "./tenant-dialogs.tsx";
+import { CreateTenant } from "./tenant-dialogs.tsx";
 
 const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
   {

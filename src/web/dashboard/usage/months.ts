@@ -1,7 +1,5 @@
 // UTC months, as they are billed.
-import type { RouteOutput } from "../../../client.ts";
-
-type Answer = RouteOutput<"GET /v1/usage/series">;
+import type { UsageSeries } from "../api/records.ts";
 
 const names = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
 
@@ -15,7 +13,7 @@ export function monthStart(now: number, before: number): string {
 }
 
 /** The requests of UTC days, summed by month. */
-export function byMonth(answer: Answer): Answer {
+export function byMonth(answer: UsageSeries): UsageSeries {
   const months = answer.buckets.map((start) => start.slice(0, 7));
   const starts = answer.buckets.filter((_, i) => months[i] !== months[i - 1]);
   const sum = (values: readonly number[]): number[] =>

@@ -1,11 +1,11 @@
 // Requests over time as a chart: in all by outcome, or by project, tenant, key or route.
-import type { RouteInput, RouteOutput } from "../../../client.ts";
+import type { RouteInput } from "../../../client.ts";
 import { formatClock, formatDate, formatDayAndClock, formatPercent, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
 import { SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
-import { tenantLabel, useTenants } from "../keys/records.ts";
+import { tenantLabel, useTenants, type UsageSeries } from "../api/records.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { Empty } from "../parts/empty.tsx";
@@ -15,7 +15,6 @@ import { typeWords } from "../audit/words.tsx";
 import { Breakdown, type Figures } from "./breakdown.tsx";
 import { byMonth, monthName, monthStart } from "./months.ts";
 
-type Answer = RouteOutput<"GET /v1/usage/series">;
 type Query = NonNullable<RouteInput<"GET /v1/usage/series">["query"]>;
 
 const EVERY_MS = 10_000;
@@ -73,7 +72,7 @@ function bucketName(start: string, range: RangeName): string {
 const add = (a: readonly number[], b: readonly number[]): number[] => a.map((value, i) => value + (b[i] ?? 0));
 
 /** The outcomes that have a colour, and all others together. */
-function outcomeSeries({ series, buckets }: Answer): Series[] {
+function outcomeSeries({ series, buckets }: UsageSeries): Series[] {
   const values = new Map(series.map(({ group, requests }) => [group ?? "", requests]));
   const named = Object.entries(OUTCOMES).map(([outcome, name], i) => {
     return { name, values: values.get(outcome) ?? [], colour: i + 1 };
@@ -85,10 +84,10 @@ function outcomeSeries({ series, buckets }: Answer): Series[] {
   );
 }
 
-type NameOf = (one: Answer["series"][number]) => string;
+type NameOf = (one: UsageSeries["series"][number]) => string;
 
 /** The largest groups, each with a colour, and all others together. */
-function groupSeries({ series, other }: Answer, nameOf: NameOf): Series[] {
+function groupSeries({ series, other }: UsageSeries, nameOf: NameOf): Series[] {
   const drawn = GROUP_COLOURS.flatMap((colour, i) => {
     const one = series[i];
     return one ? [{ name: nameOf(one), values: one.requests, colour }] : [];
@@ -98,7 +97,7 @@ function groupSeries({ series, other }: Answer, nameOf: NameOf): Series[] {
   return first ? [...drawn, { name: "Other", values: more.reduce(add, first), colour: REST_COLOUR }] : drawn;
 }
 
-function figures({ series, other, total }: Answer, nameOf: NameOf): Figures[] {
+function figures({ series, other, total }: UsageSeries, nameOf: NameOf): Figures[] {
   const listed = series.map((one) => ({ name: nameOf(one), id: one.group, ...one.total }));
   return [...listed, ...(other ? [{ name: "Other", id: null, ...other.total }] : [])].filter(
     ({ requests }) => requests > 0 && total.total.requests > 0,
@@ -108,7 +107,7 @@ function figures({ series, other, total }: Answer, nameOf: NameOf): Figures[] {
 const spanWords = (range: RangeName): string => (RANGES.find(([name]) => name === range)?.[1] ?? "").toLowerCase();
 
 /** What share of the requests was refused, where the groups are outcomes. */
-function share({ series, total }: Answer, group: GroupName): string {
+function share({ series, total }: UsageSeries, group: GroupName): string {
   const { requests } = total.total;
   if (requests === 0 || group !== "outcome") return "";
   const allowed = series.find((one) => one.group === "allowed")?.total.requests ?? 0;
@@ -116,10 +115,10 @@ function share({ series, total }: Answer, group: GroupName): string {
 }
 
 /** "1,204 requests, 3% denied, last 24 hours" */
-const finding = (answer: Answer, range: RangeName, group: GroupName): string =>
+const finding = (answer: UsageSeries, range: RangeName, group: GroupName): string =>
   `${plural(answer.total.total.requests, "request")}${share(answer, group)}, ${spanWords(range)}`;
 
-type RequestsProps = { answer: Answer; range: RangeName; group: GroupName; isPage: boolean };
+type RequestsProps = { answer: UsageSeries; range: RangeName; group: GroupName; isPage: boolean };
 
 function Requests({ answer: read, range, group, isPage }: RequestsProps) {
   const answer = range === "12m" ? byMonth(read) : read;

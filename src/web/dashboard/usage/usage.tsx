@@ -6,7 +6,7 @@ import { useRead } from "../api/query.ts";
 import { Filters, projectOptions, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param, setParams } from "../here.ts";
 import { TenantFilter } from "../keys/filters.tsx";
-import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../keys/records.ts";
+import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
 import { Button } from "../parts/button.tsx";
 import { Chart } from "../parts/chart.tsx";
 import { download } from "../parts/download.ts";

@@ -1,11 +1,16 @@
-// Projects and tenants by id and by words, for pages that show or choose them.
+// Records of the API by their type; projects and tenants by id and by words, for pages that show or choose them.
 import type { RouteOutput } from "../../../client.ts";
-import { call } from "../api/call.ts";
-import { useQuery, useRead } from "../api/query.ts";
+import { call } from "./call.ts";
+import { useQuery, useRead } from "./query.ts";
 import type { Suggestion } from "../forms/combobox.tsx";
 
 export type Project = RouteOutput<"GET /v1/projects/{id}">;
+export type ScopeCatalogue = Project["scope_catalogue"];
 export type Tenant = RouteOutput<"GET /v1/tenants/{id}">;
+export type Plan = RouteOutput<"GET /v1/plans/{id}">;
+export type SecretKey = RouteOutput<"GET /v1/secret_keys/{id}">;
+export type Member = RouteOutput<"GET /v1/members">["data"][number];
+export type UsageSeries = RouteOutput<"GET /v1/usage/series">;
 
 export const tenantLabel = ({ name, external_id }: Pick<Tenant, "name" | "external_id">): string => name ?? external_id;
 
