@@ -66,57 +66,17 @@ for (const back of backends) {
       expect(chain.verified).toBe(true);
     });
 
-    it("lists keys that were quarantined after the backup and are no longer", async () => {
+    it("lists what it undoes: keys quarantined, disabled or confined, tenants suspended, and balances spent", async () => {
       await using d = await deployment(back);
       const app = await d.start();
-      const shop = await setUpWorkspace(app, "leaked");
-      const [leaked] = [await shop.mint(), await shop.mint()];
-      await createBackup(app.services);
-      const lost = await shop.mint();
-      await app.stop();
-      const quarantine = "update api_keys set quarantined_at = $1, expires_at = $2 where id in ($3, $4)";
-      await rawSql(d.target, quarantine, [Date.now(), Date.now() + 3_600_000, leaked.id, lost.id]);
-      expect(await restore(d)).toMatchObject({
-        revoked_after_backup: 0,
-        revived: [],
-        released: [{ id: leaked.id, kind: "api_keys" }],
-      });
-    });
-
-    it("counts keys disabled or confined and tenants suspended after the backup, and lists those that work again", async () => {
-      await using d = await deployment(back);
-      const app = await d.start();
-      const shop = await setUpWorkspace(app, "paused");
-      const [before, after] = [await shop.mint(), await shop.mint()];
+      const shop = await setUpWorkspace(app, "undone");
+      const { project_id, tenant_id } = shop;
+      const [leaked, before, after] = [await shop.mint(), await shop.mint(), await shop.mint()];
       const disable = (id: string) => shop.client.call("POST /v1/keys/{id}/disable", { params: { id }, body: {} });
       const confine = (id: string, cidr: string) =>
         shop.client.call("PATCH /v1/keys/{id}", { params: { id }, body: { allowed_cidrs: [cidr] } });
       await disable(before.id);
       await confine(before.id, "10.0.0.0/8");
-      await createBackup(app.services);
-      const lost = await shop.mint();
-      for (const { id } of [after, lost]) await confine(id, "10.1.0.0/16");
-      for (const { id } of [after, lost]) await disable(id);
-      await shop.client.call("POST /v1/tenants/{id}/suspend", { params: { id: shop.tenant_id }, body: {} });
-      await app.stop();
-      expect(await restore(d)).toMatchObject({
-        revoked_after_backup: 0,
-        disabled_after_backup: 2,
-        suspended_after_backup: 1,
-        narrowed_after_backup: 2,
-        widened: [{ id: after.id, kind: "api_keys", allowed_cidrs: '["10.1.0.0/16"]', ip_mode: "enforce" }],
-        resumed: [
-          { id: after.id, kind: "api_keys" },
-          { id: shop.tenant_id, kind: "tenants" },
-        ],
-      });
-    });
-
-    it("lists the balances of quotas that were spent from after the backup", async () => {
-      await using d = await deployment(back);
-      const app = await d.start();
-      const shop = await setUpWorkspace(app, "metered");
-      const { project_id, tenant_id } = shop;
       const quotas = [{ id: "calls", amount: 10, refill: "none" as const }];
       await shop.client.call("PATCH /v1/tenants/{id}", { params: { id: tenant_id }, body: { quotas } });
       const charge = { project_id, key_id: null, tenant_id, limits: [], quotas: true };
@@ -124,10 +84,29 @@ for (const back of backends) {
         shop.client.call("POST /v1/ratelimit/check", { body: { ...charge, env, cost } });
       for (const env of ["live", "test"] as const) expect((await spend(3, env)).allowed).toBe(true);
       await createBackup(app.services);
+      const [lost, lostLeaked] = [await shop.mint(), await shop.mint()];
+      for (const { id } of [after, lost]) await confine(id, "10.1.0.0/16");
+      for (const { id } of [after, lost]) await disable(id);
       expect((await spend(5, "live")).allowed).toBe(true);
+      await shop.client.call("POST /v1/tenants/{id}/suspend", { params: { id: tenant_id }, body: {} });
       await app.stop();
-      const balance = { subject_id: tenant_id, env: "live", quota_id: "calls", spent: 8 };
-      expect(await restore(d)).toMatchObject({ balances_moved: 1, moved_balances: [balance] });
+      const quarantine = "update api_keys set quarantined_at = $1, expires_at = $2 where id in ($3, $4)";
+      await rawSql(d.target, quarantine, [Date.now(), Date.now() + 3_600_000, leaked.id, lostLeaked.id]);
+      expect(await restore(d)).toMatchObject({
+        revoked_after_backup: 0,
+        revived: [],
+        released: [{ id: leaked.id, kind: "api_keys" }],
+        disabled_after_backup: 2,
+        suspended_after_backup: 1,
+        narrowed_after_backup: 2,
+        widened: [{ id: after.id, kind: "api_keys", allowed_cidrs: '["10.1.0.0/16"]', ip_mode: "enforce" }],
+        resumed: [
+          { id: after.id, kind: "api_keys" },
+          { id: tenant_id, kind: "tenants" },
+        ],
+        balances_moved: 1,
+        moved_balances: [{ subject_id: tenant_id, env: "live", quota_id: "calls", spent: 8 }],
+      });
     });
 
     it("never uses a policy version twice, even when the same backup is restored again", async () => {
