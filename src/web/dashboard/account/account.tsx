@@ -1,6 +1,7 @@
 // The person's own account: name, address, password, sessions, and how this browser behaves.
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
+import { refreshReads } from "../api/query.ts";
 import { session, setSession } from "../api/session.ts";
 import { NewPasswordField } from "../enter/fields.tsx";
 import { ActionButton } from "../forms/action.tsx";
@@ -21,6 +22,7 @@ async function rename({ name = "" }: Values): Promise<void> {
 
 async function changePassword({ current_password = "", password = "" }: Values): Promise<void> {
   await call("POST /v1/auth/me/password", { body: { current_password, password } });
+  refreshReads("/v1/auth/sessions");
   toast("Password changed. Your other sessions have ended.");
 }
 
