@@ -76,6 +76,6 @@ export async function visit(browser: Browser, url: string, options: VisitOptions
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
   page.on("pageerror", (error) => errors.push(String(error)));
   page.setDefaultTimeout(DEADLINE_MS);
-  await page.goto(url);
+  if (url !== "about:blank") await page.goto(url);
   return { page, context, errors, [Symbol.asyncDispose]: () => context.close() };
 }
