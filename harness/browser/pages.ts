@@ -12,6 +12,10 @@ const RULES = {
   runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
   resultTypes: ["violations"],
 };
+/** More than half of the CPU time of a check. */
+const COLOURS = ["color-contrast", "link-in-text-block"];
+const ONLY_COLOURS = { ...RULES, runOnly: COLOURS };
+const NO_COLOURS = { ...RULES, rules: Object.fromEntries(COLOURS.map((rule) => [rule, { enabled: false }])) };
 
 /** Colours and widths in which the pages of the dashboard are checked. */
 export const LOOKS = [
@@ -19,6 +23,7 @@ export const LOOKS = [
   ["dark", { colorScheme: "dark", viewport: { width: 820, height: 800 } }],
   ["phone", { colorScheme: "light", viewport: { width: 320, height: 640 } }],
 ] as const;
+export type Look = { colorScheme: "light" | "dark"; viewport: { width: number; height: number } };
 
 export type Guest = AsyncDisposable & {
   page: Page;
@@ -82,8 +87,16 @@ const SETTLED = `Promise.allSettled(document.getAnimations()
   .filter(({ effect }) => effect && effect.getComputedTiming().endTime !== Infinity)
   .map(({ finished }) => finished)).then(() => true)`;
 
+/** The navigation is the same on every page: it is checked once in a document, width and colour scheme. */
+const run = (rules: object): string => `((seen, look, rules) => {
+  const where = seen.has(look) ? { exclude: [".side"] } : document;
+  seen.add(look);
+  return axe.run(where, rules).then((found) => JSON.stringify(found.violations.map(({ id, nodes }) =>
+    [id, ...nodes.map((node) => node.html + " " + node.failureSummary)])));
+})(window.checked ??= new Set(), [innerWidth, matchMedia("(prefers-color-scheme: dark)").matches].join(), ${JSON.stringify(rules)})`;
+
 /** Asserts that the page passes axe's rules and fits its window. */
-export async function expectAccessible(page: Page): Promise<void> {
+export async function expectAccessible(page: Page, rules: object = RULES): Promise<void> {
   await page.emulateMedia({ reducedMotion: "reduce" }); // a colour that is changing has the contrast of neither
   await page.evaluate(SETTLED);
   // The page's policy blocks foreign scripts, so axe is injected by the debugger.
@@ -91,11 +104,30 @@ export async function expectAccessible(page: Page): Promise<void> {
   const { result: has } = await session.send("Runtime.evaluate", { expression: "typeof axe" });
   if (has.value === "undefined") await session.send("Runtime.evaluate", { expression: AXE });
   const { result } = await session.send("Runtime.evaluate", {
-    expression: `axe.run(${JSON.stringify(RULES)}).then((found) => JSON.stringify(found.violations.map(({ id, nodes }) => [id, ...nodes.map((node) => node.html + " " + node.failureSummary)])))`,
+    expression: run(rules),
     awaitPromise: true,
     returnByValue: true,
   });
   await session.detach();
   expect(JSON.parse(result.value as string)).toEqual([]);
   expect(await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")).toBe(0);
+}
+
+/** Gives an open page other colours and another width. */
+export async function setLook(page: Page, { colorScheme, viewport }: Look): Promise<void> {
+  await page.emulateMedia({ colorScheme });
+  await page.setViewportSize(viewport);
+  await page.evaluate("new Promise(requestAnimationFrame)"); // charts take the width of their window
+}
+
+/**
+ * Asserts the same in each look; the page is in the last one afterwards. Every rule runs in the light look, those about
+ * colours in the dark one, all others on the phone. The frame has every rule in every look (shell.test.ts).
+ */
+export async function expectAccessibleInLooks(page: Page): Promise<void> {
+  const rules = [RULES, ONLY_COLOURS, NO_COLOURS];
+  for (const [n, [, look]] of LOOKS.entries()) {
+    await setLook(page, look);
+    await expectAccessible(page, rules[n]);
+  }
 }
