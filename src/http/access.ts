@@ -157,12 +157,12 @@ export function refusal(row: AccessRow, actor: Actor): Failure | undefined {
 /** Why a restricted secret key is refused although its role is allowed. */
 function restrictionRefusal({ needs, wide }: AccessRow, restriction: Restriction | null): Failure | undefined {
   if (!restriction || needs === "itself") return undefined;
-  const lacks = (field: string, message: string): Failure => failField("lacks_permission", field, message);
-  if (needs === null) return lacks("permissions", "must be absent: this needs an unrestricted key");
+  const lacks = (message: string): Failure => failField("lacks_permission", "permissions", message);
+  if (needs === null) return lacks("needs an unrestricted key");
   const { permissions, project_ids } = restriction;
   const permitted = permissions.includes(needs) || (needs === "read" && permissions.includes("manage"));
-  if (!permitted) return lacks("permissions", `must include ${needs}`);
-  return wide && project_ids ? lacks("project_ids", "must be absent: this concerns the whole workspace") : undefined;
+  if (!permitted) return lacks(`needs ${needs}`);
+  return wide && project_ids ? lacks("needs no project_ids") : undefined;
 }
 
 export function isHolderPlane(name: AccessName): boolean {

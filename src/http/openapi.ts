@@ -47,8 +47,7 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
   if (endpoint.hasLargeResponse) names.push("share_full");
   if (endpoint.params) names.push("invalid_path");
   if (!endpoint.looseQuery) names.push("invalid_query");
-  if (endpoint.body)
-    names.push("invalid_body", "invalid_json", "body_too_complex", "payload_too_large", "unsupported_media_type");
+  if (endpoint.body) names.push("invalid_body", "body_too_complex", "payload_too_large", "unsupported_media_type");
   if (endpoint.idempotent) names.push("invalid_header", "idempotency_mismatch", "idempotency_in_flight");
   const { open, wrongKind, rules } = access[endpoint.access];
   if (isVendorPlane(access[endpoint.access])) names.push("invalid_header", "workspace_moved");

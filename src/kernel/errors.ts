@@ -40,8 +40,7 @@ const RETRY_AFTER_503 = 1;
 export const failures = {
   // 400
   invalid_body: [400, "invalid_request", "The request body is not valid."],
-  invalid_json: [400, "invalid_request", "The request body is not valid JSON."],
-  body_too_complex: [400, "invalid_request", "The request body is nested too deeply or has too many values."],
+  body_too_complex: [400, "invalid_request", "The request body is not valid."],
   invalid_query: [400, "invalid_request", "The query is not valid."],
   invalid_path: [400, "invalid_request", "The path is not valid."],
   invalid_header: [400, "invalid_request", "A request header is not valid."],
@@ -53,7 +52,7 @@ export const failures = {
   // 401
   unauthenticated: [401, "unauthenticated", "A credential is required: send Authorization: Bearer <credential>."],
   unusable_credential: [401, "unauthenticated", "The credential in the Authorization header is not valid here."],
-  invalid_key: [401, "invalid_key", "This key is invalid, revoked or expired."],
+  invalid_key: [401, "invalid_key", "Invalid API key."],
   expired_key: [401, "expired_key", "This API key has expired."],
   invalid_session: [401, "invalid_session", "The session is invalid or has ended."],
   invalid_embed_token: [401, "invalid_embed_token", "The embed token is invalid or has expired."],
@@ -88,7 +87,7 @@ export const failures = {
   sign_up_closed: [403, "sign_up_closed", "Sign-up is by invitation only, or closed."],
   email_unverified: [403, "email_unverified", "Verify your email address first."],
   // 404, 405
-  no_such_route: [404, "not_found", "There is no such endpoint. GET /openapi.json lists all."],
+  no_such_route: [404, "not_found", "No such route."],
   workspace_not_found: [404, "not_found", "No such workspace."],
   project_not_found: [404, "not_found", "No such project."],
   tenant_not_found: [404, "not_found", "No such tenant."],

@@ -40,7 +40,7 @@ describe("routes and methods", () => {
     it(`${path} is no route, before any credential`, async () => {
       const reply = await r.call(null, `GET ${path}`);
       expectRefusal(reply, 404, "not_found");
-      expect(reply.body.error.message).toBe("There is no such endpoint. GET /openapi.json lists all.");
+      expect(reply.body.error.message).toBe("No such route.");
     });
   }
 

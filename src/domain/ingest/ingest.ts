@@ -145,7 +145,7 @@ function costOf(value: unknown, max: number): number {
 
 /** Shape first, then environment: a test key may report test events only. */
 function check(ctx: Machine, value: unknown, known: KnownOwners) {
-  if (value === undefined) throw fail("invalid_json");
+  if (value === undefined) throw fail("invalid_body");
   const { batch, problems } = checkBatch(value, eventsMax(ctx));
   const checked = checkEvents(batch?.events ?? [], known);
   const details = [...problems, ...checked.problems].slice(0, 20);

@@ -29,7 +29,7 @@ export function parseReports(bytes: Uint8Array): LeakReport[] {
   try {
     value = JSON.parse(Buffer.from(bytes).toString("utf8"));
   } catch {
-    throw fail("invalid_json");
+    throw fail("invalid_body");
   }
   if (!Array.isArray(value)) throw failField("invalid_body", "", "must be a list");
   if (value.length > TOKENS_MAX) throw fail("payload_too_large");

@@ -11,7 +11,7 @@ export function textOf(bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes);
   } catch {
-    throw fail("invalid_json");
+    throw fail("invalid_body");
   }
 }
 
@@ -20,7 +20,7 @@ export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw fail("invalid_json");
+    throw fail("invalid_body");
   }
 }
 

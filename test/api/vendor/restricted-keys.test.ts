@@ -70,7 +70,7 @@ for (const back of backends) {
           got[permission] = reply.body?.error?.message !== LACKS;
           if (got[permission]) continue;
           const message =
-            needed === "unrestricted" ? "must be absent: this needs an unrestricted key" : `must include ${needed}`;
+            needed === "unrestricted" ? "needs an unrestricted key" : `needs ${needed}`;
           expectRefusal(reply, 403, "forbidden");
           expect(reply.body.error.details).toEqual([{ path: "permissions", message }]);
         }
@@ -163,7 +163,7 @@ for (const back of backends) {
         const reply = await r.call(key, route, body);
         expectRefusal(reply, 403, "forbidden");
         expect(reply.body.error.details, route).toEqual([
-          { path: "project_ids", message: "must be absent: this concerns the whole workspace" },
+          { path: "permissions", message: "needs no project_ids" },
         ]);
       }
       expect((await r.call(key, "POST /v1/tenants", { external_id: "made-by-restricted" })).status).toBe(201);
