@@ -5,16 +5,13 @@ import { loadSettings } from "../../src/config/load.ts";
 import type { SettingName } from "../../src/config/settings.ts";
 import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";
-import { createRecordIdGenerator } from "../../src/domain/core/record-ids.ts";
-import { Passwords } from "../../src/domain/auth/password.ts";
-import { newCounts } from "../../src/domain/health/counts.ts";
 import { Throttles } from "../../src/domain/limits/throttles.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
 import { Shares } from "../../src/fairness/shares.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
 import type { Log } from "../../src/platform/log.ts";
-import { openSharedServices } from "../../src/server/services.ts";
+import { openServices } from "../../src/server/services.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { rawSql, type Row } from "../databases/raw-sql.ts";
@@ -71,31 +68,20 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   const shares = new Shares(settings);
   const opened = new AsyncDisposableStack();
   opened.defer(() => store.close());
-  const shared = await openSharedServices(
-    { store, clock, settings, shares, log, clockIsInjected: true, redisTimeoutMs: DEADLINE_MS },
-    opened,
-  );
+  const passwordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
+  const redis = { clockIsInjected: true, redisTimeoutMs: DEADLINE_MS };
+  const shared = await openServices({ store, clock, settings, shares, log, passwordCost, ...redis }, opened);
   const services = {
     ...shared,
-    store,
-    clock,
     settings,
     vault: createVault(MASTER),
-    log,
-    shares,
-    newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     command: "keyrack",
     throttles: new Throttles(clock, false, shares.of("throttles")),
-    passwords: new Passwords(shares.of("passwords"), { memoryCost: 64, timeCost: 2, parallelism: 1 }),
     mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,
     inFlight: new Set<string>(),
     worker: { leads: true, failing: new Set<string>() },
-    setup: { claimed: false, unclaimedUntil: 0 },
-    statusCache: { until: 0, status: undefined },
-    ...newCounts(),
-    shutdown: new AbortController(),
   } satisfies Partial<Services> as Services; // the domain alone does not use what is missing
   return {
     services,

@@ -17,12 +17,9 @@ import { backupStateOf } from "../backup/schedule.ts";
 import { createClock, systemSources, type Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
 import { Shares } from "../fairness/shares.ts";
-import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
-import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
-import { newCounts } from "../domain/health/counts.ts";
-import { Throttles } from "../domain/limits/throttles.ts";
+import type { PasswordCost } from "../domain/auth/password.ts";
 import type { Log } from "../platform/log.ts";
-import { openSharedServices } from "./services.ts";
+import { openServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
 import { quickCheck } from "../store/offline/inspect.ts";
@@ -67,7 +64,7 @@ export async function openInstance(
   opened: AsyncDisposableStack,
   { bootstrap: withBootstrap }: { bootstrap: boolean },
 ): Promise<Instance> {
-  const { settings, log, redisTimeoutMs } = options;
+  const { settings, log, redisTimeoutMs, passwordCost } = options;
   requireConsistent(settings);
   process.umask(0o077);
   const clock =
@@ -92,31 +89,17 @@ export async function openInstance(
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.defer(() => transport.close());
   const shares = new Shares(settings, { writes: store.waitingWrites });
-  const sharedServices = await openSharedServices(
-    { store, clock, settings, shares, log, clockIsInjected: options.clock !== undefined, redisTimeoutMs },
-    opened,
-  );
+  const injected = { clockIsInjected: options.clock !== undefined, redisTimeoutMs, passwordCost };
   const services: Services = {
-    store,
-    clock,
+    ...(await openServices({ store, clock, settings, shares, log, ...injected }, opened)),
     settings: deployment.settings,
     vault,
-    log,
-    shares,
     publicUrl: settings.public_url ?? "",
     command: options.command ?? "keyrack",
-    throttles: new Throttles(clock, settings.throttle, shares.of("throttles")),
-    passwords: new Passwords(shares.of("passwords"), options.passwordCost),
     mail: { transport, wake: () => {} },
     bootstrapHash: () => bootstrap.hash,
-    newId: createRecordIdGenerator(clock),
     inFlight: new Set(),
     worker: { leads: false, failing: new Set() },
-    statusCache: { until: 0, status: undefined },
-    setup: { claimed: false, unclaimedUntil: 0 },
-    ...newCounts(),
-    shutdown: new AbortController(),
-    ...sharedServices,
   };
   services.backups = () => backupStateOf(services);
   if (migrationBackup) await recordMigrationBackup(services, migrationBackup);

@@ -1,10 +1,12 @@
-// Opens the services that an instance and the tests of the domain have alike: counters, claims, registries and caches.
+// Opens the services that need no data dir: an instance adds its vault, mail and addresses to them.
 import { access, constants } from "node:fs/promises";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
+import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
 import { Feed } from "../domain/policy/feed.ts";
 import { PageCache } from "../domain/policy/page-cache.ts";
+import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
 import { CredentialCache } from "../domain/auth/credential-cache.ts";
 import { claimClock, databaseClaims } from "../domain/idempotency/claims.ts";
 import { WrittenBytes } from "../domain/limits/written-bytes.ts";
@@ -15,7 +17,9 @@ import { SeriesCounts } from "../domain/series/counts.ts";
 import { NodeRegistry } from "../domain/nodes/registry.ts";
 import { SharedReads } from "../domain/nodes/shared-reads.ts";
 import { QuotaBank } from "../domain/quotas/bank.ts";
+import { newCounts } from "../domain/health/counts.ts";
 import { openCounters } from "../domain/limits/counters.ts";
+import { Throttles } from "../domain/limits/throttles.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/leaks/scanner-keys.ts";
 import { Bodies } from "../fairness/bodies.ts";
 import { FairMap } from "../fairness/fair-map.ts";
@@ -36,9 +40,10 @@ type Base = {
   log: Log;
   clockIsInjected: boolean;
   redisTimeoutMs: number | undefined;
+  passwordCost: PasswordCost | undefined;
 };
 
-export async function openSharedServices(base: Base, opened: AsyncDisposableStack) {
+export async function openServices(base: Base, opened: AsyncDisposableStack) {
   const { store, clock, settings, shares, log } = base;
   const counters = await openCounters({
     now: () => clock.now(),
@@ -59,7 +64,7 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
   opened.defer(() => claims.close());
   const largeResponses = new LargeResponses(shares.of("unsent"));
   return {
-    securityLog: new LogLimit((summary) => log.info("refused, more of the same", summary)),
+    ...newState(base),
     largeResponses,
     fleetReads: new Slots(FLEET_READS, shares.of("fleet_reads")),
     sharedNodes: new SharedReads(),
@@ -96,6 +101,24 @@ export async function openSharedServices(base: Base, opened: AsyncDisposableStac
     series: new SeriesCounts(),
     meter: await openMeter(settings),
     scannerKeys: await openScannerKeys(base),
+  } satisfies Partial<Services>;
+}
+
+/** What is empty at the start of a process, and what it is counted with. */
+function newState({ store, clock, settings, shares, log, passwordCost }: Base) {
+  return {
+    store,
+    clock,
+    log,
+    shares,
+    newId: createRecordIdGenerator(clock),
+    statusCache: { until: 0, status: undefined },
+    setup: { claimed: false, unclaimedUntil: 0 },
+    ...newCounts(),
+    shutdown: new AbortController(),
+    securityLog: new LogLimit((summary) => log.info("refused, more of the same", summary)),
+    throttles: new Throttles(clock, settings.throttle, shares.of("throttles")),
+    passwords: new Passwords(shares.of("passwords"), passwordCost),
   } satisfies Partial<Services>;
 }
 
