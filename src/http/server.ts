@@ -112,18 +112,20 @@ function onParserError(services: Services, finish: Finish, defaults: HeaderDefau
 }
 
 /**
- * CONNECT asks for a tunnel, and node gives the connection away for it: nothing else listens on the socket any more.
- * Responses to earlier requests go first, or this one would be read as one of them.
+ * CONNECT asks for a tunnel, and node gives the connection away for it: nothing else listens on the socket any more, so
+ * a response that is still being sent could not be finished. Its connection ends, and it is reported as closed.
  */
 function refuseConnect(socket: TrackedSocket, services: Services, defaults: HeaderDefaults): void {
   socket.on("error", () => socket.destroy());
+  if (!isIdle(socket)) {
+    const res = socket[LAST_EXCHANGE]?.res;
+    socket.once("close", () => res?.closed === false && res.emit("close"));
+    socket.destroy();
+    return;
+  }
   const failure = fail("method_not_allowed", { headers: { allow: "DELETE, GET, HEAD, OPTIONS, PATCH, POST" } });
-  const refuse = (): void => {
-    if (socket.writable) socket.write(rawResponse(failureResponse(failure, false), services.newId(), defaults));
-    socket.destroySoon();
-  };
-  if (isIdle(socket)) refuse();
-  else socket[LAST_EXCHANGE]?.res.once("close", refuse);
+  socket.write(rawResponse(failureResponse(failure, false), services.newId(), defaults));
+  socket.destroySoon();
 }
 
 function countForwarded(connections: Connections, { addressOf }: HttpOptions): (req: IncomingMessage) => void {
