@@ -113,7 +113,7 @@ class Run implements Admission {
     const { access: rule } = this.#endpoint;
     const { token } = this.#bearer;
     if (access[rule].open) return ANONYMOUS;
-    if (token === null) throw fail("unauthenticated");
+    if (token === null) throw fail(this.#bearer.presented ? "unusable_credential" : "unauthenticated");
     const retryable = this.#endpoint.idempotent && "idempotency-key" in this.#request.headers;
     if (isHolderPlane(rule)) {
       const client = this.#options.clientOf(this.#request);

@@ -51,7 +51,11 @@ export const failures = {
   invalid_token: [400, "invalid_token", "The token is invalid or has expired."],
   // 401
   unauthenticated: [401, "unauthenticated", "A credential is required: send Authorization: Bearer <credential>."],
-  unusable_credential: [401, "unauthenticated", "The credential in the Authorization header is not valid here."],
+  unusable_credential: [
+    401,
+    "unauthenticated",
+    "The Authorization header must hold one credential that is valid here.",
+  ],
   invalid_key: [401, "invalid_key", "Invalid API key."],
   expired_key: [401, "expired_key", "This API key has expired."],
   invalid_session: [401, "invalid_session", "The session is invalid or has ended."],

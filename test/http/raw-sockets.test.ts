@@ -113,7 +113,9 @@ it("CONNECT is refused with the methods there are, and ends the connection", asy
 
 it("CONNECT behind a response that is being sent ends the connection, and the response with it", async () => {
   const closed = vi.spyOn(ServerResponse.prototype, "emit");
-  const responses = await raw(`GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\nCONNECT x:443 HTTP/1.1\r\nhost: x:443\r\n\r\n`);
+  const responses = await raw(
+    `GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\nCONNECT x:443 HTTP/1.1\r\nhost: x:443\r\n\r\n`,
+  );
   expect(responses.filter(({ status }) => status === 405)).toEqual([]);
   await expect.poll(() => closed.mock.calls.filter(([event]) => event === "close").length).toBe(1);
   closed.mockRestore();

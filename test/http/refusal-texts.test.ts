@@ -35,7 +35,7 @@ describe("a refusal", () => {
     const messageFor = async (bearer: string | null): Promise<unknown> =>
       (await r.call(bearer, "GET /v1/workspace")).body.error.message;
     expect(await messageFor(null)).toBe("A credential is required: send Authorization: Bearer <credential>.");
-    expect(await messageFor("bad")).toBe("The credential in the Authorization header is not valid here.");
+    expect(await messageFor("bad")).toBe("The Authorization header must hold one credential that is valid here.");
     expect(await messageFor(`${w.keys.sk_owner.slice(0, -1)}0`)).toBe("Invalid API key.");
   });
 

@@ -18,7 +18,7 @@ type Row = Pick<AuditLogRow, "workspace_id" | "action" | "actor_type" | "actor_i
 
 export async function fillKeyCreators(services: Services): Promise<void> {
   const { store, shutdown } = services;
-  if (await readFact.first(store.read, { name: "secret_key_creators" })) return;
+  if (await readFact.first(store.read, { name: "secret_key_makers" })) return;
   const alone = (await store.connectedVersions()).every((version) => version === VERSION);
   let last = { workspace_id: NIL_WORKSPACE, seq: 0 };
   for (let size = CHUNK_ROWS; size === CHUNK_ROWS; ) {
@@ -30,7 +30,7 @@ export async function fillKeyCreators(services: Services): Promise<void> {
     await yieldToEventLoop();
   }
   const value = String(services.clock.now());
-  if (alone) await record(services, (tx) => writeFact.run(tx, { name: "secret_key_creators", value }));
+  if (alone) await record(services, (tx) => writeFact.run(tx, { name: "secret_key_makers", value }));
 }
 
 async function fillFrom(services: Services, rows: readonly Row[]): Promise<void> {

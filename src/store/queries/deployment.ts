@@ -13,7 +13,7 @@ export type Fact =
   | "last_restore_test"
   | "restore_test_failure"
   | "restore_pending"
-  | "secret_key_creators"
+  | "secret_key_makers"
   | "key_policy_run"
   | "presence";
 

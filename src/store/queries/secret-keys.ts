@@ -1,7 +1,15 @@
 // Secret keys, the vendor's own credentials. Authenticated by hash only.
 import type { Env } from "../../kernel/credentials.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
+import {
+  columns,
+  compileQuery,
+  countRows,
+  statement,
+  type Builder,
+  type Params,
+  type Reader,
+} from "../engine/statement.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
 export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
@@ -83,20 +91,11 @@ export const countUnrevokedKeys = statement<{ workspace_id: string; env: Env }>(
     .where("revoked_at", "is", null),
 );
 
-export const workingSuccessor = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
-  db
-    .selectFrom("secret_keys")
-    .select("id")
-    .where("rotated_from", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id)
-    .where("revoked_at", "is", null)
-    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
-    .limit(1),
-);
+type Ancestor = { workspace_id: string; id: string };
 
-/** Keys that rotations made of this one, directly or through others, and that are not revoked. Oldest first. */
-export const unrevokedSuccessors = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db
+/** Keys that rotations made of one, directly or through others, and that are not revoked. */
+function successorsOf(db: Builder, p: Params<Ancestor>) {
+  return db
     .withRecursive("line(id)", (line) =>
       line
         .selectFrom("secret_keys")
@@ -113,10 +112,19 @@ export const unrevokedSuccessors = statement<{ workspace_id: string; id: string 
     )
     .selectFrom("line")
     .innerJoin("secret_keys", "secret_keys.id", "line.id")
-    .selectAll("secret_keys")
-    .where("revoked_at", "is", null)
-    .orderBy("secret_keys.created_at")
-    .orderBy("secret_keys.id"),
+    .where("revoked_at", "is", null);
+}
+
+export const workingSuccessor = statement<Ancestor & { now: number }>()((db, p) =>
+  successorsOf(db, p)
+    .select("secret_keys.id")
+    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .limit(1),
+);
+
+/** Oldest first. */
+export const unrevokedSuccessors = statement<Ancestor>()((db, p) =>
+  successorsOf(db, p).selectAll("secret_keys").orderBy("secret_keys.created_at").orderBy("secret_keys.id"),
 );
 
 type Minter = { workspace_id: string; user_id: string; now: number; limit: number };

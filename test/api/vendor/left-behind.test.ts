@@ -108,7 +108,7 @@ for (const back of backends) {
       const expected = [...p.keys.map((each) => each.id), rotated.body.id as string].toSorted();
       expect(await mine()).toEqual(expected);
       await r.sql("update secret_keys set created_by = null");
-      await r.sql("delete from deployment where name = 'secret_key_creators'");
+      await r.sql("delete from deployment where name = 'secret_key_makers'");
       await fillKeyCreators(r.app.services);
       expect(await mine()).toEqual(expected);
       const [first] = await r.sql("select created_by from secret_keys where workspace_id = $1 order by created_at", [
@@ -134,7 +134,7 @@ for (const back of backends) {
       const before = await creators();
       expect([...made, other.id].map((id) => before.get(id))).toEqual([p.id, p.id, p.id, t.owner.id]);
       await r.sql("update secret_keys set created_by = null where workspace_id = $1", [t.id]);
-      await r.sql("delete from deployment where name = 'secret_key_creators'");
+      await r.sql("delete from deployment where name = 'secret_key_makers'");
       await fillKeyCreators(r.app.services);
       expect(await creators()).toEqual(before);
 

@@ -69,8 +69,7 @@ for (const back of backends) {
           const reply = await r.call(bearers[permission], route, body);
           got[permission] = reply.body?.error?.message !== LACKS;
           if (got[permission]) continue;
-          const message =
-            needed === "unrestricted" ? "needs an unrestricted key" : `needs ${needed}`;
+          const message = needed === "unrestricted" ? "needs an unrestricted key" : `needs ${needed}`;
           expectRefusal(reply, 403, "forbidden");
           expect(reply.body.error.details).toEqual([{ path: "permissions", message }]);
         }
@@ -162,9 +161,7 @@ for (const back of backends) {
       ] as [string, object?][]) {
         const reply = await r.call(key, route, body);
         expectRefusal(reply, 403, "forbidden");
-        expect(reply.body.error.details, route).toEqual([
-          { path: "permissions", message: "needs no project_ids" },
-        ]);
+        expect(reply.body.error.details, route).toEqual([{ path: "permissions", message: "needs no project_ids" }]);
       }
       expect((await r.call(key, "POST /v1/tenants", { external_id: "made-by-restricted" })).status).toBe(201);
       expect((await r.call(key, "GET /v1/audit_logs/chain")).status).toBe(200);

@@ -48,6 +48,14 @@ for (const back of backends) {
       return keys;
     }
 
+    it("refuses a restricted key a second line while a later successor works", async () => {
+      const { first, rotate, byOwner, working } = await fixture();
+      const second = await byOwner(first);
+      const third: Minted = (await rotate(second, { overlap_hours: 0 })).body;
+      expectRefusal(await rotate(first), 409, "conflict");
+      expect(await working([first, second, third])).toEqual([true, false, true]);
+    });
+
     it("refuses a restricted key a second successor while the first works", async () => {
       const { first, rotate, revoke, working } = await fixture();
       const second: Minted = (await rotate(first)).body;
