@@ -21,6 +21,7 @@ async function runAlone(args: string[], { env, cwd = process.cwd(), input = "" }
   const giveBack = replaceStreams({ stdin, stdout, stderr });
   replaceEnv(env);
   process.chdir(cwd);
+  process.umask(0o022); // as in a shell, although an instance in this process tightened it
   process.exitCode = undefined;
   try {
     const code = await runCommandLine(args);

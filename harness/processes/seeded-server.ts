@@ -38,8 +38,10 @@ async function seedHere(): Promise<Seeded> {
   const { target, dispose } = await readyDatabase("sqlite");
   if (target.kind !== "sqlite") throw new Error("not SQLite");
   const dir = dirname(target.file);
+  const umask = process.umask();
   const { app } = await startLocalInstance({ target, dir });
   const made = await seedInstance(app.services);
+  process.umask(umask); // the instance tightened it, and every file of a command would be private
   const bootstrap_token = app.bootstrap.token as string;
   return {
     seed: { ...made, url: app.url, bootstrap_token, mail_dir: join(dir, "mail"), data_dir: dir },
