@@ -10,8 +10,9 @@ import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { callOf, ENV, worldOn } from "./crash.ts";
 
 const KEYS = 5;
-const BATCHES = 20;
-const EVENTS = 40;
+/** More than a fold adds in one transaction. */
+const BATCHES = 240;
+const EVENTS = 4;
 type Event = ReturnType<typeof telemetryEvent>;
 /** What each series is grouped by, and the group of an event. */
 const GROUPINGS: Record<string, (event: Event) => unknown> = {
@@ -69,6 +70,12 @@ function groupsOf(counts: Iterable<readonly [group: unknown, requests: number]>)
   return JSON.stringify([...sums].toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/** Events that are in the usage series; none where the server is too busy to respond. */
+async function countFolded({ call, key }: World): Promise<number> {
+  const { body } = await call(key, "GET /v1/usage/series?bucket=day");
+  return body.total?.total.requests ?? 0;
+}
+
 async function check({ world, keys, accepted }: Sender, seed: number, tally: Tally): Promise<void> {
   const { call, key } = world;
   const series = (query: string) => must(call(key, `GET /v1/usage/series?bucket=day&${query}`));
@@ -114,9 +121,12 @@ export const seriesCampaign: Campaign = {
       const keys = (await Promise.all(Array.from({ length: KEYS }, mint))) as Key[];
       const sender: Sender = { world, keys, start: Date.now(), accepted: [] };
       for (const seed of rounds(options, tally)) {
+        const before = sender.accepted.length;
         const sent = Array.from({ length: BATCHES }, (_, number) => deliver(sender, seed, number, tally));
         await Promise.race(sent);
-        await sleep(seeded(seed).int(0, 2_500));
+        // Odd seeds kill in the middle of a fold, after its first transaction; even ones at any time.
+        if (seed % 2 === 0) await sleep(seeded(seed).int(0, 2_500));
+        else await until(async () => (await countFolded(world)) > before);
         await server.end("SIGKILL");
         server = await startServer(scratch.args, ENV);
         await Promise.all(sent);

@@ -13,9 +13,9 @@ describe.concurrent("kill -9 under mixed load", () => {
       expect(figures.acknowledged).toBeGreaterThanOrEqual(1);
     });
 
-    it(`counts every batch once in every usage series on ${back}`, async () => {
-      const { figures } = await shortRun(seriesCampaign, back, 1, 8);
-      expect(figures.batches).toBe(20);
+    it(`counts every batch once in every usage series on ${back}, killed in the middle of a fold`, async () => {
+      const { figures } = await shortRun(seriesCampaign, back, 1, 9);
+      expect(figures.batches).toBe(240);
     });
   }
 });
