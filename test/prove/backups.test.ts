@@ -4,7 +4,11 @@ import { backupCampaign } from "../../prove/backup.ts";
 import { copyCampaign } from "../../prove/copy.ts";
 import { flipsCampaign } from "../../prove/flips.ts";
 import { backends } from "../../harness/databases/backends.ts";
+import { ROUNDS } from "../../harness/rounds.ts";
 import { shortRun } from "./short.ts";
+
+/** Flipped bits of each kind. */
+const FLIPS = ROUNDS < 50 ? 3 : 6;
 
 describe("backups, flipped bits and copies", () => {
   for (const back of backends) {
@@ -16,8 +20,8 @@ describe("backups, flipped bits and copies", () => {
   }
 
   it("a flipped bit in a backup or an audit row is detected", async () => {
-    const { figures } = await shortRun(flipsCampaign, "sqlite", 6);
-    expect(figures).toMatchObject({ "in backups": 3, "in audit rows": 3, found: 6 });
+    const { figures } = await shortRun(flipsCampaign, "sqlite", 2 * FLIPS);
+    expect(figures).toMatchObject({ "in backups": FLIPS, "in audit rows": FLIPS, found: 2 * FLIPS });
   });
 
   for (const back of backends.filter((each) => each === "postgres")) {
