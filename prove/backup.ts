@@ -33,6 +33,8 @@ export type BackupReport = {
   restored: number;
   keys: number;
   writes: number;
+  /** Acknowledged while a backup was made. */
+  writesMeanwhile: number;
   backupMs: { median: number; max: number };
   restoreMs: { median: number; max: number };
   writeMs: { baselineP50: number; baselineP99: number; duringP50: number; duringP99: number; ratioP99: number };
@@ -168,6 +170,7 @@ async function runUnder(want: BackupCampaign, dir: string, url: string | null): 
     restored: made.length - problems.length,
     keys: want.keys,
     writes,
+    writesMeanwhile: during.length,
     backupMs: { median: round(percentile(backupMs, 50)), max: round(Math.max(...backupMs)) },
     restoreMs: { median: round(percentile(restoreMs, 50)), max: round(Math.max(...restoreMs)) },
     writeMs: {
@@ -233,6 +236,7 @@ export const backupCampaign: Campaign = {
     tally.rounds = report.backups;
     tally.count("restored and verified", report.restored);
     tally.count("writes acknowledged", report.writes);
+    tally.count("writes meanwhile", report.writesMeanwhile);
     tally.figures["backup ms, median"] = backupMs.median;
     tally.figures["restore ms, median"] = restoreMs.median;
     tally.figures["write p99 ms without"] = writeMs.baselineP99;

