@@ -1,7 +1,7 @@
 // The workspace, environment and filters that the address names, and links to other pages of the same workspace.
 import { computed, effect } from "@preact/signals";
 import type { Env } from "../../kernel/credentials.ts";
-import { membership } from "./api/session.ts";
+import { membership, onForget } from "./api/session.ts";
 import { go, place } from "./routes.ts";
 
 /** The slug of the workspace in the address, or of the one that was open before the account page. */
@@ -43,6 +43,11 @@ const lastQuery = new Map<string, URLSearchParams>();
 effect(() => {
   const at = place.value;
   if (at.kind === "workspace" && at.id === null) lastQuery.set(hrefTo(at.page), at.query);
+});
+
+onForget(() => {
+  lastEnv.clear();
+  lastQuery.clear();
 });
 
 /** The way back from a record: its list with the filters and the page that were shown last. */

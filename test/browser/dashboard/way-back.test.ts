@@ -2,7 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
-import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { button, dialog, field, fillLogin, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { memberOf, PASSWORD } from "../../../harness/instances/people.ts";
 
 /** To be evaluated in a page: whether the first field of the open dialog is below its header. */
 const IS_BELOW_HEADER = `(() => {
@@ -51,6 +52,39 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
 
     await g.show("keys/nope");
     await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();
+    await g.expectClean();
+  });
+
+  it("keeps nothing of one person for the next in the same page", async () => {
+    const at = await shop(suite.instance);
+    const { email } = await memberOf(suite.instance, at, "member");
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "tenants?q=globex" });
+    const { page } = g;
+    await page.evaluate("globalThis.samePage = true");
+    const back = page.locator("main").getByRole("link", { name: "Tenants", exact: true });
+    await g.show(`tenants/${at.tenant_id}`);
+    await g.at("Globex");
+    expect(await back.getAttribute("href")).toContain("tenants?q=globex");
+    await g.open(`${suite.instance.url}/#/forgot`);
+    await field(page, "Email").fill("private@example.com");
+    // A login page in another tab, which has no session.
+    const other = await page.context().newPage();
+    await other.goto(`${suite.instance.url}/#/login`);
+    await field(other, "Email").fill("private@example.com");
+    await g.show("home");
+    await button(page, "Account menu").click();
+    await page.getByRole("menuitem", { name: "Log out" }).click();
+    await g.at("Log in");
+    expect(await field(page, "Email").inputValue()).toBe("");
+    await expect.poll(() => field(other, "Email").inputValue()).toBe("");
+
+    await fillLogin(page, email, PASSWORD);
+    await button(page, "Log in").click();
+    await g.at("Home");
+    await g.show(`tenants/${at.tenant_id}`);
+    await g.at("Globex");
+    expect(await back.getAttribute("href")).not.toContain("?");
+    expect(await page.evaluate("globalThis.samePage")).toBe(true); // a new document would prove nothing
     await g.expectClean();
   });
 });

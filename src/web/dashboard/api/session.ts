@@ -46,6 +46,16 @@ export function setSession(next: Session | null): void {
   writeTab("session", next?.stay && next.token !== "" ? JSON.stringify(next) : null);
 }
 
+const resets: (() => void)[] = [];
+
+/** Registers how to clear what a module remembers, so that the next person in this page sees nothing of it. */
+export const onForget = (reset: () => void): void => void resets.push(reset);
+
+/** Clears what modules remember of the person. */
+export function forgetPerson(): void {
+  for (const reset of resets) reset();
+}
+
 export function toSession({ token, id, user, memberships, active_workspace_id }: NewSession, stay: boolean): Session {
   const { id: userId, email, name, email_verified } = user;
   const person = { id: userId, email, name, email_verified };

@@ -3,7 +3,17 @@ import { effect, untracked } from "@preact/signals";
 import { call, forbidden, moved, ownSwitches } from "./call.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
 import { clearQueries, refreshReads } from "./query.ts";
-import { lock, requireLogin, session, setSession, toSession, unlock, workspaceId, type NewSession } from "./session.ts";
+import {
+  forgetPerson,
+  lock,
+  requireLogin,
+  session,
+  setSession,
+  toSession,
+  unlock,
+  workspaceId,
+  type NewSession,
+} from "./session.ts";
 import { TABS_CHANNEL } from "./store.ts";
 
 type TabMessage = { kind: "logged_out" } | { kind: "switched"; session: string; workspace: string };
@@ -46,6 +56,7 @@ function forget(): void {
   setSession(null);
   workspaceId.value = null;
   clearQueries();
+  forgetPerson();
   unlock();
   if (token) void endSession(token);
 }
@@ -99,7 +110,7 @@ tabs.addEventListener("message", ({ data }: MessageEvent<TabMessage>) => {
   if (data.kind === "logged_out" && session.value) {
     forget();
     location.hash = "#/login";
-  }
+  } else if (data.kind === "logged_out") forgetPerson(); // an address may be typed here
   if (data.kind === "switched" && session.value?.id === data.session) {
     setSession({ ...session.value, workspaceId: data.workspace });
     if (workspaceId.value !== null && workspaceId.value !== data.workspace) moved.value = true;

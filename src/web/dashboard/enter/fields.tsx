@@ -1,19 +1,19 @@
 // Fields that several of these pages share.
-import { useState } from "preact/hooks";
+import { signal } from "@preact/signals";
 import { useRead } from "../api/query.ts";
+import { onForget } from "../api/session.ts";
 import { PasswordField, TextField } from "../forms/field.tsx";
 
 /** What was typed on one of these pages, so that the next one does not ask for it again. */
-let typedEmail = "";
-export const forgetTypedEmail = (): void => void (typedEmail = "");
+const typedEmail = signal("");
+const typeEmail = (text: string): void => void (typedEmail.value = text);
+onForget(() => typeEmail(""));
 
-export function EmailField({ value }: { value?: string }) {
-  const [email, setEmail] = useState(value ?? typedEmail);
-  const onInput = (text: string): void => {
-    typedEmail = text;
-    setEmail(text);
-  };
-  return <TextField name="email" label="Email" type="email" autocomplete="username" value={email} onInput={onInput} />;
+export function EmailField() {
+  const { value } = typedEmail;
+  return (
+    <TextField name="email" label="Email" type="email" autocomplete="username" value={value} onInput={typeEmail} />
+  );
 }
 
 const ADVICE = "Four unrelated words make a good password.";

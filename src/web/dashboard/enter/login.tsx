@@ -4,7 +4,7 @@ import { logIn } from "../api/sign-in.ts";
 import { CheckField } from "../forms/field.tsx";
 import { Form } from "../forms/form.tsx";
 import { Card } from "./card.tsx";
-import { CurrentPasswordField, EmailField, forgetTypedEmail } from "./fields.tsx";
+import { CurrentPasswordField, EmailField } from "./fields.tsx";
 
 export function LogIn() {
   const { data, problem } = useRead("GET /v1/setup", {}).answer.value;
@@ -15,10 +15,7 @@ export function LogIn() {
       <Form
         submit="Log in"
         watch={false}
-        send={async ({ email = "", password = "", stay }) => {
-          await logIn(email, password, stay === "true");
-          forgetTypedEmail();
-        }}
+        send={({ email = "", password = "", stay }) => logIn(email, password, stay === "true")}
         footer={
           <p class="after">
             <a href="#/forgot">Forgot your password?</a>

@@ -2,6 +2,7 @@
 // was opened by its address goes back to the first one.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { formatNumber, plural } from "../../shared/format.ts";
+import { onForget } from "../api/session.ts";
 import { param, setParams } from "../here.ts";
 import { Button } from "./button.tsx";
 
@@ -10,6 +11,7 @@ const DEFAULT_SIZE = 50;
 
 /** Cursor → the one of the page before it. */
 const before = new Map<string, string>();
+onForget(() => before.clear());
 const REMEMBERED_MAX = 2_000;
 
 export const pageSize = (): number => SIZES.find((size) => String(size) === param("limit")) ?? DEFAULT_SIZE;

@@ -1,8 +1,11 @@
 // Back and Forward lead to the place on a page where it was left. The browser's own restoration comes before a list has
 // been loaded, so each entry of the history gets a number, and the position is restored as the page grows.
+import { onForget } from "../api/session.ts";
+
 type Spot = { y: number; row: string | null };
 
 const spots = new Map<number, Spot>();
+onForget(() => spots.clear());
 const REMEMBERED_MAX = 100;
 /** How long a list may take to load. */
 const LOADING_MS = 5_000;

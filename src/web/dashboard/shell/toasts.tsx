@@ -1,8 +1,8 @@
 // Short confirmations. They leave by themselves, wait while the pointer or the focus is on them, and stay listed in the
 // account menu. Nothing that needs an answer is a toast.
-import { effect, signal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import { serverNow } from "../api/clock.ts";
-import { session } from "../api/session.ts";
+import { onForget } from "../api/session.ts";
 
 const SHOWN_MS = 6_000;
 const LISTED_MAX = 20;
@@ -21,9 +21,8 @@ function hideLater(id: number): void {
   }, SHOWN_MS);
 }
 
-// Nothing of the workspace stays after a log-out.
-effect(() => {
-  if (!session.value) notifications.value = shown.value = [];
+onForget(() => {
+  notifications.value = shown.value = [];
 });
 
 export function toast(text: string): void {
