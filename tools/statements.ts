@@ -45,6 +45,7 @@ import {
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
+import { unreplacedKeys } from "../src/store/queries/unreplaced-leaks.ts";
 import {
   firstAllowedAt,
   tenantMonths,
@@ -172,6 +173,10 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listSecretKeys(on, { workspace_id, env: null, after: null, limit: 1 }),
     listSecretKeys(on, { workspace_id, env: "live", after, limit: 1 }),
   ],
+  unreplacedKeys: (on) =>
+    [null, ["p"]].map((projects) =>
+      unreplacedKeys(on, { workspace_id, env: "live", now: 2, since: 1, max: 1, projects }),
+    ),
   firstAllowedAt: (on) => [null, ["p"]].map((projects) => firstAllowedAt(on, { workspace_id, env: "live", projects })),
   usageDayUpsert: (on) => [usageDayUpsert.write(on, [day])],
   tenantMonthUpsert: (on) => [tenantMonthUpsert.write(on, [{ ...month, first_seen_at: 1, last_seen_at: 1 }])],
@@ -234,7 +239,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 const COMPOSED = new Set(
   `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
    liveById anyById pageKeyOf countLive markDeleted pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor
-   inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked isIndexed keysWith rateLimits scopesWithin`.split(
+   inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked hasNoSuccessor isIndexed keysWith rateLimits scopesWithin`.split(
     /\s+/,
   ),
 );

@@ -15,6 +15,12 @@ export const overviewShow = endpoint("GET /v1/overview", {
     env: Env,
     generated_at: Timestamp,
     keys: z.strictObject({ active: Count, expiring: Count, idle: Count, quarantined: Count }),
+    leaks: z
+      .strictObject({
+        unreplaced: z.int().describe("1000 means that many or more"),
+        stops_at: Timestamp.nullable().describe("when the first of them stops working"),
+      })
+      .describe("leaked keys, secret keys included, that still work and have no successor"),
     tenants: Count,
     projects: z.int(),
     nodes: z.strictObject({ live: z.int(), current: z.int() }),

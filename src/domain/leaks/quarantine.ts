@@ -23,7 +23,8 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 
-const QUARANTINE_MS = HOUR_MS;
+/** How long a leaked key works after it was reported. */
+export const QUARANTINE_MS = HOUR_MS;
 const REASON_CHARS = 500;
 const LOCATION_CHARS = 300;
 

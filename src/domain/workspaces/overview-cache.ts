@@ -11,6 +11,7 @@ export type Overview = {
   env: Env;
   generated_at: string;
   keys: { active: number; expiring: number; idle: number; quarantined: number };
+  leaks: { unreplaced: number; stops_at: string | null };
   tenants: number;
   projects: number;
   nodes: { live: number; current: number };

@@ -11,6 +11,7 @@ import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
+import { countUnreplaced } from "../leaks/unreplaced.ts";
 import { countActiveKeys } from "../search/key-counts.ts";
 import { countKeys } from "../search/keys.ts";
 import { countNodes } from "../nodes/nodes.ts";
@@ -59,6 +60,7 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
     env,
     generated_at: formatTimestamp(now),
     keys,
+    leaks: await countUnreplaced(ctx, env),
     tenants: Math.min(workspace ? workspace.tenant_count + workspace.test_tenant_count : 0, COUNT_MAX),
     projects: projects?.length ?? counted?.n ?? 0,
     nodes: await countNodes(ctx, { env }),

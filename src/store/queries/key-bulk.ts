@@ -98,7 +98,8 @@ function inRange(db: Builder, walked: Walked, { after, upTo }: Range) {
 
 const notExpired = (now: number) => (eb: Keys) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]);
 
-function hasNoSuccessor(now: number) {
+/** Use as `where(hasNoSuccessor(now))`: no successor works. */
+export function hasNoSuccessor(now: number) {
   return (eb: Keys): Expression<SqlBool> =>
     eb.not(
       eb.exists(

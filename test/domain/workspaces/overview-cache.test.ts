@@ -7,6 +7,7 @@ const FIGURES: Overview = {
   env: "live",
   generated_at: "2026-05-03T12:00:00.000Z",
   keys: { active: 1, expiring: 0, idle: 0, quarantined: 0 },
+  leaks: { unreplaced: 0, stops_at: null },
   tenants: 1,
   projects: 1,
   nodes: { live: 0, current: 0 },

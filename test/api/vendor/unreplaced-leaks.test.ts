@@ -1,0 +1,62 @@
+// The overview's figure of leaked keys: those that still need a successor.
+import { describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { scannerFixture } from "../../../harness/instances/scanner.ts";
+import type { Json, Workspace } from "../../../harness/instances/test-instance.ts";
+
+const MINUTE_MS = 60_000;
+
+for (const back of backends) {
+  describe(`leaked keys in the overview on ${back}`, () => {
+    const { now: instance, labels } = scannerFixture(back);
+
+    const leaks = async (w: Workspace): Promise<Json> => {
+      instance().clock.advance(3_000); // figures are kept for two seconds
+      return (await w.call("sk_owner", "GET /v1/overview")).body.leaks;
+    };
+    const inAnHour = (): string => new Date(instance().clock.now() + 60 * MINUTE_MS).toISOString();
+    const newSecretKey = async (w: Workspace, body: object = {}): Promise<{ id: string; key: string }> =>
+      (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", name: "leaky", ...body })).body;
+
+    it("count API keys and secret keys until each has a successor, and say when the first stops", async () => {
+      const w = await instance().workspace();
+      expect(await leaks(w)).toEqual({ unreplaced: 0, stops_at: null });
+      const secret = await newSecretKey(w);
+      await labels(secret.key);
+      const first = inAnHour();
+      expect(await leaks(w)).toEqual({ unreplaced: 1, stops_at: first });
+      instance().clock.advance(10 * MINUTE_MS);
+      const key = await w.mint({ name: "CI" });
+      await labels(key.key);
+      const second = inAnHour();
+      expect(await leaks(w)).toEqual({ unreplaced: 2, stops_at: first });
+      const other = (await w.call("sk_test", "GET /v1/overview")).body;
+      expect(other.leaks).toEqual({ unreplaced: 0, stops_at: null });
+
+      await w.call("sk_owner", `POST /v1/secret_keys/${secret.id}/rotate`, {});
+      expect(await leaks(w)).toEqual({ unreplaced: 1, stops_at: second });
+      const rotated = (await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, {})).body;
+      expect(await leaks(w)).toEqual({ unreplaced: 0, stops_at: null });
+      const { body } = await w.call("sk_owner", "GET /v1/overview");
+      expect(body.keys.quarantined).toBe(1); // as the list of that state
+      await w.call("sk_owner", `POST /v1/keys/${rotated.id}/revoke`, {});
+      expect(await leaks(w)).toEqual({ unreplaced: 1, stops_at: second });
+      instance().clock.advance(60 * MINUTE_MS);
+      expect(await leaks(w)).toEqual({ unreplaced: 0, stops_at: null });
+    });
+
+    it("show a key of one project nothing of others", async () => {
+      const w = await instance().workspace();
+      const own = (await w.call("sk_owner", "POST /v1/projects", { name: "Own", slug: "own" })).body.id as string;
+      const restricted = await newSecretKey(w, { permissions: ["read"], project_ids: [own] });
+      const [elsewhere, here] = [await w.mint({ name: "a" }), await w.mint({ name: "b", project_id: own })];
+      await labels((await newSecretKey(w)).key, elsewhere.key);
+      const seen = async (): Promise<number> =>
+        (await instance().call(restricted.key, "GET /v1/overview")).body.leaks.unreplaced;
+      expect(await seen()).toBe(0);
+      await labels(here.key);
+      expect(await seen()).toBe(1);
+      expect((await leaks(w)).unreplaced).toBe(3);
+    });
+  });
+}
