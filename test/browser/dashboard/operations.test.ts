@@ -179,4 +179,40 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     expect(revoked_at).toEqual(expect.any(String));
     await g.expectClean();
   });
+
+  it("raises an alert for every leaked key, secret keys included, until it is replaced", async () => {
+    const t = await shop(suite.instance);
+    const { project_id, tenant_id } = t;
+    const want = { project_id, tenant_id, env: "live", name: "CI" };
+    const key = (await suite.instance.call(t.owner.session, "POST /v1/keys", want)).body;
+    const secret = (
+      await suite.instance.call(t.owner.session, "POST /v1/secret_keys", { env: "live", name: "Backend" })
+    ).body;
+    const { services } = suite.instance.app;
+    const leak = (token: string, type: string) =>
+      reportLeaks({ services, actor: { kind: "scanner" } }, [{ token, type, location: "https://git.example.com/a" }]);
+    await leak(secret.key, "keyrack_secret_key");
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "home" });
+    const { page } = g;
+    const alert = page.locator(".leak-alert");
+    await alert
+      .getByText(/^1 leaked key has not been replaced\. It stops working in (1 hour|\d+ minutes)\.$/)
+      .waitFor();
+    expect(await page.locator(".main-nav .nav-count").innerText()).toMatch(/^1\s+leaked key to replace$/);
+    await leak(key.key, "keyrack_api_key");
+    await suite.instance.call(t.owner.session, `POST /v1/secret_keys/${secret.id}/rotate`, {});
+    await g.show(`keys/${key.id}`);
+    await page.getByText(/It stops working in .*\. Rotate it and deploy the new key before then\.$/).waitFor();
+    const next = (await suite.instance.call(t.owner.session, `POST /v1/keys/${key.id}/rotate`, {})).body;
+    await page.reload();
+    const line = page.getByText(/It has been replaced by CI\. It stops working in [^.]*\.$/);
+    await line.waitFor();
+    expect(await line.getByRole("link", { name: "CI" }).getAttribute("href")).toContain(`keys/${next.id}`);
+    suite.instance.clock.advance(3_000); // figures are kept for two seconds
+    await g.show("home");
+    await page.getByText("Quarantined", { exact: true }).waitFor();
+    await expect.poll(() => alert.count()).toBe(0);
+    expect(await page.locator(".nav-count").count()).toBe(0);
+    await g.expectClean();
+  });
 });

@@ -13,13 +13,19 @@ type Overview = RouteOutput<"GET /v1/overview">;
 const EVERY_MS = 10_000;
 /** Counts end here. */
 export const COUNT_MAX = 10_000;
+const LEAKS_MAX = 1_000;
 
 /** Shared by everything that shows a part of it. */
 export const useOverview = (everyMs = EVERY_MS): Read<Overview> =>
   useRead("GET /v1/overview", { query: { env: env.value } }, { everyMs });
 
-export const count = (value: number): string =>
-  value >= COUNT_MAX ? `${formatNumber(COUNT_MAX)} or more` : formatNumber(value);
+const countUpTo =
+  (max: number) =>
+  (value: number): string =>
+    value >= max ? `${formatNumber(max)} or more` : formatNumber(value);
+
+const count = countUpTo(COUNT_MAX);
+export const countLeaks = countUpTo(LEAKS_MAX);
 
 type FigureProps = { name: string; value: string; href: string; look?: "warn" | "bad" | "words" | null };
 
@@ -60,17 +66,16 @@ function Grid({ overview: { keys, nodes } }: { overview: Overview }) {
   );
 }
 
-/** Leaked keys stop working by themselves, so their owners need to know before. */
-function LeakAlert({ leaked }: { leaked: number }) {
-  const query = { env: env.value, state: "quarantined" as const };
-  const { data } = useRead("GET /v1/keys", { query }, { everyMs: EVERY_MS }).answer.value;
-  const [soonest = null] = (data?.data ?? []).flatMap(({ expires_at }) => expires_at ?? []).toSorted();
+/** Leaked keys stop working by themselves, so their owners need to know before. One with a successor is dealt with. */
+function LeakAlert({ leaks: { unreplaced, stops_at } }: { leaks: Overview["leaks"] }) {
   return (
     <div class="leak-alert" role="status">
       <Icon name="leak" />
       <p class="grow">
-        {leaked === 1 ? "1 leaked key stops working" : `${count(leaked)} leaked keys; the first stops working`}{" "}
-        {soonest === null ? "soon" : <Time at={soonest} />}.
+        {unreplaced === 1
+          ? "1 leaked key has not been replaced. It stops working"
+          : `${countLeaks(unreplaced)} leaked keys have not been replaced. The first stops working`}{" "}
+        {stops_at === null ? "soon" : <Time at={stops_at} />}.
       </p>
       <LinkButton href={hrefTo("leaks")}>Review leaks</LinkButton>
     </div>
@@ -82,7 +87,7 @@ export function Figures() {
     <Loaded read={useOverview()} rows={3}>
       {(overview) => (
         <>
-          {overview.keys.quarantined > 0 && <LeakAlert leaked={overview.keys.quarantined} />}
+          {overview.leaks.unreplaced > 0 && <LeakAlert leaks={overview.leaks} />}
           <Grid overview={overview} />
         </>
       )}

@@ -1,8 +1,11 @@
 // A key's state, and what is worth a look.
+import { successorOf } from "../../shared/successor.ts";
+import { serverNow } from "../api/clock.ts";
+import { hrefTo } from "../here.ts";
 import { Badge } from "../parts/badge.tsx";
 import { FoundAt, UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
-import { keyNotes, keyState, type Beside } from "./state.ts";
+import { keyNotes, keyState, keyTitle, type Beside } from "./state.ts";
 
 type Props = Beside & { of: Parameters<typeof keyState>[0] };
 
@@ -20,12 +23,24 @@ export function StateBadge({ of, ...beside }: Props) {
   );
 }
 
-/** Where it was found, and how much time is left. */
-function LeakedLine({ of: { quarantined_at, quarantine_reason, expires_at } }: Props) {
+/** Where it was found, how much time is left, and what to do: rotating does not keep the leaked key alive. */
+function LeakedLine({ of, keys = [] }: Props) {
+  const { quarantined_at, quarantine_reason, expires_at } = of;
+  const successor = successorOf(of, keys, serverNow());
   return (
     <span>
-      Found at <FoundAt reason={quarantine_reason} /> <Time at={quarantined_at} focusable />. It stops working{" "}
-      {expires_at === null ? "soon" : <Time at={expires_at} focusable />} unless you rotate it.
+      Found at <FoundAt reason={quarantine_reason} /> <Time at={quarantined_at} focusable />.{" "}
+      {successor && (
+        <>
+          It has been replaced by{" "}
+          <a href={hrefTo("keys", { id: successor.id })}>
+            <UserText>{keyTitle(successor)}</UserText>
+          </a>
+          .{" "}
+        </>
+      )}
+      It stops working {expires_at === null ? "soon" : <Time at={expires_at} focusable />}.
+      {!successor && " Rotate it and deploy the new key before then."}
     </span>
   );
 }
@@ -38,7 +53,7 @@ export function StateLine({ of, notes, ...beside }: Props & { notes: readonly { 
     <p class="lead state-line">
       <StateBadge of={of} {...beside} />
       {name === "Quarantined" ? (
-        <LeakedLine of={of} />
+        <LeakedLine of={of} {...beside} />
       ) : (
         <span>
           {before}

@@ -1,7 +1,7 @@
 // The main navigation: a column on wide windows, a dialog behind "Menu" on phones.
 import { useEffect, useState } from "preact/hooks";
 import { hrefTo } from "../here.ts";
-import { count, useOverview } from "../home/figures.tsx";
+import { countLeaks, useOverview } from "../home/figures.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { place } from "../routes.ts";
@@ -27,11 +27,11 @@ function useReadsLeaks(): boolean {
 
 /** Beside the link, whose name stays that of the page. */
 function LeakCount() {
-  const leaked = useOverview(LEAKS_EVERY_MS).answer.value.data?.keys.quarantined ?? 0;
-  if (leaked === 0) return null;
+  const unreplaced = useOverview(LEAKS_EVERY_MS).answer.value.data?.leaks.unreplaced ?? 0;
+  if (unreplaced === 0) return null;
   return (
     <span class="nav-count">
-      {count(leaked)} <span class="hide">{leaked === 1 ? "leaked key" : "leaked keys"}</span>
+      {countLeaks(unreplaced)} <span class="hide">{unreplaced === 1 ? "leaked key" : "leaked keys"} to replace</span>
     </span>
   );
 }
