@@ -38,19 +38,26 @@ const UNITS: readonly [ms: number, name: string][] = [
   [1_000, "second"],
 ];
 
-/** The largest unit that fits: "3 days", "45 seconds"; "0.4 seconds" below one. Rounded down unless `round` differs. */
-export function formatDuration(ms: number, round: (value: number) => number = Math.floor): string {
-  const span = Math.max(0, ms);
-  if (span < 1_000) return `${(span / 1_000).toFixed(1)} seconds`;
-  const [unit, name] = UNITS.find(([size]) => span >= size) ?? [1_000, "second"];
-  return plural(round(span / unit), name);
+/** `slackOf`: how much of a unit may be missing from it. */
+function inUnits(ms: number, slackOf: (unit: number) => number): string {
+  const [unit, name] = UNITS.find(([size]) => ms + slackOf(size) >= size) ?? [1_000, "second"];
+  return plural(Math.floor((ms + slackOf(unit)) / unit), name);
 }
 
-/** "just now", "5 minutes ago", "in 3 days". What is to come is rounded to the nearest: 7 days just set are 7 days. */
+/** The largest unit that fits, rounded down: "3 days", "45 seconds"; "0.4 seconds" below one. */
+export function formatDuration(ms: number): string {
+  const span = Math.max(0, ms);
+  return span < 1_000 ? `${(span / 1_000).toFixed(1)} seconds` : inUnits(span, () => 0);
+}
+
+/** Seconds have passed since a time was set: 7 days or 30 minutes just set are still shown as such. */
+const justSet = (unit: number): number => Math.max(unit / 100, Math.min(unit / 10, 5_000));
+
+/** "just now", "5 minutes ago", "in 3 days". Rounded down, so that no deadline looks later than it is. */
 export function formatRelative(ms: number, nowMs: number): string {
   const distance = ms - nowMs;
   if (Math.abs(distance) < 10_000) return "just now";
-  return distance < 0 ? `${formatDuration(-distance)} ago` : `in ${formatDuration(distance, Math.round)}`;
+  return distance < 0 ? `${formatDuration(-distance)} ago` : `in ${inUnits(distance, justSet)}`;
 }
 
 /** How long to wait, rounded up. */

@@ -1,15 +1,31 @@
 import { describe, expect, it } from "vitest";
 import { formatDuration, formatRelative } from "../../../src/web/shared/format.ts";
 
-const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
 describe("relative times", () => {
-  it("rounds what is to come to the nearest unit", () => {
-    expect(formatRelative(7 * DAY_MS - 2_000, 0)).toBe("in 7 days");
-    expect(formatRelative(12 * HOUR_MS - 2_000, 0)).toBe("in 12 hours");
-    expect(formatRelative(DAY_MS - 2_000, 0)).toBe("in 24 hours");
-    expect(formatRelative(6.4 * DAY_MS, 0)).toBe("in 6 days");
+  it.each([
+    [36 * HOUR_MS, "in 1 day"],
+    [1.5 * HOUR_MS, "in 1 hour"],
+    [45 * DAY_MS, "in 1 month"],
+    [10.5 * DAY_MS, "in 10 days"],
+    [23.7 * HOUR_MS, "in 23 hours"],
+    [44.5 * MINUTE_MS, "in 44 minutes"],
+    [45_000, "in 45 seconds"],
+  ])("rounds a time to come down: %d ms", (ms, text) => {
+    expect(formatRelative(ms, 0)).toBe(text);
+  });
+
+  it.each([
+    [7 * DAY_MS, "in 7 days"],
+    [DAY_MS, "in 1 day"],
+    [12 * HOUR_MS, "in 12 hours"],
+    [HOUR_MS, "in 1 hour"],
+    [30 * MINUTE_MS, "in 30 minutes"],
+  ])("shows a time to come as it was set some seconds ago: %d ms", (ms, text) => {
+    expect(formatRelative(ms - 3_000, 0)).toBe(text);
   });
 
   it("counts whole units of what has passed", () => {
