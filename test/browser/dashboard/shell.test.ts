@@ -120,6 +120,8 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
       await account.waitFor({ state: "detached" });
     }
     await button(page, "Menu").click();
+    await dialog(page, "Menu").waitFor();
+    await expectAccessible(page);
     await dialog(page, "Menu").getByRole("link", { name: "Settings" }).click();
     await field(page, "Workspace name").waitFor();
     await expectAccessibleInLooks(page);

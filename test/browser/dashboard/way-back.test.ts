@@ -8,7 +8,7 @@ import { memberOf, PASSWORD } from "../../../harness/instances/people.ts";
 /** To be evaluated in a page: whether the first field of the open dialog is below its header. */
 const IS_BELOW_HEADER = `(() => {
   const dialog = document.querySelector("dialog[open]");
-  const bottom = dialog.querySelector("header").getBoundingClientRect().bottom;
+  const bottom = dialog.querySelector(".dialog-head").getBoundingClientRect().bottom;
   return dialog.querySelector("input").getBoundingClientRect().top >= bottom;
 })()`;
 

@@ -96,7 +96,7 @@ export function Dialog({ title, onClose, children, wide = false, locked = false,
       // Browsers close on a repeated Escape whatever a handler says.
       onClose={() => state.current.open && ref.current?.showModal()}
     >
-      <header>
+      <div class="dialog-head">
         <h2 id={id} tabIndex={-1}>
           {title}
         </h2>
@@ -105,7 +105,7 @@ export function Dialog({ title, onClose, children, wide = false, locked = false,
             <Icon name="close" />
           </button>
         )}
-      </header>
+      </div>
       {env === "test" && <p class="test-band">Test data</p>}
       <div class="dialog-body">{children}</div>
     </dialog>
