@@ -1,6 +1,8 @@
 // Requests a password reset link. The response is the same for every address.
 import { useState } from "preact/hooks";
+import { formatClock } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
+import { serverNow } from "../api/clock.ts";
 import { problemMessage, toProblem } from "../api/problems.ts";
 import { Form } from "../forms/form.tsx";
 import { Button } from "../parts/button.tsx";
@@ -30,11 +32,13 @@ export function ForgotForm({ submit, onSent }: { submit: string; onSent: (email:
 export function ResetSent({ email, onBack }: { email: string; onBack: () => void }) {
   const [status, setStatus] = useState("");
   const isMailed = useDeliversMail();
-  const resend = (): void => {
-    requestLink(email).then(
-      () => setStatus("Email sent."),
-      (error: unknown) => setStatus(problemMessage(toProblem(error))),
-    );
+  const [busy, setBusy] = useState(false);
+  const resend = async (): Promise<void> => {
+    setBusy(true);
+    setStatus(""); // a screen reader does not repeat a text that stays
+    const sent = () => `Email sent again at ${formatClock(serverNow())}.`;
+    setStatus(await requestLink(email).then(sent, (error: unknown) => problemMessage(toProblem(error))));
+    setBusy(false);
   };
   if (!isMailed)
     return (
@@ -51,7 +55,9 @@ export function ResetSent({ email, onBack }: { email: string; onBack: () => void
       </p>
       <p>No email after a few minutes? Check your spam folder. You can request three links an hour.</p>
       <div class="buttons">
-        <Button onClick={resend}>Resend email</Button>
+        <Button busy={busy} onClick={() => void resend()}>
+          Resend email
+        </Button>
       </div>
       <p role="status">{status}</p>
       <p class="after">
