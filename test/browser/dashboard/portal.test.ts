@@ -1,5 +1,6 @@
 // The preview of the portal, its origins, and usage.
 import { readFileSync } from "node:fs";
+import type { Locator } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
@@ -105,6 +106,81 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await page.getByText(/^0 active tenants this month\./).waitFor();
     expect(await page.getByRole("figure").count()).toBe(0); // no axes without data
     await expectAccessible(page);
+    await g.expectClean();
+  });
+
+  it("shows active tenants by month as chart, table and CSV", async () => {
+    const t = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "home" });
+    const { page } = g;
+    await page.route("**/v1/usage/billing*", async (route) => {
+      const response = await route.fetch();
+      const { data, ...others } = await response.json();
+      const counted = data.map((row: object, i: number) => ({ ...row, active_tenants: i }));
+      await route.fulfill({ response, json: { ...others, data: counted } });
+    });
+    await g.show("usage?tab=billing");
+    await page.getByRole("img", { name: "0 active tenants this month, last 12 months" }).waitFor();
+    await button(page, "Show as table").click();
+    const rows = page.getByRole("region", { name: /last 12 months$/ }).getByRole("row");
+    expect(await rows.count()).toBe(13); // and the head
+    expect(await rows.nth(1).getByRole("cell").allTextContents()).toEqual(["11"]); // oldest first
+    const downloads = page.waitForEvent("download");
+    await page.getByRole("figure").getByRole("button", { name: "Download CSV" }).click();
+    expect((await downloads).suggestedFilename()).toBe("active-tenants.csv");
+    await expectAccessible(page);
+    await g.expectClean();
+  });
+
+  it("says whether filters hide the requests, and what is beyond the largest groups", async () => {
+    const t = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "usage" });
+    const { page } = g;
+    const none = page.getByRole("heading", { name: "No requests in the last 24 hours" });
+    await page.getByText("Nodes report the requests that they verify.").waitFor();
+    await none.waitFor();
+    await g.show(`usage?project=${t.project_id}`);
+    await page.getByText("Nothing fits the filters you have set.").waitFor();
+    await none.waitFor();
+    await page.locator("section.empty").getByRole("button", { name: "Clear filters" }).click();
+    await page.getByText("Nodes report the requests that they verify.").waitFor();
+
+    await reportTraffic(t);
+    await page.route("**/v1/usage/series*", async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      const [one] = json.series;
+      const named = (_: unknown, i: number) => ({
+        ...one,
+        group: `${i}`,
+        label: `GET /v1/organisations/:id/orders/${i}`,
+      });
+      const series = Array.from({ length: 10 }, named);
+      await route.fulfill({ response, json: { ...json, series, other: one } });
+    });
+    await page.setViewportSize({ width: 360, height: 740 });
+    await g.show("usage?by=route");
+    const figure = page.getByRole("figure");
+    await figure.locator("figcaption").getByText("Beyond the 4 largest", { exact: true }).waitFor();
+    await page.getByRole("row", { name: /^Beyond the 10 largest/ }).waitFor();
+    // A long text about a bar moves nothing.
+    const top = (): Promise<number> =>
+      page.evaluate("document.querySelector('.chart svg').getBoundingClientRect().top");
+    await figure.getByRole("group").focus();
+    const before = await top();
+    await page.keyboard.press("End");
+    await figure.getByRole("status").getByText("GET /v1/organisations/:id/orders/3").waitFor();
+    expect(await top()).toBe(before);
+    await page.setViewportSize({ width: 320, height: 640 });
+    await g.show("portal");
+    const portal = page.locator("keyrack-portal");
+    const revoke = portal.getByRole("button", { name: /^Revoke/ }).first();
+    await revoke.waitFor();
+    const rightOf = async (of: Locator): Promise<number> => {
+      const { x, width } = (await of.boundingBox()) ?? { x: Infinity, width: 0 };
+      return x + width;
+    };
+    expect(await rightOf(revoke)).toBeLessThan(await rightOf(portal)); // not cut
     await g.expectClean();
   });
 

@@ -3,10 +3,10 @@ import type { RouteInput } from "../../../client.ts";
 import { formatClock, formatDate, formatDayAndClock, formatPercent, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
-import { SelectFilter } from "../forms/filters.tsx";
+import { clearFilters, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
 import { tenantLabel, useTenants, type UsageSeries } from "../api/records.ts";
-import { LinkButton } from "../parts/button.tsx";
+import { Button, LinkButton } from "../parts/button.tsx";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Panel } from "../parts/page.tsx";
@@ -50,6 +50,9 @@ const OUTCOMES: Record<string, string> = {
   insufficient_scope: "Missing scope",
 };
 
+/** Parameters of the address that filter the requests on Usage. */
+export const TRAFFIC_FILTERS = ["project", "tenant"] as const;
+
 type RangeName = (typeof RANGES)[number][0];
 type GroupName = (typeof GROUPS)[number][0];
 
@@ -86,6 +89,9 @@ function outcomeSeries({ series, buckets }: UsageSeries): Series[] {
 
 type NameOf = (one: UsageSeries["series"][number]) => string;
 
+/** The list names more groups than the chart, so its others are fewer. */
+const beyond = (named: number): string => `Beyond the ${named} largest`;
+
 /** The largest groups, each with a colour, and all others together. */
 function groupSeries({ series, other }: UsageSeries, nameOf: NameOf): Series[] {
   const drawn = GROUP_COLOURS.flatMap((colour, i) => {
@@ -94,12 +100,14 @@ function groupSeries({ series, other }: UsageSeries, nameOf: NameOf): Series[] {
   });
   const others = [...series.slice(drawn.length), ...(other ? [other] : [])].map(({ requests }) => requests);
   const [first, ...more] = others;
-  return first ? [...drawn, { name: "Other", values: more.reduce(add, first), colour: REST_COLOUR }] : drawn;
+  return first
+    ? [...drawn, { name: beyond(drawn.length), values: more.reduce(add, first), colour: REST_COLOUR }]
+    : drawn;
 }
 
 function figures({ series, other, total }: UsageSeries, nameOf: NameOf): Figures[] {
   const listed = series.map((one) => ({ name: nameOf(one), id: one.group, ...one.total }));
-  return [...listed, ...(other ? [{ name: "Other", id: null, ...other.total }] : [])].filter(
+  return [...listed, ...(other ? [{ name: beyond(series.length), id: null, ...other.total }] : [])].filter(
     ({ requests }) => requests > 0 && total.total.requests > 0,
   );
 }
@@ -168,8 +176,19 @@ export function NoRequests({ title }: { title: string }) {
 }
 
 /** On Usage with the next step; on other pages it is one panel of many. */
-function Unused({ isPage, words }: { isPage: boolean; words: string }) {
-  return isPage ? <NoRequests title={words} /> : <p class="muted">{words}.</p>;
+function Unused({ isPage, isOfSome, span }: { isPage: boolean; isOfSome: boolean; span: string }) {
+  const words = isOfSome && !isPage ? `Not used in the ${span}` : `No requests in the ${span}`;
+  if (!isPage) return <p class="muted">{words}.</p>;
+  if (!isOfSome) return <NoRequests title={words} />;
+  return (
+    <Empty
+      icon="search"
+      title={words}
+      action={<Button onClick={() => clearFilters(TRAFFIC_FILTERS)}>Clear filters</Button>}
+    >
+      Nothing fits the filters you have set.
+    </Empty>
+  );
 }
 
 type TrafficProps = {
@@ -211,7 +230,7 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
         <Loaded read={read}>
           {(answer) =>
             answer.total.total.requests === 0 ? (
-              <Unused isPage={groups} words={`${of ? "Not used" : "No requests"} in the ${spanWords(range)}`} />
+              <Unused isPage={groups} isOfSome={Object.keys(of ?? {}).length > 0} span={spanWords(range)} />
             ) : (
               <Requests answer={answer} range={range} group={group} isPage={groups} />
             )

@@ -17,7 +17,7 @@ import { Tabs } from "../parts/tabs.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { monthName } from "./months.ts";
-import { NoRequests, Traffic } from "./traffic.tsx";
+import { NoRequests, Traffic, TRAFFIC_FILTERS } from "./traffic.tsx";
 
 type Activity = RouteOutput<"GET /v1/usage/tenants">["data"][number];
 
@@ -142,7 +142,7 @@ function FilteredTraffic() {
   const of = { ...(project_id !== "" && { project_id }), ...(tenant_id !== "" && { tenant_id }) };
   return (
     <>
-      <Filters label="Filter requests" names={["project", "tenant"]}>
+      <Filters label="Filter requests" names={TRAFFIC_FILTERS}>
         <SelectFilter name="project" label="Filter by project" options={projectOptions(useProjects())} />
         <TenantFilter />
       </Filters>
