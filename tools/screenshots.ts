@@ -78,7 +78,7 @@ async function takePage(page: Page, base: string, name: string, title: string | 
   if (name === "key") {
     await open(page, `${base}/keys?limit=200`, "Keys");
     await usedKey(page).click();
-    await page.getByRole("heading", { name: "Verdict" }).waitFor();
+    await page.getByRole("heading", { name: "Changes" }).waitFor();
     await loaded(page);
   } else await open(page, `${base}/${name}`, title);
   await STEPS[name]?.(page);
