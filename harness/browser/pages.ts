@@ -64,7 +64,8 @@ export async function guest(browser: Browser, options: VisitOptions = {}): Promi
     at: (wanted) => page.getByRole("heading", { level: 1, name: wanted }).waitFor(),
     async expectClean() {
       expect(await page.evaluate("violations")).toEqual([]);
-      expect(errors.filter((text) => !/^Failed to load resource: .* status of 4/.test(text))).toEqual([]);
+      // A read that waited two seconds for a slot on a busy machine is refused with 503, and the page repeats it.
+      expect(errors.filter((text) => !/^Failed to load resource: .* status of (4|503)/.test(text))).toEqual([]);
       const shown = await page.evaluate<string>(
         "location.href + document.documentElement.outerHTML + document.referrer + JSON.stringify(history.state)",
       );
