@@ -5,14 +5,14 @@ import { ownRotation } from "../../store/queries/audit.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import {
   countSecretKeys,
+  furtherSuccessor,
   countUnrevokedKeys,
   insertSecretKey,
   listSecretKeys as listSecretKeyRows,
   revokeSecretKeyRow,
   secretKeyById,
   shortenSecretKey,
-  unrevokedSuccessors,
-  workingSuccessor,
+  workingSuccessors,
 } from "../../store/queries/secret-keys.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
@@ -36,6 +36,10 @@ export const SECRET_KEYS_MAX = 1_000;
 export const UNREVOKED_PER_WORKING = 10;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
 const ROTATION_RESERVE = 100;
+/** Successors that one call revokes: the transaction delays other writes. */
+const SUCCESSORS_MAX = 100;
+/** How far a line of rotations is followed: a longer walk would delay other requests. */
+const LINE_MAX = 1_000;
 /** Why a predecessor is revoked when its successor rotates itself. */
 const SUPERSEDED = "superseded";
 
@@ -199,12 +203,12 @@ export async function rotateSecretKey(
 
 /**
  * A restricted key cannot create keys, so rotating itself must not multiply it: it waits for the end of its successor,
- * and its own predecessor is revoked if that rotated itself too. That includes an expired one, or rotations without an
- * overlap would leave unrevoked keys until the workspace's bound is reached. An overlap that another actor granted is
- * kept. Returns the predecessor that it revoked.
+ * is refused once that was rotated, and its own predecessor is revoked if that rotated itself too. That includes an
+ * expired one, or rotations without an overlap would leave unrevoked keys until the workspace's bound is reached. An
+ * overlap that another actor granted is kept. Returns the predecessor that it revoked.
  */
 async function endOwnOverlap(tx: Tx, { workspace_id, id, rotated_from }: SecretKeyRow, now: number) {
-  if (await workingSuccessor.first(tx, { workspace_id, id, now })) throw fail("successor_still_valid");
+  if (await furtherSuccessor.first(tx, { workspace_id, id, now })) throw fail("successor_still_valid");
   if (rotated_from === null) return [];
   if (!(await ownRotation.first(tx, { workspace_id, id: rotated_from, successor_id: id }))) return [];
   const before = await secretKeyById.first(tx, { workspace_id, id: rotated_from });
@@ -227,7 +231,7 @@ async function invalidateAll({ services }: Ctx, ids: ReadonlySet<string>): Promi
 type Revocation = { reason?: string | undefined; successors?: boolean | undefined };
 type RevokedSecretKey = SecretKey & { revoked_successors?: number };
 
-/** `successors`: revokes every key that rotations made of it too, also where the key itself is revoked already. */
+/** `successors`: also revokes working keys that rotations made of it, even where the key itself is revoked already. */
 export async function revokeSecretKey(
   ctx: Ctx<Vendor>,
   id: string,
@@ -246,7 +250,9 @@ export async function revokeSecretKey(
       "secret_key_not_found",
     );
     const now = ctx.services.clock.now();
-    const made = successors ? await unrevokedSuccessors.all(tx, { workspace_id, id }) : [];
+    const made = successors
+      ? await workingSuccessors.all(tx, { workspace_id, id, now, depth: LINE_MAX, max: SUCCESSORS_MAX })
+      : [];
     const revoked: SecretKeyRow[] = [];
     for (const each of row.revoked_at === null ? [row, ...made] : made) {
       revoked.push(await revokeRow(tx, each, now, reason ?? null));

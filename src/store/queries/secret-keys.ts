@@ -1,15 +1,8 @@
 // Secret keys, the vendor's own credentials. Authenticated by hash only.
+import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import {
-  columns,
-  compileQuery,
-  countRows,
-  statement,
-  type Builder,
-  type Params,
-  type Reader,
-} from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
 export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
@@ -91,40 +84,56 @@ export const countUnrevokedKeys = statement<{ workspace_id: string; env: Env }>(
     .where("revoked_at", "is", null),
 );
 
-type Ancestor = { workspace_id: string; id: string };
+/** A successor that works, or one that was rotated itself: its own successor may work. */
+export const furtherSuccessor = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .selectFrom("secret_keys")
+    .select("secret_keys.id")
+    .where("rotated_from", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where((eb) =>
+      eb.or([
+        eb.and([eb("revoked_at", "is", null), eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)])]),
+        eb.exists(
+          eb
+            .selectFrom("secret_keys as next")
+            .select("next.id")
+            .whereRef("next.rotated_from", "=", "secret_keys.id")
+            .where("next.workspace_id", "=", p.workspace_id),
+        ),
+      ]),
+    )
+    .limit(1),
+);
 
-/** Keys that rotations made of one, directly or through others, and that are not revoked. */
-function successorsOf(db: Builder, p: Params<Ancestor>) {
-  return db
-    .withRecursive("line(id)", (line) =>
+type Successors = { workspace_id: string; id: string; now: number; depth: number; max: number };
+
+/** Working keys that rotations made of this one, directly or through others. Oldest first. */
+export const workingSuccessors = statement<Successors>()((db, p) =>
+  db
+    .withRecursive("line(id, depth)", (line) =>
       line
         .selectFrom("secret_keys")
-        .select("secret_keys.id")
+        .select(["secret_keys.id", sql<number>`1`.as("depth")])
         .where("rotated_from", "=", p.id)
         .where("workspace_id", "=", p.workspace_id)
         .unionAll(
           line
             .selectFrom("line")
             .innerJoin("secret_keys", "secret_keys.rotated_from", "line.id")
-            .select("secret_keys.id")
-            .where("secret_keys.workspace_id", "=", p.workspace_id),
+            .select(["secret_keys.id", sql<number>`line.depth + 1`.as("depth")])
+            .where("secret_keys.workspace_id", "=", p.workspace_id)
+            .where("line.depth", "<", p.depth),
         ),
     )
     .selectFrom("line")
     .innerJoin("secret_keys", "secret_keys.id", "line.id")
-    .where("revoked_at", "is", null);
-}
-
-export const workingSuccessor = statement<Ancestor & { now: number }>()((db, p) =>
-  successorsOf(db, p)
-    .select("secret_keys.id")
+    .selectAll("secret_keys")
+    .where("revoked_at", "is", null)
     .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
-    .limit(1),
-);
-
-/** Oldest first. */
-export const unrevokedSuccessors = statement<Ancestor>()((db, p) =>
-  successorsOf(db, p).selectAll("secret_keys").orderBy("secret_keys.created_at").orderBy("secret_keys.id"),
+    .orderBy("secret_keys.created_at")
+    .orderBy("secret_keys.id")
+    .limit(p.max),
 );
 
 type Minter = { workspace_id: string; user_id: string; now: number; limit: number };

@@ -48,6 +48,14 @@ for (const back of backends) {
       return keys;
     }
 
+    it("revokes at most 100 successors in one call", async () => {
+      const { first, byOwner, revoke } = await fixture();
+      for (let i = 0; i < 101; i++) await byOwner(first);
+      const counts = [];
+      for (let i = 0; i < 3; i++) counts.push((await revoke(first.id, "?successors=true")).body.revoked_successors);
+      expect(counts).toEqual([100, 1, 0]);
+    });
+
     it("refuses a restricted key a second line while a later successor works", async () => {
       const { first, rotate, byOwner, working } = await fixture();
       const second = await byOwner(first);
