@@ -24,8 +24,9 @@ export class FairMap<V> {
     return this.#entries[Symbol.iterator]();
   }
 
-  /** Stores nothing if the owner has no room. Replacing an entry does not refresh its age. */
+  /** The entry becomes its owner's newest. Stores nothing if the owner has no room. */
   set(owner: Owner, key: string, value: V): void {
+    this.#owned.touch(key);
     if (this.#owned.add(owner, key)) this.#entries.set(key, value);
   }
 

@@ -254,21 +254,19 @@ export class Shares {
 
   /** Without any id, name or address: only the kind of owner is a label. */
   families(): Family[] {
-    const [used, largest, refused]: Sample[][] = [[], [], []];
+    const used: Sample[] = [];
+    const largest: Sample[] = [];
+    const refused: Sample[] = [];
     for (const [resource, { owners }] of entries()) {
       const ledger = this.of(resource);
-      used?.push({ labels: { resource }, value: ledger.used });
-      largest?.push({ labels: { resource }, value: ledger.largestPart });
-      for (const owner of owners) refused?.push({ labels: { resource, owner }, value: ledger.refused.get(owner) ?? 0 });
+      used.push({ labels: { resource }, value: ledger.used });
+      largest.push({ labels: { resource }, value: ledger.largestPart });
+      for (const owner of owners) refused.push({ labels: { resource, owner }, value: ledger.refused.get(owner) ?? 0 });
     }
     return [
-      gauge("keyrack_share_used", "In use by all owners, by resource.", used ?? []),
-      gauge("keyrack_share_largest", "The largest owner's use divided by its share.", largest ?? []),
-      counter(
-        "keyrack_share_refused",
-        "Refused or displaced at a bound, by resource and kind of owner.",
-        refused ?? [],
-      ),
+      gauge("keyrack_share_used", "In use by all owners, by resource.", used),
+      gauge("keyrack_share_largest", "The largest owner's use divided by its share.", largest),
+      counter("keyrack_share_refused", "Refused or displaced at a bound, by resource and kind of owner.", refused),
     ];
   }
 }

@@ -2,7 +2,7 @@
 // reports are collected and written in batches, and only when they change something.
 import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
-import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import { cellOwner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
@@ -276,15 +276,9 @@ export class NodeRegistry {
       if (report.leaving) this.#written.delete(key);
       else {
         const last_seen_at = isChange ? report.last_seen_at : (row?.last_seen_at ?? 0);
-        this.#remember(report.owner, key, { version, last_seen_at, caps, full_power, sdk });
+        this.#written.set(report.owner, key, { version, last_seen_at, caps, full_power, sdk });
       }
     }
     return changed;
-  }
-
-  /** Stores the entry as its owner's newest. */
-  #remember(owner: Owner, key: string, written: Written): void {
-    this.#written.delete(key);
-    this.#written.set(owner, key, written);
   }
 }

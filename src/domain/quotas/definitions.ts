@@ -97,7 +97,6 @@ export class Definitions {
     const order = ++this.#order;
     return thenMaybe(readDefinition(on, subject), (read) => {
       const definition = read && { ...read, order };
-      this.#entries.delete(id); // the new one is its owner's youngest
       this.#entries.set(owner, id, { definition, order, until: now + DEFINITIONS_MS });
       return definition;
     });

@@ -140,9 +140,6 @@ export function statement<P extends Record<string, unknown>>() {
 }
 
 /** Builds a query whose shape depends on its arguments. Compiled at each call; the drivers still keep it prepared. */
-export function compileQuery<R>(
-  on: Reader,
-  build: (db: Builder, dialect: Dialect) => Compilable<R>,
-): Query & { _row?: R } {
+export function compileQuery(on: Reader, build: (db: Builder, dialect: Dialect) => Compilable<unknown>): Query {
   return bind(compile(build(builders[on.dialect], on.dialect)), {});
 }

@@ -94,18 +94,12 @@ const recordAt = statement<ClaimScope>()((db, p) =>
     .where("scope_hash", "=", p.scope_hash),
 );
 
-export async function claimRecord(
-  tx: Tx,
-  scope: ClaimScope,
-  claim: Claim,
-  now: number,
-  recordsMax = RECORDS_MAX,
-): Promise<ClaimResult> {
+export async function claimRecord(tx: Tx, scope: ClaimScope, claim: Claim, now: number): Promise<ClaimResult> {
   const times = { now, lease_until: now + LOCK_MS, expires_at: now + Math.max(claim.ttl_ms, LOCK_MS) };
   const values = { ...scope, ...claim, ...times };
   const records = await tallyCell(tx, scope, "records");
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-    const hasRoom = records.n < recordsMax;
+    const hasRoom = records.n < RECORDS_MAX;
     if (hasRoom && (await insertCounted(tx, values, records))) return { state: "execute", stolen: false };
     const row = await recordAt.first(tx, scope);
     if (!row && !hasRoom) return { state: "full" };
