@@ -22,9 +22,10 @@ export async function vendorWithTenant(fixture: TestServices) {
 
 export function tenantRow(ctx: Ctx<SecretKeyActor>, external_id: string): TenantRow {
   const { workspace_id } = ctx.actor;
-  const times = { created_at: 1, updated_at: 1, deleted_at: null, suspended_at: null, suspended_reason: null };
+  const times = { created_at: 1, updated_at: 1, deleted_at: null, resumed_at: null };
+  const suspension = { suspended_at: null, suspended_reason: null };
   const rules = { plan_id: null, rate_limits: null, quotas: null, allowed_cidrs: "[]", ip_mode: "enforce" as const };
-  const made = { created_env: "live" as const, ...times, ...rules };
+  const made = { created_env: "live" as const, ...times, ...suspension, ...rules };
   return { id: ctx.services.newId(), workspace_id, external_id, name: null, meta: "{}", embed_epoch: 1, ...made };
 }
 

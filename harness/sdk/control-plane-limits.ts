@@ -16,6 +16,8 @@ export class FakeLimits {
   supportsLeases = true;
   /** What is left of the quota "calls" that every metered key has; null: quotas cannot be charged. */
   quotaLeft: number | null = null;
+  /** Listed before it, with units left. */
+  otherQuota: Body | null = null;
   readonly checks: Body[] = [];
   readonly leases: { want: number; granted: number; returned: number }[] = [];
   /** By id: each unit is charged once, as on the server. */
@@ -49,7 +51,10 @@ export class FakeLimits {
       retry_after_seconds: allowed ? null : 5,
       policies: [],
       limited_quota: allowed ? null : "calls",
-      quotas: [{ ...quota, scope: "key", overage: "deny", exceeded: after < 0 }],
+      quotas: [
+        ...(this.otherQuota ? [this.otherQuota] : []),
+        { ...quota, scope: "key", overage: "deny", exceeded: after < 0 },
+      ],
     };
     return { status: 200, json };
   }

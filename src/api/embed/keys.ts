@@ -74,7 +74,7 @@ export const embedKeysCreate = endpoint("POST /v1/embed/keys", {
   body: z.strictObject({ name: Name.optional(), scopes: Scopes.optional() }),
   output: MintedApiKey,
   status: 201,
-  failures: ["embed_keys_cap", "tenant_is_suspended"],
+  failures: ["embed_keys_cap", "plan_keys_cap", "tenant_is_suspended"],
   emits: ["api_key.created"],
   handle: (ctx, { body }) => createEmbedKey(ctx, body),
 });

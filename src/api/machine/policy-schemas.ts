@@ -17,6 +17,7 @@ const entry = {
     .optional()
     .describe("networks that it may be used from; absent = any; only with the capability cidr"),
   ip_mode: IpModeName.optional(),
+  metered: z.literal(true).optional().describe("quotas apply: send quotas: true with each check; only with meter"),
 };
 
 const Removal = z.strictObject({

@@ -32,7 +32,9 @@ const Grant = z.strictObject({
 const Grants = z.strictObject({ object: z.literal("list"), data: z.array(Grant), next_cursor: z.string().nullable() });
 
 const EnvQuery = Env.optional().describe("live by default; for a test secret key, test");
-const OfQuota = ById.extend({ quota_id: z.string().regex(RULE_ID).describe("id of the quota") });
+const OfQuota = ById.extend({
+  quota_id: z.string().regex(RULE_ID, "must be the id of a quota").describe("id of the quota"),
+});
 const NewGrant = z.strictObject({
   units: z.int().min(1).max(AMOUNT_MAX),
   expires_at: Timestamp.optional(),

@@ -20,11 +20,11 @@ export async function* walkKeyUses(on: Reader, of: KeysOf): AsyncGenerator<KeyUs
 }
 
 /**
- * When it was last used; for an unused key, when its life or its being enabled began. A change of its tenant counts
- * too: keys of one that was suspended for long and is resumed would be revoked at once.
+ * When it was last used; for an unused key, when its life or its being enabled began. The resumption of its tenant
+ * counts too: keys of one that was suspended for long would be revoked at once.
  */
-export function lastUseOf({ created_at, last_used_at, enabled_at, tenant_changed_at }: KeyUse): number {
-  return Math.max(created_at, last_used_at ?? 0, enabled_at ?? 0, tenant_changed_at);
+export function lastUseOf({ created_at, last_used_at, enabled_at, tenant_resumed_at }: KeyUse): number {
+  return Math.max(created_at, last_used_at ?? 0, enabled_at ?? 0, tenant_resumed_at ?? 0);
 }
 
 /** Not a key whose disuse has another reason, or that ends anyway. */

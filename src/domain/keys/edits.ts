@@ -55,7 +55,9 @@ export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Prom
     const metaChanged = row.meta !== after.meta;
     const needs = needsToServe(after, tenant, plan);
     const { project_id, policy_version: version } = row;
-    if (!differing && !metaChanged) return unchanged({ key: viewKey(row), project_id, version, needs });
+    const warnings = unknownScopes(project.scope_catalogue, edit.scopes ?? []);
+    if (!differing && !metaChanged)
+      return unchanged({ key: withWarnings(viewKey(row), warnings), project_id, version, needs });
     const isListed = addressRuleOf(after, tenant) !== null;
     const uses = (isListed ? CAP.cidr : NO_CAPS) | meterCaps(after.quotas);
     if (metaChanged || reachesNodes(differing, row.quotas, after.quotas))
@@ -63,7 +65,7 @@ export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Prom
     await updateKey.run(tx, after);
     await dropOldTerms(tx, workspace_id, row, after);
     const payload = { env: row.env, ...differing, ...(metaChanged && { meta: { changed: true } }) };
-    const key = withWarnings(viewKey(after), unknownScopes(project.scope_catalogue, edit.scopes ?? []));
+    const key = withWarnings(viewKey(after), warnings);
     return {
       value: { key, project_id, version: after.policy_version, needs },
       events: [{ action: "api_key.updated", target_id: id, payload }],

@@ -1,7 +1,7 @@
 // Looks a key up, pasted or by its id: its record, whether a verifier would admit it, and every reason why not. A
 // pasted text is not logged, not stored and not repeated; a key of another workspace gets the response of one that was
 // never issued.
-import { displayPrefix, guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
+import { displayPrefix, guessCredentialKind, looksLikeApiKey, parseCredential } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -86,7 +86,7 @@ async function judgeText(ctx: Ctx<Vendor>, input: Lookup) {
   services.throttles.take(confinedTo(actor) === "test" ? PER_TEST_CELL : PER_LIVE_CELL, owner.id, owner);
   const text = input.key.trim();
   const parsed = parseCredential(text);
-  const guessed = parsed?.kind ?? guessCredentialKind(text);
+  const guessed = parsed?.kind ?? (looksLikeApiKey(text) ? "api_key" : guessCredentialKind(text));
   const kind = guessed === null || guessed === "api_key" || guessed === "secret_key" ? guessed : ("other" as const);
   const isHidden = parsed?.env === "live" && confinedTo(actor) === "test";
   const key = parsed && !isHidden && kind === "api_key" ? await readKey(ctx, text) : undefined;

@@ -116,7 +116,8 @@ async function driverOf({ services, actor }: Ctx<Vendor>, search: KeySearch, wal
     scope === undefined || (JSON.parse(scopes) as string[]).includes(scope);
   const text = q === undefined ? undefined : parseKeySearch(q);
   const isIdle = walk.usedBefore !== null && (state === undefined || state === "idle") && sort === undefined;
-  const isIndexed = text !== undefined || isIdle || sort === "name" || sort === "last_used_at" || scope !== undefined;
+  const isText = text !== undefined && text.kind !== "id";
+  const isIndexed = isText || isIdle || sort === "name" || sort === "last_used_at" || scope !== undefined;
   if (isIndexed) await requireIndexed(services, actor.workspace_id);
   if (text) return searchDriver(read, walk, text, hasScope);
   if (sort === "name") {

@@ -39,7 +39,7 @@ export function parseTenantSearch(q: string): IdText | WordsText {
 
 function refuse(q: string, credential: RegExp): void {
   if (credential.test(q))
-    throw fail("credential_in_query", { details: [{ path: "q", message: "contains a whole key" }] });
+    throw fail("credential_in_query", { details: [{ path: "q", message: "contains a whole key or most of one" }] });
 }
 
 function parseText(q: string): IdText | WordsText {

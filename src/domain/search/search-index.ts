@@ -1,6 +1,7 @@
 // Keeps the search index up to date: in the background, and before a search, so that a key is found as soon as its
 // response is out. Keys are taken in the order of policy versions, which every change of a key raises; terms and
 // progress are written in one transaction, so after a crash the next run continues where the last one ended.
+import { SECOND_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import {
   changedKeys,
@@ -19,8 +20,8 @@ import { keyTerms, tenantTerms } from "./terms.ts";
 
 /** Keys or tenants of one transaction, and projects: every other writer waits for it. */
 const STEP_RECORDS = 100;
-/** Steps before one search; a workspace that lacks more is being indexed in the background. */
-const SEARCH_STEPS = 20;
+/** A search that finds the index behind waits this long for it; the job continues with what is left. */
+const SEARCH_WAIT_MS = 2 * SECOND_MS;
 const PROJECTS_AT_ONCE = 500;
 const SKIPS_MAX = 5;
 /** Sorts after every id. */
@@ -32,14 +33,16 @@ type Behind = { id: string; workspace_id: string; policy_version: number; versio
 
 const isBehind = (project: Behind): boolean => project.version < project.policy_version || project.last_id !== DONE;
 
-/** Before a search. Refuses it while the index lacks many records, as after an upgrade. */
+/** Before a search. Refuses it while the index lacks very many records, as after an upgrade. */
 export async function requireIndexed(services: Services, workspace_id: string): Promise<void> {
-  const { read } = services.store;
-  let steps = SEARCH_STEPS;
-  while (steps-- > 0 && !(await indexTenants(services, workspace_id)));
-  const behind = (await indexedProjects.all(read, { workspace_id })).filter(isBehind);
-  while (steps-- > 0 && !(await indexKeys(services, behind)));
-  if (steps < 0) throw fail("search_indexing");
+  const { store, clock } = services;
+  const until = clock.now() + SEARCH_WAIT_MS;
+  const refuseLate = () => {
+    if (clock.now() >= until) throw fail("search_indexing");
+  };
+  while (!(await indexTenants(services, workspace_id))) refuseLate();
+  const behind = (await indexedProjects.all(store.read, { workspace_id })).filter(isBehind);
+  while (!(await indexKeys(services, behind))) refuseLate();
 }
 
 /** Scheduled job. Leaves the writer to others while they wait for it, a few times in a row. bench: vendor/mint */

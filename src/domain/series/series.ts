@@ -101,14 +101,14 @@ function rangeOf(services: Services, request: SeriesRequest): Range {
   const end = calendar.next(calendar.startOf(now));
   const to = Math.min(request.to ?? end, end);
   const from = request.from ?? Math.max(reach, Math.min(to, now) - DEFAULT_SPAN_MS[bucket]);
-  if (from >= (request.to ?? end)) throw failField("invalid_query", "from", "must be before to");
+  if (from >= to) throw failField("invalid_query", "from", "must be before to");
   if (from < reach)
     throw failField(
       "invalid_query",
       "from",
       `must be ${formatTimestamp(reach)} or later: older ${bucket}s are not kept`,
     );
-  const edges = edgesOf(calendar, from, Math.max(to, from + 1), BUCKETS_MAX);
+  const edges = edgesOf(calendar, from, to, BUCKETS_MAX);
   if (!edges) throw failField("invalid_query", "from", `must be later: at most ${BUCKETS_MAX} buckets`);
   return { edges, time_zone, grain: calendar.isLocal ? GRAINS.hour : GRAINS[bucket] };
 }

@@ -1,6 +1,7 @@
 // Where a key was last used from, as far as nodes report it: a network, a product name and the node. Personal data at
 // most by accident, so it is cut by the node, optional (KEYRACK_LAST_USED_DETAIL) and deleted after the key's end.
 import { DAY_MS } from "../../kernel/durations.ts";
+import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { isClientNetwork, isProduct } from "../../kernel/network/client-network.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
@@ -31,7 +32,8 @@ export class LastUses {
 
   /** Only for events with one of the fields. */
   add(event: ClientEvent, { id: key_id }: KeyOwner, at: number, from: { workspace_id: string; node_id: string }): void {
-    const network = this.#read(event, "network", isClientNetwork);
+    const shown = this.#read(event, "network", isShownNetwork);
+    const network = shown !== null && isClientNetwork(shown) ? shown : null; // refused requests name local ones too
     const user_agent = this.#read(event, "user_agent", isProduct);
     if (network === null && user_agent === null) return;
     const before = this.#rows.get(key_id);

@@ -56,7 +56,8 @@ async function setState(
     const affected_keys = counted ?? (await countFew(tx, scopes, now));
     if ((row.suspended_at === null) === (state.suspended_at === null))
       return unchanged({ tenant: viewTenant(row), affected_keys, projects });
-    const after = { ...row, ...state, updated_at: now };
+    const resumed_at = state.suspended_at === null ? now : row.resumed_at;
+    const after = { ...row, ...state, resumed_at, updated_at: now };
     await switchTenant.run(tx, after);
     await raiseVersions(tx, { ...tenant, projects }, now, CAP.disabled);
     return { value: { tenant: viewTenant(after), affected_keys, projects }, events: [event(affected_keys)] };

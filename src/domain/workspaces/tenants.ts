@@ -77,6 +77,7 @@ export function newTenantRow({ services, actor }: Ctx<Vendor>, input: NewTenant)
     deleted_at: null,
     suspended_at: null,
     suspended_reason: null,
+    resumed_at: null,
     plan_id: input.plan_id ?? null,
     rate_limits: input.rate_limits ? JSON.stringify(input.rate_limits) : null,
     allowed_cidrs: storedCidrs(input.allowed_cidrs ?? []),

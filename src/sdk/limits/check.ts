@@ -84,7 +84,7 @@ export class CheckLimiter implements Limiter {
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
       this.reachability.succeeded();
-      const result = parseResult(json, limits, isMetered, this.#runtime.ports.now());
+      const result = parseResult(json, limits, { isMetered, cost, now: this.#runtime.ports.now() });
       if (owed) this.#owed.settle(context, owed, result !== null);
       return result;
     } catch (error) {
@@ -99,7 +99,9 @@ export function subjectOf(settings: Settings, context: Context) {
   return { project_id: settings.projectId, env: context.env, key_id: context.keyId, tenant_id: context.tenantId };
 }
 
-function parseResult(json: unknown, rules: readonly RateLimit[], isMetered: boolean, now: number): ChargeResult {
+type Charge = { isMetered: boolean; cost: number; now: number };
+
+function parseResult(json: unknown, rules: readonly RateLimit[], { isMetered, cost, now }: Charge): ChargeResult {
   const { allowed, retry_after_seconds, policies, limited_quota: id, quotas } = (json ?? {}) as Record<string, unknown>;
   const ofRules = parseStates(policies, rules);
   const ofQuotas = isMetered ? parseQuotas(quotas) : [];
@@ -107,8 +109,15 @@ function parseResult(json: unknown, rules: readonly RateLimit[], isMetered: bool
   const retryAfterSeconds = isCount(retry_after_seconds) ? retry_after_seconds : null;
   const result = { allowed, states: [...ofRules, ...ofQuotas], retryAfterSeconds };
   if (typeof id !== "string") return result;
-  const resetMs = ofQuotas.find((state) => state.id === id)?.resetMs ?? 0;
-  return { ...result, quota: { id, resetsAt: resetMs > 0 ? new Date(now + resetMs).toISOString() : null } };
+  // A key and its tenant may each have a quota of this id.
+  const resets = ofQuotas.filter((state) => state.id === id && state.remaining < Math.max(1, cost));
+  const resetMs = resets.some((state) => state.resetMs === 0) ? 0 : Math.max(0, ...resets.map((each) => each.resetMs));
+  return { ...result, quota: { id, resetsAt: resetMs > 0 ? toWholeSecond(now + resetMs) : null } };
+}
+
+/** Periods begin with a second; the time that the response took would make each of them another one. */
+function toWholeSecond(ms: number): string {
+  return new Date(Math.round(ms / 1_000) * 1_000).toISOString();
 }
 
 /** Quotas as states, without a window; one that is never refilled has no reset either. */

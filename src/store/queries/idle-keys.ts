@@ -30,7 +30,7 @@ export type KeyUse = Pick<
   /** Since when its tenant is suspended. */
   suspended_at: number | null;
   /** When its tenant was last changed, as by its resumption. */
-  tenant_changed_at: number;
+  tenant_resumed_at: number | null;
 };
 
 export type KeysOf = { workspace_id: string; project_id: string; env?: Env | undefined; now: number };
@@ -59,7 +59,7 @@ export function keyUses(on: Reader, of: KeysOf, ids: KeyIds): Promise<KeyUse[]> 
         .selectFrom("api_keys")
         .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
         .select(["api_keys.id", "project_id", "tenant_id", "env", "display_prefix", "api_keys.name"])
-        .select(["api_keys.created_at", "expires_at", "suspended_at", "tenants.updated_at as tenant_changed_at"])
+        .select(["api_keys.created_at", "expires_at", "suspended_at", "tenants.resumed_at as tenant_resumed_at"])
         .select(["last_used_at", "enabled_at", "quarantined_at"])
         .select((eb) => [
           eb

@@ -34,7 +34,10 @@ export const liveTenantById = liveById("tenants");
 export const tenantPageKey = pageKeyOf("tenants");
 
 export const updateTenant = statement<
-  Omit<TenantRow, "external_id" | "created_env" | "created_at" | "deleted_at" | "suspended_at" | "suspended_reason">
+  Omit<
+    TenantRow,
+    "external_id" | "created_env" | "created_at" | "deleted_at" | "suspended_at" | "suspended_reason" | "resumed_at"
+  >
 >()((db, p) =>
   db
     .updateTable("tenants")
@@ -56,11 +59,11 @@ export const updateTenant = statement<
 );
 
 export const switchTenant = statement<
-  Pick<TenantRow, "workspace_id" | "id" | "suspended_at" | "suspended_reason" | "updated_at">
+  Pick<TenantRow, "workspace_id" | "id" | "suspended_at" | "suspended_reason" | "resumed_at" | "updated_at">
 >()((db, p) =>
   db
     .updateTable("tenants")
-    .set(columns(p, ["suspended_at", "suspended_reason", "updated_at"]))
+    .set(columns(p, ["suspended_at", "suspended_reason", "resumed_at", "updated_at"]))
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id),
 );

@@ -16,6 +16,7 @@ export type TenantRow = {
   deleted_at: number | null;
   suspended_at: number | null;
   suspended_reason: string | null;
+  resumed_at: number | null;
   plan_id: string | null;
   /** JSON; null: those of its plan, else of the project. */
   rate_limits: string | null;

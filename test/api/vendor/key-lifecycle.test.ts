@@ -46,7 +46,8 @@ for (const back of backends) {
       expect("warnings" in shown).toBe(false);
       const edit = `PATCH /v1/keys/${key.id}`;
       expect("warnings" in (await w.call("sk_owner", edit, { name: "n" })).body).toBe(false);
-      expect((await w.call("sk_owner", edit, { scopes: ["x"] })).body.warnings[0].path).toBe("scopes[0]");
+      for (const _ of ["changed", "unchanged"])
+        expect((await w.call("sk_owner", edit, { scopes: ["x"] })).body.warnings[0].path).toBe("scopes[0]");
       for (const wrong of [
         [{ name: "a" }, { name: "a" }],
         [{ name: "" }],

@@ -40,6 +40,7 @@ for (const back of backends) {
         [`${secretKey}x`, ["bad_checksum", "not_an_api_key"], null],
         ["krboot_x", ["bad_checksum", "not_an_api_key"], null],
         ["kr_live_x", ["bad_checksum"], false],
+        [`acme_live_${"x".repeat(40)}`, ["bad_checksum"], false],
       ] as const) {
         const { body } = await w.call("sk_owner", "POST /v1/keys/lookup", { key: text });
         expect(body.reasons.map((each: { code: string }) => each.code)).toEqual(reasons);

@@ -158,6 +158,7 @@ for (const back of backends) {
       await run();
       expect(await isRevoked(w, suspended.id)).toBe(false);
       await pass(w, IDLE_DAYS + 1, [used.id]);
+      await w.call("sk_owner", `PATCH /v1/tenants/${tenant}`, { meta: { changed: "lately" } });
       await run();
       expect(await isRevoked(w, suspended.id)).toBe(true);
     });

@@ -129,6 +129,7 @@ async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
         ...at,
         suspended_at,
         suspended_reason: null,
+        resumed_at: null,
         quotas: null,
         ...rules,
         ...list,

@@ -35,6 +35,7 @@ describe("a metered key", () => {
 
   it("is refused with 429 and the quota when nothing is left", async () => {
     await using s = await metered(0);
+    s.plane.limits.otherQuota = { id: "calls", amount: 10, remaining: 3, reset_ms: 3_600_000 };
     const { denial } = await send(s.r.keyrack, s.key);
     expect([denial?.status, denial?.headers["retry-after"]]).toEqual([429, "5"]);
     expect(JSON.parse(denial?.body ?? "")).toEqual({
@@ -42,9 +43,11 @@ describe("a metered key", () => {
         code: "quota_exceeded",
         message: "This API key has used up its quota.",
         quota: "calls",
-        resets_at: expect.stringMatching(/^\d{4}-.*Z$/),
+        resets_at: expect.stringMatching(/^\d{4}-.*:\d\d\.000Z$/),
       },
     });
+    const resetsAt = Date.parse(JSON.parse(denial?.body ?? "").error.resets_at);
+    expect(resetsAt).toBeLessThan(Date.now() + 60_000);
   });
 
   it("is admitted while it cannot be charged, and charged with the next call", async () => {

@@ -77,6 +77,7 @@ for (const back of backends) {
           deleted_at: null,
           suspended_at: null,
           suspended_reason: null,
+          resumed_at: null,
           plan_id: null,
           rate_limits: null,
           allowed_cidrs: "[]",
