@@ -17,15 +17,24 @@ import { auditServer, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
 import { RevocationWatch } from "./revocation-watch.ts";
 
-const CLIENTS = 4;
-/** Leaves the processes that are replaced a share of the machine. */
-const PACE_MS = 20;
 const MIGRATION_MS = 800;
 const SETTLE_MS = 15_000;
-/** Between two replacements, as a sign that every node follows. */
-const RECEIPTS = 2;
+export type UpgradeOptions = {
+  clients: number;
+  /** Leaves the processes that are replaced a share of the machine. */
+  paceMs: number;
+  /** Between two replacements, as a sign that every node follows. */
+  receipts: number;
+};
 
-type Round = { scratch: Scratch; seed: number; random: Random; tally: Tally; from: string; to: string };
+type Round = UpgradeOptions & {
+  scratch: Scratch;
+  seed: number;
+  random: Random;
+  tally: Tally;
+  from: string;
+  to: string;
+};
 
 /** Two places behind the balancer, each with a port and a data dir that its next process takes over. */
 async function openSlots({ scratch, from }: Round): Promise<Slot[]> {
@@ -85,9 +94,9 @@ async function killDuringMigration(slot: Slot, round: Round): Promise<void> {
 }
 
 async function roll(slots: Slot[], watch: RevocationWatch, round: Round): Promise<void> {
-  const { scratch, random, tally, seed, to } = round;
+  const { scratch, random, tally, seed, to, receipts } = round;
   const pause = async (): Promise<void> => {
-    await watch.follow(RECEIPTS);
+    await watch.follow(receipts);
     await sleep(random.int(0, 500));
   };
   const [first, second] = slots as [Slot, Slot];
@@ -104,7 +113,7 @@ async function roll(slots: Slot[], watch: RevocationWatch, round: Round): Promis
 }
 
 async function upgradeOnce(round: Round): Promise<void> {
-  const { scratch, seed, tally } = round;
+  const { scratch, seed, tally, clients, paceMs } = round;
   const slots = await openSlots(round);
   const balancer = new Balancer(slots, (what) => tally.failed(seed, what));
   const ledger = new Ledger();
@@ -115,7 +124,7 @@ async function upgradeOnce(round: Round): Promise<void> {
       tally.failed(seed, what),
     );
     try {
-      const load = { call: balancer.call, world, ledger, seed, clients: CLIENTS, paceMs: () => PACE_MS, patient: true };
+      const load = { call: balancer.call, world, ledger, seed, clients, paceMs: () => paceMs, patient: true };
       const working = [runLoad(load, halt.signal), watch.run(halt.signal)];
       await roll(slots, watch, round);
       halt.abort();
@@ -141,7 +150,7 @@ async function upgradeOnce(round: Round): Promise<void> {
   }
 }
 
-export const upgrade: Campaign = {
+export const upgradeCampaign = (load: UpgradeOptions): Campaign => ({
   name: "upgrade",
   promise: "P1, P3, P6",
   claim: "Replacing the processes one by one with a newer version loses nothing, whatever is killed on the way.",
@@ -153,9 +162,11 @@ export const upgrade: Campaign = {
     const { target } = options.scratch;
     const server = target.kind === "postgres" ? target.url : "";
     for (const seed of rounds(options, tally)) {
-      const base = { seed, random: seeded(seed), tally, from: options.from, to: newer.bin };
+      const base = { ...load, seed, random: seeded(seed), tally, from: options.from, to: newer.bin };
       await withScratch("postgres", (scratch) => upgradeOnce({ ...base, scratch }), server);
       options.print(`seed ${seed}: ${tally.figures.acknowledged} acknowledged, ${tally.figures.receipts} receipts`);
     }
   },
-};
+});
+
+export const upgrade = upgradeCampaign({ clients: 4, paceMs: 20, receipts: 2 });

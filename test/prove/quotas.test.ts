@@ -1,22 +1,21 @@
-// The short version of `npm run prove -- quotas`: a kill, and the rush for one quota with a stop; at night also with a
-// kill.
+// The short version of `npm run prove -- quotas`: a kill, by default of the only process, at night of one of two;
+// and the rush for one quota with a stop, at night also with a kill.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../harness/databases/backends.ts";
-import { ROUNDS } from "../../harness/rounds.ts";
 import { quotasCampaign } from "../../prove/quotas.ts";
-import { shortRun } from "./short.ts";
+import { databasesOf, IS_NIGHT, shortRun } from "./short.ts";
 
 const SEEDS = { kill: 1, rush: 4 };
 const UNITS = 400;
-const RUSHES = ROUNDS < 50 ? 1 : 2;
+const RUSHES = IS_NIGHT ? 2 : 1;
 
 describe.concurrent("quotas", () => {
-  it("are never overspent under kill -9, lose no grant, and at most two blocks", async () => {
-    const { figures } = await shortRun(quotasCampaign(UNITS), backends.at(-1) ?? "sqlite", 1, SEEDS.kill);
-    expect(figures.kills).toBe(1);
-    expect(figures.grants).toBeGreaterThan(10);
-    expect(figures.admitted).toBeGreaterThan(100);
-  });
+  for (const back of databasesOf("sqlite"))
+    it(`are never overspent on ${back} under kill -9, lose no grant, and at most two blocks`, async () => {
+      const { figures } = await shortRun(quotasCampaign(UNITS), back, 1, SEEDS.kill);
+      expect(figures.kills).toBe(1);
+      expect(figures.grants).toBeGreaterThan(10);
+      expect(figures.admitted).toBeGreaterThan(100);
+    });
 
   const besideKill = RUSHES > 1 ? ", and never more beside a kill" : "";
   it(`of 400 units admit exactly 400 to 40 callers and 3 nodes${besideKill}`, async () => {
