@@ -2,33 +2,24 @@
 // validate it and check the ownership of its ids; charge it and add it to the usage totals, in one transaction. An
 // invalid batch is charged too.
 import { hash, subtle } from "node:crypto";
-import { TEST_PART } from "../../fairness/owners.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
-import {
-  batchReceipt,
-  budgetRow,
-  chargeBudget,
-  insertBatch,
-  lockBudget,
-  MINUTES_AHEAD,
-  reapBatches,
-  type KeyOwner,
-} from "../../store/queries/ingest.ts";
+import { batchReceipt, insertBatch, lockBudget, reapBatches, type KeyOwner } from "../../store/queries/ingest.ts";
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
 import { lastUseUpsert } from "../../store/queries/last-uses.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKeys } from "../../store/queries/usage.ts";
-import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
+import { confinedTo, ownerOf, projectsOf } from "../core/actor.ts";
 import type { Machine, Services } from "../core/context.ts";
+import { budgetMax, budgetState, charge, chargeIn, ingestLocks, rejectExhausted, requireCharged } from "./budget.ts";
+import type { Charged } from "./budget.ts";
 import type { RawBody } from "./raw-body.ts";
 import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
 import { checkBatch, checkEvents } from "./events.ts";
 import { parseBatch, parseInPieces } from "./parse.ts";
-import { limitRefusal } from "../limits/throttles.ts";
 import { sumEvents, checkOwnership, checkProjects, type IngestTotals } from "./totals.ts";
 import { saveNetworks } from "../usage/key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
@@ -45,7 +36,7 @@ type Receipt = { object: "ingest_receipt"; accepted: number; events_dropped_repo
 type Ingested = { receipt: Receipt; rateLimit: RateLimitState };
 
 export async function ingest(ctx: Machine, read: () => Promise<RawBody>): Promise<Ingested> {
-  await rejectExhausted(ctx.services, ctx.actor);
+  await rejectExhausted(ctx);
   const { cost, sum, rest } = await read()
     .then((body) => begin(ctx, body))
     .catch((error: unknown) => chargeComplex(ctx, error));
@@ -127,8 +118,8 @@ function hashOf(bytes: Buffer): MaybePromise<string> {
   return digest;
 }
 
-function eventsMax({ services, actor }: Machine): number {
-  return Math.min(EVENTS_MAX, maxOf(services, actor));
+function eventsMax(ctx: Machine): number {
+  return Math.min(EVENTS_MAX, budgetMax(ctx));
 }
 
 /** A batch that was too complex to be parsed costs 1. */
@@ -153,83 +144,6 @@ function check(ctx: Machine, value: unknown, known: KnownOwners) {
   if (checked.live && confinedTo(ctx.actor) === "test") throw fail("test_cannot_live");
   return { batch, checked };
 }
-
-// The budget: events per workspace and UTC minute. Test credentials may use a part of it, and never refuse events of
-// live.
-
-type Budget = { used: number; test_used: number };
-
-function maxOf({ settings }: Services, { env }: SecretKeyActor): number {
-  const max = settings.ingest_events_per_minute;
-  return env === "test" ? Math.ceil(max * TEST_PART) : max;
-}
-
-function remaining(services: Services, actor: SecretKeyActor, { used, test_used }: Budget): number {
-  const max = services.settings.ingest_events_per_minute;
-  const left = actor.env === "test" ? Math.min(maxOf(services, actor) - test_used, max - used - test_used) : max - used;
-  return Math.max(0, left);
-}
-
-async function rejectExhausted(services: Services, actor: SecretKeyActor): Promise<void> {
-  const row = await budgetRow.first(services.store.read, { workspace_id: actor.workspace_id });
-  const ahead = row ? row.minute - minuteOf(services) : -1; // as chargeBudget compares them
-  if (row && ahead >= 0 && ahead <= MINUTES_AHEAD && remaining(services, actor, row) === 0)
-    throw overBudget(services, actor, row);
-}
-
-function minuteOf(services: Services): number {
-  return Math.floor(services.clock.now() / MINUTE_MS);
-}
-
-/** In a transaction of its own, for a batch that may be refused. */
-async function charge(ctx: Machine, cost: number): Promise<Budget> {
-  const charged = await record(ctx.services, (tx) => chargeIn(tx, ctx, cost), {
-    batch: true,
-    owner: ownerOf(ctx.actor),
-    locks: locksOf(ctx),
-  });
-  return requireCharged(ctx, charged);
-}
-
-/** Locks for the workspace's budget and sums. */
-const locksOf = ({ actor }: Machine): string[] => [`ingest/${actor.workspace_id}`];
-
-/** The used budget, and whether it was exceeded. */
-type Charged = Budget & { exceeded?: boolean };
-
-async function chargeIn(tx: Tx, { services, actor }: Machine, cost: number): Promise<Charged> {
-  const { workspace_id, env } = actor;
-  const max = services.settings.ingest_events_per_minute;
-  const costs = env === "test" ? { cost: 0, test_cost: cost } : { cost, test_cost: 0 };
-  const bounds = { max, test_max: Math.ceil(max * TEST_PART) };
-  const charged = await chargeBudget.first(tx, { workspace_id, minute: minuteOf(services), ...costs, ...bounds });
-  if (charged) return charged;
-  const current = await budgetRow.first(tx, { workspace_id });
-  return { used: current?.used ?? max, test_used: current?.test_used ?? 0, exceeded: true };
-}
-
-function requireCharged({ services, actor }: Machine, charged: Charged): Budget {
-  if (charged.exceeded) throw overBudget(services, actor, charged);
-  return charged;
-}
-
-function overBudget(services: Services, actor: SecretKeyActor, budget: Budget): Failure {
-  services.shares.of("ingest").countRefusal(ownerOf(actor));
-  return limitRefusal("rate_limited", stateOf(services, actor, budget));
-}
-
-/** The budget as the caller sees it: that of a test credential is its part. */
-function stateOf(services: Services, actor: SecretKeyActor, budget: Budget): RateLimitState {
-  return {
-    id: "ingest",
-    limit: maxOf(services, actor),
-    windowMs: MINUTE_MS,
-    remaining: remaining(services, actor, budget),
-    resetMs: MINUTE_MS - (services.clock.now() % MINUTE_MS),
-  };
-}
-
-// The totals.
 
 /**
  * `charge` locks the workspace's budget: batches of one workspace are saved one after the other, also by other
@@ -267,9 +181,9 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
       return { charged };
     },
     // The bound on networks depends on what the batch before has stored.
-    { batch: totals.networks.length === 0, owner: ownerOf(actor), locks: locksOf(ctx) },
+    { batch: totals.networks.length === 0, owner: ownerOf(actor), locks: ingestLocks(ctx) },
   );
-  const rateLimit = stateOf(services, actor, requireCharged(ctx, charged));
+  const rateLimit = budgetState(ctx, requireCharged(ctx, charged));
   if (earlier) return { receipt: receiptOf(earlier), rateLimit };
   for (const [key, at] of touched) key.last_used_at = at;
   services.series.countIgnored(totals.ignored);
