@@ -43,7 +43,7 @@ import {
   readVersions,
 } from "../src/store/queries/restore.ts";
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
-import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
+import { listSecretKeys, revokeSecretKeyRows } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
 import { unreplacedKeys } from "../src/store/queries/unreplaced-leaks.ts";
 import {
@@ -173,6 +173,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listSecretKeys(on, { workspace_id, env: null, after: null, limit: 1 }),
     listSecretKeys(on, { workspace_id, env: "live", after, limit: 1 }),
   ],
+  revokeSecretKeyRows: (on) => [revokeSecretKeyRows(on, { workspace_id, ids: ["k"], now: 1, reason: "r" })],
   unreplacedKeys: (on) =>
     [null, ["p"]].map((projects) =>
       unreplacedKeys(on, { workspace_id, env: "live", now: 2, since: 1, max: 1, projects }),

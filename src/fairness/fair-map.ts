@@ -7,9 +7,12 @@ import type { Owner } from "./owners.ts";
 export class FairMap<V> {
   readonly #entries = new Map<string, V>();
   readonly #owned: FairSet<string>;
+  readonly #removed: (key: string, value: V) => void;
 
-  constructor(ledger: Ledger) {
-    this.#owned = new FairSet(ledger, (key) => this.#entries.delete(key), { replacesOwn: () => true });
+  /** `removed` is called for every entry that leaves, also one that is displaced. */
+  constructor(ledger: Ledger, removed: (key: string, value: V) => void = () => {}) {
+    this.#owned = new FairSet(ledger, (key) => this.#remove(key), { replacesOwn: () => true });
+    this.#removed = removed;
   }
 
   get size(): number {
@@ -24,14 +27,22 @@ export class FairMap<V> {
     return this.#entries[Symbol.iterator]();
   }
 
-  /** The entry becomes its owner's newest. Stores nothing if the owner has no room. */
-  set(owner: Owner, key: string, value: V): void {
+  /** The entry becomes its owner's newest. Returns false and stores nothing if the owner has no room. */
+  set(owner: Owner, key: string, value: V): boolean {
     this.#owned.touch(key);
-    if (this.#owned.add(owner, key)) this.#entries.set(key, value);
+    const hasRoom = this.#owned.add(owner, key);
+    if (hasRoom) this.#entries.set(key, value);
+    return hasRoom;
   }
 
   delete(key: string): void {
-    if (this.#entries.delete(key)) this.#owned.delete(key);
+    if (this.#owned.delete(key)) this.#remove(key);
+  }
+
+  #remove(key: string): void {
+    const value = this.#entries.get(key) as V;
+    this.#entries.delete(key);
+    this.#removed(key, value);
   }
 
   clear(): void {

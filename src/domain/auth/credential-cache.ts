@@ -11,6 +11,8 @@ import { ownerOf, type Actor, type SecretKeyActor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
 
 const TOPIC = "secret_key";
+/** Keys of one failed notice that are logged. */
+const LOGGED_MAX = 10;
 
 type Entry = { readonly actor: SecretKeyActor; readonly until: number };
 
@@ -28,6 +30,8 @@ export class CredentialCache {
   readonly #store: Options["store"];
   readonly #log: Options["log"];
   readonly #entries: FairMap<Entry>;
+  /** The hash of each cached key by its id: an eviction must not look at all keys. */
+  readonly #hashes = new Map<string, string>();
   readonly #loading = new Map<string, Promise<Actor>>();
   /** By secret key; bounded by the number of waiting requests. */
   readonly #listeners = new Map<string, Set<() => void>>();
@@ -39,7 +43,7 @@ export class CredentialCache {
   constructor({ clock, ttlMs, ledger, store, log }: Options) {
     this.#clock = clock;
     this.#ttlMs = ttlMs;
-    this.#entries = new FairMap(ledger);
+    this.#entries = new FairMap(ledger, (_hash, { actor }) => this.#hashes.delete(actor.id));
     this.#store = store;
     this.#log = log;
     store.onNotice(TOPIC, (id) => this.#evict(id));
@@ -109,16 +113,18 @@ export class CredentialCache {
 
   set(hash: string, actor: SecretKeyActor, epoch: number): void {
     if (this.#ttlMs === 0 || epoch !== this.#epoch) return;
-    this.#entries.set(ownerOf(actor), hash, { actor, until: this.#clock.now() + this.#ttlMs });
+    const entry = { actor, until: this.#clock.now() + this.#ttlMs };
+    if (this.#entries.set(ownerOf(actor), hash, entry)) this.#hashes.set(actor.id, hash);
   }
 
-  /** After a secret key was revoked, shortened or quarantined: evicts it here and in every other process. */
-  async invalidate(id: string): Promise<void> {
-    await this.#store.notify(TOPIC, id).catch((error: unknown) => {
-      this.#log.warn("other processes keep this secret key until their cache entry expires", {
-        id,
-        error: String(error),
-      });
+  /** After secret keys were revoked, shortened or quarantined: evicts them here and in every other process. */
+  async invalidate(ids: readonly string[]): Promise<void> {
+    await this.#store.notify(TOPIC, ...ids).catch((error: unknown) => {
+      for (const id of ids.slice(0, LOGGED_MAX))
+        this.#log.warn("other processes keep this secret key until their cache entry expires", {
+          id,
+          error: String(error),
+        });
     });
   }
 
@@ -135,7 +141,8 @@ export class CredentialCache {
     this.#epoch++;
     this.#loading.clear();
     for (const listener of this.#listeners.get(id) ?? []) listener();
-    for (const [hash, { actor }] of this.#entries) if (actor.id === id) this.#entries.delete(hash);
+    const hash = this.#hashes.get(id);
+    if (hash !== undefined) this.#entries.delete(hash);
   }
 
   #clear(): void {

@@ -225,7 +225,7 @@ function keyRevoked({ id, env, revoked_reason: reason }: SecretKeyRow): Event {
 }
 
 async function invalidateAll({ services }: Ctx, ids: ReadonlySet<string>): Promise<void> {
-  await Promise.all([...ids].map((id) => services.credentialCache.invalidate(id)));
+  await services.credentialCache.invalidate([...ids]);
 }
 
 type Revocation = { reason?: string | undefined; successors?: boolean | undefined };

@@ -69,7 +69,7 @@ async function quarantineSecretKey(ctx: Scanner, { id, workspace_id }: Found, lo
     await notifyOwners(ctx, tx, after, location);
     return { value: null, events: [{ action: "secret_key.quarantined", target_id: id, payload: payloadOf(after) }] };
   });
-  await ctx.services.credentialCache.invalidate(id);
+  await ctx.services.credentialCache.invalidate([id]);
 }
 
 function notifyAboutTestKey({ services, ...rest }: Scanner, kind: Kind, found: Found, location: string): Promise<void> {

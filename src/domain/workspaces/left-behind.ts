@@ -1,8 +1,9 @@
 // What a person leaves in a workspace when they are removed or stop being its owner: secret keys that they minted, and
 // invitations that they sent. Neither ends by itself.
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { LoopShare } from "../../platform/event-loop.ts";
 import { markInviteRevoked, pendingInvitesBy } from "../../store/queries/invites.ts";
-import { revokeSecretKeyRow, workingKeysOf } from "../../store/queries/secret-keys.ts";
+import { revokeSecretKeyRows, workingKeysOf } from "../../store/queries/secret-keys.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { SecretKeyRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import type { Event } from "../core/events.ts";
@@ -12,10 +13,13 @@ export type Revoke = (typeof REVOKE)[number];
 
 /** Shown of each kind; more are counted as `more`. */
 const SHOWN_MAX = 100;
+/** Revoked by one statement, which holds the event loop on SQLite. */
+const STATEMENT_KEYS = 100;
 const REASON = "member removed";
 
 type Person = { workspace_id: string; user_id: string; now: number };
-type Left = { keys: SecretKeyRow[]; invites: WorkspaceInviteRow[] };
+type KeyLeft = Pick<SecretKeyRow, "id" | "workspace_id" | "env" | "display_prefix" | "owner_scope" | "last_used_at">;
+type Left = { keys: KeyLeft[]; invites: WorkspaceInviteRow[] };
 
 /** All of it: the quotas of secret keys and invitations bound it. */
 export async function leftBehind(on: Reader, person: Person, limit = 10_000): Promise<Left> {
@@ -59,7 +63,13 @@ export async function revokeInvites(tx: Tx, invites: readonly WorkspaceInviteRow
   }));
 }
 
-export async function revokeKeys(tx: Tx, keys: readonly SecretKeyRow[], now: number): Promise<Event[]> {
-  for (const { workspace_id, id } of keys) await revokeSecretKeyRow.run(tx, { workspace_id, id, now, reason: REASON });
+export async function revokeKeys(tx: Tx, keys: readonly KeyLeft[], now: number): Promise<Event[]> {
+  const loop = new LoopShare();
+  for (let from = 0; from < keys.length; from += STATEMENT_KEYS) {
+    const some = keys.slice(from, from + STATEMENT_KEYS);
+    const { workspace_id } = some[0] as KeyLeft;
+    await revokeSecretKeyRows(tx, { workspace_id, ids: some.map(({ id }) => id), now, reason: REASON });
+    await loop.yieldIfDue();
+  }
   return keys.map(({ id, env }) => ({ action: "secret_key.revoked", target_id: id, payload: { env, reason: REASON } }));
 }

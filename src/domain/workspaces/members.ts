@@ -15,6 +15,9 @@ import { leftBehind, leftBehindField, listLeftBehind, revokeInvites, revokeKeys,
 
 export const MEMBERS_MAX = 500;
 
+/** A member may leave as many secret keys as the quota allows. */
+const REVOCATION_WEIGHT = 100;
+
 export async function listMembers({ services, actor }: Ctx<Vendor>) {
   const rows = await membersOf.all(services.store.read, { workspace_id: actor.workspace_id });
   return listOf(rows, rows.length, viewMember);
@@ -72,7 +75,8 @@ export async function showLeftBehind({ services, actor }: Ctx<Vendor>, user_id: 
 export async function removeMember(ctx: Ctx<Vendor>, user_id: string, revoke: Revoke) {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
-  const { value, ended } = await mutate(ctx, { workspace_id }, async (tx) => {
+  const weight = revoke === "all" ? REVOCATION_WEIGHT : 1;
+  const { value, ended } = await mutate(ctx, { workspace_id, weight }, async (tx) => {
     const row = await liveMember(tx, workspace_id, user_id);
     await requireOtherOwner(tx, workspace_id, row);
     const now = services.clock.now();
@@ -100,6 +104,6 @@ export async function removeMember(ctx: Ctx<Vendor>, user_id: string, revoke: Re
       events: [...invites, ...others, removed, ...own] as [Event, ...Event[]],
     };
   });
-  await Promise.all(ended.map((id) => services.credentialCache.invalidate(id)));
+  await services.credentialCache.invalidate(ended);
   return value;
 }

@@ -5,6 +5,7 @@ import { sql } from "kysely";
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { auditPreimage, GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import type { LoopShare } from "../../platform/event-loop.ts";
 import { statement, type Reader, type Tx } from "./statement.ts";
 import type { ActorType, AuditHeadRow, AuditLogRow } from "../schema/tables.ts";
 
@@ -66,6 +67,9 @@ const insertAudit = statement<AuditLogRow>()((db, p) =>
   }),
 );
 
+/** Rows that are hashed and inserted without yielding to the event loop: an ordinary group has no more. */
+const PIECE_ROWS = 200;
+
 const HEADS_AMONG = "from audit_heads where workspace_id in (select json_array_elements_text($1::json))";
 
 /** Locks the heads in ascending order: the same order in every process prevents deadlocks. */
@@ -106,13 +110,20 @@ export function prepareEntries(heads: AuditHeads, entries: readonly AuditEntry[]
   });
 }
 
-/** Chains the entries to their heads and writes both. */
+/** Chains the entries to their heads and writes both, in pieces: one change may have thousands. */
 export async function appendEntries(
   tx: Tx,
   heads: AuditHeads,
   entries: readonly PreparedEntry[],
-  now: number,
+  { now, loop }: { now: number; loop: LoopShare },
 ): Promise<void> {
+  for (let from = 0; from < entries.length; from += PIECE_ROWS) {
+    if (from > 0) await loop.yieldIfDue();
+    await appendPiece(tx, heads, entries.slice(from, from + PIECE_ROWS), now);
+  }
+}
+
+async function appendPiece(tx: Tx, heads: AuditHeads, entries: readonly PreparedEntry[], now: number): Promise<void> {
   const rows: AuditLogRow[] = [];
   const moved = new Set<AuditHeadRow>();
   for (const entry of entries) {

@@ -268,7 +268,8 @@ export class GroupCommit {
   async #recordSegment(tx: Tx, segment: Pending[], { heads, versions }: GroupState): Promise<PolicyChange[]> {
     const now = this.#events.now();
     const entries = segment.flatMap((pending) => (pending.outcome ? (pending.entries ?? []) : []));
-    const [, changes] = await Promise.all([appendEntries(tx, heads, entries, now), versions.write(tx, now)]);
+    const loop = this.#loop;
+    const [, changes] = await Promise.all([appendEntries(tx, heads, entries, { now, loop }), versions.write(tx, now)]);
     return changes;
   }
 

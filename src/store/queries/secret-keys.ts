@@ -1,8 +1,9 @@
 // Secret keys, the vendor's own credentials. Authenticated by hash only.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
+import { isNamed } from "./id-lists.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
 export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
@@ -138,11 +139,11 @@ export const workingSuccessors = statement<Successors>()((db, p) =>
 
 type Minter = { workspace_id: string; user_id: string; now: number; limit: number };
 
-/** Keys that a person minted and that still work, newest first. */
+/** Keys that a person minted and that still work, newest first. Without `meta`, which may be large. */
 export const workingKeysOf = statement<Minter>()((db, p) =>
   db
     .selectFrom("secret_keys")
-    .selectAll()
+    .select(["id", "workspace_id", "env", "display_prefix", "owner_scope", "last_used_at"])
     .where("workspace_id", "=", p.workspace_id)
     .where("created_by", "=", p.user_id)
     .where("revoked_at", "is", null)
@@ -194,6 +195,18 @@ export const revokeSecretKeyRow = statement<{ workspace_id: string; id: string; 
       .where("id", "=", p.id)
       .where("workspace_id", "=", p.workspace_id),
 );
+
+type RevokedKeys = { workspace_id: string; ids: readonly string[]; now: number; reason: string };
+
+export async function revokeSecretKeyRows(tx: Tx, { workspace_id, ids, now, reason }: RevokedKeys): Promise<void> {
+  const query = compileQuery(tx, (db) =>
+    db
+      .updateTable("secret_keys")
+      .set({ revoked_at: now, revoked_reason: reason })
+      .where(isNamed("secret_keys", workspace_id, ids, tx.dialect)),
+  );
+  await tx.run(query);
+}
 
 export const touchSecretKey = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
   db

@@ -1,5 +1,5 @@
 // What a removed or demoted owner leaves behind: listed, and ended on demand in the same transaction.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
@@ -13,6 +13,7 @@ import {
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
 import { fillKeyCreators } from "../../../src/domain/keys/creators.ts";
+import { JobTransaction } from "../../../src/store/engine/transaction.ts";
 
 for (const back of backends) {
   describe(`left behind on ${back}`, () => {
@@ -78,6 +79,24 @@ for (const back of backends) {
       }
       const bad = await r.call(t.owner.session, `DELETE /v1/members/${t.owner.id}?revoke=some`);
       expectRefusal(bad, 400, "invalid_request", "revoke");
+    });
+
+    it("ends many keys with few statements and one eviction", async () => {
+      const t = await team(r);
+      const p = await leaver(t);
+      for (let i = 0; i < 120; i++) await r.call(p.session, "POST /v1/secret_keys", { env: "live" });
+      const from = (await auditRows(r, t.id)).length;
+      const running = vi.spyOn(JobTransaction.prototype, "run");
+      const evicting = vi.spyOn(r.app.services.credentialCache, "invalidate");
+      const reply = await r.call(t.owner.session, `DELETE /v1/members/${p.id}?revoke=all`);
+      const updates = running.mock.calls.filter(([{ sql }]) => sql.startsWith('update "secret_keys"')).length;
+      const evictions = evicting.mock.calls.length;
+      running.mockRestore();
+      evicting.mockRestore();
+      expect([reply.status, updates, evictions]).toEqual([200, 2, 1]);
+      const left = await r.sql("select id from secret_keys where created_by = $1 and revoked_at is null", [p.id]);
+      const rows = (await auditRows(r, t.id)).slice(from);
+      expect([left.length, rows.filter(({ action }) => action === "secret_key.revoked").length]).toEqual([0, 122]);
     });
 
     it("writes nothing after the end of the acting credential", async () => {
