@@ -1,7 +1,8 @@
 // A wall clock that jumps under load: an hour or a day, forwards and back, with restarts in between. The audit log must
-// stay in order, expired credentials must stay expired, and no window of a limit may admit more than the limit.
+// stay in order, expired credentials must stay expired, no window of a limit may admit more than the limit, and no claim
+// may be taken from its holder. The last two are measured with real time, which does not jump.
 import { setTimeout as sleep } from "node:timers/promises";
-import { createClock, systemSources, type Clock } from "../src/domain/core/clock.ts";
+import { createClock, STEADY_FORWARD_RATE, systemSources, type Clock } from "../src/domain/core/clock.ts";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
@@ -10,12 +11,19 @@ import { startLocalInstance, type LocalInstance } from "../harness/instances/loc
 import type { Call } from "../harness/processes/send.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
+import { hash } from "../harness/models/idempotency.ts";
+import { LOCK_MS } from "../src/kernel/idempotency.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const JUMPS = [HOUR_MS, -HOUR_MS, DAY_MS, -DAY_MS, 61_000, -61_000, 5_000, -5_000] as const;
 const LIMIT = 40;
 const WINDOW_MS = 60_000;
+/** The shortest real time that leases and windows may last, relative to the stated one. */
+const SHORTEST = 1 / (1 + STEADY_FORWARD_RATE);
+/** The wall clock is read once a second: time that runs a hundred times faster makes that 10 ms. */
+const SPEED = 100;
+const realMs = (): number => performance.now() * SPEED;
 const FLAGS = { ingest_events_per_minute: "100000000" } as const;
 
 /** An instance with a manual wall clock; its own clock is derived from it as in production. */
@@ -30,12 +38,10 @@ class ClockRig {
   }
 
   async start(): Promise<void> {
-    // It reads the wall clock once a second: monotonic time that runs a hundred times faster makes that 10 ms.
-    const began = performance.now();
-    const fast = (): number => began + (performance.now() - began) * 100;
+    const ahead = realMs() - performance.now();
     const real = createClock({
-      wall: () => systemSources.wall() + fast() - performance.now() + this.wallOffset,
-      monotonic: fast,
+      wall: () => systemSources.wall() + realMs() - performance.now() - ahead + this.wallOffset,
+      monotonic: realMs,
     });
     let last = 0;
     this.clock = {
@@ -44,6 +50,7 @@ class ClockRig {
         if (now < last) throw new Error("the clock ran backwards");
         return (last = now);
       },
+      steady: () => real.steady(),
     };
     const { target, dir } = this.#scratch;
     this.rig = await startLocalInstance({ target, dir, clock: this.clock, flags: FLAGS });
@@ -59,13 +66,13 @@ class ClockRig {
 
 type Admission = { before: number; after: number };
 
-/** Spends a limit as fast as it may, and records when, by the server's clock. */
+/** Spends a limit as fast as it may, and records when. */
 async function spend(rig: ClockRig, { key, project_id, tenant_id }: World, admitted: Admission[]): Promise<void> {
   const limits = [{ id: "clock", limit: LIMIT, window_ms: WINDOW_MS, algorithm: "sliding", scope: "tenant" }];
   for (let i = 0; i < LIMIT * 1.5; i++) {
-    const before = rig.clock.now();
+    const before = realMs();
     const body = await must(rig.call(key, "POST /v1/ratelimit/check", { project_id, tenant_id, env: "live", limits }));
-    if (body.allowed) admitted.push({ before, after: rig.clock.now() });
+    if (body.allowed) admitted.push({ before, after: realMs() });
   }
 }
 
@@ -73,9 +80,24 @@ async function spend(rig: ClockRig, { key, project_id, tenant_id }: World, admit
 function overAdmission(admitted: readonly Admission[]): string | null {
   for (const [i, { after }] of admitted.entries()) {
     const first = admitted[i - LIMIT];
-    if (first && after - first.before < WINDOW_MS) return `${LIMIT + 1} admitted within ${after - first.before} ms`;
+    if (first && after - first.before < WINDOW_MS * SHORTEST)
+      return `${LIMIT + 1} admitted within ${Math.round(after - first.before)} ms`;
   }
   return null;
+}
+
+/** Claims the name of a round; the returned function claims it again, which must not execute while the lease lasts. */
+async function claimOnce({ call }: ClockRig, { key }: World, seed: number): Promise<(tally: Tally) => Promise<void>> {
+  const input = { env: "live", scope_hash: hash(`clock ${seed}`), fingerprint: hash("body") };
+  const claim = () => must(call(key, "POST /v1/idempotency/claim", input));
+  const before = realMs();
+  await claim();
+  return async (tally) => {
+    const { state } = await claim();
+    if (realMs() - before >= LOCK_MS * SHORTEST) return;
+    tally.count("claims tried");
+    if (state !== "in_progress") tally.failed(seed, `a claim is ${state} while its lease lasts`);
+  };
 }
 
 async function judgeLog(raw: Raw, seed: number, tally: Tally): Promise<void> {
@@ -117,8 +139,8 @@ async function judgeExpiry(rig: ClockRig, { key }: World, dir: string, seed: num
 
 export const clock: Campaign = {
   name: "clock",
-  promise: "P3, P5",
-  claim: "When the wall clock jumps, the audit log stays in order, expired stays expired and limits hold.",
+  promise: "P3, P4, P5",
+  claim: "When the wall clock jumps, the audit log stays in order, expired stays expired, and limits and claims hold.",
   rounds: 200,
   round: "jump under load",
   backends: ["sqlite", "postgres"],
@@ -137,7 +159,10 @@ export const clock: Campaign = {
         const stop = new AbortController();
         const load = runLoad({ call: rig.call, world, ledger, seed, clients: 4, patient: true }, stop.signal);
         await sleep(random.int(5, 40));
+        const claimAgain = await claimOnce(rig, world, seed);
         rig.wallOffset += random.pick(JUMPS);
+        await sleep(30); // the clock has read it
+        await claimAgain(tally);
         await Promise.all([spend(rig, world, admitted), sleep(60)]);
         stop.abort();
         await load;

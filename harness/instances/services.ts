@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { loadSettings } from "../../src/config/load.ts";
 import type { SettingName } from "../../src/config/settings.ts";
 import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
+import type { Clock } from "../../src/domain/core/clock.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";
 import { Throttles } from "../../src/domain/limits/throttles.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
@@ -20,7 +21,12 @@ import { DEADLINE_MS } from "../waiting.ts";
 export const START = Date.UTC(2026, 10, 14);
 const MASTER = Buffer.alloc(32, 9);
 
-export type TestClock = { now(): number; advance(ms: number): void; set(ms: number): void };
+export type TestClock = Clock & {
+  advance(ms: number): void;
+  set(ms: number): void;
+  /** Sets the wall clock forward: no time passes. */
+  jump(ms: number): void;
+};
 export type Logged = { level: keyof Log; event: string; fields: Record<string, unknown> };
 
 export type TestServices = AsyncDisposable & {
@@ -37,14 +43,18 @@ export type TestServices = AsyncDisposable & {
 };
 
 export function testClock(start = START): TestClock {
-  let ms = start;
+  let [ms, aheadMs] = [start, 0];
   return {
-    now: () => ms,
+    now: () => ms + aheadMs,
+    steady: () => ms,
     advance: (by) => {
       ms += by;
     },
     set: (to) => {
       ms = to;
+    },
+    jump: (by) => {
+      aheadMs += by;
     },
   };
 }

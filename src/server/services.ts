@@ -46,7 +46,7 @@ type Base = {
 export async function openServices(base: Base, opened: AsyncDisposableStack) {
   const { store, clock, settings, shares, log } = base;
   const counters = await openCounters({
-    now: () => clock.now(),
+    now: () => clock.steady(),
     places: shares.of("counters"),
     leases: shares.of("leases"),
     bounds: { counters: settings.ratelimit_counters_per_workspace },

@@ -29,7 +29,7 @@ for (const back of databasesOf("postgres")) {
       expect(figures["answers over a bare socket"]).toBeGreaterThan(5);
     });
 
-    it("when the wall clock jumps, the log stays in order, expired stays expired and limits hold", async () => {
+    it("when the wall clock jumps, the log stays in order, expired stays expired, and limits and claims hold", async () => {
       const { figures } = await shortRun(clock, back, 2, 4);
       expect(figures).toMatchObject({ "expiries tried": 2, restarts: 1 });
     });

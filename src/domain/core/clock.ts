@@ -2,33 +2,49 @@
 // wall clock. When the wall clock is set back, this one runs at half speed until both agree.
 import { failField } from "../../kernel/errors.ts";
 
-export type Clock = { now(): number };
+export type Clock = {
+  /** Follows a wall clock that is set forward at once: for expiries and timestamps. */
+  now(): number;
+  /**
+   * Runs at most a twentieth faster than real time: for leases and windows, which a wall clock that is set forward must
+   * not end.
+   */
+  steady(): number;
+};
 
 const JUMP_MS = 5_000;
 const SLEW_EVERY_MS = 1_000;
+const BACKWARD_RATE = 1 / 2;
+export const STEADY_FORWARD_RATE = 1 / 20;
 
 type Sources = { wall: () => number; monotonic: () => number; jumped?: (byMs: number) => void };
 
 export function createClock({ wall, monotonic, jumped }: Sources = systemSources): Clock {
+  return {
+    now: follow({ wall, monotonic, jumped: jumped ?? (() => {}) }, Number.POSITIVE_INFINITY),
+    steady: follow({ wall, monotonic, jumped: () => {} }, STEADY_FORWARD_RATE),
+  };
+}
+
+function follow({ wall, monotonic, jumped }: Required<Sources>, forwardRate: number): () => number {
   let base = wall() - monotonic();
   let checked = monotonic();
   let last = 0;
   let remaining = 0; // the part of an earlier jump that is still being slewed: not reported again
   const slew = (at: number): void => {
     const drift = wall() - (base + at);
-    if (Math.abs(drift - remaining) > JUMP_MS) jumped?.(Math.round(drift - remaining));
-    const step = drift > 0 ? drift : Math.max(drift, -(at - checked) / 2);
+    if (Math.abs(drift - remaining) > JUMP_MS) jumped(Math.round(drift - remaining));
+    const passed = at - checked;
+    const step = Math.min(Math.max(drift, -passed * BACKWARD_RATE), passed * forwardRate);
     base += step;
     remaining = drift - step;
     checked = at;
   };
-  return {
-    now(): number {
-      const at = monotonic();
-      if (at - checked >= SLEW_EVERY_MS) slew(at);
-      last = Math.max(last, Math.floor(base + at));
-      return last;
-    },
+  return () => {
+    const at = monotonic();
+    if (at - checked >= SLEW_EVERY_MS) slew(at);
+    last = Math.max(last, Math.floor(base + at));
+    return last;
   };
 }
 

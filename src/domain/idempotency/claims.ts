@@ -45,7 +45,7 @@ type RecordName = { scope_hash: string; env: Env };
  * claim that another one has just answered with `execute`.
  */
 export function claimClock({ store, clock, clockIsInjected }: ClaimClockOptions): Services["claimNow"] {
-  return store.read.dialect === "postgres" && !clockIsInjected ? databaseNow : () => clock.now();
+  return store.read.dialect === "postgres" && !clockIsInjected ? databaseNow : () => clock.steady();
 }
 
 type ClaimClockOptions = Pick<Services, "store" | "clock"> & { clockIsInjected: boolean };

@@ -130,7 +130,7 @@ export async function loadCounters({ store, clock, counters }: Loading): Promise
   const accountOf = (id: string): string | null => accounts.get(id) ?? null;
   let key = "";
   for (;;) {
-    const rows = await countersAfter.all(store.read, { key, now: clock.now(), limit: FLUSH_ROWS_MAX });
+    const rows = await countersAfter.all(store.read, { key, now: clock.steady(), limit: FLUSH_ROWS_MAX });
     for (const id of new Set(rows.map((row) => row.key.slice(0, row.key.indexOf("/"))))) {
       if (!accounts.has(id)) accounts.set(id, (await workspaceById.first(store.read, { id }))?.created_by ?? null);
     }
@@ -141,5 +141,5 @@ export async function loadCounters({ store, clock, counters }: Loading): Promise
 }
 
 export function reapSavedCounters(services: Services): Promise<number> {
-  return deleteInPieces(services, (tx, limit) => reapCounters.run(tx, { now: services.clock.now(), limit }));
+  return deleteInPieces(services, (tx, limit) => reapCounters.run(tx, { now: services.clock.steady(), limit }));
 }

@@ -93,10 +93,10 @@ export class Throttles {
   /** A 429 that says when the window ends. */
   refusal(
     throttle: Throttle,
-    window: Pick<Window, "start" | "used"> = { start: this.#clock.now(), used: throttle.limit },
+    window: Pick<Window, "start" | "used"> = { start: this.#clock.steady(), used: throttle.limit },
     name: FailureName = "rate_limited",
   ): Failure {
-    const resetMs = Math.max(1, window.start + throttle.windowMs - this.#clock.now());
+    const resetMs = Math.max(1, window.start + throttle.windowMs - this.#clock.steady());
     const remaining = Math.max(0, throttle.limit - window.used);
     return limitRefusal(name, {
       id: throttle.name,
@@ -113,7 +113,7 @@ export class Throttles {
 
   /** The subject's window; undefined where its owner may open none. */
   #window(throttle: Throttle, subject: string, owner: Owner): Window | undefined {
-    const now = this.#clock.now();
+    const now = this.#clock.steady();
     const start = now - (now % throttle.windowMs);
     const found = this.#find(throttle, subject);
     if (found?.start === start) return found;

@@ -24,10 +24,10 @@ type Caller = Pick<Vendor, "workspace_id" | "account_id">;
 const KEPT_MS = 2_000;
 
 export class OverviewCache {
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, "now">;
   readonly #kept: FairMap<{ until: number; overview: Promise<Overview> }>;
 
-  constructor(clock: Clock, ledger: Ledger) {
+  constructor(clock: Pick<Clock, "now">, ledger: Ledger) {
     this.#clock = clock;
     this.#kept = new FairMap(ledger);
   }

@@ -15,6 +15,10 @@ export class DemoClock implements Clock {
     return this.#real.now() - this.#behindMs;
   }
 
+  steady(): number {
+    return this.#real.steady() - this.#behindMs;
+  }
+
   /** Only forward: the audit log has one order. */
   goTo(daysAgo: number): void {
     this.#behindMs = daysAgo * DAY_MS;

@@ -34,15 +34,26 @@ describe("the clock", () => {
     expect(clock.now()).toBe(1_061_000);
   });
 
+  it("lets a forward step end no lease and no window: the steady time runs a twentieth faster until both agree", () => {
+    const { state, clock, pass } = sources();
+    state.wall += 122_000;
+    const seen = Array.from({ length: 3_000 }, () => {
+      pass(1_000);
+      return clock.steady();
+    });
+    expect(seen.slice(0, 3)).toEqual([1_001_050, 1_002_100, 1_003_150]);
+    expect([clock.now(), seen.at(-1)]).toEqual([state.wall, state.wall]);
+  });
+
   it("runs at half speed after a backward step until both clocks agree", () => {
     const { state, clock, pass } = sources();
     state.wall -= 10_000;
     const seen = Array.from({ length: 30 }, () => {
       pass(1_000);
-      return clock.now();
+      return [clock.now(), clock.steady()];
     });
-    expect(seen.slice(0, 3)).toEqual([1_000_500, 1_001_000, 1_001_500]);
-    expect(seen.at(-1)).toBe(state.wall);
+    expect(seen.slice(0, 3)).toEqual([1_000_500, 1_001_000, 1_001_500].map((ms) => [ms, ms]));
+    expect(seen.at(-1)).toEqual([state.wall, state.wall]);
   });
 
   it("reports a jump above five seconds once, with its size, and no smaller one", () => {
@@ -69,13 +80,15 @@ describe("the clock", () => {
     assert(
       property(array(step, { maxLength: 200 }), (steps) => {
         const { state, clock, pass } = sources(1e12);
-        const seen = steps.map(({ wall, ms }) => {
+        const read = steps.map(({ wall, ms }) => {
           state.wall += wall;
           pass(ms);
-          return clock.now();
+          return [clock.now(), clock.steady()] as const;
         });
-        expect(seen).toEqual(seen.toSorted((a, b) => a - b));
-        expect(seen.every(Number.isInteger)).toBe(true);
+        for (const seen of [read.map(([now]) => now), read.map(([, steady]) => steady)]) {
+          expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+          expect(seen.every(Number.isInteger)).toBe(true);
+        }
       }),
     );
   });

@@ -14,7 +14,8 @@ import {
   release,
 } from "../../../src/domain/idempotency/claims.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
-import { HOUR_MS } from "../../../src/kernel/durations.ts";
+import { checkLimits } from "../../../src/domain/limits/ratelimit.ts";
+import { HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
 import { LOCK_MS, TTL_MS_DEFAULT } from "../../../src/kernel/idempotency.ts";
 
 /** As in an instance whose clock is not injected. */
@@ -24,6 +25,36 @@ function onSystemTime({ services }: TestServices): Services {
 }
 
 for (const back of backends) {
+  describe(`a wall clock that is set forward on ${back}`, () => {
+    const shared = sharedServices(back);
+
+    it("ends no lease of a claim and no window of a limit", async () => {
+      const { services, clock } = shared();
+      const { actor } = await vendorOf(services);
+      const ctx = { services, actor } as never;
+      const input = { env: "live" as const, scope_hash: hash("forward"), fingerprint: hash("body") };
+      const limits = [
+        { id: "minute", limit: 5, window_ms: MINUTE_MS, algorithm: "sliding" as const, scope: "tenant" as const },
+      ];
+      const request = {
+        project_id: services.newId(),
+        tenant_id: services.newId(),
+        key_id: null,
+        env: "live" as const,
+        limits,
+        cost: 5,
+      };
+      expect(await checkLimits(ctx, request)).toMatchObject({ allowed: true });
+      expect((await claim(ctx, input)).state).toBe("execute");
+      clock.jump(2 * MINUTE_MS);
+      expect(await claim(ctx, input)).toMatchObject({ state: "in_progress", stolen: false });
+      expect(await checkLimits(ctx, { ...request, cost: 1 })).toMatchObject({ allowed: false });
+      clock.advance(2 * MINUTE_MS);
+      expect(await claim(ctx, input)).toMatchObject({ state: "execute", stolen: true });
+      expect(await checkLimits(ctx, request)).toMatchObject({ allowed: true });
+    });
+  });
+
   describe(`a claim from before the clock went back on ${back}`, () => {
     const shared = sharedServices(back);
     let time: number;

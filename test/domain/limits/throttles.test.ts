@@ -39,6 +39,13 @@ describe("throttles", () => {
     expect([admitted("guessed", SENDER), admitted("new", SENDER)]).toEqual([1, 1]);
   });
 
+  it("keep a filled window when the wall clock is set forward", () => {
+    const { clock, admitted } = throttlesOf();
+    expect(admitted("guessed", SENDER, 5)).toBe(3);
+    clock.jump(2 * MINUTE);
+    expect(admitted("guessed", SENDER)).toBe(0);
+  });
+
   it("give up no filled window, however many of a sender's oldest are filled", () => {
     const { ledger, throttles, admitted } = throttlesOf(300);
     for (let i = 0; i < 150; i++) expect(admitted(`guessed-${i}`, SENDER, 3)).toBe(3);
