@@ -1,8 +1,13 @@
 // Exit codes and error messages: refused (1), wrong usage (2), unreachable (3), failed verification (4). One line on
 // stderr, no stack trace, no secret.
+import { generateKeyPairSync, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { fromHex, utf8 } from "../../src/kernel/crypto/bytes.ts";
+import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
+import { computeKeyId, formatCheckpoint, formatNote, formatVkey } from "../../src/kernel/crypto/signed-note.ts";
+import { sha256Bytes } from "../../src/platform/crypto.ts";
 import { startSeededServer, UNKNOWN_ID, type SeededServer } from "../../harness/processes/seeded-server.ts";
 
 let cli: SeededServer;
@@ -112,6 +117,66 @@ describe("audit verify --json", () => {
     const ran = await cli.run(["audit", "verify", "--json", ...args]);
     expect(ran.code).toBe(4);
     expect(JSON.parse(ran.stdout)).toEqual({ object: "audit_verification", verified: false, chains: [], reason });
+  });
+});
+
+describe("audit verify --checkpoint", () => {
+  const exportRows = async (): Promise<string[]> =>
+    (await cli.run(["audit", "export"])).stdout.split("\n").filter((line) => line !== "");
+
+  it("accepts the files of checkpoints/, whatever number of notes they have, and detects truncation", async () => {
+    const { workspace_id, data_dir } = cli.seed;
+    const file = join(data_dir, "checkpoints", `${workspace_id}.txt`);
+    const vkey = (await cli.run(["audit", "checkpoint", "--vkey"])).stdout.trimEnd();
+    const countNotes = () => readFileSync(file, "utf8").match(/^— /gm)?.length ?? 0;
+    const notes = countNotes();
+    for (const external_id of ["first note", "second note"]) {
+      await cli.api("POST", "/v1/tenants", { external_id });
+      await cli.run(["audit", "checkpoint"]);
+      const offline = ["--offline", ...cli.dataDir, "--workspace-id", workspace_id];
+      for (const form of [[], offline]) {
+        const ran = await cli.run(["audit", "verify", ...form, "--checkpoint", file]);
+        expect([ran.code, ran.stderr]).toEqual([0, ""]);
+        expect(ran.stdout).toContain("extends the checkpoint at");
+      }
+    }
+    expect(countNotes()).toBe(notes + 2);
+
+    const rows = await exportRows();
+    writeFileSync(join(cli.dir, "short.jsonl"), `${rows.slice(0, -1).join("\n")}\n`);
+    const short = await cli.run(["audit", "verify", "--file", "short.jsonl", "--checkpoint", file, "--vkey", vkey]);
+    expect([short.code, short.stderr]).toEqual([
+      4,
+      expect.stringContaining(`broken at seq ${rows.length}: checkpoint_mismatch`),
+    ]);
+
+    writeFileSync(join(cli.dir, "torn.txt"), readFileSync(file, "utf8").slice(0, -40));
+    const torn = await cli.run(["audit", "verify", "--checkpoint", "torn.txt"]);
+    expect([torn.code, torn.stderr]).toEqual([2, expect.stringContaining("malformed: note")]);
+    writeFileSync(join(cli.dir, "empty.txt"), "");
+    expect((await cli.run(["audit", "verify", "--checkpoint", "empty.txt"])).code).toBe(2);
+  });
+
+  it("fails for an older note that a newer one contradicts", async () => {
+    const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+    const bytes = new Uint8Array(publicKey.export({ format: "der", type: "spki" }).subarray(-32));
+    const name = `example.com/audit/${cli.seed.workspace_id}`;
+    const rows = (await exportRows()).map((line) => JSON.parse(line) as { hash: string });
+    const signed = (size: number, leaves = rows.slice(0, size)): string => {
+      const tree = new MerkleTree(sha256Bytes);
+      for (const { hash } of leaves) tree.append(fromHex(hash));
+      const text = formatCheckpoint(name, size, tree.root());
+      return formatNote(text, name, computeKeyId(name, bytes, sha256Bytes), sign(null, utf8(text), privateKey));
+    };
+    writeFileSync(join(cli.dir, "rows.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+    const verified = async (...notes: string[]) => {
+      writeFileSync(join(cli.dir, "notes.txt"), notes.join(""));
+      const vkey = formatVkey(name, bytes, sha256Bytes);
+      const files = ["--file", "rows.jsonl", "--checkpoint", "notes.txt"];
+      return (await cli.run(["audit", "verify", ...files, "--vkey", vkey])).code;
+    };
+    expect(await verified(signed(rows.length), signed(0), signed(2))).toBe(0);
+    expect(await verified(signed(2, rows.slice(1, 3)), signed(rows.length))).toBe(4);
   });
 });
 

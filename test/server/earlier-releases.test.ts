@@ -1,6 +1,6 @@
 // Every release opens the data of every earlier one: what its users hold still works, and nothing they had is lost.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openCheckpoint } from "../../src/cli/commands/audit/verify-rows.ts";
+import { openCheckpoints } from "../../src/cli/commands/audit/verify-rows.ts";
 import { VERSION } from "../../src/platform/version.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { inspect } from "../../src/store/offline/inspect.ts";
@@ -111,8 +111,9 @@ for (const version of releases) {
         const { call, app } = opened.local;
         const { target, facts, dir } = opened.old;
         for (const { id, secret_keys, project_id, tenant_id, checkpoint } of facts.workspaces) {
-          const { size, root, workspace_id } = openCheckpoint(checkpoint.note, checkpoint.vkey);
-          expect(workspace_id).toBe(id);
+          const { expected, workspace_id } = openCheckpoints(checkpoint.note, checkpoint.vkey);
+          expect([workspace_id, expected.length]).toEqual([id, 1]);
+          const { size = 0, root = "" } = expected[0] ?? {};
           expect((await call(secret_keys.live, "POST /v1/keys", { project_id, tenant_id, env: "live" })).status).toBe(
             201,
           );
@@ -122,7 +123,7 @@ for (const version of releases) {
           expect(foreign.reason).toBe("checkpoint_mismatch");
           const next = await call(secret_keys.live, "GET /v1/audit_logs/checkpoint");
           expect(next.headers.get("audit-vkey")).toBe(checkpoint.vkey);
-          expect(openCheckpoint(next.text, checkpoint.vkey).size).toBeGreaterThan(size);
+          expect(openCheckpoints(next.text, checkpoint.vkey).expected[0]?.size).toBeGreaterThan(size);
         }
         const { findings, chains } = await inspect(target);
         expect({ findings, chains }).toEqual({ findings: [], chains: facts.workspaces.length + 2 });

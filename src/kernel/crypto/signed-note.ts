@@ -62,6 +62,11 @@ export function formatNote(text: string, name: string, keyId: Uint8Array, signat
   return note;
 }
 
+/** The notes of a file that several were appended to, with or without empty lines between them. */
+export function splitNotes(text: string): string[] {
+  return text.split(/(?<=^— .*\n)\n*(?!— |\n)/m).filter((note) => note !== "");
+}
+
 /** Parses a note without verifying it. Null unless it is well formed and has at least one signature line. */
 export function parseNote(note: string): { text: string; signatures: Signature[] } | null {
   const split = note.lastIndexOf("\n\n");

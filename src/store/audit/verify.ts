@@ -88,7 +88,12 @@ async function pushRows(
   return true;
 }
 
-function checkpointBreak(expected: ExpectedCheckpoint[], roots: Map<number, string>, verified: number): number | null {
+/** The first row that contradicts the checkpoints, which are in ascending order. */
+export function checkpointBreak(
+  expected: readonly ExpectedCheckpoint[],
+  roots: ReadonlyMap<number, string>,
+  verified: number,
+): number | null {
   for (const { size, root } of expected) {
     if (size > verified) return verified + 1;
     if (roots.get(size) !== root) return size;

@@ -11,6 +11,7 @@ import {
   parseCheckpoint,
   parseNote,
   parseVkey,
+  splitNotes,
   type VerifierKey,
   formatVkey,
 } from "../../../src/kernel/crypto/signed-note.ts";
@@ -148,6 +149,19 @@ describe("parseNote", () => {
         },
       ),
     );
+  });
+});
+
+describe("splitNotes", () => {
+  const cosigned = note + line("witness.example", new Uint8Array(68));
+  it.each([
+    ["one note", note, [note]],
+    ["an empty line after each", `${note}\n${cosigned}\n`, [note, cosigned]],
+    ["nothing between them", note + cosigned + note, [note, cosigned, note]],
+    ["a torn one at the end", `${note}\n${note.slice(0, -3)}`, [note, note.slice(0, -3)]],
+    ["an empty file", "", []],
+  ])("finds the notes of a file with %s", (_what, file, notes) => {
+    expect(splitNotes(file)).toEqual(notes);
   });
 });
 

@@ -11,7 +11,7 @@ import { expectedCheckpoints } from "../../../store/offline/contents.ts";
 import type { DatabaseTarget } from "../../../store/target.ts";
 import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
-import type { Checkpoint, Verdict } from "./verify-rows.ts";
+import type { Checkpoints, Verdict } from "./verify-rows.ts";
 import { operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError } from "../../ui/output.ts";
 import { sha256Bytes } from "../../../platform/crypto.ts";
@@ -60,23 +60,21 @@ export async function storedVkey(source: Source, workspace_id: string): Promise<
 
 export async function verifyOffline(
   options: OfflineOptions,
-  loadCheckpoint: (source: Source) => Promise<Checkpoint | undefined>,
+  loadCheckpoints: (source: Source) => Promise<Checkpoints | undefined>,
 ): Promise<Verdict[]> {
   const target = await databaseOf(options);
   return withOfflineSource(target, async (source) => {
-    const checkpoint = await loadCheckpoint(source);
+    const given = await loadCheckpoints(source);
     const wanted = selectedChain(options);
     const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
     if (wanted && !chains.includes(wanted)) throw new ExitError(`There is no audit chain ${wanted}.`, 2);
     const verifier = new ChainVerifier(target, new AbortController().signal);
     const verdicts: Verdict[] = [];
-    for (const workspace_id of wanted
-      ? [wanted]
-      : new Set([...chains, ...(checkpoint ? [checkpoint.workspace_id] : [])])) {
-      const expected = await expectedCheckpoints(source, workspace_id);
-      if (checkpoint?.workspace_id === workspace_id) expected.push({ size: checkpoint.size, root: checkpoint.root });
+    for (const workspace_id of wanted ? [wanted] : new Set([...chains, ...(given ? [given.workspace_id] : [])])) {
+      const saved = given?.workspace_id === workspace_id ? given.expected : [];
+      const expected = [...(await expectedCheckpoints(source, workspace_id)), ...saved];
       const { checked, head_hash, broken_seq, reason } = await verifier.check(workspace_id, expected);
-      const checkpoint_size = checkpoint?.workspace_id === workspace_id ? checkpoint.size : null;
+      const checkpoint_size = saved.at(-1)?.size ?? null;
       verdicts.push({
         workspace_id,
         verified: reason === null,

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { canonicalize } from "../../../kernel/audit/canonical.ts";
 import type { HashedRow } from "../../../kernel/audit/chain.ts";
 import { ExitError, fileError } from "../../ui/output.ts";
-import { NotVerifiable, RowVerifier, type Checkpoint, type Verdict } from "./verify-rows.ts";
+import { NotVerifiable, RowVerifier, type Checkpoints, type Verdict } from "./verify-rows.ts";
 
 /** Rejects a line longer than its canonical form: it hides something from a parser, such as a duplicate key. */
 function parseRow(line: string): HashedRow | null {
@@ -16,8 +16,8 @@ function parseRow(line: string): HashedRow | null {
   }
 }
 
-export async function verifyFile(file: string, checkpoint: Checkpoint | undefined): Promise<Verdict[]> {
-  const verifier = new RowVerifier(checkpoint);
+export async function verifyFile(file: string, checkpoints: Checkpoints | undefined): Promise<Verdict[]> {
+  const verifier = new RowVerifier(checkpoints);
   let number = 0;
   try {
     const lines = createInterface({ input: createReadStream(file, "utf8"), crlfDelay: 0 });

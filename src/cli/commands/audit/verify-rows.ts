@@ -1,4 +1,4 @@
-// Verifies audit rows from an export or the API, and against a checkpoint if there is one. The format is
+// Verifies audit rows from an export or the API, and against checkpoints if there are any. The format is
 // docs/audit-format.md; the hashing is the kernel's, the same code that the server runs.
 import { hash as digest } from "node:crypto";
 import { fromHex, toBase64 } from "../../../kernel/crypto/bytes.ts";
@@ -9,8 +9,16 @@ import {
   type HashedRow,
 } from "../../../kernel/audit/chain.ts";
 import { MerkleTree } from "../../../kernel/crypto/merkle.ts";
-import { openNote, parseCheckpoint, parseVkey } from "../../../kernel/crypto/signed-note.ts";
+import {
+  openNote,
+  parseCheckpoint,
+  parseNote,
+  parseVkey,
+  splitNotes,
+  type VerifierKey,
+} from "../../../kernel/crypto/signed-note.ts";
 import { sha256Bytes, verifyEd25519 } from "../../../platform/crypto.ts";
+import { checkpointBreak } from "../../../store/audit/verify.ts";
 import { ExitError } from "../../ui/output.ts";
 
 export type Verdict = {
@@ -20,12 +28,12 @@ export type Verdict = {
   head_hash: string;
   broken_seq: number | null;
   reason: BreakReason | null;
-  /** Number of rows the given checkpoint covers; null if it is not of this chain. */
+  /** Number of rows the largest given checkpoint covers; null if none is of this chain. */
   checkpoint_size: number | null;
 };
 
-/** A checkpoint whose signature is valid. */
-export type Checkpoint = { workspace_id: string; size: number; root: string };
+/** Checkpoints of one chain whose signatures are valid, the smallest first. There is at least one. */
+export type Checkpoints = { workspace_id: string; expected: { size: number; root: string }[] };
 
 /** Ends the verification before there is a verdict on any chain. */
 export class NotVerifiable extends ExitError {
@@ -36,65 +44,79 @@ export class NotVerifiable extends ExitError {
   }
 }
 
-/** Parses a note and checks its signature. A note that this key did not sign fails the verification. */
-export function openCheckpoint(note: string, vkeyText: string): Checkpoint {
+/**
+ * Opens every note of a file. The log has to extend each of them: a thief of the signing key can sign a rewritten
+ * log, and only an older note contradicts it. A note that this key did not sign fails the verification.
+ */
+export function openCheckpoints(text: string, vkeyText: string): Checkpoints {
   const key = parseVkey(vkeyText.trim(), sha256Bytes);
-  if (!key) throw new ExitError("The verifier key is not an Ed25519 signed-note key.", 2);
-  const text = openNote(note, key, verifyEd25519);
-  const parsed = text === null ? null : parseCheckpoint(text);
-  const workspace_id = /\/audit\/([0-9a-f-]{36})$/.exec(parsed?.origin ?? "")?.[1];
-  if (!parsed || !workspace_id || parsed.origin !== key.name)
-    throw new NotVerifiable(
-      "The checkpoint is not signed by this verifier key: checkpoint_mismatch.",
-      "checkpoint_mismatch",
-    );
-  return { workspace_id, size: parsed.size, root: toBase64(parsed.root) };
+  const workspace_id = /\/audit\/([0-9a-f-]{36})$/.exec(key?.name ?? "")?.[1];
+  if (!key || !workspace_id) throw new ExitError("The verifier key is not an Ed25519 key of an audit log.", 2);
+  const notes = splitNotes(text);
+  if (notes.length === 0) throw new ExitError("The checkpoint file is empty.", 2);
+  const expected = notes.map((note, at) => openCheckpoint(note, key, `note ${at + 1} of ${notes.length}`));
+  return { workspace_id, expected: expected.toSorted((a, b) => a.size - b.size) };
 }
 
-type Chain = { verifier: ChainVerifier; tree: MerkleTree; root: string | null };
+function openCheckpoint(note: string, key: VerifierKey, which: string) {
+  if (!parseNote(note)) throw new ExitError(`The checkpoint file is malformed: ${which} is not a signed note.`, 2);
+  const text = openNote(note, key, verifyEd25519);
+  const checkpoint = text === null ? null : parseCheckpoint(text);
+  if (checkpoint?.origin !== key.name)
+    throw new NotVerifiable(
+      `The checkpoint (${which}) is not signed by this verifier key: checkpoint_mismatch.`,
+      "checkpoint_mismatch",
+    );
+  return { size: checkpoint.size, root: toBase64(checkpoint.root) };
+}
+
+type Chain = { verifier: ChainVerifier; tree: MerkleTree; roots: Map<number, string> };
 
 /** Takes rows of any number of chains, each chain in ascending order. */
 export class RowVerifier {
-  readonly #checkpoint: Checkpoint | undefined;
+  readonly #checkpoints: Checkpoints | undefined;
+  readonly #sizes: ReadonlySet<number>;
   readonly #chains = new Map<string, Chain>();
 
-  constructor(checkpoint: Checkpoint | undefined) {
-    this.#checkpoint = checkpoint;
-    if (checkpoint) this.#chainOf(checkpoint.workspace_id);
+  constructor(checkpoints: Checkpoints | undefined) {
+    this.#checkpoints = checkpoints;
+    this.#sizes = new Set(checkpoints?.expected.map(({ size }) => size));
+    if (checkpoints) this.#noteRoot(this.#chainOf(checkpoints.workspace_id));
   }
 
   #chainOf(workspace_id: string): Chain {
     let chain = this.#chains.get(workspace_id);
     if (!chain) {
-      const tree = new MerkleTree(sha256Bytes);
-      const root = this.#checkpoint?.size === 0 ? toBase64(tree.root()) : null;
-      chain = { verifier: createChainVerifier((text) => digest("sha256", text)), tree, root };
+      const verifier = createChainVerifier((text) => digest("sha256", text));
+      chain = { verifier, tree: new MerkleTree(sha256Bytes), roots: new Map() };
       this.#chains.set(workspace_id, chain);
     }
     return chain;
   }
 
+  #noteRoot({ tree, roots }: Chain): void {
+    if (this.#sizes.has(tree.size)) roots.set(tree.size, toBase64(tree.root()));
+  }
+
   take(row: HashedRow): void {
     const chain = this.#chainOf(row.workspace_id);
-    if (chain.verifier.push(row) !== null || this.#checkpoint?.workspace_id !== row.workspace_id) return;
-    if (chain.tree.size >= this.#checkpoint.size) return;
+    if (chain.verifier.push(row) !== null || this.#checkpoints?.workspace_id !== row.workspace_id) return;
     chain.tree.append(fromHex(row.hash));
-    if (chain.tree.size === this.#checkpoint.size) chain.root = toBase64(chain.tree.root());
+    this.#noteRoot(chain);
   }
 
   verdicts(): Verdict[] {
-    return [...this.#chains].map(([workspace_id, { verifier, root }]) => {
-      const checkpoint = this.#checkpoint?.workspace_id === workspace_id ? this.#checkpoint : undefined;
-      const mismatch = checkpoint && verifier.reason === null && root !== checkpoint.root;
-      const broken_seq = mismatch ? Math.min(checkpoint.size, verifier.seq + 1) : verifier.broken_seq;
+    return [...this.#chains].map(([workspace_id, { verifier, roots }]) => {
+      const expected = this.#checkpoints?.workspace_id === workspace_id ? this.#checkpoints.expected : [];
+      const contradicted = verifier.reason === null ? checkpointBreak(expected, roots, verifier.seq) : null;
       return {
         workspace_id,
-        verified: verifier.reason === null && !mismatch,
+        verified: verifier.reason === null && contradicted === null,
         checked: verifier.checked,
         head_hash: verifier.hash,
-        broken_seq,
-        reason: mismatch ? "checkpoint_mismatch" : verifier.reason,
-        checkpoint_size: checkpoint?.size ?? null,
+        broken_seq: contradicted ?? verifier.broken_seq,
+        reason: contradicted === null ? verifier.reason : "checkpoint_mismatch",
+        checkpoint_size: expected.at(-1)?.size ?? null,
       };
     });
   }

@@ -61,26 +61,26 @@ async function verifyOnServer(target: Target): Promise<ApiResponse> {
 
 /** Verifies the database, or an export. */
 async function verifyLocal(options: VerifyOptions): Promise<Verdict[]> {
-  const { openCheckpoint } = await import("./verify-rows.ts");
-  const note = options.checkpoint === undefined ? undefined : readTextFile(options.checkpoint);
+  const { openCheckpoints } = await import("./verify-rows.ts");
+  const notes = options.checkpoint === undefined ? undefined : readTextFile(options.checkpoint);
   if (options.file) {
-    if (note !== undefined && !options.vkey)
+    if (notes !== undefined && !options.vkey)
       throw new ExitError("With --file, --checkpoint requires --vkey: nothing else authenticates the note.", 2);
     const { verifyFile } = await import("./verify-file.ts");
-    return verifyFile(options.file, note === undefined ? undefined : openCheckpoint(note, options.vkey ?? ""));
+    return verifyFile(options.file, notes === undefined ? undefined : openCheckpoints(notes, options.vkey ?? ""));
   }
   const { storedVkey, verifyOffline } = await import("./offline.ts");
   return verifyOffline(options, async (source) => {
-    if (note === undefined) return undefined;
-    const workspace_id = /\/audit\/([0-9a-f-]{36})\n/.exec(note)?.[1] ?? "";
-    return openCheckpoint(note, options.vkey ?? (await storedVkey(source, workspace_id)) ?? "");
+    if (notes === undefined) return undefined;
+    const workspace_id = /\/audit\/([0-9a-f-]{36})\n/.exec(notes)?.[1] ?? "";
+    return openCheckpoints(notes, options.vkey ?? (await storedVkey(source, workspace_id)) ?? "");
   });
 }
 
 async function verifyByCheckpoint(target: Target, options: VerifyOptions): Promise<Verdict[]> {
-  const { RowVerifier, openCheckpoint } = await import("./verify-rows.ts");
+  const { RowVerifier, openCheckpoints } = await import("./verify-rows.ts");
   const key = options.vkey ?? (await fetchCheckpoint(target)).vkey;
-  const verifier = new RowVerifier(openCheckpoint(readTextFile(options.checkpoint ?? ""), key));
+  const verifier = new RowVerifier(openCheckpoints(readTextFile(options.checkpoint ?? ""), key));
   await readLog(target, (row) => verifier.take(row as never));
   return verifier.verdicts();
 }
