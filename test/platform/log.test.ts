@@ -55,6 +55,13 @@ it("a display prefix alone is kept: it identifies the key", () => {
   }
 });
 
+it("a checkpoint stays whole, even if its base64 looks like the start of a token", () => {
+  const line = JSON.stringify({
+    note: `h/audit/${w.id}\n2\neyJhbGciOiJFZERTQSJ9+=\n\n— h/audit/${w.id} abeyJhbGci/=\n`,
+  });
+  expect(redact(line)).toBe(line);
+});
+
 for (const [url, secret] of [
   ["postgres://user:hunter2@host/db", "hunter2"],
   ["postgres://user:hun@ter2@host/db", "ter2"],

@@ -129,7 +129,8 @@ async function saveCheckpoint(
   const stored = await record(services, (tx) => storeCheckpoint.run(tx, row));
   if (stored === 0) return;
   await appendCheckpoint(services, workspace_id, note);
-  services.log.info("audit_checkpoint", { workspace_id, head_seq: head.seq, head_hash: head.hash });
+  // Logs are often shipped elsewhere: with the note, they are copies that prove truncation and rewriting.
+  services.log.info("audit_checkpoint", { workspace_id, head_seq: head.seq, head_hash: head.hash, note });
 }
 
 /** The newest note; creates one if the chain has grown since. */

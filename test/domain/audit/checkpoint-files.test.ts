@@ -43,17 +43,17 @@ for (const back of backends) {
       expect(fixture.logged.map(({ level, event }) => `${level} ${event}`)).toContain("warn audit_checkpoint_file");
     });
 
-    it("are logged with nothing but the chain and its head", async () => {
+    it("are logged with the signed note and nothing but the chain and its head", async () => {
       await using fixture = await testServices(back);
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
-      await latestCheckpoint(fixture.services, workspace_id);
+      const { note } = await latestCheckpoint(fixture.services, workspace_id);
       const [head] = await fixture.sql("select seq, hash from audit_heads");
       expect(fixture.logged).toEqual([
         {
           level: "info",
           event: "audit_checkpoint",
-          fields: { workspace_id, head_seq: head?.seq, head_hash: head?.hash },
+          fields: { workspace_id, head_seq: head?.seq, head_hash: head?.hash, note },
         },
       ]);
     });
