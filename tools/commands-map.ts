@@ -63,8 +63,8 @@ export const commandMap: Record<string, CommandRow> = {
     quiet: "key",
     secret: "key",
     examples: [
-      'keyrack secret-key create --env live --name "Backend"',
       "keyrack secret-key create --env live --permissions verify",
+      "keyrack secret-key create --env live --workspace-id ID --data-dir /var/lib/keyrack --quiet",
     ],
   },
   "GET /v1/secret_keys": { command: "secret-key list", columns: SECRET_KEY },

@@ -72,7 +72,10 @@ export const commandTable: Record<string, CommandEntry> = {
     load: async () => (await import("./commands/key/self.ts")).addSelfCommands,
   },
   node: generated("node", "List the nodes that verify keys, and what they have acknowledged."),
-  "secret-key": generated("secret-key", "Manage the secret keys of your own backend."),
+  "secret-key": {
+    description: "Manage the secret keys of your own backend.",
+    load: async () => (await import("./commands/secret-key.ts")).addSecretKeyCommands,
+  },
   environment: generated("environment", "List the environments that keys belong to."),
   member: {
     description: "Manage the people in the workspace.",

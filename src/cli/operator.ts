@@ -17,13 +17,17 @@ export type OperatorOptions = OutputOptions & {
   allowNetworkFs?: true;
 };
 
+/** `when` begins the flags' descriptions where they need another flag. */
+export function databaseFlags(command: Command, when = ""): Command {
+  return command
+    .option("--data-dir <dir>", `${when}folder with the database, keys, mail and backups`)
+    .option("--database-url <url>", `${when}sqlite:FILE or postgres://…`)
+    .option("--config <file>", `${when}settings file`)
+    .option("--allow-network-fs", `${when}allow a data dir on a network file system`);
+}
+
 export function operatorFlags(command: Command, worked: Examples, quiet?: string): Command {
-  command
-    .option("--data-dir <dir>", "folder with the database, keys, mail and backups")
-    .option("--database-url <url>", "sqlite:FILE or postgres://…")
-    .option("--config <file>", "settings file")
-    .option("--allow-network-fs", "allow a data dir on a network file system");
-  return outputFlags(command, quiet).addHelpText("after", examples(worked));
+  return outputFlags(databaseFlags(command), quiet).addHelpText("after", examples(worked));
 }
 
 export function operatorSettings(options: OperatorOptions): Settings {

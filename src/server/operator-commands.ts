@@ -39,6 +39,7 @@ async function placesOf({ store, settings }: Services) {
   return { database: describeTarget(store.target), backup_dir: backupDir(settings) };
 }
 
+const ENVS = ["live", "test"] as const;
 const MAIL_STATES = ["queued", "sent", "dead"] as const;
 
 export const operatorCommands = {
@@ -76,6 +77,11 @@ export const operatorCommands = {
   "user.create": async (services, args) => (await operators()).createUser(services, text(args, "email")),
   "user.unlock": async (services, args) => (await operators()).unlockUser(services, text(args, "email")),
   "user.reset-link": async (services, args) => (await operators()).createResetLink(services, text(args, "email")),
+  "secret-key.create": async (services, args) => {
+    const env = ENVS.find((each) => each === args.env);
+    if (!env) throw new Error("env is missing");
+    return (await operators()).createOwnerKey(services, text(args, "workspace_id"), env);
+  },
   "mail.list": async (services, args) =>
     (await outbox()).listMail(services, { state: MAIL_STATES.find((state) => state === args.state) }),
   "mail.show": async (services, args) => (await outbox()).showMail(services, text(args, "id"), args.body === true),

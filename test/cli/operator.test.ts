@@ -1,4 +1,4 @@
-// `keyrack user`, `keyrack mail` and `keyrack audit list --deployment`, as processes on the database of a stopped
+// `keyrack user`, `mail`, `secret-key create` and `audit list --deployment`, as processes on the database of a stopped
 // server.
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -52,6 +52,39 @@ for (const back of backends) {
       ]);
       const unknown = await command(r, "user", "unlock", freshEmail());
       expect(unknown).toMatchObject({ code: 1, stdout: "", stderr: "keyrack: No such person.\n" });
+    });
+
+    it("create a secret key for a workspace that has no credential left", async () => {
+      await using r = await testInstance(back);
+      const { workspace, secret_key } = (
+        await r.call(r.app.bootstrap.token as string, "POST /v1/workspaces", { name: "Lost", slug: "lost" })
+      ).body;
+      expect((await r.call(secret_key.key, `POST /v1/secret_keys/${secret_key.id}/revoke`, {})).status).toBe(200);
+      const create = (...args: string[]) => command(r, "secret-key", "create", "--env", "live", ...args);
+      if (back === "sqlite") await r.stop();
+      const made = json(await create("--workspace-id", workspace.id, "--json"));
+      expect(made).toMatchObject({ object: "secret_key", env: "live", revoked_at: null });
+      expect(await r.sql("select workspace_id, owner_scope from secret_keys where id = $1", [made.id])).toEqual([
+        { workspace_id: workspace.id, owner_scope: 1 },
+      ]);
+      const rows = (await auditRows(r, workspace.id)).slice(-1);
+      expect(rows).toMatchObject([
+        { action: "secret_key.created", actor_type: "system", actor_id: null, target_id: made.id },
+      ]);
+      expect(JSON.stringify(rows)).not.toContain(made.key);
+      if (back === "postgres") expect((await r.call(made.key, "GET /v1/workspace")).status).toBe(200);
+
+      for (const unknown of ["lost", "01900000-0000-7000-8000-000000000000"])
+        expect(await create("--workspace-id", unknown)).toMatchObject({
+          code: 1,
+          stdout: "",
+          stderr: "keyrack: No such workspace.\n",
+        });
+      expect(await create("--workspace-id", workspace.id, "--permissions", "verify")).toMatchObject({
+        code: 2,
+        stderr: "keyrack: --workspace-id and --permissions exclude each other.\n",
+      });
+      expect(await r.sql("select id from secret_keys where workspace_id = $1", [workspace.id])).toHaveLength(2);
     });
 
     it("list the outbox without bodies, show one with its body, and deliver it", async () => {

@@ -1,5 +1,5 @@
-// Throttles: per-process fixed windows, keyed by what is throttled and for whom. They slow abuse of Keyrack itself
-// down; the customers' rate limits, which never admit too much, are in src/ratelimit.
+// Throttles: per-process windows that begin with their first use, keyed by what is throttled and for whom. They slow
+// abuse of Keyrack itself down; the customers' rate limits, which never admit too much, are in src/ratelimit.
 // Caution: a window that is forgotten early gives its subject a fresh start, and anyone could cause that with made-up
 // subjects. So at the bound the owner that opened most windows gives one up; a network is then refused new ones until
 // it would have lapsed.
@@ -114,13 +114,12 @@ export class Throttles {
   /** The subject's window; undefined where its owner may open none. */
   #window(throttle: Throttle, subject: string, owner: Owner): Window | undefined {
     const now = this.#clock.steady();
-    const start = now - (now % throttle.windowMs);
     const found = this.#find(throttle, subject);
-    if (found?.start === start) return found;
+    if (found && now < lapseOf(found)) return found;
     if (found) this.#delete(found);
     this.#sweep(now);
     if ((this.#closed.get(owner.id) ?? 0) > now) return undefined;
-    const window = { throttle, subject, owner, start, used: 0 };
+    const window = { throttle, subject, owner, start: now, used: 0 };
     return this.#bounded.add(owner, window) ? this.#insert(window) : undefined;
   }
 

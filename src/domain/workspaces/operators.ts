@@ -1,25 +1,31 @@
-// Operator commands for people: create and list accounts, unlock logins, issue reset links. Not reachable through the
+// Operator commands that give access: accounts, unlocked logins, reset links, secret keys. Not reachable through the
 // API.
 import { randomBytes } from "node:crypto";
+import type { Env } from "../../kernel/credentials.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
+import { isUuid } from "../../kernel/ids.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { clearAllLoginFailures, disabledAddresses } from "../../store/queries/logins.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
+import { insertSecretKey } from "../../store/queries/secret-keys.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, listUsers as listUserRows, userByEmailKey } from "../../store/queries/users.ts";
+import { workspaceById } from "../../store/queries/workspaces.ts";
 import { SYSTEM, type SystemActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { throttleKey } from "../limits/throttles.ts";
 import { pageLink } from "../mail/templates.ts";
 import { CONSECUTIVE_FAILURES_MAX } from "../auth/login-throttle.ts";
 import { mutate } from "../core/mutate.ts";
+import { mint, onHashConflict, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { issueToken, type IssuedToken } from "../auth/one-time-tokens.ts";
 import { unknownCaller } from "../auth/password-queue.ts";
 import { userCreated } from "../auth/user-events.ts";
 import { newUser } from "../auth/users.ts";
 import { listOf } from "../core/list.ts";
-import { viewUser } from "../core/views.ts";
+import { viewSecretKey, viewUser, withKey } from "../core/views.ts";
+import { newSecretKeyRow, secretKeyCreated } from "../keys/secret-keys.ts";
 
 const UNLOCKED = "unlocked";
 
@@ -93,5 +99,23 @@ export async function createResetLink(services: Services, email: string) {
       value: viewResetLink(services, user, token),
       events: [{ action: "user.updated", target_id: user.id, payload: { reset_link: { issued: true } } }],
     };
+  });
+}
+
+/**
+ * A secret key with an owner's authority. No quota applies: it is the way back into a workspace that has no other
+ * credential.
+ */
+export function createOwnerKey(services: Services, workspace_id: string, env: Env) {
+  const ctx = asOperator(services);
+  return retryOnHashCollision(() => {
+    const minted = mint("secret_key", env);
+    const row = newSecretKeyRow(ctx, { env, workspace_id, owner_scope: true, ...minted.stored });
+    return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
+      if (!isUuid(workspace_id) || !(await workspaceById.first(tx, { id: workspace_id })))
+        throw fail("workspace_not_found");
+      await insertSecretKey.run(tx, row);
+      return { value: withKey(viewSecretKey(row), minted.text), events: [secretKeyCreated(row)] };
+    });
   });
 }
