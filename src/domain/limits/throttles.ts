@@ -78,11 +78,12 @@ export class Throttles {
     return undefined;
   }
 
-  /** Returns a unit, for a use that must not count. */
+  /** Returns a unit, for a use that must not count: a window begins with the first that does. */
   refund(throttle: Throttle, subject: string): void {
     const window = this.#find(throttle, subject);
-    if (!window || window.used === 0) return;
+    if (!window) return;
     if (window.used-- >= throttle.limit) this.#bounded.unhold(window);
+    if (window.used === 0) this.#delete(window);
   }
 
   /** Resets every window whose subject begins with this key. */

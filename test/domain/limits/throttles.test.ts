@@ -86,6 +86,21 @@ describe("throttles", () => {
     expect(before - ledger.used).toBeLessThan(1_000);
   });
 
+  it("begin a window with its first use that counts, wherever the clock is, and say when it ends", () => {
+    const { clock, throttles, admitted } = throttlesOf();
+    clock.advance(MINUTE - 1_000);
+    expect(admitted("ada", SENDER, 3)).toBe(3);
+    admitted("bob", SENDER);
+    throttles.refund(LOGIN, "bob");
+    clock.advance(2_000);
+    expect(throttles.tryTake(LOGIN, "ada", networkOwner(SENDER))).toMatchObject({ retryAfterSeconds: 58 });
+    expect(admitted("bob", SENDER, 3)).toBe(3);
+    clock.advance(58_000 - 1);
+    expect(admitted("ada", SENDER)).toBe(0);
+    clock.advance(1);
+    expect([admitted("ada", SENDER, 4), admitted("bob", SENDER)]).toEqual([3, 0]);
+  });
+
   it("reset all windows of an address, and no other", () => {
     const { throttles, admitted } = throttlesOf();
     for (const subject of ["ada", "ada n1", "ada n2", "eve", "eve n1"]) admitted(subject, SENDER, 3);
