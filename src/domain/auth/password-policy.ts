@@ -2,6 +2,8 @@
 // Applies to new passwords only: existing ones must still log in.
 import { failField } from "../../kernel/errors.ts";
 import { readText } from "../../platform/packaged-files.ts";
+import { membershipsOfUser } from "../../store/queries/memberships.ts";
+import type { UserRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { normalizePassword } from "./password.ts";
 
@@ -21,6 +23,13 @@ function commonPasswords(): ReadonlySet<string> {
 
 /** What an attacker would guess from the account itself: its address and its workspaces. */
 type PasswordContext = { email: string; words?: readonly string[] };
+
+/** As `checkNewPassword`, for an account that exists. */
+export async function checkPasswordOf(services: Services, password: string, user: UserRow): Promise<void> {
+  const memberships = await membershipsOfUser.all(services.store.read, { user_id: user.id });
+  const words = memberships.flatMap(({ name, slug }) => [name, slug]);
+  checkNewPassword(services, password, { email: user.email, words });
+}
 
 /** Rejects a weak password, with the reason in the details of the field. */
 export function checkNewPassword(services: Services, password: string, context: PasswordContext): void {

@@ -21,7 +21,7 @@ import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
 import { queueDecoyMail, queueMail } from "../mail/outbox.ts";
 import { countRequestedMail } from "../mail/daily-limits.ts";
-import { checkNewPassword } from "./password-policy.ts";
+import { checkPasswordOf } from "./password-policy.ts";
 import { liveUser } from "./users.ts";
 
 const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: HOUR_MS };
@@ -49,8 +49,9 @@ type ResetConsume = { token: string; password: string };
 export async function consumeReset(ctx: Ctx<AnonymousActor>, input: ResetConsume) {
   const { services, from } = ctx;
   const { user_id } = await liveToken(ctx, services.store.read, input.token, "password_reset");
-  const { email, email_key } = await liveUser(services.store.read, user_id);
-  checkNewPassword(services, input.password, { email });
+  const user = await liveUser(services.store.read, user_id);
+  const { email, email_key } = user;
+  await checkPasswordOf(services, input.password, user);
   const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
   const asUser: Ctx = { services, actor: { kind: "user", user_id }, from };
   await mutate(asUser, { workspace_id: null }, async (tx) => {

@@ -10,6 +10,7 @@ import { revokeSessionsOf } from "../../store/queries/sessions.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../../store/queries/users.ts";
+import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { unknownCaller } from "./password-queue.ts";
@@ -28,7 +29,7 @@ import { record } from "../core/record.ts";
 import { issueToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { countRequestedMail } from "../mail/daily-limits.ts";
-import { checkNewPassword } from "./password-policy.ts";
+import { checkNewPassword, checkPasswordOf } from "./password-policy.ts";
 import { viewUser } from "../core/views.ts";
 
 /** A rename is a row of the deployment's audit log, which is kept forever. */
@@ -67,8 +68,10 @@ export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   const { services } = ctx;
   const email_key = normalizeEmail(input.email);
   const { read } = services.store;
-  await admitSignUp(ctx, read, input, email_key);
-  checkNewPassword(services, input.password, { email: input.email });
+  const invited = await admitSignUp(ctx, read, input, email_key);
+  const workspace = invited && (await workspaceById.first(read, { id: invited.workspace_id }));
+  const words = workspace ? [workspace.name, workspace.slug] : [];
+  checkNewPassword(services, input.password, { email: input.email, words });
   // Hashed even when not needed: the response time must not reveal whether the account exists.
   const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
   // Hashing may have taken long. Judged for known addresses too, or a refusal would reveal that there is no account.
@@ -189,13 +192,12 @@ type PasswordChange = { current_password: string; password: string };
 /** Requires the current password; ends all other sessions of the person. */
 export async function changePassword(ctx: Ctx<SessionActor>, input: PasswordChange) {
   const { services, actor, from } = ctx;
-  const { read } = services.store;
-  const user = await liveUser(read, actor.user_id);
+  const user = await liveUser(services.store.read, actor.user_id);
   const { email_key, password_phc: phc } = user;
   const subject = { email_key, phc, password: input.current_password, from };
+  // First, because it is cheap: a request that cannot succeed costs no hash and counts as no failed login.
+  await checkPasswordOf(services, input.password, user);
   const { caller } = await checkPasswordThrottled(services, subject, "wrong_current_password");
-  const words = (await membershipsOfUser.all(read, { user_id: user.id })).flatMap(({ name, slug }) => [name, slug]);
-  checkNewPassword(services, input.password, { email: user.email, words });
   const password_phc = await services.passwords.hash(caller, input.password);
   await mutate(ctx, { workspace_id: null }, async (tx) => {
     const current = await liveUser(tx, user.id);

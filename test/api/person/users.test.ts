@@ -190,22 +190,32 @@ for (const back of backends) {
       const [since, mailed] = [await chainLength(), (await receivedMail(r, p.email)).length];
       const wrong = { current_password: "not my password", password: NEW };
       expectRefusal(await r.call(p.session, "POST /v1/auth/me/password", wrong), 403, "invalid_credentials");
-      const weak = { current_password: PASSWORD, password: "qwertyuiop[]" };
-      expectRefusal(await r.call(p.session, "POST /v1/auth/me/password", weak), 400, "invalid_request", "password");
+      // A weak one is reported first, whether or not the current one is right.
+      for (const current_password of [PASSWORD, "not my password"]) {
+        const weak = { current_password, password: "qwertyuiop[]" };
+        expectRefusal(await r.call(p.session, "POST /v1/auth/me/password", weak), 400, "invalid_request", "password");
+      }
       expect(await deploymentActions(r, since)).toEqual([]);
       expect(await receivedMail(r, p.email)).toHaveLength(mailed);
       await logIn(r, p.email);
     });
 
-    it("rejects the workspace's name as a password", async () => {
+    it("rejects the workspace's name as a password, wherever one is chosen", async () => {
       const t = await team(r);
-      const want = { current_password: PASSWORD, password: `${t.slug}1!` };
-      expectRefusal(
-        await r.call(t.owner.session, "POST /v1/auth/me/password", want),
-        400,
-        "invalid_request",
-        "password",
-      );
+      const password = `${t.slug}1!`;
+      const { email } = t.owner;
+      await r.call(null, "POST /v1/auth/password_resets", { email });
+      const { token } = await lastMail(r, email);
+      const invited = freshEmail();
+      const { body } = await r.call(t.owner.session, "POST /v1/invites", { email: invited, role: "member" });
+      const logInWith = (address: string) => r.call(null, "POST /v1/auth/sessions", { email: address, password });
+      for (const [bearer, route, want] of [
+        [t.owner.session, "POST /v1/auth/me/password", { current_password: PASSWORD, password }],
+        [null, "POST /v1/auth/password_resets/consume", { token, password }],
+        [null, "POST /v1/auth/users", { email: invited, password, invite_token: body.token }],
+      ] as const)
+        expectRefusal(await r.call(bearer, route, want), 400, "invalid_request", "password");
+      expect([(await logInWith(email)).status, (await logInWith(invited)).status]).toEqual([401, 401]);
     });
   });
 }
