@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { useRead } from "./api/query.ts";
-import { lock, session } from "./api/session.ts";
+import { discards, lock, session } from "./api/session.ts";
 import { Card } from "./enter/card.tsx";
 import { Forgot } from "./enter/forgot.tsx";
 import { LogIn } from "./enter/login.tsx";
@@ -92,7 +92,7 @@ export function App() {
   return (
     <>
       <div hidden={lock.value === "idle"}>
-        <Current />
+        <Current key={discards.value} />
       </div>
       {session.value && (
         <Later

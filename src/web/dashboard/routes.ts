@@ -43,9 +43,11 @@ export const guardLeaving = (check: () => boolean): void => void (mayLeave = che
 let shown = location.hash;
 addEventListener("hashchange", () => {
   if (location.hash === shown) return;
+  // Also where the person stays, the history must not keep a token.
+  const next = read();
   if (!mayLeave()) return history.pushState(null, "", shown || "#/");
   leaveEntry();
-  place.value = read();
+  place.value = next;
   shown = location.hash;
   enterEntry();
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
 import { button, dialog, field, fillLogin, useBrowserSuite } from "../../../harness/browser/suite.ts";
-import { logIn, PASSWORD } from "../../../harness/instances/people.ts";
+import { auditRows, logIn, memberOf, PASSWORD } from "../../../harness/instances/people.ts";
 
 describe.runIf(hasBrowser)("a session in the dashboard", () => {
   const suite = useBrowserSuite({ password_min: "10" });
@@ -31,6 +31,57 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await page.getByLabel("I have stored it").check();
     await button(page, "Done").click();
     await g.at("Half filled");
+    await g.expectClean();
+  });
+
+  it("of another person or in another workspace discards a half-filled form, and leaving the form asks first", async () => {
+    const at = await shop(suite.instance);
+    const admin = await memberOf(suite.instance, at, "admin");
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "settings" });
+    const { page } = g;
+    const questions: string[] = [];
+    page.on("dialog", (asked) => {
+      questions.push(asked.message());
+      void asked.dismiss();
+    });
+    await field(page, "Workspace name").fill("Typed by the owner");
+    await button(page, "Account menu").click();
+    await page.getByRole("menuitem", { name: "Log out" }).click();
+    await expect.poll(() => questions.length).toBe(1);
+    // Staying leaves no one-time token in the history.
+    await page.evaluate("visited = []; addEventListener('hashchange', ({ newURL }) => visited.push(newURL))");
+    await page.evaluate("location.hash = '#/reset?token=krpr_unused'");
+    await expect.poll(() => questions.length).toBe(2);
+    await page.evaluate("history.back()");
+    await expect.poll(() => questions.length).toBe(3);
+    expect((await page.evaluate<string[]>("visited")).at(-1)).toMatch(/#\/reset$/);
+    const again = dialog(page, "Log in again");
+    const save = async (name: string): Promise<void> => {
+      await field(page, "Workspace name").fill(name);
+      await suite.instance.sql("update sessions set revoked_at = 1 where revoked_at is null", []);
+      await button(page, "Save").click();
+      await again.waitFor();
+    };
+    const logInAgain = async (): Promise<void> => {
+      await again.getByLabel("Email", { exact: true }).fill(admin.email);
+      await again.getByLabel("Password", { exact: true }).fill(PASSWORD);
+      await again.getByRole("button", { name: "Log in" }).click();
+    };
+    await save("Typed by the owner");
+    await again.getByRole("button", { name: "Log out" }).click();
+    await expect.poll(() => questions.length).toBe(4);
+    await logInAgain();
+    await g.at("Home");
+    await g.show("settings");
+    await expect.poll(() => field(page, "Workspace name").inputValue()).toBe("Team");
+    await save("Typed by the admin");
+    await suite.instance.sql("delete from memberships where user_id = $1", [admin.id]);
+    await logInAgain();
+    await g.at("Choose a workspace");
+    expect(await page.getByText("You are not in a workspace yet.").count()).toBe(1);
+    expect(questions.length).toBe(4);
+    const changes = (await auditRows(suite.instance, at.id)).map(({ action }) => action);
+    expect(changes).not.toContain("workspace.updated");
     await g.expectClean();
   });
 

@@ -2,6 +2,7 @@
 // tab's own storage; never in an address, an attribute or a message to another origin.
 import { computed, signal } from "@preact/signals";
 import type { RouteOutput } from "../../../client.ts";
+import type { Problem } from "./problems.ts";
 import { readTab, writeTab } from "./store.ts";
 
 export type NewSession = RouteOutput<"POST /v1/auth/sessions">;
@@ -68,15 +69,20 @@ export const lock = signal<Lock | null>(null);
 
 let waiting: PromiseWithResolvers<void> | null = null;
 
-/** Asks the person to log in again, over the page. Resolves when they did. */
+/** Asks the person to log in again, over the page. Rejects if the page is discarded instead. */
 export function requireLogin(reason: Lock = "expired"): Promise<void> {
   lock.value ??= reason;
   waiting ??= Promise.withResolvers<void>();
   return waiting.promise;
 }
 
-export function unlock(): void {
+/** Removes the lock. Requests that wait for the login are repeated, or fail with the problem. */
+export function unlock(problem?: Problem): void {
   lock.value = null;
-  waiting?.resolve();
+  if (problem) waiting?.reject(problem);
+  else waiting?.resolve();
   waiting = null;
 }
+
+/** How often the page was discarded: its components live until the next time. */
+export const discards = signal(0);

@@ -1,9 +1,12 @@
 // Logging in and out, switching the workspace, and keeping the tabs of this browser in step.
 import { effect, untracked } from "@preact/signals";
+import { confirmLeaving } from "../forms/unsaved.ts";
 import { call, forbidden, moved, ownSwitches } from "./call.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
+import { Problem, toProblem } from "./problems.ts";
 import { clearQueries, refreshReads } from "./query.ts";
 import {
+  discards,
   forgetPerson,
   lock,
   requireLogin,
@@ -28,19 +31,22 @@ export function adopt(created: NewSession, stay: boolean): void {
   setSession(toSession(created, stay));
 }
 
-/** Logs in over the page. Another person's login discards what is on the screen. */
+/** Logs in over the page. A login of another person, or of one who has left the workspace, discards the page. */
 export async function logInAgain(email: string, password: string): Promise<void> {
   const before = session.value;
   const workspace_id = workspaceId.value;
-  const body = { email, password, ...(workspace_id !== null && { workspace_id }) };
-  const created = await call("POST /v1/auth/sessions", { body }, { token: null });
+  const logInTo = (workspace: { workspace_id?: string }): Promise<NewSession> =>
+    call("POST /v1/auth/sessions", { body: { email, password, ...workspace } }, { token: null });
+  const created = await logInTo(workspace_id === null ? {} : { workspace_id }).catch((error: unknown) => {
+    if (toProblem(error).status === 403) return logInTo({});
+    throw error;
+  });
+  const isMember = workspace_id === null || created.memberships.some((of) => of.workspace_id === workspace_id);
+  const isSame = isMember && created.user.id === before?.user.id;
+  if (!isSame) discardPage();
   adopt(created, before?.stay ?? true);
-  if (before && before.user.id !== created.user.id) {
-    location.hash = "#/";
-    location.reload();
-    return;
-  }
-  unlock();
+  if (isSame) unlock();
+  else location.hash = isMember ? "#/" : "#/workspaces";
 }
 
 /** Ends the session at the server. A failure is retried once; then the session expires by itself. */
@@ -51,13 +57,19 @@ async function endSession(token: string): Promise<void> {
     .catch(() => {});
 }
 
-function forget(): void {
-  const token = session.value?.token;
-  setSession(null);
+/** Removes everything of the person from the screen. What they sent must not be repeated as another person. */
+function discardPage(): void {
+  discards.value++;
   workspaceId.value = null;
   clearQueries();
   forgetPerson();
-  unlock();
+  unlock(new Problem(401));
+}
+
+function forget(): void {
+  const token = session.value?.token;
+  setSession(null);
+  discardPage();
   if (token) void endSession(token);
 }
 
@@ -65,7 +77,7 @@ function forget(): void {
 export function lockPage(): void {
   const current = session.value;
   if (!current || lock.value === "idle") return;
-  void requireLogin("idle");
+  requireLogin("idle").catch(() => {});
   // Also where the dialog is open because the session had ended: there the page is still visible.
   lock.value = "idle";
   void endSession(current.token);
@@ -73,7 +85,9 @@ export function lockPage(): void {
   setSession({ ...current, token: "" });
 }
 
+/** Asks first if something would be lost. */
 export function logOut(): void {
+  if (!confirmLeaving()) return;
   forget();
   tabs.postMessage({ kind: "logged_out" } satisfies TabMessage);
   location.hash = "#/login";
@@ -83,7 +97,8 @@ export function logOut(): void {
 export async function refreshMe(): Promise<void> {
   const me = await call("GET /v1/auth/me", {});
   const current = session.value;
-  if (!current) return;
+  // Another person may have logged in meanwhile.
+  if (current?.user.id !== me.user.id) return;
   const user = { ...current.user, ...me.user };
   setSession({ ...current, user, memberships: me.memberships, workspaceId: me.active_workspace_id });
 }
