@@ -58,26 +58,26 @@ function load(folder: string): Built {
   return { index, build, assets: new Map(assets) };
 }
 
-/** The weight that `Accept-Encoding` gives a coding: 0 where it is refused or not named. */
-function weightOf(accepted: string, coding: string): number {
-  const weights = new Map(
+/** The weights that `Accept-Encoding` gives to codings. */
+function weightsOf(accepted: string): ReadonlyMap<string, number> {
+  return new Map(
     accepted.split(",").map((part) => {
       const [name = "", ...parameters] = part.split(";").map((text) => text.trim().toLowerCase());
       const q = parameters.find((text) => text.startsWith("q="));
       return [name, q === undefined ? 1 : Number(q.slice(2)) || 0];
     }),
   );
-  return weights.get(coding) ?? weights.get("*") ?? 0;
 }
 
-/** The coding that the client prefers; identity where it accepts none of ours. */
+/** The coding that the client prefers; identity where it accepts none of ours, or names it with a larger weight. */
 function chooseCoding(asset: Asset, accepted: string): HttpResponse | null {
+  const weights = weightsOf(accepted);
   let best: readonly [coding: string, weight: number] = ["identity", 0];
   for (const [coding] of CODINGS) {
-    const weight = weightOf(accepted, coding);
+    const weight = weights.get(coding) ?? weights.get("*") ?? 0;
     if (asset.has(coding) && weight > best[1]) best = [coding, weight];
   }
-  return asset.get(best[0]) ?? null;
+  return asset.get((weights.get("identity") ?? 0) > best[1] ? "identity" : best[0]) ?? null;
 }
 
 type Pages = {

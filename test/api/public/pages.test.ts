@@ -104,6 +104,8 @@ describe("the dashboard over HTTP", () => {
       ["*", "br"],
       ["*;q=0", "identity"],
       ["br;q=0, gzip;q=0", "identity"],
+      ["identity;q=1, br;q=0.5", "identity"],
+      ["identity, br", "br"],
       ["identity", "identity"],
       ["deflate", "identity"],
       ["", "identity"],
