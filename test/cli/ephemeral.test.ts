@@ -72,11 +72,13 @@ describe("an ephemeral instance", () => {
     expect(leftovers(temp.dir)).toEqual([]);
   });
 
-  it("refuses a demonstration that is not ephemeral, is seeded too, or is too large", async () => {
+  it("refuses a demonstration that is not ephemeral, is seeded too, or is too large, and a size without one", async () => {
     expect(await refusedServe(["--demo"])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("--demo requires --ephemeral"),
     });
+    const size = await refusedServe(["--ephemeral", "--demo-keys", "5"]);
+    expect(size).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("--demo-keys requires --demo") });
     const both = await refusedServe(["--ephemeral", "--demo", "--seed"]);
     expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining("exclude each other") });
     const large = await keyrack(["serve", "--ephemeral", "--demo", "--demo-keys", "200001"]);

@@ -41,6 +41,11 @@ export function addServeCommand(program: Command): void {
 async function serve(options: ServeOptions): Promise<void> {
   if (options.seed && !options.ephemeral) throw new ExitError("--seed requires --ephemeral.", 2);
   if (options.demo && !options.ephemeral) throw new ExitError("--demo requires --ephemeral.", 2);
+  for (const [flag, value] of [
+    ["--demo-keys", options.demoKeys],
+    ["--demo-tenants", options.demoTenants],
+  ] as const)
+    if (value !== undefined && !options.demo) throw new ExitError(`${flag} requires --demo.`, 2);
   if (options.demo && options.seed) throw new ExitError("--demo and --seed exclude each other.", 2);
   if (!options.ephemeral) {
     const app = await start(readSettings(options), options);
