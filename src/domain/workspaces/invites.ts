@@ -29,6 +29,7 @@ import { personBehind } from "../keys/secret-keys.ts";
 import { liveInvite, type LiveInvite } from "./invite-tokens.ts";
 import { MEMBERS_MAX, logNewOwner } from "./members.ts";
 import { requireMayOwn } from "./ownership.ts";
+import { endSetupLinks } from "./setup-tokens.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
 import { countInviteMail } from "../mail/daily-limits.ts";
@@ -137,7 +138,10 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
     const { role } = invite;
     // The invitation has just verified an address that was not.
     const member = { ...user, email_verified_at: user.email_verified_at ?? now };
-    if (role === "owner") await requireMayOwn(services, tx, member, workspace_id, "workspaces_reached");
+    if (role === "owner") {
+      await requireMayOwn(services, tx, member, workspace_id, "workspaces_reached");
+      await endSetupLinks(services, tx);
+    }
     await insertMembership.run(tx, { workspace_id, user_id, role, created_at: now, updated_at: now });
     await markInviteAccepted.run(tx, { workspace_id, id: invite.id, now });
     const active = actor.workspace_id === null;

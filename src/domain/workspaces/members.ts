@@ -11,6 +11,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { listOf } from "../core/list.ts";
 import { viewMember, type MemberRow } from "../core/views.ts";
 import { requireMayOwn } from "./ownership.ts";
+import { endSetupLinks } from "./setup-tokens.ts";
 import { leftBehind, leftBehindField, listLeftBehind, revokeInvites, revokeKeys, type Revoke } from "./left-behind.ts";
 
 export const MEMBERS_MAX = 500;
@@ -43,7 +44,10 @@ export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) 
     if (row.role === role) return unchanged({ member: viewMember(row), changed: false });
     await requireOtherOwner(tx, workspace_id, row);
     const person = { id: user_id, email_verified_at: row.email_verified_at };
-    if (role === "owner") await requireMayOwn(services, tx, person, workspace_id, "member_workspaces_reached");
+    if (role === "owner") {
+      await requireMayOwn(services, tx, person, workspace_id, "member_workspaces_reached");
+      await endSetupLinks(services, tx);
+    }
     const now = services.clock.now();
     await setRole.run(tx, { workspace_id, user_id, role, now });
     const payload = { role: { old: row.role, new: role } };

@@ -7,7 +7,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { anyOwner } from "../../store/queries/memberships.ts";
 import { endSetupTokens, insertSetupToken, setupTokenByHash } from "../../store/queries/setup-tokens.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import { mint } from "../auth/new-credentials.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
@@ -34,11 +34,16 @@ export async function isSetupOpen(services: Services): Promise<boolean> {
   return services.settings.bootstrap && !(await isClaimed(services));
 }
 
+/** In the transaction in which a person becomes an owner: the first one claims the instance. */
+export async function endSetupLinks({ clock }: Services, tx: Tx): Promise<void> {
+  await endSetupTokens.run(tx, { now: clock.now(), kept: 0 });
+}
+
 export type SetupLink = { url: string; expires_at: string };
 
 export async function issueSetupLink(services: Services): Promise<SetupLink> {
-  if (!services.settings.bootstrap) throw fail("setup_off");
   if (await hasOwner(services.store.read)) throw fail("setup_done");
+  if (!services.settings.bootstrap) throw fail("setup_off");
   const now = services.clock.now();
   const { text, stored } = mint("setup");
   const expires_at = now + LIFE_MS;

@@ -19,6 +19,7 @@ import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
 import { requireMayCreate } from "./ownership.ts";
+import { endSetupLinks } from "./setup-tokens.ts";
 
 type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
 
@@ -63,6 +64,7 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, input: 
       const key = newSecretKeyRow(ctx, { workspace_id: id, env: input.env, owner_scope: true, ...minted.stored });
       await insertSecretKey.run(tx, key);
       const owner = creator && (await joinAsOwner(tx, ctx.actor as SessionActor, creator, row));
+      if (owner) await endSetupLinks(ctx.services, tx);
       return {
         value: {
           workspace: viewWorkspace(row),

@@ -166,7 +166,10 @@ for (const back of backends) {
     it("is closed for good by a person who creates a workspace", async () => {
       await using other = await testInstance(back);
       const link = await newToken(other);
+      expect(await isOpen(other)).toBe(true); // known for a second, as to another process
       await team(other);
+      expect(await other.sql("select count(*) as n from setup_tokens where ended_at is null")).toEqual([{ n: 0 }]);
+      expectRefusal(await send(other, form(link)), 409, "conflict");
       other.clock.advance(2_000);
       expect(await isOpen(other)).toBe(false);
       expectRefusal(await send(other, form(link)), 409, "conflict");
@@ -204,6 +207,8 @@ for (const back of backends) {
       expect(await isOpen(off)).toBe(false);
       expectRefusal(await send(off, form(last)), 400, "invalid_token");
       await expect(issueSetupLink(off.app.services)).rejects.toThrow("KEYRACK_BOOTSTRAP");
+      await team(off);
+      await expect(issueSetupLink(off.app.services)).rejects.toThrow("already has an owner");
     });
   });
 }
