@@ -170,8 +170,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   saveCounters: (on) => [saveCounters(on, [{ key: "k", lapses_at: 1, windows: "[]" }])],
   sealedTables: (on) => sealedTables.map(({ page }) => page(on, "", 1)),
   listSecretKeys: (on) => [
-    listSecretKeys(on, { workspace_id, env: null, after: null, limit: 1 }),
-    listSecretKeys(on, { workspace_id, env: "live", after, limit: 1 }),
+    listSecretKeys(on, { workspace_id, env: null, isQuarantined: false, after: null, limit: 1 }),
+    listSecretKeys(on, { workspace_id, env: "live", isQuarantined: true, after, limit: 1 }),
   ],
   revokeSecretKeyRows: (on) => [revokeSecretKeyRows(on, { workspace_id, ids: ["k"], now: 1, reason: "r" })],
   unreplacedKeys: (on) =>

@@ -4,7 +4,7 @@ import { REVOKE } from "../../domain/workspaces/left-behind.ts";
 import { changeRole, listMembers, removeMember, showLeftBehind } from "../../domain/workspaces/members.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Role } from "../person/schemas.ts";
-import { Env, listOf, Timestamp, Uuid } from "../schemas.ts";
+import { AfterQuery, Env, listOf, Timestamp, Uuid } from "../schemas.ts";
 
 const Member = z.strictObject({
   object: z.literal("workspace_member"),
@@ -39,8 +39,9 @@ const ByUser = z.strictObject({ userId: Uuid.describe("id of the member's user")
 export const membersList = endpoint("GET /v1/members", {
   summary: "List members, oldest first.",
   access: "members.read",
+  query: AfterQuery,
   output: listOf(Member),
-  handle: (ctx) => listMembers(ctx),
+  handle: (ctx, { query }) => listMembers(ctx, query),
 });
 
 export const membersUpdate = endpoint("PATCH /v1/members/{userId}", {

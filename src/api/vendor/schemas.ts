@@ -175,6 +175,7 @@ export const EffectiveRules = z.strictObject({
   ),
   plan_id: Uuid.nullable(),
   plan_name: z.string().nullable(),
+  project_name: z.string().nullable().describe("null once it is deleted"),
   expires_at: Timestamp.nullable(),
 });
 const reasons = z.array(z.strictObject({ code: z.string(), message: z.string(), since: Timestamp.nullable() }));

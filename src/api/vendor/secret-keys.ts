@@ -54,8 +54,12 @@ export const secretKeysCreate = endpoint("POST /v1/secret_keys", {
 export const secretKeysList = endpoint("GET /v1/secret_keys", {
   summary: "List secret keys, newest first, including revoked and expired ones.",
   access: "secret_keys.read",
-  query: AfterQuery,
+  query: AfterQuery.extend({
+    env: Env.optional().describe("only keys of this environment"),
+    state: z.enum(["quarantined"]).optional().describe("quarantined: only leaked keys that are not revoked"),
+  }),
   output: listOf(SecretKey),
+  failures: ["test_cannot_live"],
   handle: (ctx, { query }) => listSecretKeys(ctx, query),
 });
 

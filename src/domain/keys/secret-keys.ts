@@ -16,8 +16,8 @@ import {
 } from "../../store/queries/secret-keys.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
-import { confinedTo, hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
-import { requireEnvAccess, requireManageable, positionAfter, requireReadable } from "../core/env-access.ts";
+import { hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
+import { requireEnvAccess, requireManageable, positionAfter, requireReadable, visibleEnv } from "../core/env-access.ts";
 import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
@@ -138,16 +138,23 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
   return created;
 }
 
-export async function listSecretKeys(ctx: Ctx<Vendor>, query: ListQuery) {
+type SecretKeyQuery = ListQuery & { env?: Env | undefined; state?: "quarantined" | undefined };
+
+export async function listSecretKeys(ctx: Ctx<Vendor>, query: SecretKeyQuery) {
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
-  if (restrictionOf(ctx.actor)) return { object: "list" as const, data: [await showSecretKey(ctx, ctx.actor.id)] };
+  const env = visibleEnv(ctx.actor, query.env) ?? null;
+  const isQuarantined = query.state === "quarantined";
+  if (restrictionOf(ctx.actor)) {
+    const own = await showSecretKey(ctx, ctx.actor.id);
+    const isListed = (env ?? own.env) === own.env && !(isQuarantined && own.quarantined_at === null);
+    return { object: "list" as const, data: isListed ? [own] : [] };
+  }
   const after = query.after
     ? positionAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
     : null;
-  const env = confinedTo(ctx.actor);
   const rows = (limit: number, last: PageKey | null) =>
-    listSecretKeyRows(read, { workspace_id, env, after: last ?? after, limit });
+    listSecretKeyRows(read, { workspace_id, env, isQuarantined, after: last ?? after, limit });
   return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewSecretKey);
 }
 

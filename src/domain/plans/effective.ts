@@ -28,6 +28,7 @@ export async function showEffectiveKey({ services, actor }: Ctx<Vendor>, id: str
   const { expires_at } = key;
   const definition = await readDefinition(read, { workspace_id, key_id: id, tenant_id: row.tenant_id, env: row.env });
   const quotas = (definition?.metered ?? []).map(({ scope, source, quota }) => ({ id: quota.id, scope, source }));
-  const named = { plan_id: plan?.id ?? null, plan_name: plan?.name ?? null };
+  const project_name = project?.deleted_at === null ? project.name : null;
+  const named = { plan_id: plan?.id ?? null, plan_name: plan?.name ?? null, project_name };
   return { ...key, effective: { ...limits, scopes, dropped_scopes, quotas, ...named, expires_at } };
 }

@@ -1,6 +1,6 @@
 // Members of a workspace. All changes take the lock on its audit head: when two owners demote each other at the same
 // time, they run one after the other and the second is rejected.
-import { fail } from "../../kernel/errors.ts";
+import { fail, failField } from "../../kernel/errors.ts";
 import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../../store/queries/memberships.ts";
 import { leaveWorkspace } from "../../store/queries/sessions.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
@@ -8,7 +8,7 @@ import type { Role, Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { listOf } from "../core/list.ts";
+import { listOf, type ListQuery } from "../core/list.ts";
 import { viewMember, type MemberRow } from "../core/views.ts";
 import { requireMayOwn } from "./ownership.ts";
 import { endSetupLinks } from "./setup-tokens.ts";
@@ -19,9 +19,13 @@ export const MEMBERS_MAX = 500;
 /** A member may leave as many secret keys as the quota allows. */
 const REVOCATION_WEIGHT = 100;
 
-export async function listMembers({ services, actor }: Ctx<Vendor>) {
+/** There are few enough to cut a page from all of them. */
+export async function listMembers({ services, actor }: Ctx<Vendor>, { after, limit }: ListQuery) {
   const rows = await membersOf.all(services.store.read, { workspace_id: actor.workspace_id });
-  return listOf(rows, rows.length, viewMember);
+  const start = after === undefined ? 0 : rows.findIndex(({ user_id }) => user_id === after) + 1;
+  if (after !== undefined && start === 0)
+    throw failField("invalid_query", "after", "must be the id of a record in this list");
+  return listOf(rows.slice(start), limit ?? rows.length, viewMember);
 }
 
 async function liveMember(on: Reader, workspace_id: string, user_id: string): Promise<MemberRow> {

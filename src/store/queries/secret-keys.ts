@@ -218,12 +218,13 @@ export const touchSecretKey = statement<{ workspace_id: string; id: string; now:
 
 export function listSecretKeys(
   on: Reader,
-  filter: { workspace_id: string; env: Env | null; after: PageKey | null; limit: number },
+  filter: { workspace_id: string; env: Env | null; isQuarantined: boolean; after: PageKey | null; limit: number },
 ): Promise<SecretKeyRow[]> {
   return on.all<SecretKeyRow>(
     compileQuery(on, (db) => {
       let query = db.selectFrom("secret_keys").selectAll().where("workspace_id", "=", filter.workspace_id);
       if (filter.env) query = query.where("env", "=", filter.env);
+      if (filter.isQuarantined) query = query.where("quarantined_at", "is not", null).where("revoked_at", "is", null);
       if (filter.after) query = query.where(pageAfter<"secret_keys">(filter.after));
       return query
         .orderBy("created_at", "desc")

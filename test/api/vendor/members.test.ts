@@ -54,6 +54,12 @@ for (const back of backends) {
       const admin = await memberOf(r, t, "admin");
       const { body } = await r.call(t.owner.session, "GET /v1/members");
       expect(body.data.map(({ user_id }: { user_id: string }) => user_id)).toEqual([t.owner.id, admin.id]);
+      const first = await r.call(t.owner.session, "GET /v1/members?limit=1");
+      expect(first.body).toEqual({ object: "list", data: [body.data[0]], has_more: true });
+      const rest = await r.call(t.owner.session, `GET /v1/members?limit=1&after=${t.owner.id}`);
+      expect(rest.body).toEqual({ object: "list", data: [body.data[1]] });
+      const stranger = await r.call(t.owner.session, `GET /v1/members?after=${(await team(r)).owner.id}`);
+      expectRefusal(stranger, 400, "invalid_request", "after");
       expect(body.data[1]).toEqual({
         object: "workspace_member",
         user_id: admin.id,

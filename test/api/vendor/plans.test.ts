@@ -138,6 +138,7 @@ for (const back of backends) {
         dropped_scopes: ["b"],
         plan_id: plan,
         plan_name: "Pro",
+        project_name: (await ok(w, `GET /v1/projects/${w.project_id}`)).name,
       });
       expect((await served(w, key))?.scopes).toEqual(["c", "a"]);
       expect((await ok(w, `GET /v1/keys/${key}`)).scopes).toEqual(["c", "a", "b"]);

@@ -204,6 +204,7 @@ for (const back of backends) {
       expect(all.body.data.map((k: { id: string }) => k.id)).toContain(made.body.id);
       const test = await w.call("sk_test", "GET /v1/secret_keys");
       expect(test.body.data.map((k: { env: string }) => k.env)).toEqual(["test"]);
+      expectRefusal(await w.call("sk_test", "GET /v1/secret_keys?env=live"), 403, "forbidden");
       expectRefusal(await w.call("sk_test", `GET /v1/secret_keys/${made.body.id}`), 404, "not_found");
       expectRefusal(await w.call("sk_test", `POST /v1/secret_keys/${made.body.id}/revoke`), 403, "forbidden");
       expectRefusal(await w.call("sk_test", "POST /v1/secret_keys", { env: "live" }), 403, "forbidden");

@@ -99,6 +99,8 @@ for (const back of backends) {
       expectRefusal(await r.call(key.key, `GET /v1/secret_keys/${other.id}`), 404, "not_found");
       const { body: list } = await r.call(key.key, "GET /v1/secret_keys");
       expect(list.data.map(({ id }: { id: string }) => id)).toEqual([key.id]);
+      for (const filter of ["state=quarantined", "env=test"])
+        expect((await r.call(key.key, `GET /v1/secret_keys?${filter}`)).body.data).toEqual([]);
       const { body: rotated } = await r.call(key.key, `POST /v1/secret_keys/${key.id}/rotate`, { overlap_hours: 0 });
       expect(rotated).toMatchObject({ permissions: ["manage"], project_ids: [w.project_id] });
       const byOwner = await w.call("sk_owner", `POST /v1/secret_keys/${rotated.id}/rotate`, { overlap_hours: 0 });

@@ -23,6 +23,13 @@ for (const back of backends) {
       expect(await leaks(w)).toEqual({ unreplaced: 0, stops_at: null });
       const secret = await newSecretKey(w);
       await labels(secret.key);
+      const listed = async (query: string, by: "sk_owner" | "sk_test" = "sk_owner"): Promise<string[]> =>
+        (await w.call(by, `GET /v1/secret_keys?${query}`)).body.data.map(({ id }: { id: string }) => id);
+      expect(await listed("state=quarantined")).toEqual([secret.id]);
+      expect(await listed("state=quarantined&env=live&limit=1")).toEqual([secret.id]);
+      expect(await listed("state=quarantined&env=test")).toEqual([]);
+      expect(await listed("state=quarantined", "sk_test")).toEqual([]);
+      expect(await listed("env=test")).toEqual([w.keyIds.sk_test]);
       const first = inAnHour();
       expect(await leaks(w)).toEqual({ unreplaced: 1, stops_at: first });
       instance().clock.advance(10 * MINUTE_MS);
@@ -40,6 +47,8 @@ for (const back of backends) {
       const { body } = await w.call("sk_owner", "GET /v1/overview");
       expect(body.keys.quarantined).toBe(1); // as the list of that state
       await w.call("sk_owner", `POST /v1/keys/${rotated.id}/revoke`, {});
+      await w.call("sk_owner", `POST /v1/secret_keys/${secret.id}/revoke`, {});
+      expect(await listed("state=quarantined")).toEqual([]);
       expect(await leaks(w)).toEqual({ unreplaced: 1, stops_at: second });
       instance().clock.advance(60 * MINUTE_MS);
       expect(await leaks(w)).toEqual({ unreplaced: 0, stops_at: null });
