@@ -94,7 +94,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   "check-key": {
     description: "Check a key's format and checksum, offline.",
-    load: async () => (await import("./commands/check-key.ts")).addCheckKeyCommand,
+    load: async () => (await import("./commands/key/check-key.ts")).addCheckKeyCommand,
   },
   scan: {
     description: "Find keys in files, offline.",

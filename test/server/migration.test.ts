@@ -117,7 +117,8 @@ describe.skipIf(!postgresUrl)("a missing index on PostgreSQL", () => {
     const { target, dispose } = await readyDatabase("postgres");
     using temp = tempDir();
     if (target.kind !== "postgres") throw new Error("not PostgreSQL");
-    const [, name] = /^create index concurrently (\w+)/m.exec(loadMigrations("postgres").at(-1)?.sql ?? "") ?? [];
+    const all = loadMigrations("postgres").map(({ sql }) => sql);
+    const [, name] = /^create index concurrently (\w+)/m.exec(all.toReversed().join("\n")) ?? [];
     const where = ["--data-dir", temp.dir, "--database-url", target.url];
     const found = () => rawSql(target, `select 1 as found from pg_class where relname = '${name}'`);
     await rawSql(target, `drop index ${name}`);

@@ -2,8 +2,8 @@
 // text itself.
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
-import { guessCredentialKind, parseCredential, parseInviteToken } from "../../kernel/credentials.ts";
-import { ExitError, examples, outputFlags, print, readStdin, table, type OutputOptions } from "../ui/output.ts";
+import { guessCredentialKind, parseCredential, parseInviteToken } from "../../../kernel/credentials.ts";
+import { ExitError, examples, outputFlags, print, readStdin, table, type OutputOptions } from "../../ui/output.ts";
 
 export function addCheckKeyCommand(program: Command): void {
   outputFlags(program.command("check-key"), "print only the display prefix")
