@@ -1,5 +1,5 @@
 // `keyrack init`.
-import { mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
@@ -15,6 +15,24 @@ describe("keyrack init", () => {
     const config = ["--config", join(made, "keyrack.toml")];
     const users = await keyrack(["user", "list", ...config], { cwd: elsewhere });
     expect(users).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("prints the secret key although --save fails, and writes nothing where the profile holds a credential", async () => {
+    using temp = tempDir();
+    const init = (dir: string, home: string) => {
+      const flags = ["--out", `${dir}.toml`, "--data-dir", dir, "--workspace-name", "Acme", "--workspace-slug", "acme"];
+      return keyrack(["init", "--yes", "--save", "--quiet", ...flags], {
+        cwd: temp.dir,
+        env: { XDG_CONFIG_HOME: home, KEYRACK_PROFILE: "prod" },
+      });
+    };
+    const unsaved = await init("one", "/dev/null/x");
+    expect(unsaved).toMatchObject({ code: 1, stdout: expect.stringMatching(/^krsk_live_\S+\n$/) as string });
+    const home = join(temp.dir, "home");
+    expect(await init("two", home)).toMatchObject({ code: 0, stderr: "" });
+    const refused = await init("three", home);
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('"prod" holds a credential') as string });
+    expect(["one", "two", "three"].map((dir) => existsSync(join(temp.dir, dir)))).toEqual([true, true, false]);
   });
 
   it("writes absolute paths, also of the default data dir", async () => {

@@ -1,4 +1,5 @@
 // Profiles: login, whoami, profile and logout.
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PASSWORD, startSeededServer, UNREACHABLE, type SeededServer } from "../../harness/processes/seeded-server.ts";
@@ -40,5 +41,70 @@ describe("profiles", () => {
     expect((await cli.run(["logout"], own)).stdout).toContain("Ended the session");
     expect((await cli.run(["profile", "remove", "ci"], own)).code).toBe(0);
     expect((await cli.run(["profile", "list", "--json"], own)).stdout).toBe('{"object":"list","data":[]}\n');
+  });
+});
+
+describe("keyrack workspace create --save", () => {
+  const home = (name: string) => ({
+    XDG_CONFIG_HOME: join(cli.dir, name),
+    KEYRACK_SECRET_KEY: "",
+    KEYRACK_URL: cli.seed.url,
+    KEYRACK_BOOTSTRAP_TOKEN: cli.seed.bootstrap_token,
+  });
+  const create = (slug: string, env: Record<string, string>, ...flags: string[]) =>
+    cli.run(["workspace", "create", "--name", slug, "--slug", slug, "--save", "--quiet", ...flags], env);
+  const names = async (env: Record<string, string>): Promise<string[]> =>
+    (await cli.run(["profile", "list", "--quiet"], env)).stdout.trim().split("\n").toSorted();
+
+  it("prints the secret key although it cannot be saved", async () => {
+    const ran = await create("unsaved", { ...home("unused"), XDG_CONFIG_HOME: "/dev/null/x" });
+    expect(ran.stdout).toMatch(/^krsk_live_\S+\n$/);
+    expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("is not saved in a profile") as string });
+  });
+
+  it("saves it in the profile of --profile, of KEYRACK_PROFILE, or in default, each of which may be new", async () => {
+    const own = home("saved");
+    const flag = await create("by-flag", own, "--profile", "fresh");
+    const variable = await create("by-variable", { ...own, KEYRACK_PROFILE: "prod" });
+    const neither = await create("by-default", { ...own, KEYRACK_PROFILE: "" });
+    expect([flag, variable, neither].map(({ code, stderr }) => ({ code, stderr }))).toEqual(
+      Array.from({ length: 3 }, () => ({ code: 0, stderr: "" })),
+    );
+    expect(await names(own)).toEqual(["default", "fresh", "prod"]);
+    const show = await cli.run(["workspace", "show", "--profile", "prod"], own);
+    expect(show.stdout).toContain("by-variable");
+  });
+
+  it("replaces the credential of a profile only if forced, and creates no workspace otherwise", async () => {
+    const own = home("kept");
+    await create("first", own);
+    const refused = await create("second", own);
+    expect(refused).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringContaining('"default" holds') as string,
+    });
+    expect((await cli.run(["workspace", "show"], own)).stdout).toContain("first");
+    expect((await create("second", own, "--force")).code).toBe(0);
+    expect((await cli.run(["workspace", "show"], own)).stdout).toContain("second");
+  });
+});
+
+describe("keyrack workspace create", () => {
+  it("finds the bootstrap token in the data dir that keyrack.toml names", async () => {
+    const file = join(cli.dir, "other.toml");
+    writeFileSync(file, `data_dir = ${JSON.stringify(cli.seed.data_dir)}\n`, { mode: 0o600 });
+    const own = { KEYRACK_SECRET_KEY: "", KEYRACK_URL: cli.seed.url, KEYRACK_CONFIG: file };
+    const ran = await cli.run(["workspace", "create", "--name", "Toml", "--slug", "toml", "--quiet"], own);
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("takes an empty KEYRACK_URL for one that is not set", async () => {
+    const own = { XDG_CONFIG_HOME: join(cli.dir, "empty-url"), KEYRACK_SECRET_KEY: "" };
+    const login = ["login", "--url", cli.seed.url, "--secret-key", "-"];
+    expect((await cli.run(login, { ...own, KEYRACK_URL: "" }, cli.seed.secret_key)).code).toBe(0);
+    const list = ["project", "list", "--quiet"];
+    const ran = await cli.run(list, { ...own, KEYRACK_SECRET_KEY: cli.seed.secret_key, KEYRACK_URL: "" });
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
   });
 });

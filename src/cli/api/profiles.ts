@@ -38,9 +38,37 @@ function writeProfiles(profiles: Profiles): void {
 
 /** Saves a profile and makes it the current one. */
 export function saveProfile(name: string, profile: Profile): void {
+  requireName(name);
+  writeProfiles({ current: name, profiles: { ...readProfiles().profiles, [name]: profile } });
+}
+
+/**
+ * The profile that --save writes: the named one, else the one in KEYRACK_PROFILE, else `default`. Call it before the
+ * request: a credential that the profile holds already may be the only copy.
+ */
+export function profileToSave({ profile, force }: { profile?: string; force?: true }): {
+  name: string;
+  isNew: boolean;
+} {
+  const name = profile || process.env.KEYRACK_PROFILE || "default";
+  requireName(name);
+  const isNew = !Object.hasOwn(readProfiles().profiles, name);
+  if (isNew || force) return { name, isNew };
+  throw new ExitError(`Profile "${name}" holds a credential. Save in another with --profile, or add --force.`, 2);
+}
+
+/** Saves a new secret key. Call it after the key was printed: the server shows it once. */
+export function saveNewKey(name: string, profile: Profile): void {
+  try {
+    saveProfile(name, profile);
+  } catch (error) {
+    throw new ExitError(`The secret key above is not saved in a profile. ${(error as Error).message}`, 1);
+  }
+}
+
+function requireName(name: string): void {
   if (!/^[A-Za-z0-9._-]{1,64}$/.test(name))
     throw new ExitError("A profile name has 1 to 64 letters, digits, dots, underscores or hyphens.", 2);
-  writeProfiles({ current: name, profiles: { ...readProfiles().profiles, [name]: profile } });
 }
 
 export function selectProfile(name: string): void {
@@ -62,10 +90,10 @@ function requireProfile(name: string): void {
   if (!Object.hasOwn(readProfiles().profiles, name)) throw notFound(name);
 }
 
-/** The named profile, else the one in KEYRACK_PROFILE, else the current one. */
-export function findProfile(wanted: string | undefined): { name: string; profile: Profile } | undefined {
+/** The named profile, else the one in KEYRACK_PROFILE, else the current one; null asks for the current one. */
+export function findProfile(wanted: string | null | undefined): { name: string; profile: Profile } | undefined {
   const { current, profiles } = readProfiles();
-  const name = wanted ?? process.env.KEYRACK_PROFILE ?? current ?? undefined;
+  const name = (wanted === null ? current : wanted || process.env.KEYRACK_PROFILE || current) ?? undefined;
   const profile = name === undefined ? undefined : Object.hasOwn(profiles, name) ? profiles[name] : undefined;
   if (name !== undefined && !profile && name !== current) throw notFound(name);
   return name !== undefined && profile ? { name, profile } : undefined;

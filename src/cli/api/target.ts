@@ -5,6 +5,8 @@ import { findProfile } from "./profiles.ts";
 import type { Target } from "./request.ts";
 
 export type TargetOptions = { url?: string; secretKey?: string; sessionToken?: string; profile?: string };
+/** A null profile is the current one, whatever the environment names. */
+type Source = Omit<TargetOptions, "profile"> & { profile?: string | null };
 
 export const DEFAULT_URL = "http://127.0.0.1:4747";
 
@@ -18,18 +20,19 @@ export function targetFlags(command: Command): Command {
 
 const sameServer = (a: string, b: string): boolean => a.replace(/\/+$/, "") === b.replace(/\/+$/, "");
 
-export function resolveTarget(options: TargetOptions): Target {
+export function resolveTarget(options: Source): Target {
   const { env } = process;
   // A profile named by flag wins over the environment.
   const named = options.profile ? findProfile(options.profile)?.profile : undefined;
-  const url = options.url ?? named?.url ?? env.KEYRACK_URL;
+  const other = options.profile === null ? null : undefined;
+  const url = options.url ?? named?.url ?? (env.KEYRACK_URL || undefined);
   const given =
     credential(options.secretKey, "--secret-key") ??
     credential(options.sessionToken, "--session-token") ??
     (named ? undefined : credential(env.KEYRACK_SECRET_KEY, "KEYRACK_SECRET_KEY")) ??
     (named ? undefined : credential(env.KEYRACK_SESSION_TOKEN, "KEYRACK_SESSION_TOKEN"));
-  if (given) return { url: url ?? findProfile(undefined)?.profile.url ?? DEFAULT_URL, ...given };
-  const profile = named ?? findProfile(undefined)?.profile;
+  if (given) return { url: url ?? findProfile(other)?.profile.url ?? DEFAULT_URL, ...given };
+  const profile = named ?? findProfile(other)?.profile;
   const saved = credential(profile?.secret_key ?? profile?.session_token, "the profile's credential");
   const none = { bearer: null };
   if (!url) return { url: profile?.url ?? DEFAULT_URL, ...(saved ?? none) };

@@ -1,17 +1,16 @@
 // `keyrack workspace`: `create` uses the bootstrap token, and --save stores the new secret key in a profile.
 import { existsSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { Command } from "commander";
-import { requireTrustedDataDir } from "../../config/trusted-path.ts";
 import type { CommandSpec } from "../api/command-spec.ts";
 import { addApiCommands, buildRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
-import { saveProfile } from "../api/profiles.ts";
+import { profileToSave, saveNewKey } from "../api/profiles.ts";
 import { credential, resolveTarget } from "../api/target.ts";
-import { usageErrors } from "../settings.ts";
+import { readSettings } from "../settings.ts";
 import { printResponse } from "../ui/format.ts";
 import { ExitError, fileError } from "../ui/output.ts";
 
-type CreateOptions = ApiOptions & { bootstrapToken?: string; dataDir?: string; save?: true };
+type CreateOptions = ApiOptions & { bootstrapToken?: string; dataDir?: string; save?: true; force?: true };
 
 export function addWorkspaceCommands(program: Command): void {
   addApiCommands(program, "workspace", {
@@ -20,7 +19,8 @@ export function addWorkspaceCommands(program: Command): void {
         command
           .option("--bootstrap-token <token>", "bootstrap token to use (KEYRACK_BOOTSTRAP_TOKEN)")
           .option("--data-dir <dir>", "data dir to read bootstrap.token from (KEYRACK_DATA_DIR)")
-          .option("--save", "save the new secret key in the profile"),
+          .option("--save", "save the new secret key in the profile, which may be new")
+          .option("--force", "replace the credential of an existing profile"),
       run: (spec, _args, options) => create(spec, options),
       examples: [
         'keyrack workspace create --name "Acme" --slug acme --save',
@@ -30,16 +30,16 @@ export function addWorkspaceCommands(program: Command): void {
   });
 }
 
-/** From the flag, the environment or the data dir. Undefined: use the session or profile. */
+/** From the flag, the settings or the data dir. Undefined: use the session or profile. */
 function findBootstrapToken(options: CreateOptions): string | undefined {
-  const { KEYRACK_BOOTSTRAP_TOKEN: fromEnv, KEYRACK_BOOTSTRAP_TOKEN_FILE: named, KEYRACK_DATA_DIR: dir } = process.env;
   if (options.bootstrapToken) return options.bootstrapToken;
   if (options.sessionToken) return undefined; // an explicit flag wins over the environment
-  if (fromEnv) return fromEnv;
-  if (!named && !options.dataDir && !dir) usageErrors(() => requireTrustedDataDir(resolve("keyrack-data")));
-  const file = named || join(options.dataDir ?? dir ?? "keyrack-data", "bootstrap.token");
+  const { dataDir } = options;
+  const { settings } = readSettings({}, dataDir ? { flags: { data_dir: dataDir } } : {});
+  if (settings.bootstrap_token) return settings.bootstrap_token;
+  const file = settings.bootstrap_token_file || join(settings.data_dir, "bootstrap.token");
   if (!existsSync(file)) {
-    if (options.dataDir) throw new ExitError(`${file} does not exist. Use --bootstrap-token instead.`, 2);
+    if (dataDir) throw new ExitError(`${file} does not exist. Use --bootstrap-token instead.`, 2);
     return undefined;
   }
   try {
@@ -50,16 +50,15 @@ function findBootstrapToken(options: CreateOptions): string | undefined {
 }
 
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {
-  const target = resolveTarget(options);
+  const saved = options.save ? profileToSave(options) : undefined;
+  const target = resolveTarget(saved?.isNew ? { ...options, profile: null } : options);
   const used = { ...target, ...credential(findBootstrapToken(options), "the bootstrap token") };
   if (!used.bearer) {
     throw new ExitError("No bootstrap token. Set --bootstrap-token, KEYRACK_BOOTSTRAP_TOKEN or --data-dir.", 2);
   }
   const { text } = await sendRequest(buildRequest(spec, [], options), options, used);
-  if (options.save) {
-    const { workspace, secret_key } = JSON.parse(text) as { workspace: { name: string }; secret_key: { key: string } };
-    const profile = { url: target.url, secret_key: secret_key.key, about: `workspace ${workspace.name}` };
-    saveProfile(options.profile ?? "default", profile);
-  }
   printResponse("workspace", "create", spec, text, options);
+  if (!saved) return;
+  const { workspace, secret_key } = JSON.parse(text) as { workspace: { name: string }; secret_key: { key: string } };
+  saveNewKey(saved.name, { url: target.url, secret_key: secret_key.key, about: `workspace ${workspace.name}` });
 }

@@ -24,6 +24,7 @@ type InitOptions = OutputOptions & {
   workspaceName?: string;
   workspaceSlug?: string;
   save?: true;
+  profile?: string;
   out?: string;
   force?: true;
   yes?: true;
@@ -53,9 +54,10 @@ export function addInitCommand(program: Command): void {
   command
     .option("--workspace-name <name>", "also create the first workspace")
     .option("--workspace-slug <slug>", "slug of that workspace")
-    .option("--save", "save the workspace's secret key in the profile")
+    .option("--save", "save the workspace's secret key in a profile")
+    .option("--profile <name>", "profile to save it in (KEYRACK_PROFILE)")
     .option("--out <file>", "file to write", "keyrack.toml")
-    .option("--force", "overwrite an existing file")
+    .option("--force", "overwrite an existing file, or the credential of an existing profile")
     .addHelpText(
       "after",
       examples([
@@ -81,6 +83,8 @@ async function init(options: InitOptions): Promise<void> {
     throw new ExitError(`${file} already exists. Use --force to overwrite it, or --out for another file.`, 2);
   if (!options.yes && !isTerminal())
     throw new ExitError("Cannot prompt without a terminal. Give the answers as flags, with --yes.", 2);
+  const { profileToSave, saveNewKey } = await import("../../api/profiles.ts");
+  const saved = options.save ? profileToSave(options) : undefined;
   const wizard = options.yes ? undefined : await import("./wizard.ts");
   const answers = wizard ? await wizard.askSettings(answersFromFlags(options)) : answersFromFlags(options);
   // The same parsers as at every start; neither the environment nor a keyrack.toml here may change the result.
@@ -88,8 +92,11 @@ async function init(options: InitOptions): Promise<void> {
   await requireConnections(settings, wizard?.showConnection);
   const workspace = wizard ? await wizard.askWorkspace(options) : workspaceFromFlags(options);
   writeConfig(file, toToml({ ...answers, ...absolutePaths(settings) }), options.force === true);
-  const key = workspace ? await createWorkspace(settings, workspace, options) : undefined;
+  const key = workspace ? await createWorkspace(settings, workspace) : undefined;
   printSummary(file, settings, key, options);
+  if (!workspace || !key || !saved) return;
+  const url = settings.public_url ?? `http://${settings.host}:${settings.port}`;
+  saveNewKey(saved.name, { url, secret_key: key, about: `workspace ${workspace.name}` });
 }
 
 function workspaceFromFlags({ workspaceName: name, workspaceSlug: slug }: InitOptions) {
@@ -136,11 +143,7 @@ function writeConfig(file: string, text: string, force: boolean): void {
 }
 
 /** Starts the instance for one request, because no server is running yet. Returns the workspace's secret key. */
-async function createWorkspace(
-  settings: Settings,
-  workspace: { name: string; slug: string },
-  options: InitOptions,
-): Promise<string> {
+async function createWorkspace(settings: Settings, workspace: { name: string; slug: string }): Promise<string> {
   const [{ startInstance }, { silentLog }, { fetchJson }] = await Promise.all([
     import("../../../server/start.ts"),
     import("../../../platform/log.ts"),
@@ -151,11 +154,6 @@ async function createWorkspace(
     const message = { method: "POST", path: "/v1/workspaces", body: workspace };
     const target = { url: app.url, bearer: app.bootstrap.token };
     const { secret_key } = await fetchJson<{ secret_key: { key: string } }>(target, message);
-    const url = settings.public_url ?? `http://${settings.host}:${settings.port}`;
-    if (options.save) {
-      const { saveProfile } = await import("../../api/profiles.ts");
-      saveProfile("default", { url, secret_key: secret_key.key, about: `workspace ${workspace.name}` });
-    }
     return secret_key.key;
   } finally {
     await app.stop();
