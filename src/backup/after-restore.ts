@@ -1,12 +1,13 @@
 // Finishes a restore inside the restored database: raises every policy version so that none is used for two contents,
-// ends all sessions and one-time tokens, and records the restore in the deployment's audit chain. The fact
-// `restore_pending` in the database itself asks for this, so that the next start finishes a restore that was
+// ends all sessions, one-time tokens and open invitations, and records the restore in the deployment's audit chain. The
+// fact `restore_pending` in the database itself asks for this, so that the next start finishes a restore that was
 // interrupted.
 import { dropFact, readFact, writeFact } from "../store/queries/deployment.ts";
 import { dropMarks } from "../store/queries/audit-marks.ts";
 import {
   dropSealedResponses,
   dropUnsentMail,
+  endAllInvites,
   endAllSessions,
   endAllSetupTokens,
   endAllTokens,
@@ -40,7 +41,13 @@ export type PendingRestore = {
   reached: { id: string; policy_version: number }[];
 };
 
-export type FinishedRestore = { backup_id: string; sessions_ended: number; tokens_ended: number; mail_dropped: number };
+export type FinishedRestore = {
+  backup_id: string;
+  sessions_ended: number;
+  tokens_ended: number;
+  invites_ended: number;
+  mail_dropped: number;
+};
 
 const NO_KEY = "restored without the master key that sealed it";
 
@@ -73,11 +80,12 @@ function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestor
     await dropMarks.run(tx, { from: "" }); // what they say was verified in another file
     const sessions_ended = await endAllSessions.run(tx, { now });
     const tokens_ended = (await endAllTokens.run(tx, { now })) + (await endAllSetupTokens.run(tx, { now }));
+    const invites_ended = await endAllInvites.run(tx, { now }); // one of them may have been revoked after the backup
     const mail_dropped = new_master_key ? await dropUnsentMail.run(tx, { now, why: NO_KEY }) : 0;
     if (new_master_key) await dropSealedResponses.run(tx, { body_stored: 0 });
     if (deployment_id) await writeFact.run(tx, { name: "deployment_id", value: deployment_id });
     await dropFact.run(tx, { name: "restore_pending" });
-    const value = { backup_id, sessions_ended, tokens_ended, mail_dropped };
+    const value = { backup_id, sessions_ended, tokens_ended, invites_ended, mail_dropped };
     return {
       value,
       events: [{ action: "backup.restored", target_id: null, payload: { ...value, new_master_key } }],

@@ -126,7 +126,7 @@ for (const back of backends) {
       expect(await versionOf(d, shop.project_id)).toBe(first + 1_000_000);
     });
 
-    it("ends sessions and one-time tokens, and records the restore in the audit log", async () => {
+    it("ends sessions, one-time tokens and open invitations, and records the restore in the audit log", async () => {
       await using d = await deployment(back);
       const app = await d.start();
       const email = "ada@example.com";
@@ -138,16 +138,27 @@ for (const back of backends) {
         });
       await post("/v1/auth/users", { email, password: "a long enough pass phrase 17" });
       await post("/v1/auth/sessions", { email, password: "a long enough pass phrase 17" });
+      const shop = await setUpWorkspace(app, "invites");
+      const invite = (who: string) =>
+        shop.client.call("POST /v1/invites", { body: { email: `${who}@example.com`, role: "owner" } });
+      const revoke = ({ id }: { id: string }) =>
+        shop.client.call("POST /v1/invites/{id}/revoke", { params: { id }, body: {} });
+      const [open, revoked, revokedLater] = [await invite("open"), await invite("revoked"), await invite("later")];
+      await revoke(revoked);
       await app.idle();
       const { id } = await createBackup(app.services);
+      await revoke(revokedLater);
       await app.stop();
-      expect(await restore(d)).toMatchObject({ sessions_ended: 1, tokens_ended: 1, new_master_key: false });
+      const ended = { sessions_ended: 1, tokens_ended: 1, invites_ended: 2 };
+      expect(await restore(d)).toMatchObject({ ...ended, new_master_key: false });
+      const live = "select id from workspace_invites where revoked_at is null and id in ($1, $2, $3)";
+      expect(await rawSql(d.target, live, [open.id, revoked.id, revokedLater.id])).toEqual([]);
       expect(await rawSql(d.target, "select count(*) as n from sessions where revoked_at is null")).toEqual([{ n: 0 }]);
       expect(await rawSql(d.target, "select count(*) as n from one_time_tokens where ended_at is null")).toEqual([
         { n: 0 },
       ]);
       const [row] = await rawSql(d.target, "select payload from audit_log where action = 'backup.restored'");
-      expect(JSON.parse(String(row?.payload))).toMatchObject({ backup_id: id, sessions_ended: 1 });
+      expect(JSON.parse(String(row?.payload))).toMatchObject({ backup_id: id, ...ended });
       expect(await rawSql(d.target, "select name from deployment where name = 'restore_pending'")).toEqual([]);
     });
 

@@ -43,10 +43,11 @@ async function restore(id: string | undefined, options: Options): Promise<void> 
 }
 
 function restoreReport(restored: Restored): string {
-  const { revoked_after_backup: revoked, revived, released, resumed, sessions_ended, tokens_ended } = restored;
+  const { revoked_after_backup: revoked, revived, released, resumed } = restored;
+  const { sessions_ended, tokens_ended, invites_ended } = restored;
   const lines = [
     `Restored backup ${restored.backup_id} of ${restored.backup_created_at}.`,
-    `  Ended ${plural(sessions_ended, "session")} and ${plural(tokens_ended, "one-time token")}.`,
+    `  Ended ${plural(sessions_ended, "session")}, ${plural(tokens_ended, "one-time token")} and ${plural(invites_ended, "open invitation")}.`,
     "  Raised every project's policy version: verifiers fetch the whole policy at their next poll.",
   ];
   if (restored.replaced) {

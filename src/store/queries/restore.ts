@@ -53,6 +53,16 @@ export const endAllSetupTokens = statement<{ now: number }>()((db, p) =>
   db.updateTable("setup_tokens").set({ ended_at: p.now }).where("ended_at", "is", null),
 );
 
+/** Those that can still be accepted. */
+export const endAllInvites = statement<{ now: number }>()((db, p) =>
+  db
+    .updateTable("workspace_invites")
+    .set({ revoked_at: p.now })
+    .where("accepted_at", "is", null)
+    .where("revoked_at", "is", null)
+    .where("expires_at", ">", p.now),
+);
+
 /** Messages that cannot be decrypted any more. */
 export const dropUnsentMail = statement<{ now: number; why: string }>()((db, p) =>
   db
