@@ -43,7 +43,7 @@ export const scannerReport = endpoint("POST /v1/webhooks/scanner/secret_scanning
     }),
   ),
   failures: ["invalid_signature", "scanner_off", "payload_too_large", "unavailable"],
-  emits: ["api_key.quarantined", "secret_key.quarantined", "session.revoked"],
+  emits: ["api_key.quarantined", "secret_key.quarantined", "session.revoked", "workspace_invite.revoked"],
   handle: async ({ services, from }, { raw, request }) => {
     if (!services.scannerKeys) throw fail("scanner_off");
     const { identifier, signature } = signatureOf(request.headers);

@@ -3,7 +3,8 @@
 // and the mail and may contain the key itself, so credentials in it are masked.
 import { chunked } from "../../kernel/chunks.ts";
 import { fail, failField } from "../../kernel/errors.ts";
-import { parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
+import { parseCredential, parseInviteToken, type CredentialKind } from "../../kernel/credentials.ts";
+import { inviteByHash } from "../../store/queries/invites.ts";
 import { endTokens, tokenByHash } from "../../store/queries/one-time-tokens.ts";
 import { endSetupTokens, setupTokenByHash } from "../../store/queries/setup-tokens.ts";
 import { revokeSessionRow, sessionByHash } from "../../store/queries/sessions.ts";
@@ -14,6 +15,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { quarantine } from "./quarantine.ts";
 import { sessionRevoked } from "../auth/sessions.ts";
+import { endInvite } from "../workspaces/invite-tokens.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
 const TOKENS_MAX = 1_000;
@@ -41,7 +43,7 @@ export function parseReports(bytes: Uint8Array): LeakReport[] {
 }
 
 const CREDENTIAL =
-  /((?:kr(?:sk|ses|boot|ev|pr|set)?_(?:live_|test_)?|[a-z][a-z0-9]{1,8}_(?:live|test)_)[A-Za-z0-9_-]{6})[A-Za-z0-9_-]{20,}/g;
+  /((?:kr(?:sk|ses|boot|ev|pr|set)?_(?:live_|test_)?|[a-z][a-z0-9]{1,8}_(?:live|test)_|[\da-f]{8}-[\da-f-]{27}\.)[A-Za-z0-9_-]{6})[A-Za-z0-9_-]{20,}/g;
 
 function locationOf({ source, url }: Record<string, unknown>): string {
   const parts = [source, url].filter((part) => typeof part === "string").map((part) => part.trim());
@@ -93,11 +95,15 @@ function stopLeak(ctx: Scanner, report: LeakReport, hash: string): Promise<boole
     logLeak(ctx, "bootstrap", { hint: "replace the bootstrap token: the server cannot revoke it" });
     return Promise.resolve(true);
   }
+  const invite = parseInviteToken(report.token);
+  if (invite) return stopInvite(ctx, invite.workspace_id, hash);
   const parsed = parseCredential(report.token);
   return parsed ? handlers[parsed.kind](ctx, hash, report.location) : Promise.resolve(false);
 }
 
-function logLeak({ services, from }: Scanner, kind: CredentialKind, fields: Record<string, string | undefined>): void {
+type LeakedKind = CredentialKind | "workspace_invite";
+
+function logLeak({ services, from }: Scanner, kind: LeakedKind, fields: Record<string, string | undefined>): void {
   services.log.warn("a leaked credential was reported", { kind, ...fields, ...from });
 }
 
@@ -133,6 +139,21 @@ async function stopOneTimeToken(ctx: Scanner, token_hash: string, purpose: Token
   if (found.ended_at === null)
     await record(services, (tx) => endTokens.run(tx, { user_id, purpose, now: services.clock.now() }));
   logLeak(ctx, purpose, { user_id });
+  return true;
+}
+
+/** A leaked invitation is revoked; its workspace can send another. */
+async function stopInvite(ctx: Scanner, workspace_id: string, token_hash: string): Promise<boolean> {
+  const { services } = ctx;
+  const found = await inviteByHash.first(services.store.read, { workspace_id, token_hash });
+  if (!found) return false;
+  await mutate(ctx, { workspace_id }, async (tx) => {
+    const now = services.clock.now();
+    const row = await inviteByHash.first(tx, { workspace_id, token_hash });
+    if (!row || row.accepted_at !== null || row.revoked_at !== null || row.expires_at <= now) return unchanged(null);
+    return { value: null, events: [await endInvite(tx, row, now)] };
+  });
+  logLeak(ctx, "workspace_invite", { workspace_id, id: found.id });
   return true;
 }
 

@@ -1,11 +1,12 @@
-// Finds an invitation by one of its two tokens.
+// Finds an invitation by one of its two tokens, and revokes one.
 import { parseInviteToken } from "../../kernel/credentials.ts";
 import { fail } from "../../kernel/errors.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
-import type { Reader } from "../../store/engine/statement.ts";
-import { inviteByHash } from "../../store/queries/invites.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
+import { inviteByHash, markInviteRevoked } from "../../store/queries/invites.ts";
 import type { WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import type { Ctx } from "../core/context.ts";
+import type { Event } from "../core/events.ts";
 import { warnOfAttempt } from "../core/security-log.ts";
 
 /** `mailed`: the token is the one that was mailed, which proves control of the mailbox. */
@@ -23,4 +24,11 @@ export async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<L
   }
   if (!row || row.expires_at <= ctx.services.clock.now()) throw fail("invalid_token");
   return { ...row, mailed: row.mailed_token_hash === token_hash };
+}
+
+/** Returns the event to record. */
+export async function endInvite(tx: Tx, row: WorkspaceInviteRow, now: number): Promise<Event> {
+  const { workspace_id, id, email, role } = row;
+  await markInviteRevoked.run(tx, { workspace_id, id, now });
+  return { action: "workspace_invite.revoked", target_id: id, payload: { email, role } };
 }

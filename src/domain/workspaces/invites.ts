@@ -9,7 +9,6 @@ import {
   inviteById,
   listInvites as listInviteRows,
   markInviteAccepted,
-  markInviteRevoked,
   pendingInviteFor,
 } from "../../store/queries/invites.ts";
 import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../../store/queries/memberships.ts";
@@ -26,7 +25,7 @@ import type { Event } from "../core/events.ts";
 import { inviteMail } from "../mail/templates.ts";
 import { onHashConflict, mintInvite, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { personBehind } from "../keys/secret-keys.ts";
-import { liveInvite, type LiveInvite } from "./invite-tokens.ts";
+import { endInvite, liveInvite, type LiveInvite } from "./invite-tokens.ts";
 import { MEMBERS_MAX, logNewOwner } from "./members.ts";
 import { requireMayOwn } from "./ownership.ts";
 import { endSetupLinks } from "./setup-tokens.ts";
@@ -114,11 +113,7 @@ export function revokeInvite(ctx: Ctx<Vendor>, id: string) {
     if (row.accepted_at !== null) throw fail("invite_accepted");
     if (row.revoked_at !== null) return unchanged(viewInvite(row));
     const now = ctx.services.clock.now();
-    await markInviteRevoked.run(tx, { workspace_id, id, now });
-    return {
-      value: viewInvite({ ...row, revoked_at: now }),
-      events: [{ action: "workspace_invite.revoked", target_id: id, payload: { email: row.email, role: row.role } }],
-    };
+    return { value: viewInvite({ ...row, revoked_at: now }), events: [await endInvite(tx, row, now)] };
   });
 }
 
