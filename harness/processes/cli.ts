@@ -21,12 +21,15 @@ export function keyrack(args: string[], options: CliOptions = {}): Promise<Ran> 
   return isProcess ? keyrackProcess(args, options) : runHere(args, { ...options, env: cleanEnv(options.env) });
 }
 
+export function refusedServe(args: readonly string[], env: Record<string, string> = {}, cwd = tmpdir()): Promise<Ran> {
+  return refusedStart(["serve", ...args], env, cwd);
+}
+
 /**
  * A start that is refused before it changes anything of the process that it runs in; of the binary, where that is
  * tested.
  */
-export function refusedServe(args: readonly string[], env: Record<string, string> = {}, cwd = tmpdir()): Promise<Ran> {
-  const words = ["serve", ...args];
+export function refusedStart(words: string[], env: Record<string, string>, cwd: string): Promise<Ran> {
   return process.env.KEYRACK_TEST_BIN === undefined
     ? runHere(words, { env: cleanEnv(env), cwd })
     : keyrackProcess(words, { env, cwd });

@@ -1,8 +1,8 @@
-// `keyrack config show/check/example`, as processes.
+// `keyrack config show/check/example`.
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { keyrack, refusedServe, tempDir } from "../../harness/processes/cli.ts";
 
 describe("keyrack config", () => {
   it("shows name, value and source, and hides secrets", async () => {
@@ -43,7 +43,7 @@ describe("keyrack config", () => {
   ])("refuses %j as a start does, which then creates nothing", async (env, message) => {
     using temp = tempDir();
     const checked = await keyrack(["config", "check"], { env, cwd: temp.dir });
-    const served = await keyrack(["serve"], { env, cwd: temp.dir });
+    const served = await refusedServe([], env, temp.dir);
     for (const { code, stdout, stderr } of [checked, served])
       expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining(message)]);
     expect(readdirSync(temp.dir)).toEqual([]);
@@ -61,9 +61,10 @@ describe("keyrack config", () => {
     mkdirSync(join(temp.dir, "data"), { mode: 0o700 });
     writeFileSync(file, `backup_hook = "touch ${ran}"\n`);
     chmodSync(file, 0o666);
-    for (const args of [["backup", "create", "--data-dir", "data"], ["config", "check"], ["doctor"], ["serve"]]) {
-      const { code, stdout, stderr } = await keyrack(args, { cwd: temp.dir });
-      expect([args[0], code, stdout]).toEqual([args[0], 2, ""]);
+    const commands = [["backup", "create", "--data-dir", "data"], ["config", "check"], ["doctor"]];
+    const refused = commands.map((args) => keyrack(args, { cwd: temp.dir }));
+    for (const { code, stdout, stderr } of await Promise.all([...refused, refusedServe([], {}, temp.dir)])) {
+      expect([code, stdout], stderr).toEqual([2, ""]);
       expect(stderr).toContain(`${file} is not used: ${file} is writable by its group or by others.`);
       expect(stderr).toContain(`--config ${file}`);
     }

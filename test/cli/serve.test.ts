@@ -36,7 +36,7 @@ describe("keyrack serve", () => {
     expect(token).toMatch(/^krboot_[A-Za-z0-9_-]{32}[0-9a-f]{8}\n$/);
     expect(first.stderr()).not.toContain(token.trim());
     expect(first.stderr()).toContain("a master key was created");
-    expect(await keyrack(["serve", "--port", "0", "--data-dir", data])).toMatchObject({
+    expect(await refusedServe(["--port", "0", "--data-dir", data])).toMatchObject({
       code: 1,
       stderr: `keyrack: Another Keyrack process is using the data dir ${data}.\n`,
     });

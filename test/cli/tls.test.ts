@@ -5,7 +5,7 @@ import { connect, type TLSSocket } from "node:tls";
 import { describe, expect, it } from "vitest";
 import { startServer, type Running } from "../../harness/processes/server.ts";
 import { makeCertificate } from "../../harness/processes/certificate.ts";
-import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { refusedServe, tempDir } from "../../harness/processes/cli.ts";
 
 async function secure(url: string): Promise<TLSSocket> {
   const socket = connect({ host: "127.0.0.1", port: Number(new URL(url).port), rejectUnauthorized: false });
@@ -79,8 +79,7 @@ describe("TLS", () => {
     using at = tempDir();
     const one = makeCertificate(at.dir, "one", "one");
     const other = makeCertificate(at.dir, "other", "other");
-    const serve = (env: Record<string, string>) =>
-      keyrack(["serve", "--port", "0", "--data-dir", `${at.dir}/data`], { env });
+    const serve = (env: Record<string, string>) => refusedServe(["--port", "0", "--data-dir", `${at.dir}/data`], env);
     for (const [env, message] of [
       [{ KEYRACK_TLS_CERT: one.cert }, "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together"],
       [

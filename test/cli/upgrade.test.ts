@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { send } from "../../harness/processes/send.ts";
 import { openRelease, type ReleaseData } from "../../harness/instances/release-data.ts";
-import { keyrack, keyrackProcess, type Ran } from "../../harness/processes/cli.ts";
+import { keyrack, keyrackProcess, refusedServe, type Ran } from "../../harness/processes/cli.ts";
 import {
   makeNewerCheckout,
   NEXT_MIGRATION,
@@ -58,7 +58,7 @@ describe("an upgrade on SQLite", () => {
     expect(await mint(served, data)).toBe(201);
     expect(await served.end("SIGTERM")).toBe(0);
 
-    const refused = await older("serve", "--port", "0");
+    const refused = await refusedServe(["--port", "0", ...args]);
     expect(refused).toMatchObject({ code: 2, stdout: "" });
     expect(refused.stderr).toContain(`keyrack restore ${backup} --force`);
     expect(json(await older("db", "check", "--json"))).toMatchObject({
@@ -96,7 +96,7 @@ describe.skipIf(!backends.includes("postgres"))("an upgrade on PostgreSQL", () =
       expect(await first.end("SIGTERM")).toBe(0);
       expect(await second.end("SIGTERM")).toBe(0);
     }
-    const refused = await keyrack(["serve", "--port", "0", ...args]);
+    const refused = await refusedServe(["--port", "0", ...args]);
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain(`keyrack restore ${String(created.id)} --force`);
     expect((await keyrack(["restore", String(created.id), "--force", ...args])).code).toBe(0);

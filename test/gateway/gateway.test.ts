@@ -7,7 +7,7 @@ import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import { type Keyrack, INTERNALS, internalsOf } from "../../src/sdk/internals.ts";
 import { SDK_VERSION } from "../../src/sdk/version.ts";
 import { startProcess } from "../../harness/processes/server.ts";
-import { keyrack as run, tempDir } from "../../harness/processes/cli.ts";
+import { refusedStart, tempDir } from "../../harness/processes/cli.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 import { type TestKeyrack, startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
@@ -266,7 +266,7 @@ describe("keyrack gateway", () => {
       [[...good, "--host", "192.0.2.1"], 2, "Cannot listen on 192.0.2.1"],
       [[...good, "--secret-key", other.secretKey], 1, "the secret key is not accepted"],
     ] as const) {
-      const ran = await run(["gateway", ...args], { cwd: temp.dir, env: { HOME: temp.dir } });
+      const ran = await refusedStart(["gateway", ...args], { HOME: temp.dir }, temp.dir);
       expect([ran.code, ran.stdout], ran.stderr).toEqual([code, ""]);
       expect(ran.stderr).toContain(says);
       expect(ran.stderr).not.toContain(plane.secretKey);

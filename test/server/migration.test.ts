@@ -17,7 +17,7 @@ import type { DatabaseTarget } from "../../src/store/target.ts";
 import { backends, freshDatabase, postgresUrl, readyDatabase } from "../../harness/databases/backends.ts";
 import { dropAppendOnly, rawSql } from "../../harness/databases/raw-sql.ts";
 import { openSchemaFixture, type SchemaFixture } from "../../harness/databases/schema-fixture.ts";
-import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { keyrack, refusedServe, tempDir } from "../../harness/processes/cli.ts";
 import { startLocalInstance, type LocalInstance } from "../../harness/instances/local-instance.ts";
 import type { Flags } from "../../harness/instances/services.ts";
 
@@ -140,7 +140,7 @@ describe.skipIf(!postgresUrl)("a read-only start on PostgreSQL", () => {
     using temp = tempDir();
     if (target.kind !== "postgres") throw new Error("not PostgreSQL");
     const where = ["--data-dir", temp.dir, "--database-url", target.url];
-    const ran = await keyrack(["serve", "--port", "0", "--force-read-only", ...where]);
+    const ran = await refusedServe(["--port", "0", "--force-read-only", ...where]);
     expect([ran.code, ran.stdout]).toEqual([2, ""]);
     expect(ran.stderr).toContain("--force-read-only is for a damaged SQLite database.");
     expect(await rawSql(target, "select 1 from pg_tables where schemaname = 'public'")).toEqual([]);
