@@ -14,7 +14,7 @@ import { allTargets } from "../../tools/sea/targets.ts";
 const EPOCH = 1_700_000_000;
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 const TIMEOUT_MS = 300_000;
-/** No test depends on how small the layers are; one builds the same base twice at the level of releases. */
+/** No test depends on how small the layers are. */
 const level = 1;
 
 async function packagesCanBeHad(): Promise<boolean> {
@@ -58,15 +58,14 @@ describe.runIf(await packagesCanBeHad())("the image", { timeout: TIMEOUT_MS }, (
     await build(at("again.tar"));
     expect(sha256(readFileSync(at("again.tar")))).toBe(sha256(readFileSync(at("image.tar"))));
     const binaries = { "linux-x64": at("stand-in") };
-    const digests: (string[] | undefined)[] = [];
-    for (const epoch of [EPOCH, EPOCH + 1]) {
-      await buildOci({ binaries, version: "1.2.4", commit: null, out: at("next.tar"), epoch });
-      const { platforms } = readImage(at("next.tar"), temp.dir);
-      expect([...platforms.keys()]).toEqual(["amd64"]);
-      digests.push(platforms.get("amd64")?.manifest.layers.map(({ digest }) => digest));
-    }
-    expect(digests[0]?.[0]).toBe(digests[1]?.[0]);
-    expect(digests[0]?.[1]).not.toBe(digests[1]?.[1]);
+    await buildOci({ binaries, version: "1.2.4", commit: null, out: at("next.tar"), epoch: EPOCH + 1, level });
+    const { platforms } = readImage(at("next.tar"), temp.dir);
+    expect([...platforms.keys()]).toEqual(["amd64"]);
+    const [before, next] = [image.platforms, platforms].map((each) =>
+      each.get("amd64")?.manifest.layers.map(({ digest }) => digest),
+    );
+    expect(next?.[0]).toBe(before?.[0]);
+    expect(next?.[1]).not.toBe(before?.[1]);
   });
 
   it("runs keyrack serve as an unprivileged user, with its data in a volume", () => {
