@@ -4,7 +4,8 @@ import { backupCampaign } from "../../prove/backup.ts";
 import { copyCampaign } from "../../prove/copy.ts";
 import { flipsCampaign } from "../../prove/flips.ts";
 import { backends } from "../../harness/databases/backends.ts";
-import { databasesOf, IS_NIGHT, shortRun } from "./short.ts";
+import { IS_NIGHT } from "../../harness/rounds.ts";
+import { databasesOf, shortRun } from "./short.ts";
 
 /** Flipped bits of each kind. */
 const FLIPS = IS_NIGHT ? 6 : 3;

@@ -2,7 +2,8 @@
 // of successors, on each.
 import { describe, expect, it } from "vitest";
 import { bulkCampaign } from "../../prove/bulk.ts";
-import { databasesOf, IS_NIGHT, shortRun } from "./short.ts";
+import { IS_NIGHT } from "../../harness/rounds.ts";
+import { databasesOf, shortRun } from "./short.ts";
 
 const KEYS = 12;
 

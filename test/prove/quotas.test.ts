@@ -2,7 +2,8 @@
 // and the rush for one quota with a stop, at night also with a kill.
 import { describe, expect, it } from "vitest";
 import { quotasCampaign } from "../../prove/quotas.ts";
-import { databasesOf, IS_NIGHT, shortRun } from "./short.ts";
+import { IS_NIGHT } from "../../harness/rounds.ts";
+import { databasesOf, shortRun } from "./short.ts";
 
 const SEEDS = { kill: 1, rush: 4 };
 const UNITS = 400;

@@ -6,10 +6,7 @@ import { expect } from "vitest";
 import { runCampaign, type Backend, type Campaign, type Report } from "../../prove/campaign.ts";
 import { backends, readyDatabase } from "../../harness/databases/backends.ts";
 import type { Scratch } from "../../harness/databases/scratch.ts";
-import { ROUNDS } from "../../harness/rounds.ts";
-
-/** More rounds are asked for than on every change. */
-export const IS_NIGHT = ROUNDS >= 50;
+import { IS_NIGHT } from "../../harness/rounds.ts";
 
 /** By default one database, because each takes servers of its own; at night all. */
 export function databasesOf(preferred: (typeof backends)[number]): typeof backends {
