@@ -74,7 +74,7 @@ export const commandTable: Record<string, CommandEntry> = {
   node: generated("node", "List the nodes that verify keys, and what they have acknowledged."),
   "secret-key": {
     description: "Manage the secret keys of your own backend.",
-    load: async () => (await import("./commands/secret-key.ts")).addSecretKeyCommands,
+    load: async () => (await import("./commands/key/secret-key.ts")).addSecretKeyCommands,
   },
   environment: generated("environment", "List the environments that keys belong to."),
   member: {

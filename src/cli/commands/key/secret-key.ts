@@ -1,12 +1,12 @@
 // `keyrack secret-key`: with --workspace-id, `create` is an operator command. It is the way back into a workspace that
 // has no members and no working secret key, where no credential could ask for one.
 import type { Command } from "commander";
-import type { Env } from "../../kernel/credentials.ts";
-import { addApiCommands, buildRequest, runApiCommand, type ApiOptions } from "../api/generated.ts";
-import type { CommandSpec } from "../api/command-spec.ts";
-import { databaseFlags, operate, type OperatorOptions } from "../operator.ts";
-import { printResponse } from "../ui/format.ts";
-import { ExitError } from "../ui/output.ts";
+import type { Env } from "../../../kernel/credentials.ts";
+import { addApiCommands, buildRequest, runApiCommand, type ApiOptions } from "../../api/generated.ts";
+import type { CommandSpec } from "../../api/command-spec.ts";
+import { databaseFlags, operate, type OperatorOptions } from "../../operator.ts";
+import { printResponse } from "../../ui/format.ts";
+import { ExitError } from "../../ui/output.ts";
 
 export function addSecretKeyCommands(program: Command): void {
   addApiCommands(program, "secret-key", {
