@@ -51,15 +51,15 @@ function toStore(text: string): NewCredential {
   return { text, stored: { lookup_hash: sha256Hex(text), display_prefix: displayPrefix(text) } };
 }
 
-const ATTEMPTS_MAX = 3;
+const RETRIES_MAX = 3;
 
 /** Mints again when the hash of a new credential already exists. */
 export async function retryOnHashCollision<T>(make: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
+  for (let retries = 0; ; retries++) {
     try {
       return await make();
     } catch (error) {
-      if (!(error instanceof HashCollision) || attempt === ATTEMPTS_MAX) throw error;
+      if (!(error instanceof HashCollision) || retries === RETRIES_MAX) throw error;
     }
   }
 }

@@ -1,6 +1,12 @@
 // New credentials: random bytes come from a pool and are never used twice.
-import { expect, it } from "vitest";
-import { createRandomPool, mint, mintInvite } from "../../../src/domain/auth/new-credentials.ts";
+import { describe, expect, it } from "vitest";
+import {
+  createRandomPool,
+  mint,
+  mintInvite,
+  onHashConflict,
+  retryOnHashCollision,
+} from "../../../src/domain/auth/new-credentials.ts";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
 
@@ -43,4 +49,24 @@ it("random bytes are wiped from the pool as they are taken", () => {
   for (let i = 1; i < 32; i++) expect(take()).toEqual(new Uint8Array(24).fill(1));
   expect(pool).toEqual(new Uint8Array(32 * 24));
   expect(take()).toEqual(new Uint8Array(24).fill(2));
+});
+
+describe("a hash that exists already", () => {
+  it("is replaced up to three times, and no other failure is retried", async () => {
+    const attempts = async (collisions: number, error = () => onHashConflict("api_keys_lookup_hash")) => {
+      let made = 0;
+      const result = await retryOnHashCollision(async () => {
+        if (made++ < collisions) error();
+        return "made";
+      }).catch(() => "failed");
+      return [result, made];
+    };
+    expect(await attempts(0)).toEqual(["made", 1]);
+    expect(await attempts(3)).toEqual(["made", 4]);
+    expect(await attempts(4)).toEqual(["failed", 4]);
+    const other = (): never => {
+      throw new Error("disk full");
+    };
+    expect(await attempts(1, other)).toEqual(["failed", 1]);
+  });
 });
