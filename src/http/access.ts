@@ -185,7 +185,7 @@ export function workspaceRefusal(row: AccessRow, actor: Actor, asserted: unknown
   if (typeof asserted !== "string" || parseUuid(asserted) === null)
     return failField("invalid_header", "keyrack-workspace", "must be a UUID");
   const moved = actor.workspace_id !== null && actor.workspace_id !== asserted.toLowerCase();
-  return moved ? fail("workspace_moved") : undefined;
+  return moved ? failField("workspace_moved", "keyrack-workspace", "is not the credential's workspace") : undefined;
 }
 
 /** Embed tokens are minted by backends, never by browsers, and work only on pages of the origins they name. */

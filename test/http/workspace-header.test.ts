@@ -30,7 +30,7 @@ for (const back of backends) {
     it("refuses another workspace, and nothing is done", async () => {
       for (const bearer of [first.owner.session, first.key]) {
         const reply = await call(bearer, "POST /v1/projects", second.id, { name: "P", slug: "wrong-place" });
-        expectRefusal(reply, 409, "conflict");
+        expectRefusal(reply, 409, "conflict", "keyrack-workspace");
         expect(reply.body.error.message).toBe("This session is in another workspace now.");
       }
       expect(await slugs(first.key)).not.toContain("wrong-place");

@@ -5,6 +5,9 @@ import { learnServerTime } from "./clock.ts";
 import { Problem, type ProblemFields } from "./problems.ts";
 import { requireLogin, session, workspaceId } from "./session.ts";
 
+/** Asserts the workspace on the screen. A 409 that names it says that the session is in another one. */
+const WORKSPACE_HEADER = "keyrack-workspace";
+
 /** When the server responded last, once it has stopped; null while it does respond. */
 export const offlineSince = signal<number | null>(null);
 let respondedAt: number | null = null;
@@ -42,13 +45,13 @@ function urlFor(path: string, { params = {}, query = {} }: Input): string {
 async function send(method: string, path: string, input: Input, token: string | null, options: CallOptions) {
   const { body, idempotencyKey } = input;
   // People's own endpoints work in every workspace.
-  const asserts = token !== null && workspaceId.value !== null && !path.startsWith("/v1/auth/");
+  const workspace = token !== null && !path.startsWith("/v1/auth/") ? workspaceId.value : null;
   try {
     const response = await fetch(urlFor(path, input), {
       method,
       headers: {
         ...(token !== null && { authorization: `Bearer ${token}` }),
-        ...(asserts && workspaceId.value !== null && { "keyrack-workspace": workspaceId.value }),
+        ...(workspace !== null && { [WORKSPACE_HEADER]: workspace }),
         ...(body !== undefined && { "content-type": "application/json" }),
         ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
       },
@@ -94,7 +97,8 @@ export async function request(route: string, input: Input = {}, options: CallOpt
   }
   // Not by a switch of this tab, which ends with reading everything again.
   const isForeign = switches === ownSwitches.count && switches % 2 === 0;
-  if (isForeign && problem.status === 409 && /in another workspace now/.test(problem.message)) moved.value = true;
+  const hasMoved = problem.status === 409 && problem.details.some(({ path: named }) => named === WORKSPACE_HEADER);
+  if (isForeign && hasMoved) moved.value = true;
   if (own && problem.status === 403) forbidden.value++;
   throw problem;
 }
