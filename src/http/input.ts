@@ -10,7 +10,6 @@ import type { HttpRequest } from "./request.ts";
 import { tryFastPath } from "./fast/fast-path.ts";
 
 const DETAILS_MAX = 20;
-const PATH_MAX = 200;
 
 function validate<S extends Schema>(schema: S, value: unknown, failure: FailureName): z.output<S> {
   const result = schema.safeParse(value);
@@ -45,7 +44,7 @@ function detail(path: PropertyKey[], message: string): Detail {
   let text = "";
   for (const part of path)
     text += typeof part === "number" ? `[${part}]` : text === "" ? String(part) : `.${String(part)}`;
-  return { path: text.slice(0, PATH_MAX), message };
+  return { path: text, message };
 }
 
 function isAbsent(value: unknown, path: PropertyKey[]): boolean {
@@ -56,7 +55,8 @@ function isAbsent(value: unknown, path: PropertyKey[]): boolean {
 
 /** Rewords zod's messages. They never contain the value that was sent. */
 function messageOf(issue: z.core.$ZodIssue): string {
-  return issue.message
+  const said = issue.code === "invalid_key" ? issue.issues[0]?.message : undefined;
+  return (said ?? issue.message)
     .replace(/, received .*$/, "")
     .replace(/^Invalid input: expected (\w+)$/, (_all, type: string) => `must be ${TYPES[type] ?? `of type ${type}`}`)
     .replace(/^Invalid (?:option|input): expected (?:one of )?(".*")$/, (_all, values: string) => {

@@ -2,8 +2,6 @@
 // where two different ones would then be equal.
 import { failField } from "./errors.ts";
 
-const PATH_MAX = 200;
-
 export const UNCLEAN = "must not hold a NUL or a lone surrogate";
 
 export function isCleanText(text: string): boolean {
@@ -29,7 +27,7 @@ export function requireCleanTexts(json: string, value: unknown): void {
 
 export function requireCleanValue(value: unknown): void {
   const path = findUnclean(value);
-  if (path !== undefined) throw failField("invalid_body", path.replace(/^\./, "").slice(0, PATH_MAX), UNCLEAN);
+  if (path !== undefined) throw failField("invalid_body", path.replace(/^\./, ""), UNCLEAN);
 }
 
 export function isCleanValue(value: unknown): boolean {

@@ -201,6 +201,9 @@ type FailureExtra = {
  * it, and in a flood of refused requests stacks would cost most. Errors that are no failures keep theirs. bench:
  * parts/refused
  */
+/** A path may hold names that the client made up. */
+const PATH_MAX = 200;
+
 export class Failure extends Error {
   readonly failure: FailureName;
   readonly status: number;
@@ -222,14 +225,17 @@ export class Failure extends Error {
     this.retryAfterSeconds = extra.retryAfterSeconds ?? retryAfter ?? (status === 503 ? RETRY_AFTER_503 : undefined);
   }
 
-  /** The wire body: `{error: {code, message, details?, missing_scopes?}}`. */
+  /** The wire body: `{error: {code, message, details?, missing_scopes?}}`. Details name fields, so they have a path. */
   body(): { error: { code: Code; message: string; details?: Detail[]; missing_scopes?: string[] } } {
-    const { details, missing_scopes } = this.extra;
+    const { missing_scopes } = this.extra;
+    const details = this.extra.details
+      ?.filter(({ path }) => path !== "")
+      .map(({ path, message }) => ({ path: path.slice(0, PATH_MAX), message }));
     return {
       error: {
         code: this.code,
         message: this.message,
-        ...(details && { details }),
+        ...(details?.length && { details }),
         ...(missing_scopes && { missing_scopes }),
       },
     };

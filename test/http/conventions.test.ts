@@ -166,6 +166,8 @@ describe("bodies that are not valid", () => {
     ["a NUL deep inside", '{"external_id":"a","meta":{"n":["\\u0000"]}}'],
     ["a NUL in a name of a field", '{"external_id":"a","meta":{"\\u0000":1}}'],
     ["a lone surrogate", '{"external_id":"\\ud800"}'],
+    ["a number past 53 bits as the whole body", "1e400"],
+    ["a NUL in a name at the top", '{"\\u0000":1}'],
   ] as const) {
     it(`${why}: 400, one envelope, nothing written`, async () => {
       expectRefusal(await w.call("sk_owner", "POST /v1/tenants", undefined, { raw: text }), 400, "invalid_request");
@@ -207,6 +209,9 @@ describe("bodies that are not valid", () => {
 });
 
 describe("the order of the checks", () => {
+  const ID = "01900000-0000-7000-8000-000000000000";
+  const EXPIRED = '"env":"live","expires_at":"2001-01-01T00:00:00Z"';
+  const EXPIRED_KEY = `{"project_id":"${ID}","tenant_id":"${ID}",${EXPIRED}}`;
   for (const [why, as, route, options, status] of [
     ["route before method", null, "PUT /v1/nowhere", {}, 404],
     ["method before credential", null, "PUT /v1/workspace", {}, 405],
@@ -220,6 +225,9 @@ describe("the order of the checks", () => {
     ],
     ["media before body", "sk_owner", "POST /v1/tenants", { raw: "<x>", headers: { "content-type": "text/xml" } }, 415],
     ["body before environment", "sk_test", "POST /v1/keys", { raw: '{"env":"live"}' }, 400],
+    ["expiry before environment", "sk_test", "POST /v1/keys", { raw: EXPIRED_KEY }, 400],
+    ["a secret key's expiry before environment", "sk_test", "POST /v1/secret_keys", { raw: `{${EXPIRED}}` }, 400],
+    ["a webhook's configuration before its query", null, "POST /v1/webhooks/scanner/secret_scanning?x=1", {}, 404],
     ["path before lookup", "sk_owner", "GET /v1/keys/seven", {}, 400],
   ] as const) {
     it(why, async () => {
@@ -227,8 +235,9 @@ describe("the order of the checks", () => {
     });
   }
 
-  it("a path id that is no UUID is named `id`; upper case is the same id", async () => {
+  it("a path id that is no UUID is named as the route names it; upper case is the same id", async () => {
     expectRefusal(await w.call("sk_owner", "GET /v1/keys/seven"), 400, "invalid_request", "id");
+    expectRefusal(await w.call("sk_owner", "PATCH /v1/members/seven", {}), 400, "invalid_request", "userId");
     const { id } = await w.mint();
     expect((await w.call("sk_owner", `GET /v1/keys/${id.toUpperCase()}`)).body.id).toBe(id);
   });

@@ -1,6 +1,11 @@
 // What a refusal says: the cause, in words that a reader can act on.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type TestInstance,
+  type Workspace,
+} from "../../harness/instances/test-instance.ts";
 
 let r: TestInstance;
 let w: Workspace;
@@ -29,6 +34,25 @@ describe("a refusal", () => {
       "quotas[0].refill": "must be none, daily, weekly or monthly",
     });
     expect(details.map(({ message }) => message).filter((text) => /[<>|"]|of type/.test(text))).toEqual([]);
+  });
+
+  it("of a name that a map may not have says what names may be", async () => {
+    for (const name of ["x".repeat(129), "a b"]) {
+      const reply = await w.call("sk_owner", "POST /v1/idempotency/complete", { headers: { [name]: "v" } });
+      expect(reply.body.error.details).toContainEqual({
+        path: `headers.${name}`,
+        message: "must have header names of 1 to 128 characters",
+      });
+    }
+  });
+
+  it("cuts the paths of its details, whatever names it contains", async () => {
+    const name = "n".repeat(5_000);
+    for (const value of ["1e400", '"\\u0000"', "1"]) {
+      const raw = `{"external_id":"a","${name}":${value}}`;
+      const reply = await w.call("sk_owner", "POST /v1/tenants", undefined, { raw });
+      expectRefusal(reply, 400, "invalid_request", name.slice(0, 200));
+    }
   });
 
   it("of a credential says whether it is missing, unknown here, or a key that does not work", async () => {

@@ -27,6 +27,7 @@ export const scannerReport = endpoint("POST /v1/webhooks/scanner/secret_scanning
   perNetwork: { name: "scanner", limit: 60, windowMs: MINUTE_MS },
   bodyMax: BODY_MAX,
   rawBody: true,
+  looseQuery: true,
   body: z.array(
     z.looseObject({
       token: z.string(),

@@ -3,6 +3,7 @@
 import { fail, failField, type FailureName } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { PageKey } from "../../store/queries/page.ts";
+import { requireFuture, type Clock } from "./clock.ts";
 import { confinedTo, projectsOf, type Actor } from "./actor.ts";
 
 /** Rejects a test principal that names the live environment. */
@@ -48,6 +49,20 @@ export function requireManageable<R extends Placed & { env: Env }>(
   if (!row || (row.project_id !== undefined && !reachesProject(actor, row.project_id))) throw fail(missing);
   requireEnvAccess(actor, row.env);
   return row;
+}
+
+/**
+ * Rejects a new record that the actor may not place there. An expiry that has passed is reported first, as every
+ * invalid field is; where the actor may, `mutate` checks it, because a retry after the expiry gets the stored response.
+ */
+export function requirePlaceable(
+  actor: Actor,
+  clock: Clock,
+  record: { env: Env; project_id?: string; expires_at?: number | null | undefined },
+): void {
+  if (isHidden(actor, record)) requireFuture(clock, record.expires_at);
+  requireEnvAccess(actor, record.env);
+  if (record.project_id !== undefined) requireProjectAccess(actor, record.project_id);
 }
 
 /** The list position after the record named by `after`, which must not be hidden from the actor. */

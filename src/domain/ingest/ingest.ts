@@ -140,7 +140,7 @@ function check(ctx: Machine, value: unknown, known: KnownOwners) {
   const { batch, problems } = checkBatch(value, eventsMax(ctx));
   const checked = checkEvents(batch?.events ?? [], known);
   const details = [...problems, ...checked.problems].slice(0, 20);
-  if (!batch || details.length > 0) throw fail("invalid_body", details[0]?.path === "" ? {} : { details });
+  if (!batch || details.length > 0) throw fail("invalid_body", { details });
   if (checked.live && confinedTo(ctx.actor) === "test") throw fail("test_cannot_live");
   return { batch, checked };
 }

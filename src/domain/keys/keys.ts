@@ -11,14 +11,7 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow, PlanRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
 import { addressRuleOf, newList, type ListInput } from "./address-rules.ts";
 import { projectsOf, type ApiKeyActor, type EmbedActor, type Vendor } from "../core/actor.ts";
-import {
-  positionAfter,
-  requireEnvAccess,
-  requireManageable,
-  requireProjectAccess,
-  requireReadable,
-  visibleEnv,
-} from "../core/env-access.ts";
+import { positionAfter, requirePlaceable, requireManageable, requireReadable, visibleEnv } from "../core/env-access.ts";
 import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import { ownsKey, requireKeyQuota } from "../embed/rules.ts";
@@ -64,8 +57,7 @@ type KeyManager = Ctx<Vendor | EmbedActor>;
 export type KeyHolder = Ctx<Vendor | EmbedActor | ApiKeyActor>;
 
 export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<WithKey<ApiKey>>> {
-  requireEnvAccess(ctx.actor, input.env);
-  requireProjectAccess(ctx.actor, input.project_id);
+  requirePlaceable(ctx.actor, ctx.services.clock, input);
   const { actor } = ctx;
   const { workspace_id } = actor;
   const embed = actor.kind === "embed_token" ? actor : null;

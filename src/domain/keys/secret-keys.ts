@@ -17,7 +17,7 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
 import { hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
-import { requireEnvAccess, requireManageable, positionAfter, requireReadable, visibleEnv } from "../core/env-access.ts";
+import { positionAfter, requireManageable, requirePlaceable, requireReadable, visibleEnv } from "../core/env-access.ts";
 import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
@@ -113,9 +113,9 @@ async function requireQuota(ctx: Ctx<Vendor>, tx: Tx, env: Env, max: number): Pr
 }
 
 export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Promise<WithKey<SecretKey>> {
-  requireEnvAccess(ctx.actor, input.env);
   if (input.project_ids && !input.permissions)
     throw failField("invalid_body", "permissions", "is required with project_ids");
+  requirePlaceable(ctx.actor, ctx.services.clock, input);
   if (input.permissions) await versionGate.assertKnownEverywhere(ctx.services, "restricted secret keys");
   const { workspace_id } = ctx.actor;
   const created = await retryOnHashCollision(() => {

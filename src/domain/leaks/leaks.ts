@@ -33,7 +33,7 @@ export function parseReports(bytes: Uint8Array): LeakReport[] {
   } catch {
     throw fail("invalid_body");
   }
-  if (!Array.isArray(value)) throw failField("invalid_body", "", "must be a list");
+  if (!Array.isArray(value)) throw fail("invalid_body");
   if (value.length > TOKENS_MAX) throw fail("payload_too_large");
   return value.map((one: Record<string, unknown> | null, i) => {
     if (typeof one?.token !== "string") throw failField("invalid_body", `[${i}].token`, "must be a string");
