@@ -57,7 +57,7 @@ for (const back of backends) {
     it("create a secret key for a workspace that has no credential left", async () => {
       await using r = await testInstance(back);
       const { workspace, secret_key } = (
-        await r.call(r.app.bootstrap.token as string, "POST /v1/workspaces", { name: "Lost", slug: "lost" })
+        await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "Lost", slug: "lost" })
       ).body;
       expect((await r.call(secret_key.key, `POST /v1/secret_keys/${secret_key.id}/revoke`, {})).status).toBe(200);
       const create = (...args: string[]) => command(r, "secret-key", "create", "--env", "live", ...args);

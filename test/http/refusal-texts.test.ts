@@ -46,7 +46,7 @@ describe("a refusal", () => {
     }
   });
 
-  it("cuts the paths of its details, whatever names it contains", async () => {
+  it("cuts the paths of its details, whatever names they contain", async () => {
     const name = "n".repeat(5_000);
     for (const value of ["1e400", '"\\u0000"', "1"]) {
       const raw = `{"external_id":"a","${name}":${value}}`;
