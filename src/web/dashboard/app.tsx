@@ -66,7 +66,7 @@ function Start() {
 
 /** A server without an owner says how to set it up. */
 function SignedOutStart() {
-  const { data, problem } = useRead("GET /v1/setup", {}).answer.value;
+  const { data, problem } = useRead("GET /v1/setup", {}).state.value;
   if (!data && !problem) return null;
   return data?.open ? <Later show={({ SetupHint }) => <SetupHint />} /> : <LogIn />;
 }

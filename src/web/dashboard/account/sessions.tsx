@@ -50,7 +50,7 @@ const columns: Column<SessionRow>[] = [
 
 export function Sessions() {
   const read = useRead("GET /v1/auth/sessions", {});
-  const others = (read.answer.value.data?.data ?? []).filter(({ current }) => !current).map(({ id }) => id);
+  const others = (read.state.value.data?.data ?? []).filter(({ current }) => !current).map(({ id }) => id);
   return (
     <Panel
       title="Sessions"

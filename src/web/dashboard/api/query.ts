@@ -1,4 +1,4 @@
-// Reads that components share: one request for the same question, the last answer shown while a newer one is on its
+// Reads that components share: one request for the same data, the last state shown while a newer one is on its
 // way, polling while the page is visible, back-off after errors.
 import { signal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
@@ -11,7 +11,7 @@ const KEPT_MAX = 40;
 const JITTER = 0.1;
 const BACKOFF_MAX_MS = 60_000;
 
-type Answer<T> = {
+type ReadState<T> = {
   data: T | null;
   problem: Problem | null;
   /** When `data` arrived. */
@@ -21,7 +21,7 @@ type Answer<T> = {
 type Load<T> = (abort: AbortSignal) => Promise<T>;
 
 class Query<T> {
-  readonly answer = signal<Answer<T>>({ data: null, problem: null, at: null });
+  readonly state = signal<ReadState<T>>({ data: null, problem: null, at: null });
   #load: Load<T>;
   #users = 0;
   /** The intervals at which components want it polled. */
@@ -90,18 +90,18 @@ class Query<T> {
       const data = await this.#load(abort.signal);
       if (abort.signal.aborted) return;
       this.#failures = 0;
-      this.answer.value = { data, problem: null, at: Date.now() };
+      this.state.value = { data, problem: null, at: Date.now() };
     } catch (error) {
       if (abort.signal.aborted) return;
       this.#failures++;
-      this.answer.value = { ...this.answer.value, problem: toProblem(error) };
+      this.state.value = { ...this.state.value, problem: toProblem(error) };
     }
     this.#abort = null;
     this.#plan();
   }
 
   #plan(): void {
-    const { problem } = this.answer.value;
+    const { problem } = this.state.value;
     const retries = problem !== null && (problem.status === 0 || problem.status >= 429);
     // What the server refuses for good is not asked again.
     const polls = this.#everyMs > 0 && problem === null;
@@ -124,9 +124,9 @@ function queryFor<T>(key: string, load: Load<T>): Query<T> {
   const query = known ?? new Query(load);
   queries.delete(key);
   queries.set(key, query);
-  for (const [oldest, { answer, isUsed }] of queries) {
+  for (const [oldest, { state, isUsed }] of queries) {
     if (queries.size <= KEPT_MAX) break;
-    if (!isUsed && answer.peek().at !== null) queries.delete(oldest);
+    if (!isUsed && state.peek().at !== null) queries.delete(oldest);
   }
   return query;
 }
@@ -148,7 +148,7 @@ export function refreshReads(about = ""): void {
   }
 }
 
-export type Read<T> = { answer: ReadonlySignal<Answer<T>>; refresh: () => void };
+export type Read<T> = { state: ReadonlySignal<ReadState<T>>; refresh: () => void };
 
 type ReadOptions = { everyMs?: number };
 
@@ -158,7 +158,7 @@ export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOpt
   const query = useMemo(() => queryFor(whole, load), [whole]);
   useEffect(() => (everyMs > 0 ? query.pollEvery(everyMs) : undefined), [query, everyMs]);
   useEffect(() => query.use(), [query]);
-  return { answer: query.answer, refresh: () => query.refresh() };
+  return { state: query.state, refresh: () => query.refresh() };
 }
 
 /** Reads one endpoint: `useRead("GET /v1/keys", { query: { env } }, { everyMs: 10_000 })`. */

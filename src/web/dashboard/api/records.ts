@@ -15,7 +15,7 @@ export type UsageSeries = RouteOutput<"GET /v1/usage/series">;
 export const tenantLabel = ({ name, external_id }: Pick<Tenant, "name" | "external_id">): string => name ?? external_id;
 
 export function useProjects(): readonly Project[] {
-  return useRead("GET /v1/projects", {}).answer.value.data?.data ?? [];
+  return useRead("GET /v1/projects", {}).state.value.data?.data ?? [];
 }
 
 /** Maximum number of ids in one request. */
@@ -26,7 +26,7 @@ export function useTenants(ids: readonly string[]): ReadonlyMap<string, Tenant> 
   const wanted = [...new Set(ids)].toSorted().slice(0, IDS_MAX).join(",");
   const load = async (abort: AbortSignal): Promise<readonly Tenant[]> =>
     wanted === "" ? [] : (await call("GET /v1/tenants", { query: { ids: wanted } }, { signal: abort })).data;
-  const { data } = useQuery(`GET /v1/tenants ${wanted}`, load).answer.value;
+  const { data } = useQuery(`GET /v1/tenants ${wanted}`, load).state.value;
   return new Map(data?.map((tenant) => [tenant.id, tenant]));
 }
 

@@ -101,7 +101,7 @@ const columns = (names: Names): Column<AuditRow>[] => [
 
 export function Audit() {
   const read = useRead("GET /v1/audit_logs", { query: filters() });
-  const names = useNames(read.answer.value.data?.data ?? []);
+  const names = useNames(read.state.value.data?.data ?? []);
   return (
     <Page title="Audit" lead="Every change in this workspace, in live and in test, newest first.">
       <VerifyPanel />

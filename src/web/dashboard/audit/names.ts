@@ -10,7 +10,7 @@ type Named = { id: string; name: string | null };
 
 /** Reads only where `key` is not empty. `key` names what is read, as for every other part of the page that reads it. */
 function useNamed<T extends Named>(key: string, load: (abort: AbortSignal) => Promise<{ data: T[] }>): T[] {
-  return useQuery(key, async (abort) => (key === "" ? { data: [] } : load(abort))).answer.value.data?.data ?? [];
+  return useQuery(key, async (abort) => (key === "" ? { data: [] } : load(abort))).state.value.data?.data ?? [];
 }
 
 /** The ids of targets of this type. */

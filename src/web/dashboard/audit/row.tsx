@@ -118,7 +118,7 @@ function Details({ row }: { row: AuditRow }) {
 export function AuditRowPage({ id }: { id: string }) {
   const seq = /^[1-9]\d{0,14}$/.test(id) ? Number(id) : Number.MAX_SAFE_INTEGER;
   const read = useRead("GET /v1/audit_logs", { query: { after_seq: seq - 1, limit: 1 } });
-  const row = read.answer.value.data?.data.find((one) => one.seq === seq);
+  const row = read.state.value.data?.data.find((one) => one.seq === seq);
   return (
     <Page
       title={row ? actionWords(row.action) : `Row ${id}`}

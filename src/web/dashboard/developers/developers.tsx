@@ -97,7 +97,7 @@ function SecretKeys({ read, create }: SecretKeysProps) {
 export function Developers() {
   const [creating, setCreating] = useState(false);
   const read = useRead("GET /v1/secret_keys", { query: { after: pageCursor(), limit: pageSize() } });
-  const isEmpty = read.answer.value.data?.data.length === 0;
+  const isEmpty = read.state.value.data?.data.length === 0;
   const create = (
     <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
       Create secret key

@@ -20,7 +20,7 @@ const ADVICE = "Four unrelated words make a good password.";
 
 /** Says how many characters this server requires. */
 export function NewPasswordField({ label = "Password", note = ADVICE }: { label?: string; note?: string }) {
-  const min = useRead("GET /v1/setup", {}).answer.value.data?.password_min;
+  const min = useRead("GET /v1/setup", {}).state.value.data?.password_min;
   const hint = min === undefined ? note : `At least ${min} characters. ${note}`;
   return <PasswordField name="password" label={label} autocomplete="new-password" hint={hint} />;
 }

@@ -69,7 +69,7 @@ type StartProps = { token: string; step: Step & { name: "start" }; onStep: (step
 function Start({ token, step, onStep }: StartProps) {
   const [mode, setMode] = useState(step.mode);
   const [email, setEmail] = useState(step.email ?? "");
-  const refuses = useRead("GET /v1/setup", {}).answer.value.data?.unverified_login === "refuse";
+  const refuses = useRead("GET /v1/setup", {}).state.value.data?.unverified_login === "refuse";
   const enter = async (created: NewSession): Promise<void> => {
     setSession(toSession(created, true));
     await join(token).catch((error: unknown) => {

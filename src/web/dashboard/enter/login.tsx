@@ -7,7 +7,7 @@ import { Card } from "./card.tsx";
 import { CurrentPasswordField, EmailField } from "./fields.tsx";
 
 export function LogIn() {
-  const { data, problem } = useRead("GET /v1/setup", {}).answer.value;
+  const { data, problem } = useRead("GET /v1/setup", {}).state.value;
   // Where it cannot be known, as beside a server of 0.1, the form itself says whether sign-up is closed.
   const maySignUp = data ? (data.sign_up ?? "open") === "open" : problem !== null;
   return (

@@ -6,7 +6,7 @@ import { Card } from "./card.tsx";
 
 /** True until it is known. */
 export function useDeliversMail(): boolean {
-  const mail = useRead("GET /v1/setup", {}).answer.value.data?.mail;
+  const mail = useRead("GET /v1/setup", {}).state.value.data?.mail;
   return mail === undefined || mail === "smtp";
 }
 

@@ -110,7 +110,7 @@ export function Setup({ token }: { token: string }) {
   };
   if (made) return <Ready made={made} />;
   if (step === "stale") return <Stale />;
-  if (step === "claimed" || read.answer.value.data?.open === false) return <Claimed />;
+  if (step === "claimed" || read.state.value.data?.open === false) return <Claimed />;
   if (token === "") return <SetupHint />;
   return (
     <Card key="form" title="Set up this server">

@@ -11,7 +11,7 @@ import { AskOperator, useDeliversMail } from "./mail.tsx";
 export function SignUp() {
   const [sentTo, setSentTo] = useState<string | null>(null);
   const isMailed = useDeliversMail();
-  const mode = useRead("GET /v1/setup", {}).answer.value.data?.sign_up ?? "open";
+  const mode = useRead("GET /v1/setup", {}).state.value.data?.sign_up ?? "open";
   if (sentTo !== null) {
     const next = (
       <p class="after">

@@ -50,7 +50,7 @@ function Verified() {
 
 export function Verify({ token }: { token: string }) {
   const [step, setStep] = useState<Step>({ name: "form" });
-  const refuses = useRead("GET /v1/setup", {}).answer.value.data?.unverified_login === "refuse";
+  const refuses = useRead("GET /v1/setup", {}).state.value.data?.unverified_login === "refuse";
   if (step.name === "verified") return <Verified />;
   if (step.name === "sent")
     return (

@@ -18,12 +18,12 @@ type Step = { name: string; done: boolean; detail: ComponentChildren; href?: str
 export function useSteps(env: Env): Step[] | null {
   const [done, setDone] = useState(false);
   const every = { everyMs: done ? 0 : EVERY_MS };
-  const overview = useRead("GET /v1/overview", { query: { env } }, every).answer.value.data;
+  const overview = useRead("GET /v1/overview", { query: { env } }, every).state.value.data;
   const newest = { include_revoked: "true", limit: 1 } as const;
-  const keys = useRead("GET /v1/keys", { query: newest }, every).answer.value.data?.data;
+  const keys = useRead("GET /v1/keys", { query: newest }, every).state.value.data?.data;
   const fleet = { view: "fleet", state: "live", limit: 1 } as const;
-  const nodes = useRead("GET /v1/nodes", { query: fleet }, every).answer.value.data?.data;
-  const secrets = useRead("GET /v1/secret_keys", {}, every).answer.value.data?.data;
+  const nodes = useRead("GET /v1/nodes", { query: fleet }, every).state.value.data?.data;
+  const secrets = useRead("GET /v1/secret_keys", {}, every).state.value.data?.data;
   if (!overview || !keys || !nodes || !secrets) return null;
   const { first_verified_at: first } = overview;
   const live = secrets.find((secret) => secret.env === "live" && secret.revoked_at === null);

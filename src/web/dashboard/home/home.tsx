@@ -38,7 +38,7 @@ function FirstSteps({ onHide }: { onHide: () => void }) {
 
 /** With a note of it, a person can prove later that nothing before it has changed. */
 function AuditHead() {
-  const audit = useOverview().answer.value.data?.audit;
+  const audit = useOverview().state.value.data?.audit;
   if (!audit) return null;
   return (
     <p class="muted small">

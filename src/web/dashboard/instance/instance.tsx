@@ -110,7 +110,7 @@ keyrack backup test     # try to restore the newest`;
 export function InstancePage() {
   const status = useRead("GET /status", {}, { everyMs: EVERY_MS });
   const instance = useRead("GET /v1/instance", {});
-  const versions = status.answer.value.data?.versions ?? [];
+  const versions = status.state.value.data?.versions ?? [];
   return (
     <Page title="Instance" lead="The Keyrack server that you are connected to.">
       <div class="two-columns">

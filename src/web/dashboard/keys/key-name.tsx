@@ -15,7 +15,7 @@ export function KeyName({ of: { name, display_prefix } }: { of: Pick<ApiKey, "na
 
 /** Links to a key by its id. */
 export function KeyLink({ id }: { id: string }) {
-  const { data } = useRead("GET /v1/keys/{id}", { params: { id } }).answer.value;
+  const { data } = useRead("GET /v1/keys/{id}", { params: { id } }).state.value;
   return <a href={hrefTo("keys", { id })}>{data ? <KeyName of={data} /> : <code>{id.slice(0, 8)}</code>}</a>;
 }
 

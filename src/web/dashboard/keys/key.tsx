@@ -139,7 +139,7 @@ function Refusal({ of: { verdict } }: { of: ApiKey }) {
 
 /** Whether it is being replaced depends on its successor. */
 function ReplacedRecord({ of, by }: { of: ApiKey; by: string }) {
-  const { data } = useRead("GET /v1/keys/{id}", { params: { id: by } }, { everyMs: EVERY_MS }).answer.value;
+  const { data } = useRead("GET /v1/keys/{id}", { params: { id: by } }, { everyMs: EVERY_MS }).state.value;
   return <Record of={of} successors={data ? [data] : []} />;
 }
 
@@ -195,7 +195,7 @@ export function KeyPage({ id }: { id: string }) {
     { params: { id }, query: { include: "effective,last_used,successor,verdict" } },
     { everyMs: EVERY_MS },
   );
-  const found = read.answer.value.data;
+  const found = read.state.value.data;
   // A link from the audit log has the environment of the page that it is on.
   const isElsewhere = found !== null && found.env !== env.value;
   useEffect(() => {

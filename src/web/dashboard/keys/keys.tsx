@@ -118,7 +118,7 @@ type ListProps = {
 function List({ read, create, onLookUp }: ListProps) {
   const [chosen, setChosen] = useState<Chosen | null>(null);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const { data: list } = read.answer.value;
+  const { data: list } = read.state.value;
   const rows = list?.data ?? [];
   const hasOnePage = pageCursor() === undefined && !list?.has_more && !list?.next_cursor;
   const filters = filtersText();
@@ -161,7 +161,7 @@ export function Keys() {
   const [creating, setCreating] = useCreating();
   const [pasted, setPasted] = useState<string | null>(null);
   const read = useRead("GET /v1/keys", { query: keysQuery() });
-  const { data: list } = read.answer.value;
+  const { data: list } = read.state.value;
   const isEmpty = list?.data.length === 0 && !list.next_cursor && !isFiltered(KEY_FILTERS);
   const create = (
     <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>

@@ -16,9 +16,8 @@ const DAYS = 30;
 
 /** What stops working. A server without usage series knows days only. */
 function Impact({ of }: { of: ApiKey }) {
-  const hour = useRead("GET /v1/usage/series", { query: { bucket: "minute", key_id: of.id, env: of.env } }).answer
-    .value;
-  const days = useRead("GET /v1/keys/{id}/usage", { params: { id: of.id }, query: { days: DAYS } }).answer.value;
+  const hour = useRead("GET /v1/usage/series", { query: { bucket: "minute", key_id: of.id, env: of.env } }).state.value;
+  const days = useRead("GET /v1/keys/{id}/usage", { params: { id: of.id }, query: { days: DAYS } }).state.value;
   if (!days.data && days.problem)
     return <p class="warning">How much it is used could not be looked up. {problemMessage(days.problem)}</p>;
   if (!days.data || !(hour.data || hour.problem)) return <p class="muted">Looking up how much it is used…</p>;

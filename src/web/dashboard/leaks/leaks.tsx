@@ -97,7 +97,7 @@ export function LeaksPage() {
   const keys = useRead("GET /v1/keys", { query }, { everyMs: EVERY_MS });
   const secretKeys = useRead("GET /v1/secret_keys", { query: { limit: SECRET_KEYS_MAX } }, { everyMs: EVERY_MS });
   const [chosen, setChosen] = useState<Chosen | null>(null);
-  const leakedSecrets = secretKeys.answer.value.data?.data.filter(isLeaked);
+  const leakedSecrets = secretKeys.state.value.data?.data.filter(isLeaked);
   return (
     <Page title="Leaks" lead="Keys that were found in public. Replace them, then revoke them.">
       <Loaded read={secretKeys} rows={1}>

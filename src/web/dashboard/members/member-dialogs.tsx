@@ -88,7 +88,7 @@ function Consequences({ left }: { left: LeftBehind }) {
 
 export function RemoveMember({ member, onClose }: DialogProps) {
   const read = useRead("GET /v1/members/{userId}/left_behind", { params: { userId: member.user_id } });
-  const { data } = read.answer.value;
+  const { data } = read.state.value;
   const send = async ({ revoke = "none" }: Values): Promise<void> => {
     const query = { revoke: WHAT.find((what) => what === revoke) };
     await call("DELETE /v1/members/{userId}", { params: { userId: member.user_id }, query });

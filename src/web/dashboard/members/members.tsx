@@ -154,7 +154,7 @@ function Invitations({ open }: { open: (next: Open) => void }) {
 
 export function Members() {
   const read = useRead("GET /v1/members", {});
-  const { mail = "smtp" } = useRead("GET /v1/instance", {}).answer.value.data ?? {};
+  const { mail = "smtp" } = useRead("GET /v1/instance", {}).state.value.data ?? {};
   const [shown, setShown] = useState<Open>(null);
   const close = (): void => setShown(null);
   return (

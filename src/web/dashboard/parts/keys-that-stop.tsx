@@ -6,7 +6,7 @@ import { useRead } from "../api/query.ts";
 const COUNTED_MAX = 200;
 
 export function KeysThatStop({ of }: { of: { project_id: string } | { tenant_id: string } }) {
-  const { data, problem } = useRead("GET /v1/keys", { query: { ...of, limit: COUNTED_MAX } }).answer.value;
+  const { data, problem } = useRead("GET /v1/keys", { query: { ...of, limit: COUNTED_MAX } }).state.value;
   if (problem) return <p>Its keys stop working at once.</p>;
   if (!data) return <p class="muted">Counting its keys…</p>;
   const count = data.data.filter(

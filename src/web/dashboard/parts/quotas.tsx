@@ -45,7 +45,7 @@ function Meter({ of }: { of: Balance }) {
 
 /** Nothing where no quota applies. */
 export function QuotaPanel({ read }: { read: Read<{ data: readonly Balance[] }> }) {
-  const { data: balances, problem } = read.answer.value;
+  const { data: balances, problem } = read.state.value;
   if (balances ? balances.data.length === 0 : !problem) return null;
   return (
     <Panel title="Quotas">

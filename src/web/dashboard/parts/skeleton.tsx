@@ -1,4 +1,4 @@
-// Placeholders while something loads. They appear after a moment, so that quick answers do not flicker.
+// Placeholders while something loads. They appear after a moment, so that quick responses do not flicker.
 import type { ComponentChildren } from "preact";
 import { formatClock } from "../../shared/format.ts";
 import { problemMessage, type Problem } from "../api/problems.ts";
@@ -16,7 +16,7 @@ export function Skeleton({ rows = 5 }: { rows?: number }) {
   );
 }
 
-/** The newest answer was a refusal. Without a connection the banner says so. */
+/** The newest response was a refusal. Without a connection the banner says so. */
 function Stale({ problem, at, onRetry }: { problem: Problem; at: number; onRetry: () => void }) {
   if (problem.status === 0) return null;
   return (
@@ -31,9 +31,9 @@ function Stale({ problem, at, onRetry }: { problem: Problem; at: number; onRetry
 
 type LoadedProps<T> = { read: Read<T>; rows?: number; children: (data: T) => ComponentChildren };
 
-/** Shows the answer of a read: a skeleton first, the problem if there is nothing to show, else the newest data. */
+/** Shows the state of a read: a skeleton first, the problem if there is nothing to show, else the newest data. */
 export function Loaded<T>({ read, rows = 5, children }: LoadedProps<T>) {
-  const { data, problem, at } = read.answer.value;
+  const { data, problem, at } = read.state.value;
   if (data !== null && problem?.status !== 404)
     return (
       <>

@@ -63,7 +63,7 @@ function Details({ plan }: { plan: Plan }) {
 export function PlanPage({ id }: { id: string }) {
   const read = useRead("GET /v1/plans/{id}", { params: { id } });
   const [open, setOpen] = useState<"edit" | "delete" | null>(null);
-  const plan = read.answer.value.data;
+  const plan = read.state.value.data;
   const close = (): void => setOpen(null);
   const used = plan && plan.tenants > 0 ? "Tenants still use this plan." : null;
   return (

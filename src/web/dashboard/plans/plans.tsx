@@ -40,7 +40,7 @@ export function Plans() {
       Create plan
     </Button>
   );
-  const isEmpty = read.answer.value.data?.data.length === 0;
+  const isEmpty = read.state.value.data?.data.length === 0;
   return (
     <Page
       title="Plans"

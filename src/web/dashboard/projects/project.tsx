@@ -77,7 +77,7 @@ function Details({ project }: { project: Project }) {
 export function ProjectPage({ id }: { id: string }) {
   const read = useRead("GET /v1/projects/{id}", { params: { id } });
   const [open, setOpen] = useState<"edit" | "delete" | null>(null);
-  const project = read.answer.value.data;
+  const project = read.state.value.data;
   const close = (): void => setOpen(null);
   return (
     <Page

@@ -46,7 +46,7 @@ export function Projects() {
       Create project
     </Button>
   );
-  const isEmpty = read.answer.value.data?.data.length === 0 && after === undefined;
+  const isEmpty = read.state.value.data?.data.length === 0 && after === undefined;
   return (
     <Page title="Projects" lead="The APIs whose keys you manage." actions={!isEmpty && create}>
       <Loaded read={read}>

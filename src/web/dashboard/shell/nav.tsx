@@ -27,7 +27,7 @@ function useReadsLeaks(): boolean {
 
 /** Beside the link, whose name stays that of the page. */
 function LeakCount() {
-  const unreplaced = useOverview(LEAKS_EVERY_MS).answer.value.data?.leaks.unreplaced ?? 0;
+  const unreplaced = useOverview(LEAKS_EVERY_MS).state.value.data?.leaks.unreplaced ?? 0;
   if (unreplaced === 0) return null;
   return (
     <span class="nav-count">

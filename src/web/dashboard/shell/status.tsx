@@ -11,7 +11,7 @@ const WORDS: Record<string, [Tone, string]> = {
 };
 
 export function ServerStatus() {
-  const { data, problem } = useRead("GET /status", {}, { everyMs: EVERY_MS }).answer.value;
+  const { data, problem } = useRead("GET /status", {}, { everyMs: EVERY_MS }).state.value;
   if (problem || offlineSince.value !== null) return <Badge tone="bad">Not reachable</Badge>;
   if (!data) return null;
   const [tone, words] = WORDS[data.status] ?? ["plain", data.status];

@@ -6,7 +6,7 @@ import type { Values } from "../forms/form.tsx";
 import { hrefTo } from "../here.ts";
 
 export function usePlans(): readonly Plan[] {
-  return useRead("GET /v1/plans", {}).answer.value.data?.data ?? [];
+  return useRead("GET /v1/plans", {}).state.value.data?.data ?? [];
 }
 
 /** Absent until the plans are known, and where there is none: then the tenant keeps what it has. */

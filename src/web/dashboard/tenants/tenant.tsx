@@ -146,7 +146,7 @@ function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => v
 export function TenantPage({ id }: { id: string }) {
   const read = useRead("GET /v1/tenants/{id}", { params: { id } });
   const [open, setOpen] = useState<keyof typeof DIALOGS | "key" | null>(null);
-  const tenant = read.answer.value.data;
+  const tenant = read.state.value.data;
   const Open = open !== null && open !== "key" ? DIALOGS[open] : null;
   const label = tenant ? (tenant.name ?? tenant.external_id) : "Tenant";
   const close = (): void => setOpen(null);

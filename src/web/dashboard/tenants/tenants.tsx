@@ -68,7 +68,7 @@ export function Tenants() {
   const read = useRead("GET /v1/tenants", { query: query() });
   const plans = usePlans();
   // The navigation reads it too.
-  const { data: overview } = useOverview(SELDOM_MS).answer.value;
+  const { data: overview } = useOverview(SELDOM_MS).state.value;
   const isSearch = FILTERS.some((name) => param(name) !== "");
   const total = isSearch || !overview || overview.tenants >= COUNT_MAX ? undefined : overview.tenants;
   const [creating, setCreating] = useCreating();
@@ -77,7 +77,7 @@ export function Tenants() {
       Create tenant
     </Button>
   );
-  const isEmpty = read.answer.value.data?.data.length === 0 && !isFiltered(FILTERS);
+  const isEmpty = read.state.value.data?.data.length === 0 && !isFiltered(FILTERS);
   return (
     <Page title="Tenants" lead="Your customers: the organisations that hold keys." actions={!isEmpty && create}>
       {!isEmpty && (

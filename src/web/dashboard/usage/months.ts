@@ -13,13 +13,13 @@ export function monthStart(now: number, before: number): string {
 }
 
 /** The requests of UTC days, summed by month. */
-export function byMonth(answer: UsageSeries): UsageSeries {
-  const months = answer.buckets.map((start) => start.slice(0, 7));
-  const starts = answer.buckets.filter((_, i) => months[i] !== months[i - 1]);
+export function byMonth(usage: UsageSeries): UsageSeries {
+  const months = usage.buckets.map((start) => start.slice(0, 7));
+  const starts = usage.buckets.filter((_, i) => months[i] !== months[i - 1]);
   const sum = (values: readonly number[]): number[] =>
     starts.map((start) =>
       values.reduce((all, value, i) => (start.startsWith(months[i] ?? "?") ? all + value : all), 0),
     );
   const summed = <T extends { requests: number[] }>(of: T): T => ({ ...of, requests: sum(of.requests) });
-  return { ...answer, buckets: starts, series: answer.series.map(summed), other: answer.other && summed(answer.other) };
+  return { ...usage, buckets: starts, series: usage.series.map(summed), other: usage.other && summed(usage.other) };
 }

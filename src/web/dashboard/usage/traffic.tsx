@@ -123,15 +123,15 @@ function share({ series, total }: UsageSeries, group: GroupName): string {
 }
 
 /** "1,204 requests, 3% denied, last 24 hours" */
-const finding = (answer: UsageSeries, range: RangeName, group: GroupName): string =>
-  `${plural(answer.total.total.requests, "request")}${share(answer, group)}, ${spanWords(range)}`;
+const finding = (usage: UsageSeries, range: RangeName, group: GroupName): string =>
+  `${plural(usage.total.total.requests, "request")}${share(usage, group)}, ${spanWords(range)}`;
 
-type RequestsProps = { answer: UsageSeries; range: RangeName; group: GroupName; isPage: boolean };
+type RequestsProps = { usage: UsageSeries; range: RangeName; group: GroupName; isPage: boolean };
 
-function Requests({ answer: read, range, group, isPage }: RequestsProps) {
-  const answer = range === "12m" ? byMonth(read) : read;
-  const text = finding(answer, range, group);
-  const tenants = useTenants(group === "tenant" ? answer.series.flatMap((one) => one.group ?? []) : []);
+function Requests({ usage: read, range, group, isPage }: RequestsProps) {
+  const usage = range === "12m" ? byMonth(read) : read;
+  const text = finding(usage, range, group);
+  const tenants = useTenants(group === "tenant" ? usage.series.flatMap((one) => one.group ?? []) : []);
   // The label of a tenant is its external id.
   const nameOf: NameOf = ({ group: id, label }) => {
     const tenant = tenants.get(id ?? "");
@@ -144,12 +144,12 @@ function Requests({ answer: read, range, group, isPage }: RequestsProps) {
       <Chart
         name={text}
         file={`requests-by-${group}-${range}`}
-        starts={answer.buckets}
-        buckets={answer.buckets.map((start) => bucketName(start, range))}
-        series={group === "outcome" ? outcomeSeries(answer) : groupSeries(answer, nameOf)}
+        starts={usage.buckets}
+        buckets={usage.buckets.map((start) => bucketName(start, range))}
+        series={group === "outcome" ? outcomeSeries(usage) : groupSeries(usage, nameOf)}
       />
-      {isPage && <Breakdown rows={figures(answer, nameOf)} group={group} total={answer.total.total.requests} />}
-      {answer.overflow && (
+      {isPage && <Breakdown rows={figures(usage, nameOf)} group={group} total={usage.total.total.requests} />}
+      {usage.overflow && (
         <p class="muted small">There are more groups than are listed; the others are counted as other.</p>
       )}
     </>
@@ -213,7 +213,7 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
   };
   const read = useRead("GET /v1/usage/series", { query }, { everyMs: range === "12m" ? SELDOM_MS : EVERY_MS });
   const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
-  const isOff = read.answer.value.problem?.status === 404;
+  const isOff = read.state.value.problem?.status === 404;
   return (
     <Panel
       title={title}
@@ -228,11 +228,11 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
         <Off />
       ) : (
         <Loaded read={read}>
-          {(answer) =>
-            answer.total.total.requests === 0 ? (
+          {(usage) =>
+            usage.total.total.requests === 0 ? (
               <Unused isPage={groups} isOfSome={Object.keys(of ?? {}).length > 0} span={spanWords(range)} />
             ) : (
-              <Requests answer={answer} range={range} group={group} isPage={groups} />
+              <Requests usage={usage} range={range} group={group} isPage={groups} />
             )
           }
         </Loaded>

@@ -97,7 +97,7 @@ function save(rows: readonly Activity[], names: Names): void {
 
 function TenantUsage() {
   const read = useRead("GET /v1/usage/tenants", { query: { months: 1, env: env.value, limit: ROWS_MAX } });
-  const rows = read.answer.value.data?.data ?? [];
+  const rows = read.state.value.data?.data ?? [];
   const names: Names = { projects: useProjects(), tenants: useTenants(rows.map(({ tenant_id }) => tenant_id)) };
   return (
     <Panel
