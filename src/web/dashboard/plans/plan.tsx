@@ -5,7 +5,7 @@ import { useRead } from "../api/query.ts";
 import type { Plan } from "../api/records.ts";
 import { Recent } from "../home/recent.tsx";
 import { hrefToList } from "../here.ts";
-import { ruleText } from "../keys/limits.ts";
+import { RuleList } from "../keys/rule-list.tsx";
 import { Chips } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
 import { CopyText } from "../parts/copy.tsx";
@@ -15,28 +15,15 @@ import { Time } from "../parts/time.tsx";
 import { DeletePlan, EditPlan } from "./plan-dialogs.tsx";
 import { daysText, keysText, limitsText } from "./words.ts";
 
-function Limits({ rules }: { rules: Plan["rate_limits"] }) {
-  if (rules === null || rules.length === 0) return <>{limitsText(rules)}</>;
-  return (
-    <ul class="plain-list">
-      {rules.map((rule) => (
-        <li key={rule.id}>
-          {ruleText(rule)} <span class="muted small">{rule.id}</span>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
 function Details({ plan }: { plan: Plan }) {
-  const { scopes } = plan;
+  const { scopes, rate_limits: rules } = plan;
   return (
     <div class="two-columns">
       <div>
         <Panel title="What it allows">
           <Facts
             facts={[
-              ["Rate limits", <Limits key="limits" rules={plan.rate_limits} />],
+              ["Rate limits", rules?.length ? <RuleList key="limits" rules={rules} /> : limitsText(rules)],
               ["Scopes", scopes === null ? "Every scope" : <Chips key="scopes" values={scopes} max={64} />],
               ["Active keys", keysText(plan.max_keys)],
               ["Lifetime of keys", daysText(plan.key_ttl_days)],

@@ -1,7 +1,8 @@
 // The default rate limits of a project: as a list, and as a field with one rule on each line.
 import { TextAreaField } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
-import { rulesOf, ruleText, rulesText, type Rules } from "../keys/limits.ts";
+import { rulesOf, rulesText, type Rules } from "../keys/limits.ts";
+import { RuleList } from "../keys/rule-list.tsx";
 
 const NAME = "default_rate_limits";
 
@@ -24,13 +25,5 @@ export const defaultLimitsOf = (values: Values): Rules => rulesOf(values[NAME] ?
 
 export function DefaultLimits({ rules }: { rules: Rules }) {
   if (rules.length === 0) return <p class="muted">None. A key without limits of its own is not limited.</p>;
-  return (
-    <ul class="plain-list">
-      {rules.map((rule) => (
-        <li key={rule.id}>
-          {ruleText(rule)} <span class="muted small">{rule.id}</span>
-        </li>
-      ))}
-    </ul>
-  );
+  return <RuleList rules={rules} />;
 }
