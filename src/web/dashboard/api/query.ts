@@ -7,6 +7,9 @@ import { call } from "./call.ts";
 import { toProblem, type Problem } from "./problems.ts";
 import { lock, workspaceId } from "./session.ts";
 
+/** How often pages poll: what a person waits for, what they look at, and what changes seldom. */
+export const POLL_MS = { live: 2_000, usual: 10_000, seldom: 30_000 } as const;
+
 const KEPT_MAX = 40;
 const JITTER = 0.1;
 const BACKOFF_MAX_MS = 60_000;
@@ -161,7 +164,7 @@ export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOpt
   return { state: query.state, refresh: () => query.refresh() };
 }
 
-/** Reads one endpoint: `useRead("GET /v1/keys", { query: { env } }, { everyMs: 10_000 })`. */
+/** Reads one endpoint: `useRead("GET /v1/keys", { query: { env } }, { everyMs: POLL_MS.usual })`. */
 export function useRead<R extends Route>(
   route: R,
   input: RouteInput<R>,

@@ -2,7 +2,7 @@
 import type { RouteOutput } from "../../../client.ts";
 import { CAPABILITIES } from "../../../kernel/policy/capabilities.ts";
 import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import { clearFilters, Filters, isFiltered, projectOptions, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
 import { RecordLink } from "../keys/key-name.tsx";
@@ -21,7 +21,6 @@ import { FleetSummary } from "./summary.tsx";
 type Fleet = RouteOutput<"GET /v1/nodes">;
 type Node = Fleet["data"][number];
 
-const EVERY_MS = 2_000;
 const FILTERS = ["project", "state"];
 const STATES = [
   ["live", "Live"],
@@ -120,7 +119,7 @@ function NoNodes() {
 }
 
 export function FleetPage() {
-  const read = useRead("GET /v1/nodes", { query: query() }, { everyMs: EVERY_MS });
+  const read = useRead("GET /v1/nodes", { query: query() }, { everyMs: POLL_MS.live });
   const projects = useProjects();
   return (
     <Page title="Fleet" lead="The nodes that verify your keys. The list refreshes every two seconds.">

@@ -2,14 +2,12 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import { membership } from "../api/session.ts";
 import { hrefTo } from "../here.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Time } from "../parts/time.tsx";
-
-const EVERY_MS = 2_000;
 
 /** `href`: where to do it. */
 type Step = { name: string; done: boolean; detail: ComponentChildren; href?: string };
@@ -17,7 +15,7 @@ type Step = { name: string; done: boolean; detail: ComponentChildren; href?: str
 /** Null until everything is known. Polls until every step is done. `env`: where a request is to be verified. */
 export function useSteps(env: Env): Step[] | null {
   const [done, setDone] = useState(false);
-  const every = { everyMs: done ? 0 : EVERY_MS };
+  const every = { everyMs: done ? 0 : POLL_MS.live };
   const overview = useRead("GET /v1/overview", { query: { env } }, every).state.value.data;
   const newest = { include_revoked: "true", limit: 1 } as const;
   const keys = useRead("GET /v1/keys", { query: newest }, every).state.value.data?.data;

@@ -1,7 +1,7 @@
 // The workspace in numbers. Each figure links to the list behind it.
 import type { RouteOutput } from "../../../client.ts";
 import { formatNumber } from "../../shared/format.ts";
-import { useRead, type Read } from "../api/query.ts";
+import { POLL_MS, useRead, type Read } from "../api/query.ts";
 import { env, hrefTo } from "../here.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -10,13 +10,12 @@ import { Time } from "../parts/time.tsx";
 
 type Overview = RouteOutput<"GET /v1/overview">;
 
-const EVERY_MS = 10_000;
 /** Counts end here. */
 export const COUNT_MAX = 10_000;
 const LEAKS_MAX = 1_000;
 
 /** Shared by everything that shows a part of it. */
-export const useOverview = (everyMs = EVERY_MS): Read<Overview> =>
+export const useOverview = (everyMs: number = POLL_MS.usual): Read<Overview> =>
   useRead("GET /v1/overview", { query: { env: env.value } }, { everyMs });
 
 const countUpTo =

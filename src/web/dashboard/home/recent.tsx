@@ -1,6 +1,6 @@
 // The last few rows of the audit log.
 import type { ComponentChildren } from "preact";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import { useNames } from "../audit/names.ts";
 import { actionWords, Actor, Target, EnvBadge, type AuditRow } from "../audit/words.tsx";
 import { hrefTo } from "../here.ts";
@@ -9,7 +9,6 @@ import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Time } from "../parts/time.tsx";
 
-const EVERY_MS = 10_000;
 const SHOWN = 5;
 
 function Rows({ rows, withTarget }: { rows: readonly AuditRow[]; withTarget: boolean }) {
@@ -50,7 +49,7 @@ type RecentProps = {
 
 export function Recent({ title, target, none = <p class="muted">None yet.</p>, foot }: RecentProps) {
   const query = { order: "desc" as const, limit: SHOWN, ...(target !== undefined && { target_id: target }) };
-  const read = useRead("GET /v1/audit_logs", { query }, { everyMs: EVERY_MS });
+  const read = useRead("GET /v1/audit_logs", { query }, { everyMs: POLL_MS.usual });
   return (
     <Panel
       title={title}

@@ -1,6 +1,6 @@
 // The server itself: health of its components, the last restore test, version, and commands for its operator.
 import type { RouteOutput } from "../../../client.ts";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import { Badge, Chips, type Tone } from "../parts/badge.tsx";
 import { CopyText } from "../parts/copy.tsx";
 import { Facts, Page, Panel } from "../parts/page.tsx";
@@ -10,8 +10,6 @@ import { Time } from "../parts/time.tsx";
 
 type Status = RouteOutput<"GET /status">;
 type Instance = RouteOutput<"GET /v1/instance">;
-
-const EVERY_MS = 10_000;
 
 const COMPONENTS: Record<keyof Status["components"], string> = {
   api: "API",
@@ -108,7 +106,7 @@ keyrack backup create   # a backup now
 keyrack backup test     # try to restore the newest`;
 
 export function InstancePage() {
-  const status = useRead("GET /status", {}, { everyMs: EVERY_MS });
+  const status = useRead("GET /status", {}, { everyMs: POLL_MS.usual });
   const instance = useRead("GET /v1/instance", {});
   const versions = status.state.value.data?.versions ?? [];
   return (

@@ -1,6 +1,6 @@
 // The page of one project: its defaults, and code that verifies its keys.
 import { useState } from "preact/hooks";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import type { Project } from "../api/records.ts";
 import { env, hrefTo, hrefToList, serverUrl } from "../here.ts";
 import { FleetSummary } from "../fleet/summary.tsx";
@@ -16,11 +16,9 @@ import { KeyRules } from "./key-rules.tsx";
 import { DeleteProject, EditProject } from "./project-dialogs.tsx";
 import { verifierSnippets } from "./snippets.ts";
 
-const NODES_EVERY_MS = 10_000;
-
 function Nodes({ project }: { project: Project }) {
   const query = { view: "fleet" as const, project_id: project.id, env: env.value, limit: 1 };
-  const read = useRead("GET /v1/nodes", { query }, { everyMs: NODES_EVERY_MS });
+  const read = useRead("GET /v1/nodes", { query }, { everyMs: POLL_MS.usual });
   return (
     <Panel
       title="Nodes"

@@ -1,5 +1,6 @@
 // The main navigation: a column on wide windows, a dialog behind "Menu" on phones.
 import { useEffect, useState } from "preact/hooks";
+import { POLL_MS } from "../api/query.ts";
 import { hrefTo } from "../here.ts";
 import { countLeaks, useOverview } from "../home/figures.tsx";
 import { Dialog } from "../parts/dialog.tsx";
@@ -10,7 +11,6 @@ import { WorkspaceMenu } from "./workspace-menu.tsx";
 
 export type NavItem = { page: string; title: string; icon: IconName };
 
-const LEAKS_EVERY_MS = 60_000;
 /** By then the page has been loaded: it opens with few requests. */
 const LEAKS_AFTER_MS = 10_000;
 
@@ -27,7 +27,7 @@ function useReadsLeaks(): boolean {
 
 /** Beside the link, whose name stays that of the page. */
 function LeakCount() {
-  const unreplaced = useOverview(LEAKS_EVERY_MS).state.value.data?.leaks.unreplaced ?? 0;
+  const unreplaced = useOverview(POLL_MS.seldom).state.value.data?.leaks.unreplaced ?? 0;
   if (unreplaced === 0) return null;
   return (
     <span class="nav-count">

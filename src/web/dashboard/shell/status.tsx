@@ -1,9 +1,8 @@
 // The health of the server, as a dot with its name.
 import { offlineSince } from "../api/call.ts";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 
-const EVERY_MS = 30_000;
 const WORDS: Record<string, [Tone, string]> = {
   ok: ["good", "All systems normal"],
   degraded: ["warn", "Degraded"],
@@ -11,7 +10,7 @@ const WORDS: Record<string, [Tone, string]> = {
 };
 
 export function ServerStatus() {
-  const { data, problem } = useRead("GET /status", {}, { everyMs: EVERY_MS }).state.value;
+  const { data, problem } = useRead("GET /status", {}, { everyMs: POLL_MS.seldom }).state.value;
   if (problem || offlineSince.value !== null) return <Badge tone="bad">Not reachable</Badge>;
   if (!data) return null;
   const [tone, words] = WORDS[data.status] ?? ["plain", data.status];

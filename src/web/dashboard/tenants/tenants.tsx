@@ -1,5 +1,5 @@
 // The list of tenants.
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import type { Plan, Tenant } from "../api/records.ts";
 import { clearFilters, Filters, isFiltered, SelectFilter } from "../forms/filters.tsx";
 import { hrefTo, param } from "../here.ts";
@@ -57,7 +57,6 @@ function query() {
   };
 }
 
-const SELDOM_MS = 60_000;
 const FILTERS = ["q", "plan", "state"];
 const STATES = [
   ["", "All states"],
@@ -68,7 +67,7 @@ export function Tenants() {
   const read = useRead("GET /v1/tenants", { query: query() });
   const plans = usePlans();
   // The navigation reads it too.
-  const { data: overview } = useOverview(SELDOM_MS).state.value;
+  const { data: overview } = useOverview(POLL_MS.seldom).state.value;
   const isSearch = FILTERS.some((name) => param(name) !== "");
   const total = isSearch || !overview || overview.tenants >= COUNT_MAX ? undefined : overview.tenants;
   const [creating, setCreating] = useCreating();

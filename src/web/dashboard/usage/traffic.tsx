@@ -2,7 +2,7 @@
 import type { RouteInput } from "../../../client.ts";
 import { formatClock, formatDate, formatDayAndClock, formatPercent, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import { clearFilters, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
 import { tenantLabel, useTenants, type UsageSeries } from "../api/records.ts";
@@ -17,8 +17,6 @@ import { byMonth, monthName, monthStart } from "./months.ts";
 
 type Query = NonNullable<RouteInput<"GET /v1/usage/series">["query"]>;
 
-const EVERY_MS = 10_000;
-const SELDOM_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const RANGES = [
   ["24h", "Last 24 hours"],
@@ -211,7 +209,11 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
     group_by: group,
     top: group === "outcome" ? OUTCOMES_MAX : LISTED_MAX,
   };
-  const read = useRead("GET /v1/usage/series", { query }, { everyMs: range === "12m" ? SELDOM_MS : EVERY_MS });
+  const read = useRead(
+    "GET /v1/usage/series",
+    { query },
+    { everyMs: range === "12m" ? POLL_MS.seldom : POLL_MS.usual },
+  );
   const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
   const isOff = read.state.value.problem?.status === 404;
   return (
