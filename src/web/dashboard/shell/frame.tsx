@@ -9,7 +9,7 @@ import { AccountMenu } from "./account-menu.tsx";
 import { Banners } from "./banners.tsx";
 import { EnvironmentSwitch } from "./environment.tsx";
 import { Nav, NavMenu, type NavItem } from "./nav.tsx";
-import { Palette, SearchButton } from "./palette.tsx";
+import { Palette, SearchButton } from "../palette/palette.tsx";
 import { Shortcuts } from "./shortcuts.tsx";
 import { ServerStatus } from "./status.tsx";
 import { Toasts } from "./toasts.tsx";

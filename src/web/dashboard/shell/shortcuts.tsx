@@ -6,7 +6,7 @@ import { hrefTo } from "../here.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { ROW_CONTROL } from "../parts/table.tsx";
 import { go } from "../routes.ts";
-import { paletteOpen } from "./palette.tsx";
+import { paletteOpen } from "../palette/palette.tsx";
 import { shortcutsOn } from "./shortcut-setting.ts";
 
 const JUMPS: Record<string, string> = {

@@ -7,7 +7,7 @@ import { env, hrefTo, slug } from "../here.ts";
 import { searchProjects, searchTenants, tenantLabel } from "../api/records.ts";
 import { keyTitle } from "../keys/state.ts";
 import { roleReason } from "../parts/button.tsx";
-import type { NavItem } from "./nav.tsx";
+import type { NavItem } from "../shell/nav.tsx";
 
 export type PaletteItem = {
   group: string;

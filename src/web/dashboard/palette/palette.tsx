@@ -6,9 +6,9 @@ import { Announcement } from "../forms/announcement.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { go } from "../routes.ts";
-import { credentialNote, keyToLookUp } from "./credential-note.ts";
-import type { NavItem } from "./nav.tsx";
-import { localItems, lookUpItems, remoteItems, type PaletteItem } from "./palette-items.ts";
+import { credentialNote, keyToLookUp } from "../shell/credential-note.ts";
+import type { NavItem } from "../shell/nav.tsx";
+import { localItems, lookUpItems, remoteItems, type PaletteItem } from "./items.ts";
 
 const DEBOUNCE_MS = 150;
 const SHOWN_MAX = 20;
