@@ -22,7 +22,7 @@ export type Verdict = {
   /** The last valid row. */
   head: ChainHead;
   broken: { seq: number; reason: BreakReason } | null;
-  /** Whether the log still has the row that this browser saw; null if it saw none. */
+  /** Whether the log still has the row that this browser saw; null if it saw none, or a break is before that row. */
   continues: boolean | null;
 };
 
@@ -52,7 +52,7 @@ export async function verifyRows(
   const chain = createChainVerifier(sha256Hex);
   const tree = new MerkleTree(sha256);
   let broken: Verdict["broken"] = null;
-  let continues: boolean | null = seen === null ? null : seen.seq === 0;
+  let continues: boolean | null = seen?.seq === 0 ? true : null;
   const fail = (reason: BreakReason, seq = chain.seq + 1): void => {
     broken ??= { reason, seq };
   };
@@ -78,6 +78,7 @@ export async function verifyRows(
     await pause();
     since = performance.now();
   }
+  if (!broken && seen && chain.seq < seen.seq) continues = false;
   if (chain.seq < head.seq) fail("head_mismatch");
   if (checkpoint && chain.seq < checkpoint.size) fail("checkpoint_mismatch");
   onRows(chain.checked);
