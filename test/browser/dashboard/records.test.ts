@@ -115,6 +115,9 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await confirm.getByLabel("Type cus_1 to confirm").fill("cus_1");
     await confirm.getByRole("button", { name: "Delete tenant" }).click();
     await page.getByText("Tenant deleted. 0 keys revoked.").waitFor();
+    await g.show("audit");
+    await page.getByRole("link", { name: "Tenant created" }).waitFor();
+    expect(await page.locator("a[href*='/tenants/']").count()).toBe(0); // it has no page any more
     await g.expectClean();
   });
 

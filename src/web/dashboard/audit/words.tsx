@@ -69,9 +69,10 @@ function nameIn({ payload }: AuditRow): string | undefined {
 }
 
 export function Target({ row, names }: Props) {
-  const { action, target_type, target_id } = row;
+  const { target_type, target_id } = row;
   if (target_id === null) return <>{typeWords(target_type)}</>;
-  const page = action.endsWith(".deleted") ? undefined : PAGE_OF[target_type];
+  // What was deleted has no name, and no page any more.
+  const page = names.has(target_id) ? PAGE_OF[target_type] : undefined;
   const record = <Record id={target_id} name={names.get(target_id) ?? nameIn(row)} />;
   return (
     <>
