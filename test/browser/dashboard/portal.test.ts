@@ -217,6 +217,12 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     expect((await downloads).suggestedFilename()).toBe("requests-by-tenant-30d.csv");
     const csv = readFileSync(await (await downloads).path(), "utf8");
     expect(csv.split("\n")[1]).toMatch(/^"?20\d\d-\d\d-\d\dT\d\d:00:00/); // of use outside the chart
+    await page.getByRole("tab", { name: "Billing" }).click();
+    await page.getByRole("table", { name: "Requests by tenant" }).waitFor();
+    const bills = page.waitForEvent("download");
+    await button(page, "Download CSV").last().click();
+    const bill = readFileSync(await (await bills).path(), "utf8");
+    expect(bill).toMatch(/,requests,first_seen_at,last_seen_at\r\n.*Globex.*,3,20\d\d-[^,]*Z,20\d\d-[^,]*Z\r\n$/);
     await expectAccessible(page);
     await g.expectClean();
   });

@@ -82,7 +82,17 @@ function columns(names: Names): Column<Activity>[] {
 }
 
 function save(rows: readonly Activity[], names: Names): void {
-  const head = ["month", "tenant_id", "tenant", "project_id", "project", "env", "requests"];
+  const head = [
+    "month",
+    "tenant_id",
+    "tenant",
+    "project_id",
+    "project",
+    "env",
+    "requests",
+    "first_seen_at",
+    "last_seen_at",
+  ];
   const lines = rows.map((row) => [
     row.month,
     row.tenant_id,
@@ -91,6 +101,8 @@ function save(rows: readonly Activity[], names: Names): void {
     projectName(names, row.project_id),
     row.env,
     row.request_count,
+    row.first_seen_at,
+    row.last_seen_at,
   ]);
   download("tenant-usage.csv", [toCsv(head, lines)], "text/csv");
 }
