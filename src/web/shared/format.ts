@@ -20,6 +20,15 @@ export const formatClock: Format = times({ timeStyle: "short" });
 export const formatDayAndClock: Format = times({ month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
 export const formatLocal: Format = times({ dateStyle: "medium", timeStyle: "medium" });
 
+/** Names of times: those that would have the same name get a longer one. */
+export function nameTimes(times: readonly number[], short: Format, long: Format): string[] {
+  const names = times.map(short);
+  return times.map((time, i) => {
+    const name = names[i] ?? "";
+    return names.indexOf(name) === names.lastIndexOf(name) ? name : long(time);
+  });
+}
+
 /** "1 key", "3 keys". */
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${formatNumber(count)} ${count === 1 ? one : many}`;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatDuration, formatRelative } from "../../../src/web/shared/format.ts";
+import { formatDuration, formatRelative, nameTimes } from "../../../src/web/shared/format.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -33,4 +33,15 @@ describe("relative times", () => {
     expect(formatRelative(0, 5_000)).toBe("just now");
     expect(formatDuration(DAY_MS - 1)).toBe("23 hours");
   });
+});
+
+it("names times apart that are alike without their day", () => {
+  const hours = Array.from({ length: 25 }, (_, i) => i * HOUR_MS);
+  const names = nameTimes(
+    hours,
+    (ms) => `${(ms / HOUR_MS) % 24}:00`,
+    (ms) => `Day ${Math.floor(ms / DAY_MS)}, ${(ms / HOUR_MS) % 24}:00`,
+  );
+  expect([names[0], names[1], names[24]]).toEqual(["Day 0, 0:00", "1:00", "Day 1, 0:00"]);
+  expect(new Set(names).size).toBe(25);
 });

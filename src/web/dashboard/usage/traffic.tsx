@@ -1,6 +1,6 @@
 // Requests over time as a chart: in all by outcome, or by project, tenant, key or route.
 import type { RouteInput } from "../../../client.ts";
-import { formatClock, formatDate, formatDayAndClock, formatPercent, plural } from "../../shared/format.ts";
+import { formatClock, formatDate, formatDayAndClock, formatPercent, nameTimes, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { POLL_MS, useRead } from "../api/query.ts";
 import { clearFilters, SelectFilter } from "../forms/filters.tsx";
@@ -63,11 +63,12 @@ function spanOf(range: RangeName): Query {
   return { bucket: "hour", from: new Date(hour - 7 * 24 * HOUR_MS).toISOString() };
 }
 
-function bucketName(start: string, range: RangeName): string {
-  const at = Date.parse(start);
-  if (range === "24h") return formatClock(at);
-  if (range === "12m") return monthName(start);
-  return range === "7d" ? formatDayAndClock(at) : formatDate(at);
+function bucketNames(starts: readonly string[], range: RangeName): string[] {
+  if (range === "12m") return starts.map(monthName);
+  const times = starts.map((start) => Date.parse(start));
+  // The first and the last hour of a day have the same time.
+  if (range === "24h") return nameTimes(times, formatClock, formatDayAndClock);
+  return times.map(range === "7d" ? formatDayAndClock : formatDate);
 }
 
 const add = (a: readonly number[], b: readonly number[]): number[] => a.map((value, i) => value + (b[i] ?? 0));
@@ -143,7 +144,7 @@ function Requests({ usage: read, range, group, isPage }: RequestsProps) {
         name={text}
         file={`requests-by-${group}-${range}`}
         starts={usage.buckets}
-        buckets={usage.buckets.map((start) => bucketName(start, range))}
+        buckets={bucketNames(usage.buckets, range)}
         series={group === "outcome" ? outcomeSeries(usage) : groupSeries(usage, nameOf)}
       />
       {isPage && <Breakdown rows={figures(usage, nameOf)} group={group} total={usage.total.total.requests} />}
