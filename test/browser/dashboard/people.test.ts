@@ -63,6 +63,20 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await page.getByRole("menuitem", { name: "Remove" }).click();
     await dialog(page, `Remove ${t.owner.email}`).getByRole("button", { name: "Remove member" }).click();
     await page.getByText("A workspace must keep at least one owner.").waitFor();
+
+    // Of a server with a further role and more members.
+    await page.route("**/v1/members?*", async (route) => {
+      const response = await route.fetch();
+      const { data } = await response.json();
+      await route.fulfill({
+        response,
+        json: { object: "list", data: [{ ...data[0], role: "auditor" }], has_more: true },
+      });
+    });
+    await page.reload();
+    await page.getByRole("cell", { name: "auditor", exact: true }).waitFor();
+    const [next] = await Promise.all([page.waitForRequest(/\/v1\/members\?/), button(page, "Next page").click()]);
+    expect(next.url()).toContain(`?after=${t.owner.id}&limit=50`);
     await g.expectClean();
   });
 

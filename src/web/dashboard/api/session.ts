@@ -8,7 +8,9 @@ import { readTab, writeTab } from "./store.ts";
 export type NewSession = RouteOutput<"POST /v1/auth/sessions">;
 export type Membership = NewSession["memberships"][number];
 export type Role = Membership["role"];
-export const ROLE_NAMES: Readonly<Record<Role, string>> = { owner: "Owner", admin: "Admin", member: "Member" };
+const ROLE_NAMES: Readonly<Partial<Record<string, string>>> = { owner: "Owner", admin: "Admin", member: "Member" };
+/** A role that a newer server has is shown as it is. */
+export const roleName = (role: string): string => ROLE_NAMES[role] ?? role;
 
 export type Session = {
   /** Empty while the page is locked. */

@@ -1,7 +1,7 @@
 // The person's workspaces, and a form for a new one.
 import { useMemo, useState } from "preact/hooks";
 import { call, newIdempotencyKey } from "../api/call.ts";
-import { ROLE_NAMES, session } from "../api/session.ts";
+import { roleName, session } from "../api/session.ts";
 import { logOut, refreshMe } from "../api/sign-in.ts";
 import { WorkspaceFields } from "../forms/common-fields.tsx";
 import { Form, type Values } from "../forms/form.tsx";
@@ -52,7 +52,7 @@ export function Workspaces({ note, onRetry }: WorkspacesProps) {
               <span class="workspace-mark" data-letter={[...name][0]?.toUpperCase()} aria-hidden="true" />
               <span class="grow">
                 <bdi>{name}</bdi>
-                <span class="muted small">{ROLE_NAMES[role]}</span>
+                <span class="muted small">{roleName(role)}</span>
               </span>
               <Icon name="right" />
             </a>

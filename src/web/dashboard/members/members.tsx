@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
-import { ROLE_NAMES, session } from "../api/session.ts";
+import { roleName, session } from "../api/session.ts";
 import type { Member } from "../api/records.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
@@ -50,7 +50,7 @@ function memberColumns(open: (next: Open) => void): Column<Member>[] {
     },
     {
       head: "Role",
-      cell: ({ role }) => <Badge tone={role === "owner" ? "accent" : "plain"}>{ROLE_NAMES[role]}</Badge>,
+      cell: ({ role }) => <Badge tone={role === "owner" ? "accent" : "plain"}>{roleName(role)}</Badge>,
     },
     { head: "Joined", cell: ({ created_at }) => <Time at={created_at} /> },
     {
@@ -70,7 +70,7 @@ function inviteState({ accepted_at, revoked_at, expires_at }: Invite): [name: st
 function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
   return [
     { head: "Email", names: true, cell: ({ email }) => <UserText>{email}</UserText> },
-    { head: "Role", cell: ({ role }) => ROLE_NAMES[role] },
+    { head: "Role", cell: ({ role }) => roleName(role) },
     {
       head: "State",
       cell: (invite) => {
@@ -152,8 +152,34 @@ function Invitations({ open }: { open: (next: Open) => void }) {
   );
 }
 
+/** Beside the cursor of the invitations. */
+const CURSOR = "members_after";
+
+function MemberList({ open }: { open: (next: Open) => void }) {
+  const after = pageCursor(CURSOR);
+  const read = useRead("GET /v1/members", { query: { after, limit: pageSize() } });
+  return (
+    <Panel title="Members">
+      <Loaded read={read} rows={3}>
+        {({ data, has_more }) => (
+          <>
+            <Table caption="Members" columns={memberColumns(open)} rows={data} rowKey={({ user_id }) => user_id} />
+            {(has_more || after !== undefined) && (
+              <Pager
+                name={CURSOR}
+                next={has_more ? (data.at(-1)?.user_id ?? null) : null}
+                shown={data.length}
+                what="member"
+              />
+            )}
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  );
+}
+
 export function Members() {
-  const read = useRead("GET /v1/members", {});
   const { mail = "smtp" } = useRead("GET /v1/instance", {}).state.value.data ?? {};
   const [shown, setShown] = useState<Open>(null);
   const close = (): void => setShown(null);
@@ -173,13 +199,7 @@ export function Members() {
           on yourself.
         </p>
       )}
-      <Panel title="Members">
-        <Loaded read={read} rows={3}>
-          {({ data }) => (
-            <Table caption="Members" columns={memberColumns(setShown)} rows={data} rowKey={({ user_id }) => user_id} />
-          )}
-        </Loaded>
-      </Panel>
+      <MemberList open={setShown} />
       <Invitations open={setShown} />
       {shown?.name === "invite" && <InviteMember mail={mail} onClose={close} />}
       {shown?.name === "role" && <ChangeRole member={shown.member} onClose={close} />}

@@ -2,7 +2,7 @@
 // whole credential is never part of an address: an API key is looked up in the body of a request, any other is named by
 // its kind.
 import { call } from "../api/call.ts";
-import { ROLE_NAMES, session } from "../api/session.ts";
+import { roleName, session } from "../api/session.ts";
 import { env, hrefTo, slug } from "../here.ts";
 import { searchProjects, searchTenants, tenantLabel } from "../api/records.ts";
 import { keyTitle } from "../keys/state.ts";
@@ -40,7 +40,7 @@ export function localItems(text: string, pages: readonly NavItem[]): PaletteItem
       .map((one) => ({
         group: "Workspaces",
         label: one.name,
-        hint: ROLE_NAMES[one.role],
+        hint: roleName(one.role),
         href: hrefTo("home", { slug: one.slug }),
       })),
   ];

@@ -16,8 +16,8 @@ const REMEMBERED_MAX = 2_000;
 
 export const pageSize = (): number => SIZES.find((size) => String(size) === param("limit")) ?? DEFAULT_SIZE;
 
-/** The cursor of the page in the address; undefined for the first. */
-export const pageCursor = (): string | undefined => param("after") || undefined;
+/** The cursor of the page in the address; undefined for the first. `name`: where a page has several lists. */
+export const pageCursor = (name = "after"): string | undefined => param(name) || undefined;
 
 /** The cursor of the page after a list that ends with its last id. */
 export function nextCursor({
@@ -31,6 +31,8 @@ export function nextCursor({
 }
 
 type PagerProps = {
+  /** The parameter of the address that has the cursor. */
+  name?: string;
   /** The cursor of the next page; null at the end. */
   next: string | null;
   /** How many rows are shown. */
@@ -55,8 +57,8 @@ function usePressed(at: string) {
   return { back, forward };
 }
 
-export function Pager({ next, shown, what, total }: PagerProps) {
-  const at = param("after");
+export function Pager({ name = "after", next, shown, what, total }: PagerProps) {
+  const at = param(name);
   const isOnly = at === "" && next === null && param("limit") === "";
   const buttons = usePressed(at);
   const forward = (): void => {
@@ -64,7 +66,7 @@ export function Pager({ next, shown, what, total }: PagerProps) {
     pressed = "forward";
     if (before.size >= REMEMBERED_MAX) before.clear();
     before.set(next, at);
-    setParams({ after: next });
+    setParams({ [name]: next });
   };
   return (
     <nav class="pager" aria-label="Pages">
@@ -76,7 +78,7 @@ export function Pager({ next, shown, what, total }: PagerProps) {
         <>
           <label class="small">
             Rows{" "}
-            <select onChange={(event) => setParams({ limit: event.currentTarget.value, after: null })}>
+            <select onChange={(event) => setParams({ limit: event.currentTarget.value, [name]: null })}>
               {SIZES.map((size) => (
                 <option key={size} value={size} selected={size === pageSize()}>
                   {size}
@@ -90,7 +92,7 @@ export function Pager({ next, shown, what, total }: PagerProps) {
             buttonRef={buttons.back}
             onClick={() => {
               pressed = "back";
-              setParams({ after: before.get(at) ?? null });
+              setParams({ [name]: before.get(at) ?? null });
             }}
           >
             Previous page

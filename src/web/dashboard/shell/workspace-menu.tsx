@@ -1,5 +1,5 @@
 // The button with the workspace's name: other workspaces of the person, and the page that makes a new one.
-import { membership, ROLE_NAMES, session } from "../api/session.ts";
+import { membership, roleName, session } from "../api/session.ts";
 import { env, hrefTo } from "../here.ts";
 import { Icon } from "../parts/icon.tsx";
 import { Menu, type MenuItem } from "../parts/menu.tsx";
@@ -10,7 +10,7 @@ export function WorkspaceMenu() {
   const others = (session.value?.memberships ?? []).map(
     ({ workspace_id, name, slug, role }): MenuItem => ({
       label: name,
-      hint: ROLE_NAMES[role],
+      hint: roleName(role),
       href: hrefTo("home", { slug, env: env.value }),
       checked: workspace_id === here.workspace_id,
     }),
