@@ -18,8 +18,8 @@ export type PaletteItem = {
   disabled?: string | null;
 };
 
-const SHOWN_MAX = 20;
-const FOUND_MAX = 6;
+/** Of each of three kinds: all of them fit beside pages and workspaces. */
+const FOUND_MAX = 4;
 
 const matches = (text: string, label: string): boolean => label.toLowerCase().includes(text.toLowerCase());
 
@@ -44,7 +44,7 @@ export function localItems(text: string, pages: readonly NavItem[]): PaletteItem
         href: hrefTo("home", { slug: one.slug }),
       })),
   ];
-  return all.filter(({ label }) => matches(text, label)).slice(0, SHOWN_MAX);
+  return all.filter(({ label }) => matches(text, label));
 }
 
 async function searchKeys(text: string, abort: AbortSignal): Promise<PaletteItem[]> {

@@ -9,9 +9,9 @@ import { go } from "../routes.ts";
 import { credentialNote, keyToLookUp } from "../shell/credential-note.ts";
 import type { NavItem } from "../shell/nav.tsx";
 import { localItems, lookUpItems, remoteItems, type PaletteItem } from "./items.ts";
+import { mergeResults } from "./results.ts";
 
 const DEBOUNCE_MS = 150;
-const SHOWN_MAX = 20;
 const LOOK_UP_MS = 10_000;
 
 export const paletteOpen = signal(false);
@@ -100,7 +100,7 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
   const isCredential = credentialNote(text) !== null;
   const records = useRecords(text, isCredential);
   const local = isCredential ? [] : localItems(text, pages);
-  const items = [...local, ...(records ?? [])].slice(0, SHOWN_MAX);
+  const items = mergeResults(local, records ?? []);
   const choose = (item: PaletteItem): void => {
     if (item.disabled) return;
     paletteOpen.value = false;
