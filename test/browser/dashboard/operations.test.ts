@@ -127,7 +127,8 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.getByRole("heading", { name: "No key has leaked" }).waitFor();
     // Not while it is unknown whether a secret key has.
     await page.route("**/v1/secret_keys*", (route) => route.fulfill({ status: 409, json: {} }));
-    await page.reload();
+    const [asked] = await Promise.all([page.waitForRequest(/\/v1\/secret_keys\?/), page.reload()]);
+    expect(asked.url()).toContain("?env=live&state=quarantined&"); // not the newest of all
     await page.getByText("This could not be loaded.").waitFor();
     expect(await page.getByRole("heading", { name: "No key has leaked" }).count()).toBe(0);
     await page.unroute("**/v1/secret_keys*");

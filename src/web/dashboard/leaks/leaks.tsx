@@ -1,7 +1,7 @@
 // Keys that a secret scanner has found in public: where, and how long they still work.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import type { SecretKey } from "../api/records.ts";
 import { RevokeSecretKey, RotateSecretKey } from "../developers/secret-key-dialogs.tsx";
 import { env, hrefTo } from "../here.ts";
@@ -18,7 +18,7 @@ import { Table, type Column } from "../parts/table.tsx";
 import { FoundAt } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 
-const EVERY_MS = 30_000;
+const every = { everyMs: POLL_MS.seldom };
 
 type Leaked = ApiKey | SecretKey;
 type Action = "rotate" | "revoke";
@@ -83,21 +83,17 @@ function NoLeaks() {
   );
 }
 
-/** Secret keys are few: the newest are looked through. */
+/** The newest: a workspace has few leaked secret keys. */
 const SECRET_KEYS_MAX = 200;
-
-function isLeaked({ env: of, quarantined_at, revoked_at }: SecretKey): boolean {
-  return of === env.value && quarantined_at !== null && revoked_at === null;
-}
 
 export function LeaksPage() {
   const cursor = pageCursor();
   const paging = { limit: pageSize(), ...(cursor !== undefined && { cursor }) };
-  const query = { env: env.value, state: "quarantined" as const, ...paging };
-  const keys = useRead("GET /v1/keys", { query }, { everyMs: EVERY_MS });
-  const secretKeys = useRead("GET /v1/secret_keys", { query: { limit: SECRET_KEYS_MAX } }, { everyMs: EVERY_MS });
+  const leaked = { env: env.value, state: "quarantined" as const };
+  const keys = useRead("GET /v1/keys", { query: { ...leaked, ...paging } }, every);
+  const secretKeys = useRead("GET /v1/secret_keys", { query: { ...leaked, limit: SECRET_KEYS_MAX } }, every);
   const [chosen, setChosen] = useState<Chosen | null>(null);
-  const leakedSecrets = secretKeys.state.value.data?.data.filter(isLeaked);
+  const leakedSecrets = secretKeys.state.value.data?.data;
   return (
     <Page title="Leaks" lead="Keys that were found in public. Replace them, then revoke them.">
       <Loaded read={secretKeys} rows={1}>
