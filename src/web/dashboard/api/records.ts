@@ -1,33 +1,75 @@
 // Records of the API by their type; projects and tenants by id and by words, for pages that show or choose them.
 import type { RouteOutput } from "../../../client.ts";
 import { call } from "./call.ts";
-import { useQuery, useRead } from "./query.ts";
+import { useQuery, type Read } from "./query.ts";
 import type { Suggestion } from "../forms/combobox.tsx";
 
 export type Project = RouteOutput<"GET /v1/projects/{id}">;
 export type ScopeCatalogue = Project["scope_catalogue"];
 export type Tenant = RouteOutput<"GET /v1/tenants/{id}">;
 export type Plan = RouteOutput<"GET /v1/plans/{id}">;
+type ListedKey = RouteOutput<"GET /v1/keys">["data"][number];
 export type SecretKey = RouteOutput<"GET /v1/secret_keys/{id}">;
 export type Member = RouteOutput<"GET /v1/members">["data"][number];
 export type UsageSeries = RouteOutput<"GET /v1/usage/series">;
 
 export const tenantLabel = ({ name, external_id }: Pick<Tenant, "name" | "external_id">): string => name ?? external_id;
 
-export function useProjects(): readonly Project[] {
-  return useRead("GET /v1/projects", {}).state.value.data?.data ?? [];
+/** Maximum number of rows, and of ids, in one request. */
+const PAGE_MAX = 200;
+
+/** All projects, newest first. */
+async function readProjects(abort: AbortSignal): Promise<readonly Project[]> {
+  const all: Project[] = [];
+  for (;;) {
+    const query = { limit: PAGE_MAX, after: all.at(-1)?.id };
+    const { data, has_more } = await call("GET /v1/projects", { query }, { signal: abort });
+    all.push(...data);
+    if (!has_more) return all;
+  }
 }
 
-/** Maximum number of ids in one request. */
-export const IDS_MAX = 200;
+export const useProjectsRead = (): Read<readonly Project[]> => useQuery("GET /v1/projects", readProjects);
 
-/** The tenants with these ids, of which there are at most 200; absent while loading and when deleted. */
-export function useTenants(ids: readonly string[]): ReadonlyMap<string, Tenant> {
-  const wanted = [...new Set(ids)].toSorted().slice(0, IDS_MAX).join(",");
-  const load = async (abort: AbortSignal): Promise<readonly Tenant[]> =>
-    wanted === "" ? [] : (await call("GET /v1/tenants", { query: { ids: wanted } }, { signal: abort })).data;
-  const { data } = useQuery(`GET /v1/tenants ${wanted}`, load).state.value;
-  return new Map(data?.map((tenant) => [tenant.id, tenant]));
+/** None while loading, and where they are not needed. */
+export function useProjects(isNeeded = true): readonly Project[] {
+  const load = async (abort: AbortSignal) => (isNeeded ? readProjects(abort) : []);
+  return useQuery(isNeeded ? "GET /v1/projects" : "", load).state.value.data ?? [];
+}
+
+type Options = { everyMs?: number };
+
+/** Records by their ids, of which 200 are read; absent while loading and when deleted. */
+function useByIds<T extends { id: string }>(
+  route: string,
+  ids: readonly string[],
+  read: (ids: string, options: { signal: AbortSignal }) => Promise<{ data: readonly T[] }>,
+  { everyMs = 0 }: Options,
+): ReadonlyMap<string, T> {
+  const wanted = [...new Set(ids)].toSorted().slice(0, PAGE_MAX).join(",");
+  const load = async (signal: AbortSignal): Promise<readonly T[]> =>
+    wanted === "" ? [] : (await read(wanted, { signal })).data;
+  const { data } = useQuery(`${route} ${wanted}`, load, { everyMs: wanted === "" ? 0 : everyMs }).state.value;
+  return new Map(data?.map((record) => [record.id, record]));
+}
+
+export const useTenants = (ids: readonly string[], options: Options = {}): ReadonlyMap<string, Tenant> =>
+  useByIds(
+    "GET /v1/tenants",
+    ids,
+    (wanted, signal) => call("GET /v1/tenants", { query: { ids: wanted } }, signal),
+    options,
+  );
+
+/** Revoked ones too. */
+export function useKeys(ids: readonly string[], options: Options = {}): ReadonlyMap<string, ListedKey> {
+  const query = { include_revoked: "true" as const, limit: PAGE_MAX };
+  return useByIds(
+    "GET /v1/keys",
+    ids,
+    (wanted, signal) => call("GET /v1/keys", { query: { ...query, ids: wanted } }, signal),
+    options,
+  );
 }
 
 const SUGGESTED_MAX = 20;
@@ -52,8 +94,7 @@ const matches = (text: string, ...fields: string[]): boolean =>
   fields.some((field) => field.toLowerCase().includes(text.toLowerCase()));
 
 export async function searchProjects(text: string, abort: AbortSignal): Promise<Suggestion[]> {
-  const { data } = await call("GET /v1/projects", {}, { signal: abort });
-  return data
+  return (await readProjects(abort))
     .filter(({ slug, name }) => matches(text, slug, name))
     .map(({ id, name, slug }) => ({ id, label: name, hint: slug }));
 }

@@ -1,10 +1,11 @@
 // A key in a list: its name, if it has one, above the start of its text; links to keys and to what they belong to.
-import { useRead } from "../api/query.ts";
 import { hrefTo } from "../here.ts";
 import { Cut, UserText } from "../parts/text.tsx";
 import type { ApiKey } from "./state.ts";
 
-export function KeyName({ of: { name, display_prefix } }: { of: Pick<ApiKey, "name" | "display_prefix"> }) {
+type Named = Pick<ApiKey, "name" | "display_prefix">;
+
+export function KeyName({ of: { name, display_prefix } }: { of: Named }) {
   return (
     <>
       {name !== null && <UserText>{name}</UserText>}
@@ -13,10 +14,9 @@ export function KeyName({ of: { name, display_prefix } }: { of: Pick<ApiKey, "na
   );
 }
 
-/** Links to a key by its id. */
-export function KeyLink({ id }: { id: string }) {
-  const { data } = useRead("GET /v1/keys/{id}", { params: { id } }).state.value;
-  return <a href={hrefTo("keys", { id })}>{data ? <KeyName of={data} /> : <code>{id.slice(0, 8)}</code>}</a>;
+/** Links to a key by its id; `of` is undefined while it is loaded. */
+export function KeyLink({ id, of }: { id: string; of: Named | undefined }) {
+  return <a href={hrefTo("keys", { id })}>{of ? <KeyName of={of} /> : <code>{id.slice(0, 8)}</code>}</a>;
 }
 
 /** `label` is undefined while it is loaded, and for a record that was deleted. */

@@ -1,6 +1,6 @@
 // One key: its state, rights, limits and use.
 import { useEffect, useState } from "preact/hooks";
-import { useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import { Recent } from "../home/recent.tsx";
 import { env, hrefTo, hrefToList } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
@@ -19,13 +19,13 @@ import { EditKey } from "./edit.tsx";
 import { KeyLink, RecordLink } from "./key-name.tsx";
 import { ruleText } from "./limits.ts";
 import { Reasons } from "./lookup.tsx";
-import { tenantLabel, useProjects, useTenants } from "../api/records.ts";
+import { tenantLabel, useKeys, useTenants } from "../api/records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
 import { StateLine } from "./state-badge.tsx";
 import { endedReason, keyTitle, rotateReason, type ApiKey } from "./state.ts";
 
-const EVERY_MS = 10_000;
+const every = { everyMs: POLL_MS.usual };
 export const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
 
 function Actions({ of }: { of: ApiKey }) {
@@ -113,15 +113,17 @@ function Meta({ of }: { of: ApiKey }) {
   );
 }
 
-/** The predecessor or successor of this key by rotation. */
-const neighbour = (head: string, id: string | null) =>
-  id === null ? [] : [[head, <KeyLink key={id} id={id} />] as const];
+/** Its predecessor and its successor by rotation, by id. */
+type Neighbours = ReturnType<typeof useKeys>;
+
+const neighbour = (head: string, id: string | null, keys: Neighbours) =>
+  id === null ? [] : [[head, <KeyLink key={id} id={id} of={keys.get(id)} />] as const];
 
 /** Its creation is a row about the key that was rotated. */
-function Changes({ of: { id, rotated_from } }: { of: ApiKey }) {
+function Changes({ of: { id, rotated_from }, keys }: { of: ApiKey; keys: Neighbours }) {
   const rotation = rotated_from !== null && (
     <p>
-      Created by rotating <KeyLink id={rotated_from} />
+      Created by rotating <KeyLink id={rotated_from} of={keys.get(rotated_from)} />
     </p>
   );
   return <Recent target={id} title="Changes" none={rotation || undefined} />;
@@ -137,24 +139,23 @@ function Refusal({ of: { verdict } }: { of: ApiKey }) {
   );
 }
 
-/** Whether it is being replaced depends on its successor. */
-function ReplacedRecord({ of, by }: { of: ApiKey; by: string }) {
-  const { data } = useRead("GET /v1/keys/{id}", { params: { id: by } }, { everyMs: EVERY_MS }).state.value;
-  return <Record of={of} successors={data ? [data] : []} />;
-}
-
-function Record({ of, successors = [] }: { of: ApiKey; successors?: readonly ApiKey[] }) {
-  const project = useProjects().find(({ id }) => id === of.project_id);
-  const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
-  const beside = { tenant, keys: successors };
-  const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, { everyMs: EVERY_MS });
+function Record({ of }: { of: ApiKey }) {
+  const { rotated_from, successor_id = null } = of;
+  const keys = useKeys(
+    [rotated_from, successor_id].filter((id) => id !== null),
+    every,
+  );
+  const tenant = useTenants([of.tenant_id], every).get(of.tenant_id);
+  // Whether it is being replaced depends on its successor.
+  const beside = { tenant, keys: [...keys.values()] };
+  const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, every);
   return (
     <>
       <StateLine of={of} {...beside} notes={of.verdict?.admitted ? of.verdict.reasons : []} />
       <div class="two-columns">
         <div>
           <Traffic title="Requests" of={{ key_id: of.id }} range="30d" />
-          <Changes of={of} />
+          <Changes of={of} keys={keys} />
         </div>
         <div>
           <Panel title="Details">
@@ -166,7 +167,15 @@ function Record({ of, successors = [] }: { of: ApiKey; successors?: readonly Api
                   "Tenant",
                   <RecordLink key="tenant" page="tenants" id={of.tenant_id} label={tenant && tenantLabel(tenant)} />,
                 ],
-                ["Project", <RecordLink key="project" page="projects" id={of.project_id} label={project?.name} />],
+                [
+                  "Project",
+                  <RecordLink
+                    key="project"
+                    page="projects"
+                    id={of.project_id}
+                    label={of.effective?.project_name ?? undefined}
+                  />,
+                ],
                 ["Environment", of.env === "test" ? "Test" : "Live"],
                 ["Scopes", <Chips key="scopes" values={of.scopes} max={20} />],
                 ["Allowed IP addresses", <AllowedAddresses key="from" of={of} />],
@@ -174,8 +183,8 @@ function Record({ of, successors = [] }: { of: ApiKey; successors?: readonly Api
                 ["Last used", <Time key="used" at={of.last_used_at} focusable />],
                 ...(of.last_used ? [["Last used from", <LastUse key="last" of={of.last_used} />] as const] : []),
                 ["Expires", <Time key="expires" at={of.expires_at} focusable />],
-                ...neighbour("Replaces", of.rotated_from),
-                ...neighbour("Replaced by", of.successor_id ?? null),
+                ...neighbour("Replaces", rotated_from, keys),
+                ...neighbour("Replaced by", successor_id, keys),
               ]}
             />
             <Limits of={of} />
@@ -193,7 +202,7 @@ export function KeyPage({ id }: { id: string }) {
   const read = useRead(
     "GET /v1/keys/{id}",
     { params: { id }, query: { include: "effective,last_used,successor,verdict" } },
-    { everyMs: EVERY_MS },
+    every,
   );
   const found = read.state.value.data;
   // A link from the audit log has the environment of the page that it is on.
@@ -208,11 +217,7 @@ export function KeyPage({ id }: { id: string }) {
       back={{ href: hrefToList("keys"), label: "Keys" }}
       actions={key && <Actions of={key} />}
     >
-      <Loaded read={read}>
-        {(of) =>
-          !isElsewhere && (of.successor_id ? <ReplacedRecord of={of} by={of.successor_id} /> : <Record of={of} />)
-        }
-      </Loaded>
+      <Loaded read={read}>{(of) => !isElsewhere && <Record of={of} />}</Loaded>
     </Page>
   );
 }

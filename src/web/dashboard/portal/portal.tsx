@@ -2,9 +2,8 @@
 import { useState } from "preact/hooks";
 import { Combobox, type Suggestion } from "../forms/combobox.tsx";
 import { CheckField, SelectField, type Option } from "../forms/field.tsx";
-import { useRead } from "../api/query.ts";
 import { env, hrefTo, serverUrl } from "../here.ts";
-import { searchTenants, useProjects, useTenants, type Project } from "../api/records.ts";
+import { searchTenants, useProjectsRead, useTenants, type Project } from "../api/records.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Page, Panel } from "../parts/page.tsx";
@@ -105,14 +104,13 @@ function Workbench({ projects, first }: { projects: readonly Project[]; first: P
 }
 
 export function PortalPage() {
-  const read = useRead("GET /v1/projects", {});
-  const projects = useProjects();
+  const read = useProjectsRead();
   return (
     <Page title="Portal" lead="Your customers manage their own keys, inside your application.">
       <Loaded read={read}>
-        {({ data: [first] }) =>
-          first ? (
-            <Workbench projects={projects} first={first} />
+        {(projects) =>
+          projects[0] ? (
+            <Workbench projects={projects} first={projects[0]} />
           ) : (
             <>
               <Empty
