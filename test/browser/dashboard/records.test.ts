@@ -71,6 +71,10 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await page.getByText("1,000 of 1,000 left").waitFor();
     expect(await page.getByRole("meter").count()).toBe(2);
     await expectAccessible(page);
+    // The tenant is read again with the key.
+    await call(`POST /v1/tenants/${tenant.id}/suspend`, { reason: "unpaid" });
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByText("Its tenant has been suspended since").waitFor();
     // A balance that cannot be read is not the same as none.
     await page.route("**/quotas", (route) => route.fulfill({ status: 409, json: {} }));
     await page.reload();
@@ -253,6 +257,14 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     expect(sent).toEqual([]);
     await g.show("projects/01a1e3c8-0444-732a-922b-13ab70423f87");
     await g.page.getByRole("heading", { name: "Not found" }).waitFor();
+    // A filter has the projects of every page.
+    await g.page.route("**/v1/projects?limit=200*", (route) => {
+      const isLast = route.request().url().endsWith(`&after=${t.id}`);
+      const data = [isLast ? { id: t.owner.id, name: "Oldest" } : { id: t.id, name: "Newest" }];
+      return route.fulfill({ json: { object: "list", data, ...(!isLast && { has_more: true }) } });
+    });
+    await g.show("usage");
+    await g.page.locator("option", { hasText: "Oldest" }).waitFor({ state: "attached" });
     await g.expectClean();
   });
 });

@@ -18,7 +18,7 @@ export type PaletteItem = {
   disabled?: string | null;
 };
 
-/** Of each of three kinds: all of them fit beside pages and workspaces. */
+/** Results of each of three kinds: all of them fit beside pages and workspaces. */
 const FOUND_MAX = 4;
 
 const matches = (text: string, label: string): boolean => label.toLowerCase().includes(text.toLowerCase());
