@@ -8,14 +8,15 @@ import { visit, type VisitOptions } from "./browser.ts";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Violations only: listing what passes takes axe longer than finding it. */
-const RULES = {
+const ALL = {
   runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
   resultTypes: ["violations"],
 };
 /** More than half of the CPU time of a check. */
 const COLOURS = ["color-contrast", "link-in-text-block"];
-const ONLY_COLOURS = { ...RULES, runOnly: COLOURS };
-const NO_COLOURS = { ...RULES, rules: Object.fromEntries(COLOURS.map((rule) => [rule, { enabled: false }])) };
+const LAYOUT = ["target-size", "scrollable-region-focusable"];
+/** Every rule but those about colours. */
+export const STRUCTURE = { ...ALL, rules: Object.fromEntries(COLOURS.map((rule) => [rule, { enabled: false }])) };
 
 /** Colours and widths in which the pages of the dashboard are checked. */
 export const LOOKS = [
@@ -88,16 +89,21 @@ const SETTLED = `Promise.allSettled(document.getAnimations()
   .filter(({ effect }) => effect && effect.getComputedTiming().endTime !== Infinity)
   .map(({ finished }) => finished)).then(() => true)`;
 
-/** The navigation is the same on every page: it is checked once in a document, width and colour scheme. */
+/**
+ * The page behind a modal dialog is checked without it, and the navigation, which is the same on every page, once in a
+ * document, width and colour scheme.
+ */
 const run = (rules: object): string => `((seen, look, rules) => {
-  const where = seen.has(look) ? { exclude: [".side"] } : document;
-  seen.add(look);
+  const roots = [document, ...[...document.querySelectorAll("keyrack-portal")].map((portal) => portal.shadowRoot)];
+  const dialog = roots.flatMap((root) => [...root.querySelectorAll("dialog:modal")]).at(-1);
+  const where = dialog ?? (seen.has(look) ? { exclude: [".side"] } : document);
+  if (!dialog) seen.add(look);
   return axe.run(where, rules).then((found) => JSON.stringify(found.violations.map(({ id, nodes }) =>
     [id, ...nodes.map((node) => node.html + " " + node.failureSummary)])));
 })(window.checked ??= new Set(), [innerWidth, matchMedia("(prefers-color-scheme: dark)").matches].join(), ${JSON.stringify(rules)})`;
 
-/** Asserts that the page passes axe's rules and fits its window. */
-export async function expectAccessible(page: Page, rules: object = RULES): Promise<void> {
+/** Asserts that the page, or the dialog over it, passes axe's rules, and that the page fits its window. */
+export async function expectAccessible(page: Page, rules: object = ALL): Promise<void> {
   await page.emulateMedia({ reducedMotion: "reduce" }); // a colour that is changing has the contrast of neither
   await page.evaluate(SETTLED);
   // The page's policy blocks foreign scripts, so axe is injected by the debugger.
@@ -122,13 +128,18 @@ export async function setLook(page: Page, { colorScheme, viewport }: Look): Prom
 }
 
 /**
- * Asserts the same in each look; the page is in the last one afterwards. Every rule runs in the light look, those about
- * colours in the dark one, all others on the phone. The frame has every rule in every look (shell.test.ts).
+ * Asserts the same in each look; the page is in the last one afterwards. Every rule runs in the first; in the others
+ * those about colours if these differ, and those about the layout if the width does. The frame has every rule in every
+ * look (shell.test.ts).
  */
-export async function expectAccessibleInLooks(page: Page): Promise<void> {
-  const rules = [RULES, ONLY_COLOURS, NO_COLOURS];
-  for (const [n, [, look]] of LOOKS.entries()) {
+export async function expectAccessibleInLooks(page: Page, looks: readonly Look[] = LOOKS.map(([, look]) => look)) {
+  const [first] = looks;
+  for (const look of looks) {
+    const runOnly = [
+      ...(look.colorScheme === first?.colorScheme ? [] : COLOURS),
+      ...(look.viewport.width === first?.viewport.width ? [] : LAYOUT),
+    ];
     await setLook(page, look);
-    await expectAccessible(page, rules[n]);
+    await expectAccessible(page, look === first ? ALL : { ...ALL, runOnly });
   }
 }
