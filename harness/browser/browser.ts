@@ -62,7 +62,7 @@ export async function sharedBrowser(): Promise<Browser> {
 export type Visit = AsyncDisposable & {
   page: Page;
   context: BrowserContext;
-  /** Console errors and uncaught errors of the page; content blocked by the CSP is among them. */
+  /** Console errors and uncaught errors of its pages; content blocked by the CSP is among them. */
   errors: string[];
 };
 
@@ -73,8 +73,8 @@ export async function visit(browser: Browser, url: string, options: VisitOptions
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const errors: string[] = [];
-  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-  page.on("pageerror", (error) => errors.push(String(error)));
+  context.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  context.on("weberror", (error) => errors.push(String(error.error())));
   page.setDefaultTimeout(DEADLINE_MS);
   if (url !== "about:blank") await page.goto(url);
   return { page, context, errors, [Symbol.asyncDispose]: () => context.close() };

@@ -81,8 +81,8 @@ export async function person(
 export type Team = { id: string; slug: string; owner: Person; key: string };
 
 /** A workspace created by a user, who owns it. */
-export async function team(r: TestInstance): Promise<Team> {
-  const owner = await person(r);
+export async function team(r: TestInstance, creator?: Person): Promise<Team> {
+  const owner = creator ?? (await person(r));
   const slug = `team-${process.pid}-${++made}`;
   const reply = await r.call(owner.session, "POST /v1/workspaces", { name: "Team", slug });
   expect(reply.status, reply.text).toBe(201);

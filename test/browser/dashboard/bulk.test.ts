@@ -1,7 +1,7 @@
 // Many keys at once in the dashboard: selecting, counting, progress, continuing after a lost answer.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
+import { shop, signedIn, useOwnerPage, type Shop } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
@@ -9,6 +9,7 @@ type Row = { target_id: string; payload: { reason: string; bulk_id: string } };
 
 describe.runIf(hasBrowser)("many keys in the dashboard", () => {
   const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
 
   const mint = async ({ key, project_id, tenant_id }: Shop, count: number): Promise<string[]> => {
     const ids: string[] = [];
@@ -24,7 +25,7 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
   it("revokes the selected keys after it has named them, and leaves the others", async () => {
     const at = await shop(suite.instance);
     const [first, second, third] = await mint(at, 3);
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
+    const g = await open(at, { page: "keys" });
     const { page } = g;
     await page.getByLabel("Select Key 1").check();
     await page.getByLabel("Select Key 3").check();
@@ -55,7 +56,7 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
   it("shows its progress, and continues after a lost answer without changing a key twice", async () => {
     const at = await shop(suite.instance);
     const ids = await mint(at, 5);
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
+    const g = await open(at, { page: "keys" });
     const { page } = g;
     let changing = 0;
     await page.route("**/v1/bulk/keys", async (route) => {
@@ -82,9 +83,7 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
   it("acts on every key that the filters match only after their number is typed", async () => {
     const at = await shop(suite.instance);
     await mint(at, 26);
-    await using g = await signedIn(suite.browser, suite.instance, at, {
-      page: `keys?limit=25&project=${at.project_id}`,
-    });
+    const g = await open(at, { page: `keys?limit=25&project=${at.project_id}` });
     const { page } = g;
     await page.getByLabel("All rows on this page").check();
     await page.getByText("25 keys selected").waitFor();

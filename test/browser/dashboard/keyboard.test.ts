@@ -3,7 +3,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
+import { shop, useOwnerPage } from "../../../harness/browser/dashboard.ts";
 import { guest } from "../../../harness/browser/pages.ts";
 import { button, dialog, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { PASSWORD } from "../../../harness/instances/people.ts";
@@ -25,6 +25,7 @@ async function tabTo(page: Page, name: RegExp): Promise<void> {
 
 describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
   const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
 
   it("logs in, creates a key, revokes it and verifies the audit log", async () => {
     const t = await shop(suite.instance);
@@ -89,7 +90,7 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
 
   it("deletes nothing by Enter before the slug is typed, and asks only about what closing a dialog would lose", async () => {
     const t = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "settings" });
+    const g = await open(t, { page: "settings" });
     const { page } = g;
     const [writes, questions]: [string[], string[]] = [[], []];
     page.on("request", (request) => request.method() !== "GET" && writes.push(request.method()));
@@ -123,7 +124,7 @@ describe.runIf(hasBrowser)("the dashboard by keyboard alone", () => {
   it("keeps a dialog open while its request is in flight, and repeats a lost one with the same body", async () => {
     const t = await shop(suite.instance);
     await suite.instance.call(t.key, "POST /v1/tenants", { external_id: "initech", name: "Initech" });
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "keys" });
+    const g = await open(t, { page: "keys" });
     const { page } = g;
     const questions: string[] = [];
     page.on("dialog", (asked) => {

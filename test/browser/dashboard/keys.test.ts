@@ -2,7 +2,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
+import { shop, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible, expectAccessibleInLooks, LOOKS, setLook } from "../../../harness/browser/pages.ts";
 import { button, colours, field, REASON, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
@@ -23,10 +23,11 @@ async function expectPrintable(page: Page): Promise<void> {
 
 describe.runIf(hasBrowser)("keys in the dashboard", () => {
   const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
 
   it("creates a key by keyboard, and loses its text neither by Escape, the palette nor Back before it is stored", async () => {
     const at = await shop(suite.instance, HOSTILE);
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: "home" });
+    const g = await open(at, { page: "home" });
     const { page } = g;
     await page.emulateMedia({ reducedMotion: "reduce" }); // colours change at once
     await page.getByRole("link", { name: "Keys", exact: true }).click();
@@ -95,7 +96,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
       (await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name })).body;
     const [, staging] = [await make("Production"), await make("Staging")];
     await suite.instance.call(at.key, `POST /v1/keys/${staging.id}/disable`, { reason: "unpaid" });
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
+    const g = await open(at, { page: "keys" });
     const { page } = g;
     const names = (): Promise<string[]> => page.getByRole("rowheader").allInnerTexts();
     const shows = async (...expected: string[]): Promise<void> => {
@@ -148,7 +149,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     const at = await shop(suite.instance);
     const { project_id, tenant_id } = at;
     const made = await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: `keys/${made.body.id}` });
+    const g = await open(at, { page: `keys/${made.body.id}` });
     const { page } = g;
     await g.at("CI");
     await button(page, "Rotate").click();
@@ -278,7 +279,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     const { project_id, tenant_id } = at;
     const body = { project_id, tenant_id, env: "test", name: "CI", scopes: ["a:b", "c:d", "e:f"] };
     const made = await suite.instance.call(at.key, "POST /v1/keys", body);
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys", env: "live" });
+    const g = await open(at, { page: "keys", env: "live" });
     await g.page.getByText("No live keys yet").waitFor();
     await expectAccessibleInLooks(g.page);
     await g.show("keys", "test");

@@ -1,7 +1,7 @@
 // The audit log with its verification in the browser, the fleet, leaks, and the instance.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
+import { shop, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
@@ -9,11 +9,12 @@ import { reportLeaks } from "../../../src/domain/leaks/leaks.ts";
 
 describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
   const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
 
   it("verifies the audit log in the browser, and names a row that was altered on its way", async () => {
     const t = await shop(suite.instance);
     await suite.instance.call(t.owner.session, `PATCH /v1/tenants/${t.tenant_id}`, { name: "Globex Corp." });
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "audit", env: "test" });
+    const g = await open(t, { page: "audit", env: "test" });
     const { page } = g;
     await page.getByText("Test data").waitFor();
     const log = page.getByRole("table", { name: "Audit log" });
@@ -87,8 +88,9 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
 
   it("shows nodes as they connect, and the server's components", async () => {
     const t = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "fleet", colorScheme: "dark" });
+    const g = await open(t, { page: "fleet" });
     const { page } = g;
+    await page.emulateMedia({ colorScheme: "dark" });
     await page.getByRole("heading", { name: "No node is connected" }).waitFor();
     const poll = `GET /v1/policy/delta?project_id=${t.project_id}&node=api-1&since=1`;
     await suite.instance.call(t.key, poll, undefined, { headers: { "keyrack-sdk": "@keyrack/sdk/1.2.3" } });
@@ -122,7 +124,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     const want = { project_id, tenant_id, env: "live", name: "CI" };
     const { key, id } = (await suite.instance.call(t.owner.session, "POST /v1/keys", want)).body;
     const other = (await suite.instance.call(t.owner.session, "POST /v1/keys", { ...want, name: "Other" })).body;
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "leaks" });
+    const g = await open(t, { page: "leaks" });
     const { page } = g;
     await page.getByRole("heading", { name: "No key has leaked" }).waitFor();
     // Not while it is unknown whether a secret key has.
@@ -193,7 +195,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     const leak = (token: string, type: string) =>
       reportLeaks({ services, actor: { kind: "scanner" } }, [{ token, type, location: "https://git.example.com/a" }]);
     await leak(secret.key, "keyrack_secret_key");
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "home" });
+    const g = await open(t, { page: "home" });
     const { page } = g;
     const alert = page.locator(".leak-alert");
     await alert

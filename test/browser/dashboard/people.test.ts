@@ -1,20 +1,21 @@
 // Members and invitations, and the secret keys of developers.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { signedIn } from "../../../harness/browser/dashboard.ts";
+import { ownWorkspace, useOwnerPage } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, dialog, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
-import { freshEmail, memberOf, team } from "../../../harness/instances/people.ts";
+import { freshEmail, memberOf } from "../../../harness/instances/people.ts";
 
 describe.runIf(hasBrowser)("members and secret keys", () => {
   const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
 
   it("invites a person, revokes an invitation, and removes an owner with what they leave behind", async () => {
-    const t = await team(suite.instance);
+    const t = await ownWorkspace(suite.instance);
     const second = await memberOf(suite.instance, t, "owner");
     await suite.instance.call(second.session, "POST /v1/auth/sessions/current/workspace", { workspace_id: t.id });
     const left = await suite.instance.call(second.session, "POST /v1/secret_keys", { env: "live", name: "Left" });
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "members" });
+    const g = await open(t, { page: "members" });
     const { page } = g;
     await g.at("Members");
     await page.getByText("This server does not deliver mail").waitFor();
@@ -81,8 +82,8 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
   });
 
   it("shows a secret key once, rotates it and revokes it", async () => {
-    const t = await team(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "developers", env: "test" });
+    const t = await ownWorkspace(suite.instance);
+    const g = await open(t, { page: "developers", env: "test" });
     const { page } = g;
     await g.at("Developers");
     await button(page, "Create secret key").click();

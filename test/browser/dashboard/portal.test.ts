@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import type { Locator } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
+import { shop, useOwnerPage, type Shop } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
@@ -11,6 +11,7 @@ import { foldJournal } from "../../../src/domain/series/fold.ts";
 
 describe.runIf(hasBrowser)("portal and usage", () => {
   const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
 
   /** Three allowed requests and one that was rate limited. */
   const reportTraffic = async (t: Shop): Promise<void> => {
@@ -28,7 +29,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await suite.instance.call(t.owner.session, `PATCH /v1/projects/${t.project_id}`, { scope_catalogue });
     const key = { project_id: t.project_id, tenant_id: t.tenant_id, env: "live", name: "Their key" };
     await suite.instance.call(t.owner.session, "POST /v1/keys", key);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "portal" });
+    const g = await open(t, { page: "portal" });
     const { page } = g;
     const portal = page.locator("keyrack-portal");
     await portal.getByText("Reporting").waitFor(); // sample data
@@ -100,7 +101,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
 
   it("says that no tenant was active, without an empty chart", async () => {
     const t = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "usage?tab=billing" });
+    const g = await open(t, { page: "usage?tab=billing" });
     const { page } = g;
     await page.getByRole("heading", { name: "No live request was admitted this month" }).waitFor();
     await page.getByText(/^0 active tenants this month\./).waitFor();
@@ -111,7 +112,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
 
   it("shows active tenants by month as chart, table and CSV", async () => {
     const t = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "home" });
+    const g = await open(t, { page: "home" });
     const { page } = g;
     await page.route("**/v1/usage/billing*", async (route) => {
       const response = await route.fetch();
@@ -134,7 +135,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
 
   it("says whether filters hide the requests, and what is beyond the largest groups", async () => {
     const t = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "usage" });
+    const g = await open(t, { page: "usage" });
     const { page } = g;
     const none = page.getByRole("heading", { name: "No requests in the last 24 hours" });
     await page.getByText("Nodes report the requests that they verify.").waitFor();
@@ -187,7 +188,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
   it("shows traffic by outcome and by tenant as chart, table and CSV, and keeps the choice in the address", async () => {
     const t = await shop(suite.instance);
     await reportTraffic(t);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "home" });
+    const g = await open(t, { page: "home" });
     const { page } = g;
     await page.getByRole("img", { name: /^4 requests, 25% denied, last 24 hours$/ }).waitFor();
     const verified = page.getByRole("listitem").filter({ hasText: "First verified request" });

@@ -1,19 +1,19 @@
 // Projects and tenants: lists, pages, creating, changing and deleting.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { signedIn } from "../../../harness/browser/dashboard.ts";
-import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { ownWorkspace, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible, setLook } from "../../../harness/browser/pages.ts";
 import { button, dialog, field, REASON, useBrowserSuite } from "../../../harness/browser/suite.ts";
-import { team } from "../../../harness/instances/people.ts";
 
 const EVIL = '"><img src=x onerror=alert(1)>\u202Egnp.exe';
 
 describe.runIf(hasBrowser)("projects and tenants", () => {
   const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
 
   it("creates, changes and deletes a project", async () => {
-    const t = await team(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "projects" });
+    const t = await ownWorkspace(suite.instance);
+    const g = await open(t, { page: "projects" });
     const { page } = g;
     await g.at("Projects");
     await page.getByRole("heading", { name: "No projects yet" }).waitFor();
@@ -54,7 +54,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
   });
 
   it("shows the balances of quotas on the pages of a tenant and of a key", async () => {
-    const t = await team(suite.instance);
+    const t = await ownWorkspace(suite.instance);
     const call = async (route: string, body: object) => (await suite.instance.call(t.owner.session, route, body)).body;
     const project = await call("POST /v1/projects", { name: "API", slug: "api" });
     const quotas = [{ id: "calls", amount: 1000, refill: "none" }];
@@ -62,7 +62,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     const want = { project_id: project.id, tenant_id: tenant.id, env: "live", quotas: [{ ...quotas[0], id: "own" }] };
     const key = await call("POST /v1/keys", want);
     await call(`POST /v1/tenants/${tenant.id}/quotas/calls/grants`, { units: 5 });
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: `tenants/${tenant.id}` });
+    const g = await open(t, { page: `tenants/${tenant.id}` });
     const { page } = g;
     await page.getByText("1,005 of 1,005 left, including 5 granted").waitFor();
     expect(await page.getByRole("meter", { name: "calls" }).getAttribute("value")).toBe("1005");
@@ -83,13 +83,14 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await page.unroute("**/quotas");
     await panel.getByRole("button", { name: "Try again" }).click();
     await page.getByText("1,000 of 1,000 left").waitFor();
+    await g.expectClean();
   });
 
   it("shows hostile names of tenants as text, and deletes a tenant after its external id is typed", async () => {
-    const t = await team(suite.instance);
-    const phone = { viewport: { width: 390, height: 780 }, colorScheme: "dark" as const };
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "tenants", ...phone });
+    const t = await ownWorkspace(suite.instance);
+    const g = await open(t, { page: "tenants" });
     const { page } = g;
+    await setLook(page, { viewport: { width: 390, height: 780 }, colorScheme: "dark" });
     await button(page, "Create tenant").click();
     const create = dialog(page, "Create tenant");
     await create.getByLabel("External id").fill("cus_1");
@@ -126,13 +127,13 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
   });
 
   it("creates a plan, puts a tenant on it, shows where a key's limits come from, and deletes it when unused", async () => {
-    const t = await team(suite.instance);
+    const t = await ownWorkspace(suite.instance);
     const call = (route: string, body?: object) => suite.instance.call(t.owner.session, route, body);
     const project = await call("POST /v1/projects", { name: "Orders", slug: "orders" });
     const tenant = await call("POST /v1/tenants", { external_id: "cus_1" });
     const want = { project_id: project.body.id, tenant_id: tenant.body.id, env: "live", scopes: ["a", "b"] };
     const key = await call("POST /v1/keys", want);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "plans" });
+    const g = await open(t, { page: "plans" });
     const { page } = g;
     await g.at("Plans");
     await page.getByRole("heading", { name: "No plans yet" }).waitFor();
@@ -181,7 +182,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
   });
 
   it("confines a tenant and one of its keys to networks, and names the field of a mistake", async () => {
-    const t = await team(suite.instance);
+    const t = await ownWorkspace(suite.instance);
     const call = (route: string, body?: unknown) => suite.instance.call(t.owner.session, route, body);
     const project = await call("POST /v1/projects", { name: "Orders", slug: "orders" });
     const tenant = await call("POST /v1/tenants", { external_id: "one" });
@@ -191,7 +192,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     };
     const owner = { project_id: project.body.id, tenant_id: tenant.body.id };
     const key = await call("POST /v1/keys", { ...owner, env: "test", ...odd });
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: `tenants/${tenant.body.id}` });
+    const g = await open(t, { page: `tenants/${tenant.body.id}` });
     const { page } = g;
     await button(page, "Edit").click();
     const edit = dialog(page, "Edit tenant");
@@ -241,7 +242,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
   });
 
   it("lets members look, and says why they cannot change anything", async () => {
-    const t = await team(suite.instance);
+    const t = await ownWorkspace(suite.instance);
     await suite.instance.call(t.owner.session, "POST /v1/projects", { name: "Orders", slug: "orders" });
     await using g = await signedIn(suite.browser, suite.instance, t, { page: "projects", role: "member" });
     await g.page.getByRole("link", { name: "Orders" }).click();
