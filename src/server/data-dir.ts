@@ -122,11 +122,10 @@ function followLink(file: string): string {
 
 /** Locks the data dir and the SQLite file: two data dirs may name the same database. */
 export function lockSqlite(dir: string, file: string, { allowNetworkFs = false } = {}): DataDirLock {
-  const network = allowNetworkFs ? undefined : networkFileSystem(dir);
-  if (network)
-    throw new BadSetting(
-      `The data dir is on ${network}, where SQLite's locks do not hold. Use a local disk, or --allow-network-fs.`,
-    );
+  if (!allowNetworkFs) {
+    requireLocal("data dir", dir);
+    if (existsSync(dirname(file))) requireLocal("database", dirname(file));
+  }
   const dirLock = lockDataDir(dir);
   if (isDefaultFile(dir, file)) return dirLock;
   try {
@@ -141,6 +140,14 @@ export function lockSqlite(dir: string, file: string, { allowNetworkFs = false }
     dirLock.release();
     throw error;
   }
+}
+
+function requireLocal(what: string, dir: string): void {
+  const network = networkFileSystem(dir);
+  if (network)
+    throw new BadSetting(
+      `The ${what} is on ${network}, where SQLite's locks do not hold. Use a local disk, or --allow-network-fs.`,
+    );
 }
 
 /** The data dir's lock is also that of the database at its default place. */

@@ -1,7 +1,7 @@
 // Opens an instance from its settings: data dir, lock, store, vault and services, without a listener. The server
 // (start.ts) and operator commands (offline.ts) both start here.
 import { statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { requireConsistent } from "../config/consistency.ts";
 import { plainConnections } from "../config/exposure.ts";
 import type { Settings } from "../config/settings.ts";
@@ -10,7 +10,7 @@ import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
 import { openVault } from "./master-key.ts";
 import { openDeploymentStore, type MigrateMode } from "./migration.ts";
-import { StartRefused } from "./start-refused.ts";
+import { databaseDamaged } from "./start-refused.ts";
 import { recordMigrationBackup } from "../backup/before-migration.ts";
 import type { Manifest } from "../backup/files.ts";
 import { backupStateOf } from "../backup/schedule.ts";
@@ -23,6 +23,7 @@ import { openServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
 import { quickCheck } from "../store/offline/inspect.ts";
+import { isOnFuse } from "../store/sqlite/lock.ts";
 
 export type InstanceOptions = {
   settings: Settings;
@@ -56,6 +57,8 @@ type Instance = {
 /** On PostgreSQL only the first process has the file. */
 const TOKEN_FILE_DELETED =
   "the bootstrap token is active, although its file was deleted: write a new one to that file, or set KEYRACK_BOOTSTRAP=off";
+const ON_FUSE =
+  "the database is on a FUSE file system: if that is a network share, SQLite's locks may not hold; use a local disk";
 const KEY_CREATED = "a master key was created; keep a copy of it away from the backups";
 
 /** `opened` gets each part as it opens: the caller closes them in reverse, also where a later one fails to open. */
@@ -110,6 +113,7 @@ function lock(dir: string, file: string, options: InstanceOptions, opened: Async
   if (options.locked) return;
   const held = lockSqlite(dir, file, options);
   opened.defer(() => held.release());
+  if (isOnFuse(dirname(file))) options.log.warn(ON_FUSE, { file });
 }
 
 /** A clean stop leaves no -wal. After a crash, SQLite's quick check runs before the first write. */
@@ -121,10 +125,7 @@ async function checkAfterUncleanStop(file: string, { log, forceReadOnly }: Insta
   const took_ms = Math.round(performance.now() - started);
   if (findings.length === 0) return log.info("quick check after an unclean stop: ok", { took_ms });
   log.error("quick check after an unclean stop found damage", { findings: findings.join("; ").slice(0, 2_000) });
-  throw new StartRefused(
-    `The database is damaged (${findings[0]}). Restore a backup with keyrack restore --force, or start with --force-read-only to read what is left.`,
-    70,
-  );
+  throw databaseDamaged(findings[0] ?? "");
 }
 
 function mailTarget({ mail_url }: Settings, dir: string, log: Log): MailTarget {

@@ -15,6 +15,13 @@ export class StartRefused extends Error {
   }
 }
 
+export function databaseDamaged(finding: string): StartRefused {
+  return new StartRefused(
+    `The database is damaged (${finding}). Restore a backup with keyrack restore --force, or start with --force-read-only to read what is left.`,
+    70,
+  );
+}
+
 /** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
 export function toStartRefused(error: unknown): unknown {
   if (error instanceof StartRefused) return error;
@@ -23,7 +30,10 @@ export function toStartRefused(error: unknown): unknown {
   if (error instanceof NativeUnavailable) return new StartRefused(error.message, error.exitCode);
   const { code = "", message = "" } = error as { code?: string; message?: string };
   if (code === "EACCES") return new StartRefused(`Permission denied: ${message}`, 2);
-  if (/^SQLITE_(CANTOPEN|NOTADB|READONLY|PERM|AUTH)/.test(code))
+  if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return databaseDamaged(message);
+  if (code.startsWith("SQLITE_IOERR"))
+    return new StartRefused(`The database cannot be read or written: ${message}. Check the disk.`, 70);
+  if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code))
     return new StartRefused(`The database cannot be opened: ${message}`, 2);
   if (/^SQLite |^PostgreSQL /.test(message)) return new StartRefused(message, 2);
   if (code === "55P03")

@@ -1,6 +1,7 @@
 // After a crash a SQLite database is checked before the first write; a damaged one is only opened read-only.
 import { openSync, readFileSync, writeFileSync, writeSync, closeSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { toStartRefused } from "../../src/server/start-refused.ts";
 import { startInstance } from "../../src/server/start.ts";
 import { createClient } from "../../harness/api-client.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
@@ -20,6 +21,32 @@ async function damage(d: Deployment): Promise<void> {
   writeSync(file, Buffer.alloc(100, 0xff), 0, 100, (Number(row?.rootpage) - 1) * 4_096);
   closeSync(file);
 }
+
+describe("a SQLite database that was damaged while it was closed", () => {
+  const header = Buffer.from("not a database, ");
+  const schema = Buffer.alloc(8, 0xff);
+  it.each([
+    ["header", header, 0],
+    ["schema", schema, 100],
+  ])("is refused with exit code 70 and advice, and not changed: its %s", async (_part, bytes, at) => {
+    await using d = await deployment("sqlite");
+    await (await d.start()).stop();
+    const file = openSync(fileOf(d), "r+");
+    writeSync(file, bytes, 0, bytes.length, at);
+    closeSync(file);
+    const before = readFileSync(fileOf(d));
+    await expect(d.start()).rejects.toMatchObject({
+      exitCode: 70,
+      message: expect.stringMatching(/damaged .*keyrack restore --force.*--force-read-only/) as string,
+    });
+    expect(readFileSync(fileOf(d)).equals(before)).toBe(true);
+  });
+
+  it("is refused with exit code 70 if the disk fails", () => {
+    const failed = Object.assign(new Error("disk I/O error"), { code: "SQLITE_IOERR_READ" });
+    expect(toStartRefused(failed)).toMatchObject({ exitCode: 70, message: expect.stringContaining("Check the disk") });
+  });
+});
 
 describe("a SQLite database after a crash", () => {
   it("is checked at the next start, which logs it; after a clean stop it is not", async () => {

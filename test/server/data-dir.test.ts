@@ -8,6 +8,7 @@ import { deployment } from "../../harness/instances/deployment.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { isRoot } from "../../harness/processes/tools.ts";
 import { loadSettings } from "../../src/config/load.ts";
+import { startInstance } from "../../src/server/start.ts";
 import { databaseTarget, lockSqlite, readPrivateFile } from "../../src/server/data-dir.ts";
 import { DataDirInUse, type DataDirLock } from "../../src/store/sqlite/lock.ts";
 
@@ -73,14 +74,17 @@ describe.runIf(isRoot("data dirs of other users"))("a command as root", () => {
   });
 });
 
-/** Makes every folder look as if it were on NFS. */
-function onNfs(): Disposable {
+const NFS = 0x6969;
+const FUSE = 0x65735546;
+
+/** Makes folders look as if they were on a file system of this type: those that the name ends, or all. */
+function onFileSystem(type: number, name = ""): Disposable {
   const { statfsSync } = fs;
   const patch = (statfs: unknown): void => {
     Object.assign(fs, { statfsSync: statfs });
     syncBuiltinESMExports();
   };
-  patch((dir: string) => Object.assign(statfsSync(dir), { type: 0x6969 }));
+  patch((dir: string) => Object.assign(statfsSync(dir), dir.endsWith(name) && { type }));
   return { [Symbol.dispose]: () => patch(statfsSync) };
 }
 
@@ -91,7 +95,7 @@ describe.skipIf(process.env.KEYRACK_TEST_BIN)("a command on a data dir on NFS", 
     await (await d.start()).stop();
     const run = (args: string) => keyrack([...args.split(" "), "--data-dir", d.dir]);
     expect(await run("backup create")).toMatchObject({ code: 0 });
-    using _nfs = onNfs();
+    using _nfs = onFileSystem(NFS);
     const listed = (): string[] => readdirSync(d.dir, { recursive: true }).map(String).toSorted();
     const before = listed();
     const changing = ["user list", "db migrate", "backup create", "restore --force", "master-key rotate"];
@@ -103,6 +107,32 @@ describe.skipIf(process.env.KEYRACK_TEST_BIN)("a command on a data dir on NFS", 
     expect(listed()).toEqual(before);
     for (const args of changing)
       expect(await run(`${args} --allow-network-fs`), args).toMatchObject({ code: 0, stderr: "" });
+  });
+});
+
+describe("a SQLite file outside the data dir", () => {
+  const start = async (type: number) => {
+    await using d = await deployment("sqlite");
+    mkdirSync(join(d.dir, "elsewhere"));
+    const settings = {
+      ...d.settings(),
+      database_url: { kind: "sqlite", file: join(d.dir, "elsewhere", "k.db") },
+    } as const;
+    using _type = onFileSystem(type, "elsewhere");
+    await (await startInstance({ settings, log: d.log })).stop();
+    return d.logs.join();
+  };
+
+  it("is refused on NFS", async () => {
+    await expect(start(NFS)).rejects.toMatchObject({
+      exitCode: 2,
+      message: expect.stringContaining("The database is on NFS") as string,
+    });
+  });
+
+  it("is used on FUSE, with a warning, and without one on a local disk", async () => {
+    expect(await start(FUSE)).toContain("the database is on a FUSE file system");
+    expect(await start(0xef53)).not.toContain("FUSE");
   });
 });
 

@@ -44,7 +44,10 @@ export function openWriter(file: string): Connection {
   // A new file, or an empty one left by an interrupted first start.
   if (db.pragma("page_count", { simple: true }) === 0)
     setPragmas(db, ["page_size=4096", "auto_vacuum=INCREMENTAL", `application_id=${APPLICATION_ID}`]);
-  assertPragma(db, "application_id", APPLICATION_ID);
+  if (db.pragma("application_id", { simple: true }) !== APPLICATION_ID) {
+    db.close();
+    throw new Error(`SQLite file ${file} is not a Keyrack database.`);
+  }
   setPragmas(db, [
     "journal_mode=WAL",
     "synchronous=NORMAL",

@@ -44,6 +44,13 @@ const NETWORK_FILE_SYSTEMS = new Map([
   [0xfe534d42, "SMB2"],
 ]);
 
+const FUSE = 0x65735546;
+
+/** Whether a folder is on a file system in user space, of which some are network shares. */
+export function isOnFuse(dir: string): boolean {
+  return statfsSync(dir).type >>> 0 === FUSE;
+}
+
 /** The name of the network file system that a folder is on, if any: SQLite's locks are unreliable there. */
 export function networkFileSystem(dir: string): string | undefined {
   return NETWORK_FILE_SYSTEMS.get(statfsSync(dir).type >>> 0);

@@ -74,7 +74,7 @@ describe("a SQLite connection", () => {
     theirs.exec("create table theirs (id text)");
     theirs.close();
     await expect(openStore({ kind: "sqlite", file }, { now: () => 1, fatal: () => {} })).rejects.toThrow(
-      /application_id/,
+      `SQLite file ${file} is not a Keyrack database.`,
     );
     const again = new Database(file);
     expect(again.pragma("journal_mode", { simple: true })).toBe("delete");
