@@ -15,7 +15,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { BIN } from "../harness/processes/server.ts";
 import { unusedPort } from "../harness/processes/unused-port.ts";
-import { buildSdk } from "./build-sdk.ts";
+import { bundleSdk } from "./build-sdk.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const PORTS = ["4747", "3000"];
@@ -144,15 +144,15 @@ function splitLines(text: string): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
-/** What the page needs of an installation: the built SDK, and `keyrack` on the path. */
-async function prepareCheckout(dir: string): Promise<void> {
+/** What the page needs of an installation: `keyrack` on the path, and the SDK where the page has a file to run. */
+async function prepareCheckout(dir: string, needsSdk: boolean): Promise<void> {
   mkdirSync(join(dir, "bin"), { recursive: true });
   symlinkSync(BIN, join(dir, "bin/keyrack"));
   const checkout = join(dir, "keyrack");
   mkdirSync(checkout);
   cpSync(join(root, "package.json"), join(checkout, "package.json"));
   symlinkSync(join(root, "node_modules"), join(checkout, "node_modules"));
-  await buildSdk(join(checkout, "dist/sdk"));
+  if (needsSdk) await bundleSdk(join(checkout, "dist/sdk")); // its scripts: no command reads types
 }
 
 function replacePorts(text: string, pairs: Iterable<readonly [string, string]>): string {
@@ -163,8 +163,12 @@ export async function runPage(page: string): Promise<{ differences: Difference[]
   const dir = mkdtempSync(join(tmpdir(), "keyrack-transcript-"));
   const ports = new Map<string, string>();
   for (const port of PORTS) ports.set(port, String(await unusedPort()));
+  const parts = parsePage(page);
+  await prepareCheckout(
+    dir,
+    parts.some((part) => typeof part !== "string" && part.kind === "file"),
+  );
   const originalPorts = [...ports].map(([written, used]) => [used, written] as const);
-  await prepareCheckout(dir);
   const server = ports.get("4747") ?? "";
   const shell = new Shell(join(dir, "keyrack"), {
     PATH: `${join(dir, "bin")}:${process.env.PATH ?? ""}`,
@@ -177,7 +181,6 @@ export async function runPage(page: string): Promise<{ differences: Difference[]
     const lines = running ? await shell.start(actual, Math.max(1, expected.length)) : await shell.run(actual);
     return lines.map((line) => redact(replacePorts(line, originalPorts), dir));
   };
-  const parts = parsePage(page);
   const differences: Difference[] = [];
   let commands = 0;
   try {
