@@ -9,7 +9,12 @@ import { fileURLToPath } from "node:url";
 
 const RELEASE = fileURLToPath(new URL("../../tools/release/main.ts", import.meta.url));
 
+/** SOURCE_DATE_EPOCH of the release that it is packed in. */
+export const PACKED_EPOCH = 1_700_000_000;
+
 export type PackedSdk = {
+  /** The folder of that release. */
+  release: string;
   tarball: string;
   /** Its contents. */
   built: string;
@@ -20,8 +25,8 @@ export function installSdk(app: string): PackedSdk {
   const shared = join(process.env.KEYRACK_TEST_RUN ?? "", "sdk");
   if (!existsSync(shared)) makeShared(shared);
   cpSync(join(shared, "app"), app, { recursive: true, verbatimSymlinks: true });
-  const [tarball = ""] = readdirSync(shared).filter((name) => name.endsWith(".tgz"));
-  return { tarball: join(shared, tarball), built: join(shared, "built") };
+  const release = join(shared, "release");
+  return { release, tarball: tarballIn(release), built: join(shared, "built") };
 }
 
 /** It gets its name last: another test process may make it too, and the first one counts. */
@@ -37,13 +42,16 @@ function makeShared(shared: string): void {
   }
 }
 
+function tarballIn(release: string): string {
+  return join(release, readdirSync(release).find((name) => name.endsWith(".tgz")) ?? "");
+}
+
 function pack(work: string): void {
   const release = join(work, "release");
   const args = [RELEASE, "--only", "npm", "--snapshot", "--out", release];
-  execFileSync(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
-  const name = readdirSync(release).find((each) => each.endsWith(".tgz")) ?? "";
-  const tarball = join(work, name);
-  renameSync(join(release, name), tarball);
+  const env = { ...process.env, SOURCE_DATE_EPOCH: String(PACKED_EPOCH) };
+  execFileSync(process.execPath, args, { env, stdio: ["ignore", "ignore", "inherit"] });
+  const tarball = tarballIn(release);
   for (const folder of ["built", "app"]) mkdirSync(join(work, folder));
   execFileSync("tar", ["-xzf", tarball, "-C", join(work, "built"), "--strip-components=1"]);
   const app = join(work, "app");

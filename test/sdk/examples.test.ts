@@ -12,6 +12,7 @@ import { createClient } from "../../harness/api-client.ts";
 import { portOf, stableAddress } from "../../harness/processes/stable-address.ts";
 import { installSdk } from "../../harness/sdk/package.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { pace } from "../../harness/waiting.ts";
 
 const root = join(import.meta.dirname, "../..");
 const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));
@@ -142,6 +143,7 @@ describe("examples/express-app while the real server is killed", () => {
     const running = (async () => {
       while (!traffic.stop) {
         traffic.statuses.add(await orders(valid.key));
+        await pace();
       }
     })();
 
