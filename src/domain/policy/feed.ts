@@ -147,7 +147,7 @@ export class Feed {
     yield* this.#waiters.test.values();
   }
 
-  /** Returns false if all polls of the project know the version already. */
+  /** Returns false if all polls of the project know the version already, or are about to. */
   #wake(project_id: string, version: number): boolean {
     const { live, test } = this.#waiters;
     const woken = [live, test].map((byProject) => byProject.get(project_id)?.wake(version));

@@ -26,6 +26,8 @@ export class Waiters {
   #version = 0;
   /** The newest version to wake for, or 0. */
   #wanted = 0;
+  /** The newest version that a wake was asked for, whether it has happened yet or not. */
+  #announced = 0;
   #waking = false;
   /**
    * When the last wake began, of how many polls, how busy the process was until then, and until when one comes back.
@@ -68,14 +70,16 @@ export class Waiters {
     return true;
   }
 
-  /** Wakes all polls for this version, at once or after the pause. Returns false if they have it already. */
+  /** Wakes all polls for this version, at once or after the pause. Returns false if it was announced before. */
   wake(version = Number.POSITIVE_INFINITY): boolean {
     if (version <= this.#version) return false;
+    const isNew = version > this.#announced;
+    if (isNew && Number.isFinite(version)) this.#announced = version;
     this.#wanted = Math.max(this.#wanted, version);
-    if (this.#waking || this.#timer) return true;
+    if (this.#waking || this.#timer) return isNew;
     if (this.pauseMs === 0) void this.#run();
     else this.#timer = setTimeout(() => this.#resume(), this.pauseMs).unref();
-    return true;
+    return isNew;
   }
 
   /** Cancels the pending wake. */

@@ -48,3 +48,18 @@ it("a wake is not delayed by more polls than were woken", async () => {
   expect(await pauseAfter(2_000, HOUR, 1_999)).toBeGreaterThan(1_000);
   expect(await pauseAfter(2_000, HOUR, 2_000)).toBeLessThanOrEqual(50);
 });
+
+it("a version that was announced before is not new, also while its wake is delayed", async () => {
+  let version = 4;
+  const waiters = new Waiters(async () => ({ version }) as Head);
+  const poll = new Subscription<Head>(HOUR, NEVER_DISCONNECTS, () => {});
+  waiters.add(poll, 3);
+  expect([waiters.wake(4), waiters.wake(4)]).toEqual([true, false]);
+  await poll.changed();
+  await turns(2);
+  expect(waiters.pauseMs).toBeGreaterThan(0);
+  version = 6;
+  expect([waiters.wake(5), waiters.wake(5), waiters.wake(6), waiters.wake(6)]).toEqual([true, false, true, false]);
+  waiters.stop();
+  poll.close();
+});
