@@ -136,6 +136,7 @@ export const parsers = {
   waiting: (text: string): number | null => (text === "" ? null : integer(1, 1_000_000)(text)),
   throttle_windows: integer(100, 10_000_000),
   megabytes: integer(8, 1_000_000),
+  zero_or_megabytes: (text: string): number => (text === "0" ? 0 : integer(8, 1_000_000_000)(text)),
   stall: integer(500, 600_000),
   answer_bytes: integer(256 * 1024, 64 * MIB),
   nodes: integer(100, 100_000),

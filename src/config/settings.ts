@@ -207,13 +207,13 @@ export const settingsTable = {
   ),
   writes_mb_per_day: setting(
     "KEYRACK_WRITES_MB_PER_DAY",
-    "zero_or_count",
+    "zero_or_megabytes",
     "8192",
     "MiB that one environment of a workspace may write in a UTC day, test a quarter; 0 = no cap.",
   ),
   disk_reserve_mb: setting(
     "KEYRACK_DISK_RESERVE_MB",
-    "zero_or_count",
+    "zero_or_megabytes",
     "1024",
     "Free MiB on the disk of SQLite below which workspaces that wrote much get 503. Below 200 MiB everyone does, except for what ends a credential. 0 = off, both.",
   ),

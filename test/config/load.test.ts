@@ -42,6 +42,8 @@ describe("settings", () => {
     ["KEYRACK_BACKUP_EVERY", "0h", "must be a duration such as 30m, 24h or 7d, or off"],
     ["KEYRACK_TRUST_PROXY", "10.0.0.0/33", '"10.0.0.0/33" is not an address or a CIDR range'],
     ["KEYRACK_THROTTLE", "yes", "must be on or off"],
+    ["KEYRACK_WRITES_MB_PER_DAY", "1", "must be a whole number from 8 to"],
+    ["KEYRACK_DISK_RESERVE_MB", "7", "must be a whole number from 8 to"],
     ["KEYRACK_NODE_LIVE_MS", "0", "must be a whole number from 1000 to 86400000"],
     ["KEYRACK_METRICS", "9090", "must be off or HOST:PORT"],
     ["KEYRACK_REGION", "EU", "must be 1 to 32 characters of a-z, 0-9 and -"],

@@ -67,7 +67,9 @@ function check(options: Options): void {
 function exampleFile(): string {
   const blocks = settingNames.map((name) => {
     const { description, defaultText, kind } = settingsTable[name];
-    const numeric = ["port", "count", "ms", "wait", "password_min", "zero_or_count"].includes(kind);
+    const numeric = ["port", "count", "ms", "wait", "password_min", "zero_or_count", "zero_or_megabytes"].includes(
+      kind,
+    );
     return `# ${description}\n#${fileKey(name)} = ${numeric ? defaultText : JSON.stringify(defaultText)}\n`;
   });
   return [

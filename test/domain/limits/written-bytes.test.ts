@@ -25,9 +25,12 @@ for (const back of backends) {
   describe(`bytes written in a day on ${back}`, () => {
     it("are bounded for each environment, except for what ends a credential, until midnight", async () => {
       const clock = testClock(20_000 * DAY + 1_000);
-      await using r = await testInstance(back, { clock, flags: { throttle: "on", writes_mb_per_day: "1" } });
+      await using r = await testInstance(back, { clock, flags: { throttle: "on", writes_mb_per_day: "8" } });
       const w = await r.workspace();
       const other = await r.workspace();
+      const { writtenBytes } = r.app.services;
+      writtenBytes.add(cellOwner(w.id, "live"), 7 * MIB); // filling all of it would take long
+      writtenBytes.add(cellOwner(w.id, "test"), (7 / 4) * MIB);
       const key = await w.mint();
       const scope = { env: "live", scope_hash: "a".repeat(64), fingerprint: "b".repeat(64) };
       const claimed = (await w.call("sk_owner", "POST /v1/idempotency/claim", scope)).body.lock_token as string;
@@ -43,7 +46,7 @@ for (const back of backends) {
       expect(await fill("sk_owner")).toBeGreaterThan(50);
       const refused = await create("sk_owner");
       expectRefusal(refused, 429, "rate_limited");
-      expect(refused.headers.get("ratelimit-policy")).toBe('"writes";q=1;w=86400');
+      expect(refused.headers.get("ratelimit-policy")).toBe('"writes";q=8;w=86400');
       expect(Number(refused.headers.get("retry-after"))).toBe(86_399);
       expect((await create("sk_owner", other)).status).toBe(201);
       expect((await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {})).status).toBe(200);
@@ -86,7 +89,7 @@ for (const back of backends) {
 for (const back of backends) {
   describe(`an environment at its share on ${back}`, () => {
     it("ends things as often as it likes and stores no response of that", async () => {
-      await using r = await testInstance(back, { flags: { throttle: "on", writes_mb_per_day: "1" } });
+      await using r = await testInstance(back, { flags: { throttle: "on", writes_mb_per_day: "8" } });
       const w = await r.workspace();
       const ended = [await w.mint(), await w.mint()];
       const revoke = (id: string, key: string) =>
@@ -94,7 +97,7 @@ for (const back of backends) {
       expect((await revoke(ended[0]?.id ?? "", "below")).status).toBe(200);
       const again = await revoke(ended[0]?.id ?? "", "below");
       expect(again.headers.get("idempotent-replayed")).toBe("true");
-      r.app.services.writtenBytes.add(cellOwner(w.id, "live"), MIB);
+      r.app.services.writtenBytes.add(cellOwner(w.id, "live"), 8 * MIB);
       expectRefusal(await w.call("sk_owner", "POST /v1/tenants", { external_id: "late" }), 429, "rate_limited");
       for (const { id } of ended)
         for (const key of ["a", "b", "c"]) {
@@ -107,7 +110,7 @@ for (const back of backends) {
 
     it("revokes embed tokens 60 times a minute, which is not limited below the share", async () => {
       const clock = testClock(20_000 * DAY);
-      await using r = await testInstance(back, { clock, flags: { throttle: "on", writes_mb_per_day: "1" } });
+      await using r = await testInstance(back, { clock, flags: { throttle: "on", writes_mb_per_day: "8" } });
       const w = await r.workspace();
       const second = await w.call("sk_owner", "POST /v1/tenants", { external_id: "second" });
       const tenants = [w.tenant_id, second.body.id as string];
@@ -116,7 +119,7 @@ for (const back of backends) {
       const statuses = async (times: number) =>
         new Set((await Promise.all(Array.from({ length: times }, revoke))).map(({ status }) => status));
       expect(await statuses(70)).toEqual(new Set([200]));
-      r.app.services.writtenBytes.add(cellOwner(w.id, "live"), MIB);
+      r.app.services.writtenBytes.add(cellOwner(w.id, "live"), 8 * MIB);
       expect(await statuses(60)).toEqual(new Set([200]));
       const rows = (await w.actions()).length;
       const refused = await revoke();
