@@ -11,11 +11,12 @@ const OTHERS = "others";
 /** How many lines were left out, and the last request of them. */
 export type Summary = { network: string; failure: string; count: number; request_id: string };
 
-type Count = { seen: number; lastId: string };
+type Count = { seen: number; written: number; lastId: string };
 
 export class LogLimit {
   readonly #summarize: (summary: Summary) => void;
   readonly #networks = new Map<string, Map<string, Count>>();
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(summarize: (summary: Summary) => void) {
     this.#summarize = summarize;
@@ -23,13 +24,23 @@ export class LogLimit {
 
   /** Whether this line is written in full. The minute begins with the first line. */
   admits(network: string, failure: string, requestId: string): boolean {
-    if (this.#networks.size === 0) setTimeout(() => this.#flush(), WINDOW_MS).unref();
+    const count = this.count(network, failure, requestId);
+    if (count.seen > FULL_MAX) return false;
+    count.written++;
+    return true;
+  }
+
+  /** Counts a refusal that is never written in full: many of them in a minute become a summary. */
+  count(network: string, failure: string, requestId: string): Count {
+    if (this.#networks.size === 0) this.#timer = setTimeout(() => this.flush(), WINDOW_MS).unref();
     const isKnown = this.#networks.has(network) || this.#networks.size < NETWORKS_MAX;
     const counts = this.#countsOf(isKnown ? network : OTHERS);
-    const count = counts.get(failure) ?? { seen: isKnown ? 0 : FULL_MAX, lastId: "" };
+    const first = isKnown ? 0 : FULL_MAX;
+    const count = counts.get(failure) ?? { seen: first, written: first, lastId: "" };
     counts.set(failure, count);
+    count.seen++;
     count.lastId = requestId;
-    return ++count.seen <= FULL_MAX;
+    return count;
   }
 
   #countsOf(network: string): Map<string, Count> {
@@ -38,12 +49,14 @@ export class LogLimit {
     return counts;
   }
 
-  #flush(): void {
+  /** Writes the summaries now: at the end of the minute, and when the server stops. */
+  flush(): void {
+    clearTimeout(this.#timer);
     const ended = [...this.#networks];
     this.#networks.clear();
     for (const [network, counts] of ended) {
-      for (const [failure, { seen, lastId }] of counts) {
-        if (seen > FULL_MAX) this.#summarize({ network, failure, count: seen - FULL_MAX, request_id: lastId });
+      for (const [failure, { seen, written, lastId }] of counts) {
+        if (seen > FULL_MAX) this.#summarize({ network, failure, count: seen - written, request_id: lastId });
       }
     }
   }

@@ -8,6 +8,7 @@ import type { Endpoint } from "./endpoint.ts";
 import type { HttpRequest } from "./request.ts";
 
 const SECURITY_EVENTS: ReadonlySet<number> = new Set([401, 403, 429]);
+const INVALID = 400;
 const FOREIGN_ID_MAX = 64;
 
 /**
@@ -20,7 +21,7 @@ export function toFailure(services: Services, endpoint: Endpoint, request: HttpR
   return fail("internal_error");
 }
 
-/** Logs a refusal with status 401, 403 or 429, within the limit of lines. */
+/** Logs a refusal with status 401, 403 or 429, within the limit of lines, and bursts of invalid requests. */
 export function logRefusal(
   services: Services,
   endpoint: Endpoint,
@@ -28,9 +29,11 @@ export function logRefusal(
   { status, code, failure }: Failure,
   origin: () => RequestSource,
 ): void {
-  if (!SECURITY_EVENTS.has(status)) return;
+  if (status !== INVALID && !SECURITY_EVENTS.has(status)) return;
   const from = origin();
-  if (!services.securityLog.admits(networkOwner(from.network).id, failure, from.request_id)) return;
+  const network = networkOwner(from.network).id;
+  if (status === INVALID) return void services.securityLog.count(network, failure, from.request_id);
+  if (!services.securityLog.admits(network, failure, from.request_id)) return;
   services.log.info("refused", {
     endpoint: endpoint.name,
     status,

@@ -127,5 +127,6 @@ async function stop({ server, connections, metrics, scheduler, socket, services,
   await inTime(services.nodes.flushed());
   await inTime(services.quotas.close());
   await opened.disposeAsync(); // the store and the lock last
+  services.securityLog.flush();
   services.log.info("stopped");
 }

@@ -10,7 +10,7 @@ function setUp() {
   const limit = new LogLimit((summary) => summaries.push(summary));
   const send = (network: string, times: number, failure = "invalid_key"): number =>
     Array.from({ length: times }, (_, i) => limit.admits(network, failure, `r${i}`)).filter(Boolean).length;
-  return { summaries, send };
+  return { limit, summaries, send };
 }
 
 it("writes twenty in full, then one summary with the count and the last id; the next minute starts again", () => {
@@ -30,4 +30,22 @@ it("writes lines of a thousand networks in full; all others share one summary", 
   expect(send("n7", 1)).toBe(1);
   vi.advanceTimersByTime(60_000);
   expect(summaries).toEqual([{ network: "others", failure: "invalid_key", count: 1_000, request_id: "r1" }]);
+});
+
+it("writes the summaries of the current minute when it is flushed, and not again", () => {
+  const { limit, summaries, send } = setUp();
+  send("a", 60);
+  limit.flush();
+  expect(summaries).toEqual([{ network: "a", failure: "invalid_key", count: 40, request_id: "r59" }]);
+  send("a", 1);
+  vi.advanceTimersByTime(60_000);
+  expect(summaries).toHaveLength(1);
+});
+
+it("summarizes bursts of what is never written in full, and no few of them", () => {
+  const { limit, summaries } = setUp();
+  for (let i = 0; i < 20; i++) limit.count("few", "invalid_request", `r${i}`);
+  for (let i = 0; i < 21; i++) limit.count("many", "invalid_request", `r${i}`);
+  vi.advanceTimersByTime(60_000);
+  expect(summaries).toEqual([{ network: "many", failure: "invalid_request", count: 21, request_id: "r20" }]);
 });
