@@ -58,7 +58,11 @@ export function createLog({
   let reported = 0;
   const lineOf = (at: Level, event: string, fields: Fields): string => {
     const time = new Date(now()).toISOString();
-    return `${redact(pretty ? prettyLine(time, at, event, fields) : JSON.stringify({ time, level: at, event, ...fields }))}\n`;
+    // JSON leaves the control characters above ASCII as they are, which some terminals obey.
+    const line = pretty
+      ? prettyLine(time, at, event, fields)
+      : escapeControls(JSON.stringify({ time, level: at, event, ...fields }));
+    return `${redact(line)}\n`;
   };
   const emit = (at: Level, event: string, fields: Fields = {}): void => {
     if (ORDER[at] < ORDER[level]) return;

@@ -179,3 +179,13 @@ it("a reader that does not read costs lines, the lowest level first, and the nex
   expect(JSON.parse(lines[0] ?? "{}")).toMatchObject({ level: "warn", event: "log lines dropped", count: 4 });
   expect(written()).toEqual(["log lines dropped", "again"]);
 });
+
+it("control characters are escaped in both forms, those above ASCII too", () => {
+  const lines: string[] = [];
+  for (const pretty of [true, false])
+    createLog({ level: "info", write: (line) => void lines.push(line), pretty }).info("refused", {
+      id: "a\u009b31mX\u2028",
+    });
+  for (const line of lines) expect(line).toContain("a\\u009b31mX\\u2028");
+  expect(JSON.parse(lines[1] ?? "")).toMatchObject({ id: "a\u009b31mX\u2028" });
+});
