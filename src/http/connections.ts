@@ -51,6 +51,7 @@ export class Connections {
   attach(server: Server, event: "connection" | "secureConnection"): void {
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     if (event === "secureConnection") this.#trackHandshakes(server);
+    this.trackRequests(server);
     server.on(event, (socket: TrackedSocket) => {
       if (!this.#bounded.add(networkOwner(bareAddress(socket.remoteAddress ?? "")), socket)) {
         socket.destroy();
@@ -80,6 +81,10 @@ export class Connections {
   countFor(socket: TrackedSocket, address: string): void {
     this.#proxied.add(socket);
     this.#bounded.move(socket, networkOwner(address));
+  }
+
+  protected trackRequests(server: Server): void {
+    server.on("request", ({ socket }: IncomingMessage) => this.wasBusy(socket));
   }
 
   /** The connection was busy just now: others are displaced before it. */

@@ -1,13 +1,14 @@
 // Clients that never read their answers: the bytes are bounded by owner, the connections are closed, and other
 // workspaces are served. With both lanes.
 import { EventEmitter, once } from "node:events";
-import type { ServerResponse } from "node:http";
-import { connect, type Socket } from "node:net";
+import { createServer, type ServerResponse } from "node:http";
+import { connect, type AddressInfo, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { pace, turns, until } from "../../harness/waiting.ts";
+import { Ledger } from "../../src/fairness/ledger.ts";
 import { LargeResponses } from "../../src/fairness/large-responses.ts";
 import { sendStream, Stalls } from "../../src/http/sending/stalls.ts";
 import { Connections, type TrackedSocket } from "../../src/http/connections.ts";
@@ -190,5 +191,31 @@ describe("a connection that owes bytes", () => {
     socket.destroyed = false;
     stalls.scan();
     expect(socket.destroyed).toBe(true);
+  });
+
+  it("is displaced at the bound only after those that were quiet for longer", async () => {
+    const connections = new Connections(new Ledger({ bound: 2, share: 2 }));
+    const server = createServer((_req, res) => res.end("ok"));
+    connections.attach(server, "connection");
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const ends: string[] = [];
+    const open = async (name: string): Promise<Socket> => {
+      const socket = connect(port, "127.0.0.1").on("error", () => {});
+      socket.on("close", () => ends.push(name));
+      await Promise.all([once(socket, "connect"), once(server, "connection")]);
+      return socket;
+    };
+    const first = await open("first");
+    const second = await open("second");
+    first.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    await once(first, "data");
+    second.resume();
+    const third = await open("third");
+    await until(() => ends.length > 0);
+    expect(ends).toEqual(["second"]);
+    for (const socket of [first, third]) socket.destroy();
+    server.close();
   });
 });

@@ -27,6 +27,9 @@ export class ScannedConnections extends Connections {
     server.on("close", () => clearInterval(timer));
   }
 
+  /** A scan sees which connections were busy. */
+  protected override trackRequests(): void {}
+
   /** Ends connections that have been idle for KEEP_ALIVE_MS, up to three scans late and never early. */
   scan(): void {
     const now = this.#now();
