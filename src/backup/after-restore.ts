@@ -4,6 +4,7 @@
 // interrupted.
 import { dropFact, readFact, writeFact } from "../store/queries/deployment.ts";
 import { dropMarks } from "../store/queries/audit-marks.ts";
+import { dropMailCounts } from "../store/queries/mail-counts.ts";
 import {
   dropSealedResponses,
   dropUnsentMail,
@@ -78,6 +79,7 @@ function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestor
     await raiseVersions(tx, reached, now);
     await logVersions.run(tx, { now });
     await dropMarks.run(tx, { from: "" }); // what they say was verified in another file
+    await dropMailCounts.run(tx, {}); // they limit what this deployment sends in a day
     const sessions_ended = await endAllSessions.run(tx, { now });
     const tokens_ended = (await endAllTokens.run(tx, { now })) + (await endAllSetupTokens.run(tx, { now }));
     const invites_ended = await endAllInvites.run(tx, { now }); // one of them may have been revoked after the backup

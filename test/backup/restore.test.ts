@@ -164,12 +164,14 @@ for (const back of cheapBackends) {
       const shop = await setUpWorkspace(app, "twice");
       await shop.mint();
       await app.services.writtenBytes.flush();
+      await rawSql(d.target, "insert into mail_counts (id, kind, address_key, counted_at) values ('m', 'k', 'a', 1)");
       await createBackup(app.services);
       const written = "select count(*) as n from written_bytes";
       expect(await rawSql(d.target, written)).not.toEqual([{ n: 0 }]);
       await app.stop();
       await restore(d);
       expect(await rawSql(d.target, written)).toEqual([{ n: 0 }]); // a new day for everyone
+      expect(await rawSql(d.target, "select id from mail_counts")).toEqual([]);
       const first = await versionOf(d, shop.project_id);
       await restore(d);
       expect(await versionOf(d, shop.project_id)).toBe(first + 1_000_000);

@@ -45,3 +45,5 @@ export const reapMailCounts = deletePiece<{ before: number }>()(
   ["id"],
   (p) => sql`counted_at < ${p.before} and (sends_at is null or sends_at < ${p.before})`,
 );
+
+export const dropMailCounts = statement()((db) => db.deleteFrom("mail_counts"));
