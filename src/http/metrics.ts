@@ -19,6 +19,7 @@ import { LoopDelay } from "../platform/loop-delay.ts";
 import { VERSION } from "../platform/version.ts";
 import { isHolderPlane } from "./access.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { defaultHeaders } from "./response.ts";
 
 const NANO = 1e9;
 const LAG_RESOLUTION_MS = 10;
@@ -124,10 +125,13 @@ export function createMetricsServer(services: Services, requests: RequestMetrics
       format,
     );
   };
+  const headers = new Headers(defaultHeaders(null).fields);
   const server = createServer((req, res) => {
+    res.setHeaders(headers);
     const path = req.url?.split("?", 1)[0];
     if (path !== "/metrics" || (req.method !== "GET" && req.method !== "HEAD")) {
-      res.writeHead(path === "/metrics" ? 405 : 404).end();
+      if (path === "/metrics") res.writeHead(405, { allow: "GET, HEAD" }).end();
+      else res.writeHead(404).end();
       return;
     }
     const format = /application\/openmetrics-text/.test(req.headers.accept ?? "") ? "openmetrics" : "text";

@@ -191,7 +191,10 @@ for (const back of backends) {
     it("has nothing but /metrics, and the public listener has no /metrics", async () => {
       const root = (r.app.metricsUrl ?? "").replace("/metrics", "");
       expect((await fetch(`${root}/v1/workspace`)).status).toBe(404);
-      expect((await fetch(`${root}/metrics`, { method: "POST" })).status).toBe(405);
+      const posted = await fetch(`${root}/metrics`, { method: "POST" });
+      expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+      for (const { headers } of [posted, await fetch(`${root}/metrics`)])
+        expect([headers.get("x-content-type-options"), headers.get("cache-control")]).toEqual(["nosniff", "no-store"]);
       expect((await r.call(null, "GET /metrics")).status).toBe(404);
     });
 
