@@ -66,6 +66,22 @@ describe("the setup link", () => {
 });
 
 describe("keyrack doctor", () => {
+  it("warns of open sign-up at a public URL, also one that only begins like a loopback address", async () => {
+    using temp = tempDir();
+    const warns = async (url: string): Promise<boolean> => {
+      const env = { KEYRACK_PUBLIC_URL: url, KEYRACK_SIGN_UP: "open" };
+      const { stdout } = await keyrack(["doctor", "--json", "--data-dir", temp.dir], { env });
+      return stdout.includes("Anyone can sign up");
+    };
+    const urls = [
+      "https://localhost.example.com",
+      "https://127.example.com",
+      "https://localhost:4747",
+      "http://127.0.0.1",
+    ];
+    expect(await Promise.all(urls.map(warns))).toEqual([true, true, false, false]);
+  });
+
   it("says whether the metering system answers, and names one that is reached over plain http", async () => {
     using temp = tempDir();
     const findings = async (url: string): Promise<[string, string][]> => {

@@ -18,7 +18,7 @@ const FREE_MIN = 1024 ** 3;
 const OWN_FILES = 200;
 const NAMED_NODES_MAX = 10;
 const FULL_PART = 0.8;
-const LOOPBACK_URL = /^https?:\/\/(127\.|localhost|\[::1\])/;
+const LOOPBACK_URL = /^https?:\/\/(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?(\/|$)/;
 
 export function addDoctorCommand(program: Command): void {
   operatorFlags(
