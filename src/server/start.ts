@@ -17,6 +17,7 @@ import type { Bootstrap } from "./bootstrap.ts";
 import { openInstance, type InstanceOptions } from "./instance.ts";
 import { apiUrl, listenForApi, listenForMetrics, metricsUrl } from "./listen.ts";
 import { listenOnOperatorSocket, type OperatorSocket } from "./operator-socket/server.ts";
+import { recordSettings } from "./settings-changes.ts";
 import { idleScheduler, startScheduler, type Scheduler } from "./scheduler.ts";
 import { toStartRefused } from "./start-refused.ts";
 
@@ -62,6 +63,7 @@ async function start(options: StartOptions, opened: AsyncDisposableStack): Promi
   const { services, dir, bootstrap } = await openInstance(options, opened, { bootstrap: true });
   listenForUnlocks(services);
   await finishRestore(services);
+  await recordSettings(services);
   await ensureCheckpointKey(services);
   await checkpointOrigin(services, NIL_WORKSPACE); // stores the origin of all checkpoints on the first start
   await loadCounters(services);

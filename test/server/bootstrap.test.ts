@@ -14,6 +14,35 @@ import { tempDir } from "../../harness/processes/cli.ts";
 
 for (const back of backends) {
   describe(`starts on ${back}`, () => {
+    it("record changed settings by name, without values, secrets and where the process runs", async () => {
+      using temp = tempDir();
+      const { target, dispose } = await readyDatabase(back);
+      const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
+      const start = async (flags: Record<string, string>): Promise<void> => {
+        const own = { data_dir: temp.dir, port: "0", backup_every: "off", restore_test_every: "off", database_url };
+        const { settings } = loadSettings({ env: {}, flags: { ...own, ...flags } });
+        await (await startInstance({ settings, log: silentLog })).stop();
+      };
+      const recorded = async () =>
+        (await rawSql(target, "select actor_type, payload from audit_log where action = 'config.changed'")).map(
+          ({ actor_type, payload }) => [actor_type, JSON.parse(String(payload))],
+        );
+      await start({});
+      await start({ host: "127.0.0.2", mail_url: "smtp://user:secret@127.0.0.1:1" });
+      expect(await recorded()).toEqual([]);
+      await start({ sign_up: "closed", region: "eu-1" });
+      const first = ["system", { changed: ["region", "sign_up"] }];
+      expect(await recorded()).toEqual([first]);
+      await start({ sign_up: "closed", region: "eu-1" });
+      expect(await recorded()).toEqual([first]);
+      // Two processes on one PostgreSQL may take turns.
+      await start({});
+      expect(await recorded()).toEqual(back === "sqlite" ? [first, first] : [first]);
+      const [fact] = await rawSql(target, "select value from deployment where name = 'settings'");
+      expect(String(fact?.value)).not.toMatch(/closed|eu-1|mail_url|secret@/);
+      await dispose();
+    });
+
     it("that share a new data dir use one token, the one in its file", async () => {
       using temp = tempDir();
       const { target, dispose } = await readyDatabase(back);

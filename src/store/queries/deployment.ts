@@ -15,7 +15,8 @@ export type Fact =
   | "restore_pending"
   | "secret_key_makers"
   | "key_policy_run"
-  | "presence";
+  | "presence"
+  | "settings";
 
 export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),
