@@ -285,7 +285,7 @@ for (const back of backends) {
       const send = (raw: string) => r.call(null, ROUTE, undefined, { raw, headers: headersFor(raw) });
       const odd = await send('[{"token":"x","type":7,"url":null,"source":{},"location":{"line":1}}]');
       expect(odd.body).toEqual([{ token_hash: sha("x"), token_type: "", label: "false_positive" }]);
-      expectRefusal(await send('{"token":"x"}'), 400, "invalid_request", "");
+      expectRefusal(await send('{"token":"x"}'), 400, "invalid_request");
       expectRefusal(await send('[{"token":"x"},{"url":"y"}]'), 400, "invalid_request", "[1].token");
       expectRefusal(await send("[null]"), 400, "invalid_request", "[0].token");
       expectRefusal(await send("not json"), 400, "invalid_request");
