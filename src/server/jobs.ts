@@ -8,6 +8,7 @@ import { deleteInPieces } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
 import { runKeyPolicies } from "../domain/key-policy/job.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
+import { runDueQuickCheck } from "../domain/health/quick-check.ts";
 import { reapIdempotency, recountIdempotency } from "../domain/idempotency/claims.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
 import { pushUsage } from "../domain/metering/push.ts";
@@ -102,6 +103,7 @@ export const jobs = [
   { name: "old mail", everyMs: HOUR_MS, runsOn: "leader", run: reapOutbox },
   { name: "old sessions and tokens", everyMs: HOUR_MS, runsOn: "leader", run: reapLogins },
   { name: "missing indexes", everyMs: 10 * MINUTE_MS, runsOn: "leader", atStart: true, run: buildIndexes },
+  { name: "quick check", everyMs: HOUR_MS, runsOn: "leader", run: runDueQuickCheck },
   { name: "WAL checkpoint", everyMs: 10 * SECOND_MS, runsOn: "leader", run: checkpointWal },
 ] as const satisfies readonly Job[];
 

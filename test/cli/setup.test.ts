@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { connect, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { backends, readyDatabase } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
@@ -109,6 +110,25 @@ describe("keyrack doctor", () => {
     expect(await findings(`http://127.0.0.1:${port}/events`)).toEqual([
       ["fail", "Cannot reach the metering system: ECONNREFUSED."],
     ]);
+  });
+
+  it.runIf(backends.includes("postgres"))("says on PostgreSQL that limits are shared on Redis only", async () => {
+    using temp = tempDir();
+    const { target, dispose } = await readyDatabase("postgres");
+    const env = { KEYRACK_DATABASE_URL: target.kind === "postgres" ? target.url : "", KEYRACK_BACKUP_EVERY: "24h" };
+    const whats = async (more: Record<string, string> = {}): Promise<string[]> => {
+      const { stdout } = await keyrack(["doctor", "--json", "--data-dir", temp.dir], { env: { ...env, ...more } });
+      return (JSON.parse(stdout) as { findings: { what: string }[] }).findings.map(({ what }) => what);
+    };
+    const shared = expect.stringContaining("counted by each process") as string;
+    const backups = await whats();
+    expect(backups).toContainEqual(shared);
+    expect(backups).toContain("Backups are scheduled and restore tests too.");
+    const more = { KEYRACK_REDIS_URL: "redis://127.0.0.1:1", KEYRACK_BACKUP_HOOK: "true" };
+    const others = await whats(more);
+    expect(others).not.toContainEqual(shared);
+    expect(others).toContain("Backups are scheduled, with copies elsewhere, and restore tests too.");
+    await dispose();
   });
 
   it("reports what the record of backups says, settings that a start refuses, and secrets that others can read", async () => {

@@ -1,13 +1,18 @@
-// After a crash a SQLite database is checked before the first write; a damaged one is only opened read-only.
-import { openSync, readFileSync, writeFileSync, writeSync, closeSync } from "node:fs";
+// After a crash a SQLite database is checked before the first write, and once a week while it is used; a damaged one is
+// only opened read-only.
+import { openSync, readFileSync, readSync, writeFileSync, writeSync, closeSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { showStatus } from "../../src/domain/health/status.ts";
+import { DAY_MS, MINUTE_MS } from "../../src/kernel/durations.ts";
+import { jobs } from "../../src/server/jobs.ts";
 import { toStartRefused } from "../../src/server/start-refused.ts";
 import { startInstance } from "../../src/server/start.ts";
 import { createClient } from "../../harness/api-client.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
-function fileOf(d: Deployment): string {
+function fileOf(d: Pick<Deployment, "target">): string {
   if (d.target.kind !== "sqlite") throw new Error("not SQLite");
   return d.target.file;
 }
@@ -15,11 +20,16 @@ function fileOf(d: Deployment): string {
 /** Leaves a -wal file behind, as a killed process does. */
 const simulateCrash = (d: Deployment): void => writeFileSync(`${fileOf(d)}-wal`, Buffer.alloc(32));
 
-async function damage(d: Deployment): Promise<void> {
+/** Overwrites an index; returns what was there. */
+async function damage(d: Pick<Deployment, "target">, bytes: Buffer = Buffer.alloc(100, 0xff)): Promise<Buffer> {
   const [row] = await rawSql(d.target, "select rootpage from sqlite_schema where name = 'usage_days_age'");
+  const at = (Number(row?.rootpage) - 1) * 4_096;
   const file = openSync(fileOf(d), "r+");
-  writeSync(file, Buffer.alloc(100, 0xff), 0, 100, (Number(row?.rootpage) - 1) * 4_096);
+  const before = Buffer.alloc(bytes.length);
+  readSync(file, before, 0, before.length, at);
+  writeSync(file, bytes, 0, bytes.length, at);
   closeSync(file);
+  return before;
 }
 
 describe("a SQLite database that was damaged while it was closed", () => {
@@ -45,6 +55,31 @@ describe("a SQLite database that was damaged while it was closed", () => {
   it("is refused with exit code 70 if the disk fails", () => {
     const failed = Object.assign(new Error("disk I/O error"), { code: "SQLITE_IOERR_READ" });
     expect(toStartRefused(failed)).toMatchObject({ exitCode: 70, message: expect.stringContaining("Check the disk") });
+  });
+});
+
+describe("the weekly check of a live SQLite database", () => {
+  it("reports damage once a day until a later check finds none", async () => {
+    await using r = await testInstance("sqlite", { leads: false }); // no other job uses what is damaged
+    const { services } = r.app;
+    const { target } = services.store;
+    const job = jobs.find(({ name }) => name === "quick check");
+    const found = (): number => r.logs.filter((line) => line.includes("quick check found damage")).length;
+    const runAfter = async (ms: number) => {
+      r.clock.advance(ms);
+      await job?.run(services);
+      r.clock.advance(MINUTE_MS); // the status is computed again
+      return [(await showStatus(services)).components.database, found()];
+    };
+    await services.store.checkpointIfIdle();
+    expect(await runAfter(0)).toEqual(["ok", 0]);
+    const intact = await damage({ target });
+    expect(await runAfter(6 * DAY_MS)).toEqual(["ok", 0]); // not due
+    expect(await runAfter(DAY_MS)).toEqual(["degraded", 1]);
+    expect(await runAfter(DAY_MS / 2)).toEqual(["degraded", 1]);
+    expect(await runAfter(DAY_MS)).toEqual(["degraded", 2]);
+    await damage({ target }, intact);
+    expect(await runAfter(DAY_MS)).toEqual(["ok", 2]);
   });
 });
 

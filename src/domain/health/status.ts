@@ -6,6 +6,7 @@ import { VERSION } from "../../platform/version.ts";
 import type { Services } from "../core/context.ts";
 import { isMeterLate } from "../metering/status.ts";
 import { mailState } from "../mail/outbox.ts";
+import { isKnownDamaged } from "./quick-check.ts";
 import { NO_BACKUPS, type BackupState, type Health, type Status } from "./state.ts";
 
 const CACHE_MS = 5_000;
@@ -50,10 +51,10 @@ function worstOf(all: readonly Health[]): Status["status"] {
   return all.includes("down") ? "down" : all.includes("degraded") ? "degraded" : "ok";
 }
 
-async function databaseHealth({ store, writtenBytes }: Services): Promise<Health> {
+async function databaseHealth(services: Services): Promise<Health> {
   try {
-    await store.ping(DATABASE_WAIT_MS);
-    return writtenBytes.isDiskLow ? "degraded" : "ok";
+    await services.store.ping(DATABASE_WAIT_MS);
+    return services.writtenBytes.isDiskLow || (await isKnownDamaged(services)) ? "degraded" : "ok";
   } catch {
     return "down";
   }

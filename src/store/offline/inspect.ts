@@ -33,11 +33,12 @@ export async function inspect(
   return (await pool.run({ op: "inspect", target }, onProgress)) as Inspection;
 }
 
-/** The findings of SQLite's quick check. A file that is not a database is a finding too. */
-export async function quickCheck(file: string): Promise<string[]> {
-  try {
-    return (await threads.run({ op: "quick", file })) as string[];
-  } catch (error) {
-    return [(error as Error).message];
-  }
+/** The findings of SQLite's quick check. */
+export async function runQuickCheck(file: string, pool = backgroundThreads): Promise<string[]> {
+  return (await pool.run({ op: "quick", file })) as string[];
+}
+
+/** The same before a start, where a file that is not a database is a finding too. */
+export function quickCheck(file: string): Promise<string[]> {
+  return runQuickCheck(file, threads).catch((error: Error) => [error.message]);
 }

@@ -16,7 +16,8 @@ export type Fact =
   | "secret_key_makers"
   | "key_policy_run"
   | "presence"
-  | "settings";
+  | "settings"
+  | "quick_check";
 
 export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),

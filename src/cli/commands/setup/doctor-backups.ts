@@ -34,7 +34,9 @@ export async function checkBackups(settings: Settings, target: DatabaseTarget): 
     );
   if (backup_every !== null && target.kind === "postgres") found.push(...(await checkTools()));
   if (restore_test_every === null) found.push(risk("Backups are never tested.", "Set KEYRACK_RESTORE_TEST_EVERY=7d."));
-  return found.length > 0 ? found : [ok("Backups are scheduled, with copies elsewhere, and restore tests too.")];
+  const isElsewhere = backup_hook !== "" || target.kind === "sqlite"; // where PostgreSQL's disk is, is not known
+  const elsewhere = isElsewhere ? ", with copies elsewhere," : "";
+  return found.length > 0 ? found : [ok(`Backups are scheduled${elsewhere} and restore tests too.`)];
 }
 
 async function checkTools(): Promise<Finding[]> {

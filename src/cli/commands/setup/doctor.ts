@@ -152,7 +152,8 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
         ...(await checkBootstrap(source, options)),
         ...(await checkNodes(source, options)),
       ];
-      return target.kind === "postgres" ? [...found, await checkVersions(source)] : found;
+      if (target.kind === "sqlite") return found;
+      return [...found, await checkVersions(source), ...checkSharedLimits(operatorSettings(options))];
     });
   } catch (error) {
     return [fail((error as Error).message, "Check KEYRACK_DATABASE_URL and that the database is running.")];
@@ -202,6 +203,13 @@ async function checkNodes(source: Source, options: OperatorOptions): Promise<Fin
       "Give them one that can only verify: keyrack secret-key create --env live --permissions verify",
     ),
   ];
+}
+
+/** How many processes there are is not known to each of them: a second one may start at any time. */
+function checkSharedLimits({ redis_url }: Settings): Finding[] {
+  if (redis_url !== null) return [];
+  const what = "Rate limits are counted by each process: with several processes a limit admits as many times more.";
+  return [risk(what, "Set KEYRACK_REDIS_URL before you start a second process.")];
 }
 
 async function checkVersions(source: Source): Promise<Finding> {
