@@ -87,7 +87,10 @@ export class RowStore {
     return slot;
   }
 
+  /** A rule has one: to make room for another rule of the same request, a row may have become it meanwhile. */
   openOverflow(request: Subject, limit: RateLimit): number {
+    const known = this.#findRule(request, limit)?.overflow ?? NONE;
+    if (known !== NONE) return known;
     const [slot, rule] = this.#open(request, limit);
     this.#setOverflow(rule, slot);
     return slot;
