@@ -18,6 +18,7 @@ import {
 import { IDENTITY, NAMESPACE } from "../../src/cli/commands/release/verify.ts";
 import { ExitError } from "../../src/cli/ui/output.ts";
 import { checkSignKey, signSums } from "../../tools/release/sign.ts";
+import { propertyRuns } from "../../harness/rounds.ts";
 
 const message = Buffer.from("0".repeat(64) + "  keyrack-1.2.3-linux-x64.tar.gz\n");
 const key = new SshKey();
@@ -120,7 +121,7 @@ describe("a signature", () => {
     );
     fc.assert(
       fc.property(arbitrary, (text) => refusal(text) !== null),
-      { numRuns: 300 },
+      { numRuns: propertyRuns(300) },
     );
   });
 });

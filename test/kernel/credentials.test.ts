@@ -14,6 +14,7 @@ import {
 } from "../../src/kernel/credentials.ts";
 import { toHex, utf8 } from "../../src/kernel/crypto/bytes.ts";
 import { sha256 } from "../../src/kernel/crypto/sha256.ts";
+import { propertyRuns } from "../../harness/rounds.ts";
 
 const counting = Uint8Array.from({ length: 24 }, (_, i) => i);
 const BODY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
@@ -96,7 +97,7 @@ describe("every credential", () => {
         // CRC-32 detects every burst of up to 32 bits, so no single change keeps it valid.
         expect(parseCredential(text.slice(0, i) + char + text.slice(i + 1))).toBeNull();
       }),
-      { numRuns: 5000 },
+      { numRuns: propertyRuns(5_000) },
     );
   });
 
@@ -192,7 +193,7 @@ describe("an invitation token", () => {
         fc.pre(token[i] !== char);
         expect(parseInviteToken(token.slice(0, i) + char + token.slice(i + 1))).toBeNull();
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2_000) },
     );
   });
 

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { formatTimestamp, parseTimestamp } from "../../src/kernel/timestamps.ts";
+import { propertyRuns } from "../../harness/rounds.ts";
 
 const LAST = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
@@ -81,7 +82,7 @@ describe("parseTimestamp", () => {
         const real = new Date(Date.UTC(year, month - 1, day)).toISOString().startsWith(date);
         expect(parseTimestamp(`${date}T00:00Z`) !== null).toBe(real);
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2_000) },
     );
   });
 });

@@ -1,5 +1,7 @@
 // The bounds of the in-process counters: forged ids exhaust neither memory nor another caller's limit.
+import { tmpdir } from "node:os";
 import { describe, expect, it } from "vitest";
+import { loadSettings } from "../../src/config/load.ts";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner } from "../../src/fairness/owners.ts";
 import { sharesTable } from "../../src/fairness/shares.ts";
@@ -11,19 +13,21 @@ const rule = sliding(5, 60_000);
 
 describe("a workspace at its cap of counters", () => {
   const victim = ask([rule], { workspace_id: "victim", cost: 4 });
-  const full = (counters?: number) => {
+  const full = (counters: number) => {
     const clock = handClock();
-    const counter = memoryCounter(clock.now, counters ? { bounds: { counters, overflow: 100 } } : {});
+    const counter = memoryCounter(clock.now, { bounds: { counters, overflow: 100 } });
     counter.check(victim);
-    for (let i = 0; i < 1.05 * (counters ?? 100_000); i++)
+    for (let i = 0; i < 1.05 * counters; i++)
       counter.check(ask([rule], { workspace_id: "forger", key_id: `forged-${i}` }));
     return { clock, counter };
   };
 
-  it("holds exactly 100 000 and one overflow counter for the rule", () => {
-    const { counter } = full();
-    expect(counter.metrics()).toMatchObject({ counters: 100_001, overflow_counters: 1, cells: 2 });
-    expect(counter.metrics().overflowed_total).toBe(5_000);
+  it("holds exactly that number, by default 100 000, and one overflow counter for the rule", () => {
+    const { settings } = loadSettings({ env: {}, flags: {}, cwd: tmpdir() });
+    expect(settings.ratelimit_counters_per_workspace).toBe(100_000);
+    const { counter } = full(10_000);
+    expect(counter.metrics()).toMatchObject({ counters: 10_001, overflow_counters: 1, cells: 2 });
+    expect(counter.metrics().overflowed_total).toBe(500);
   });
 
   it("counts new subjects together and never admits one uncounted", () => {

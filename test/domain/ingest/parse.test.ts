@@ -8,6 +8,7 @@ import { parseBatch, parseInPieces, type ParsedBatch } from "../../../src/domain
 import { sumEvents } from "../../../src/domain/ingest/totals.ts";
 import { JsonStructure } from "../../../src/http/body/structure.ts";
 import { Failure } from "../../../src/kernel/errors.ts";
+import { propertyRuns } from "../../../harness/rounds.ts";
 
 const NOON = Date.UTC(2026, 10, 14, 12);
 const MANY = 1_000_000;
@@ -188,7 +189,7 @@ describe("the used fields of an event", () => {
         const event = isChange ? { ...valid, ...change } : change;
         expect(sums([usedFields(event)])).toEqual(sums([event]));
       }),
-      { numRuns: 300 },
+      { numRuns: propertyRuns(300) },
     );
   });
 });

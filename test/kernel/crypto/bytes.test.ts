@@ -9,6 +9,7 @@ import {
   toHex,
   utf8,
 } from "../../../src/kernel/crypto/bytes.ts";
+import { propertyRuns } from "../../../harness/rounds.ts";
 
 const anyBytes = fc.uint8Array({ maxLength: 100 });
 
@@ -46,7 +47,7 @@ describe("hex and base64", () => {
         }
         expect(toBase64(bytes)).toBe(text);
       }),
-      { numRuns: 5000 },
+      { numRuns: propertyRuns(5_000) },
     );
   });
 

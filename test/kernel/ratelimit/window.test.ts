@@ -11,6 +11,7 @@ import {
   spanAt,
   type Window,
 } from "../../../src/kernel/ratelimit/window.ts";
+import { propertyRuns } from "../../../harness/rounds.ts";
 
 const times = fc.integer({ min: 0, max: 8_000_000_000_000 });
 const windows = fc.integer({ min: 1_000, max: 2_678_400_000 });
@@ -18,7 +19,7 @@ const rules: fc.Arbitrary<Window> = fc.record({
   window_ms: windows,
   algorithm: fc.constantFrom("sliding" as const, "fixed" as const),
 });
-const many = { numRuns: 5_000 };
+const many = { numRuns: propertyRuns(5_000) };
 
 describe("spans", () => {
   it("are exact: doubles equal integer arithmetic for every time and window", () => {

@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CHARGED, CounterRows, DIRTY } from "../../../src/ratelimit/memory/rows.ts";
 import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../../src/kernel/ratelimit/window.ts";
+import { propertyRuns } from "../../../harness/rounds.ts";
 
 describe("a row", () => {
   it("is empty when it is reused, in any chunk", () => {
@@ -98,7 +99,7 @@ describe("a row", () => {
           if (counts.length > 0) expect(rows.oldest(slot)).toBe(first);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     );
   });
 
