@@ -1,11 +1,10 @@
 // The stand-alone verifier of examples/audit-verifier: an export and a checkpoint are verified without Keyrack.
-import { spawnSync } from "node:child_process";
 import { createHash, createPrivateKey, createPublicKey, sign } from "node:crypto";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, it, vi } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { runScript, runScriptHere, type RanScript } from "../../harness/scripts.ts";
 import { fromHex, utf8 } from "../../src/kernel/crypto/bytes.ts";
 import { type AuditRow, auditPreimage, GENESIS_HASH, NIL_WORKSPACE } from "../../src/kernel/audit/chain.ts";
 import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
@@ -67,33 +66,7 @@ function signed(workspace: string, lines: Line[], seed = 7): { note: string; vke
   return { note, vkey: formatVkey(origin, publicKey, sha256) };
 }
 
-type Ran = { code: number | string | null | undefined; out: string; err: string };
-
-function runProcess(...args: string[]): Ran {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [SCRIPT, ...args], { encoding: "utf8" });
-  return { code: status, out: stdout, err: stderr };
-}
-
-let copies = 0;
-
-/** In this process, because a script of a few milliseconds takes fifty to start. A module runs once, hence a copy. */
-function run(...args: string[]): Ran {
-  const copy = join(folder, `verify-${++copies}.mjs`);
-  copyFileSync(SCRIPT, copy);
-  const { argv, exitCode } = process;
-  const printed = { log: "", error: "" };
-  const spies = (["log", "error"] as const).map((stream) =>
-    vi.spyOn(console, stream).mockImplementation((text: string) => void (printed[stream] += `${text}\n`)),
-  );
-  process.argv = [process.execPath, copy, ...args];
-  try {
-    createRequire(import.meta.url)(copy);
-    return { code: process.exitCode, out: printed.log, err: printed.error };
-  } finally {
-    [process.argv, process.exitCode] = [argv, exitCode];
-    for (const spy of spies) spy.mockRestore();
-  }
-}
+const run = (...args: string[]): RanScript => runScriptHere(SCRIPT, args, folder);
 
 function saved(name: string, text: string): string {
   const path = join(folder, name);
@@ -119,7 +92,7 @@ describe("the stand-alone verifier on a good file", () => {
   it("does the same as a program, whose output and status are those of each verdict", () => {
     const good = saved("good.jsonl", jsonl(five));
     const broken = saved("broken.jsonl", jsonl(five.slice(1)));
-    for (const args of [[good], [broken], []]) expect(runProcess(...args)).toEqual(run(...args));
+    for (const args of [[good], [broken], []]) expect(runScript(SCRIPT, args)).toEqual(run(...args));
   });
 
   it("checks every workspace of a file, interleaved or not, and the deployment chain", () => {
