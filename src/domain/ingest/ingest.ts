@@ -6,6 +6,7 @@ import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
+import { MIB } from "../../kernel/sizes.ts";
 import { batchReceipt, insertBatch, lockBudget, reapBatches, type KeyOwner } from "../../store/queries/ingest.ts";
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -28,8 +29,8 @@ import { deleteInPieces, record } from "../core/record.ts";
 
 export const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = MINUTE_MS;
-/** Smaller bodies are hashed faster than they are handed to another thread. */
-const ASYNC_HASH_MIN_BYTES = 64 * 1024;
+/** Smaller bodies hold the event loop for less than 1 ms, and copying one for another thread takes longer. */
+const ASYNC_HASH_MIN_BYTES = MIB;
 
 /** `events_dropped_reported` echoes the number of events that the sender itself has dropped. */
 type Receipt = { object: "ingest_receipt"; accepted: number; events_dropped_reported: number };
@@ -108,7 +109,7 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): { sum: BatchSum 
   };
 }
 
-/** A large batch is hashed on another thread while it is checked and its charge is committed. bench: ingest/batch */
+/** A very large batch is hashed on another thread, so that it does not hold the event loop. */
 function hashOf(bytes: Buffer): MaybePromise<string> {
   if (bytes.length < ASYNC_HASH_MIN_BYTES) return hash("sha256", bytes);
   const digest = subtle
