@@ -46,7 +46,7 @@ export class Ledger {
   }
 
   /** Total held by all owners of this owner's group. */
-  usedByGroup({ group }: Owner): number {
+  usedByGroup({ group }: Pick<Owner, "group">): number {
     return this.#groups.get(group)?.used ?? 0;
   }
 

@@ -156,7 +156,7 @@ export const sharesTable = {
     atBound: "waits its turn after 250 ms; the chain that has used least time is next",
   },
   usage_reads: {
-    what: "Reads in worker threads, as of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell and 2 of each tenant's portal; so only refusals are shown here",
+    what: "Reads in worker threads, as of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell and 2 of all portals of the account; so only refusals are shown here",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound: "waits 2 s for its turn, then 503; with 1,000 waiting at once",

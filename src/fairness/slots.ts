@@ -44,6 +44,19 @@ export const FLEET_READS: SlotLimits = {
 /** Limits for building large responses. */
 export const LARGE_RESPONSES: SlotLimits = { ...FLEET_READS, waitingPerOwner: Number.POSITIVE_INFINITY };
 
+/** Work for a customer of an owner, which counts for the owner's account too. */
+type Guest = Owner & { readonly hostGroup: string };
+
+/**
+ * Each customer waits in a queue of its own. All customers of an account together have as many slots as one owner, and
+ * they are slots of the account.
+ */
+export function guestOf(host: Owner, customer: string): Guest {
+  return { ...host, id: `${host.id}/${customer}`, group: guestsOf(host.group), hostGroup: host.group };
+}
+
+const guestsOf = (group: string): string => `${group}/guests`;
+
 type Waiting = { readonly owner: Owner; readonly start: () => void };
 
 export class Slots {
@@ -93,8 +106,14 @@ export class Slots {
 
   #hasSlot(owner: Owner): boolean {
     const running = this.#running;
-    const isFree = running.withinShare(owner) && running.usedByGroup(owner) < this.#limits.atOnce - running.used;
-    return isFree && this.#mayStart(owner);
+    const isFree = running.withinShare(owner) && this.#usedByAccount(owner) < this.#limits.atOnce - running.used;
+    const isGuest = "hostGroup" in owner;
+    return isFree && (!isGuest || running.usedByGroup(owner) < this.#limits.perOwner) && this.#mayStart(owner);
+  }
+
+  #usedByAccount(owner: Owner | Guest): number {
+    const group = "hostGroup" in owner ? owner.hostGroup : owner.group;
+    return this.#running.usedByGroup({ group }) + this.#running.usedByGroup({ group: guestsOf(group) });
   }
 
   #take(owner: Owner): Release {
@@ -139,7 +158,7 @@ export class Slots {
   /** Whether its account, or else the owner itself, has less running. */
   #isBehind(owner: Owner, other: Owner): boolean {
     const running = this.#running;
-    const byAccount = running.usedByGroup(owner) - running.usedByGroup(other);
+    const byAccount = this.#usedByAccount(owner) - this.#usedByAccount(other);
     return (byAccount || running.usedBy(owner) - running.usedBy(other)) < 0;
   }
 }

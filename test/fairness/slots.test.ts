@@ -1,7 +1,7 @@
 // Slots for reads: whatever one account reads, another gets its turn; what gets no slot is refused and counted.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
-import { FLEET_READS, Slots, THREAD_READS, type SlotLimits } from "../../src/fairness/slots.ts";
+import { FLEET_READS, guestOf, Slots, THREAD_READS, type SlotLimits } from "../../src/fairness/slots.ts";
 import { unboundedLedger } from "../../harness/ledgers.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
@@ -39,6 +39,22 @@ describe("reads in worker threads", () => {
     void read(cellOwner("quiet", "live"), "quiet");
     await turn();
     expect(started).toEqual(["0a", "0b", "1a", "1b", "quiet"]);
+  });
+
+  it("of an account and its customers' portals have four slots, of which the portals get two", async () => {
+    const { started, read, end } = readsOf(THREAD_READS);
+    const host = cellOwner("shop", "live", "seller");
+    const first = read(guestOf(host, "a"), "a 0");
+    for (const customer of ["a", "b", "c"])
+      for (let i = 1; i < 3; i++) void read(guestOf(host, customer), `${customer} ${i}`);
+    for (let i = 0; i < 6; i++) void read(cellOwner(`shop-${i >> 1}`, "live", "seller"), `shop ${i}`);
+    await turn();
+    expect(started).toEqual(["a 0", "a 1", "shop 0", "shop 1"]);
+    await end("a 0", first);
+    expect(started.slice(4)).toEqual(["b 1"]);
+    for (const quiet of ["x", "y"]) void read(cellOwner(quiet, "live"), quiet);
+    await turn();
+    expect(started.slice(5)).toEqual(["x", "y"]);
   });
 
   it("of a test key leave room for live", async () => {

@@ -3,6 +3,7 @@
 import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Owner } from "../../fairness/owners.ts";
+import { guestOf } from "../../fairness/slots.ts";
 import { ownerOf, type Actor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import type { Query, Reader } from "../../store/engine/statement.ts";
@@ -28,11 +29,10 @@ export async function inFleetSlotIfAny<T>({ services, actor }: Ctx, read: () => 
   }
 }
 
-/** Each customer's browser has slots of its own: its reads must not use up those of the vendor or other customers. */
+/** The reads of a customer's browser must not use up the slots of the vendor, or those of other customers. */
 function slotOwner(actor: Actor): Owner {
   const owner = ownerOf(actor);
-  if (actor.kind !== "embed_token") return owner;
-  return { ...owner, id: `${owner.id}/${actor.tenant_id}`, group: `${owner.group}/portal` };
+  return actor.kind === "embed_token" ? guestOf(owner, actor.tenant_id) : owner;
 }
 
 /** Reads off the main thread. What it returns is durable. */
