@@ -22,6 +22,7 @@ import { lastUsesOf, lastUseUpsert } from "../src/store/queries/last-uses.ts";
 import { insertNotices, noticesOf } from "../src/store/queries/key-notices.ts";
 import { keyUses, telemetryDayUpsert } from "../src/store/queries/idle-keys.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
+import { countFailureRows, failureBeyond } from "../src/store/queries/logins.ts";
 import { capExpiries, changeKeys, countEligible, eligibleKeys, rangeEnd } from "../src/store/queries/key-bulk.ts";
 import { keysByIds } from "../src/store/queries/key-search.ts";
 import { listedRangeEnd, listKeys } from "../src/store/queries/key-list.ts";
@@ -173,6 +174,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listSecretKeys(on, { workspace_id, env: null, isQuarantined: false, after: null, limit: 1 }),
     listSecretKeys(on, { workspace_id, env: "live", isQuarantined: true, after, limit: 1 }),
   ],
+  countFailureRows: (on) => [on.all(countFailureRows(on, 1))],
+  failureBeyond: (on) => [on.all(failureBeyond(on, 1, 1))],
   revokeSecretKeyRows: (on) => [revokeSecretKeyRows(on, { workspace_id, ids: ["k"], now: 1, reason: "r" })],
   unreplacedKeys: (on) =>
     [null, ["p"]].map((projects) =>

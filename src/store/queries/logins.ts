@@ -2,7 +2,7 @@
 // network, so addresses with and without an account leave the same rows.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { statement } from "../engine/statement.ts";
+import { compileQuery, countRows, statement, type Query, type Reader } from "../engine/statement.ts";
 
 type Bucket = { address_key: string; bucket: string };
 
@@ -61,14 +61,36 @@ export const reapLoginNetworks = deletePiece<{ before: number }>()(
   (p) => sql`succeeded_at < ${p.before}`,
 );
 
-/** Keeps rows that have disabled login: only a password reset clears them. */
-export const reapLoginFailures = deletePiece<{ before: number; max: number }>()(
+/** Rows with up to `most` consecutive failures, so that those that have disabled login stay. */
+export const reapLoginFailures = deletePiece<{ before: number; most: number }>()(
   "login_failures",
   ["address_key", "bucket"],
-  (p) => sql`failed_at < ${p.before} and consecutive < ${p.max}`,
+  (p) => sql`failed_at < ${p.before} and consecutive <= ${p.most}`,
 );
 
-/** When the newest failure beyond the newest `kept` was. */
-export const failureBeyond = statement<{ kept: number }>()((db, p) =>
-  db.selectFrom("login_failures").select("failed_at").orderBy("failed_at", "desc").limit(1).offset(p.kept),
-);
+export type FailureRows = { consecutive: number; n: number };
+
+/** How many rows there are with each number of consecutive failures, fewest failures first. For a thread. */
+export function countFailureRows(on: Reader, below: number): Query {
+  return compileQuery(on, (db) =>
+    db
+      .selectFrom("login_failures")
+      .select(["consecutive", countRows])
+      .where("consecutive", "<", below)
+      .groupBy("consecutive")
+      .orderBy("consecutive"),
+  );
+}
+
+/** When the newest failure beyond the newest `kept` was, of rows with up to `most` failures. For a thread. */
+export function failureBeyond(on: Reader, most: number, kept: number): Query {
+  return compileQuery(on, (db) =>
+    db
+      .selectFrom("login_failures")
+      .select("failed_at")
+      .where("consecutive", "<=", most)
+      .orderBy("failed_at", "desc")
+      .limit(1)
+      .offset(kept),
+  );
+}
