@@ -29,7 +29,7 @@ const databaseTime = statement()((db, _, dialect) => {
 
 /** The database's own time, which every process shares. Read once for the jobs of a batch. */
 export async function databaseNow(tx: Tx): Promise<number> {
-  return (await tx.tally("idempotency now", async () => (await databaseTime.first(tx, {}))!.now)).n;
+  return (await databaseTime.firstMemoized(tx, {}))!.now;
 }
 
 const insertRecord = statement<ClaimScope & Claim & Times>()((db, p) =>
