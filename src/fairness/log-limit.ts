@@ -22,10 +22,10 @@ export class LogLimit {
     this.#summarize = summarize;
   }
 
-  /** Whether this line is written in full. The minute begins with the first line. */
-  admits(network: string, failure: string, requestId: string): boolean {
+  /** Whether this line is written in full, one of the first `max`. The minute begins with the first line. */
+  admits(network: string, failure: string, requestId: string, max = FULL_MAX): boolean {
     const count = this.count(network, failure, requestId);
-    if (count.seen > FULL_MAX) return false;
+    if (count.seen > max) return false;
     count.written++;
     return true;
   }

@@ -33,13 +33,17 @@ export function logRefusal(
   const from = origin();
   const network = networkOwner(from.network).id;
   if (status === INVALID) return void services.securityLog.count(network, failure, from.request_id);
-  if (!services.securityLog.admits(network, failure, from.request_id)) return;
+  const actor = actorColumns(request.actor);
+  // A key without a permission is a mistake that repeats: one line names it, and leaves room for others.
+  const isRepeated = failure === "lacks_permission";
+  const kind = isRepeated ? `${failure} ${actor.actor_id}` : failure;
+  if (!services.securityLog.admits(network, kind, from.request_id, isRepeated ? 1 : undefined)) return;
   services.log.info("refused", {
     endpoint: endpoint.name,
     status,
     code,
     failure,
-    ...actorColumns(request.actor),
+    ...actor,
     ...from,
     ...correlation(request),
   });
