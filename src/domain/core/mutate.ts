@@ -1,7 +1,7 @@
 // The one write path of the control plane: `mutate` locks the audit heads, checks that the credential has not ended,
 // runs the callback, appends its audit rows, raises policy versions and commits. A callback returns at least one event,
 // or `unchanged(value)`, which rolls back.
-import { fail, type Failure } from "../../kernel/errors.ts";
+import { fail, Failure } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
@@ -69,7 +69,13 @@ export async function mutate<T>(
       await record(services, (tx) => storeReplay(tx, replay, value, services.clock.now()), { owner });
     return value;
   } catch (error) {
-    throw (isUniqueError(error) && scope.onConflict?.(uniqueTarget(error))) || error;
+    const isUnique = isUniqueError(error);
+    // Another process may just have carried out this request: its response is committed with the row that conflicts.
+    if (replay && (isUnique || (error instanceof Failure && error.status === 409))) {
+      const found = await findReplay(services.store.read, replay, services.clock.now());
+      if (found) return found.value as T;
+    }
+    throw (isUnique && scope.onConflict?.(uniqueTarget(error))) || error;
   }
 }
 

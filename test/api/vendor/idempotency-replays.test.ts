@@ -198,7 +198,10 @@ describe.runIf(backends.includes("postgres"))("Idempotency-Key in two processes"
       expect(made.length).toBeGreaterThan(0);
       expect(new Set(made.map(({ text }) => text)).size).toBe(1);
       expect(made.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
-      for (const reply of replies.filter(({ status }) => status !== 201)) expectRefusal(reply, 409, "conflict");
+      for (const reply of replies.filter(({ status }) => status !== 201)) {
+        expectRefusal(reply, 409, "conflict");
+        expect(reply.headers.get("retry-after"), reply.text).not.toBeNull(); // in flight, and not refused for good
+      }
       expect((await two.call(bearer, route, body, options)).text).toBe(made[0]?.text);
     }
     expect(await w.actions()).toEqual(["api_key.created"]);
