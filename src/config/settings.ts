@@ -123,7 +123,7 @@ export const settingsTable = {
     "KEYRACK_REVOKE_WAIT_MS",
     "wait",
     "10000",
-    "Longest wait of revoke?wait=true, at most 30000.",
+    "Longest wait of revoke?wait=true, at most 30000; a wait ends after 25000, before the request would time out.",
   ),
   node_live_ms: setting(
     "KEYRACK_NODE_LIVE_MS",

@@ -45,7 +45,7 @@ export type RunningInstance = {
 
 /** Then the store is closed: an init system kills what takes longer than 10 s. */
 const STOP_MS = 9_500;
-const REQUESTS_MS = 5_000;
+const REQUESTS_MS = 6_500;
 const IDLE_CHECK_MS = 50;
 
 export async function startInstance(options: StartOptions): Promise<RunningInstance> {

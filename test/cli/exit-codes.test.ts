@@ -64,6 +64,12 @@ describe("a command", () => {
       "--name and --unset name exclude each other.",
     ],
     ["an unknown profile", () => ["project", "list", "--profile", "nope"], 2, "profile list"],
+    [
+      "a limit with a fraction",
+      () => ["audit", "list", "--offline", "--limit", "1.5", ...cli.dataDir],
+      2,
+      "--limit from 1",
+    ],
     ["a missing data dir", () => ["user", "list", "--data-dir", "nowhere"], 2, "There is no database"],
     ["a migration while a server is running", () => ["db", "migrate", ...cli.dataDir], 1, "is using the data dir"],
     ["a restore while a server is running", () => ["restore", ...cli.dataDir], 1, "Stop it first"],

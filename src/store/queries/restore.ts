@@ -53,7 +53,7 @@ export const endAllSetupTokens = statement<{ now: number }>()((db, p) =>
   db.updateTable("setup_tokens").set({ ended_at: p.now }).where("ended_at", "is", null),
 );
 
-/** Those that can still be accepted. */
+/** Revokes invitations that can still be accepted. */
 export const endAllInvites = statement<{ now: number }>()((db, p) =>
   db
     .updateTable("workspace_invites")

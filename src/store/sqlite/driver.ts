@@ -8,7 +8,7 @@ import { sleep } from "../../platform/timing.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/statement.ts";
 import type { OnProgress } from "../progress.ts";
-import { connectSqlite, type Connection, type Statement } from "./open.ts";
+import { connectSqlite, requireOwnFile, type Connection, type Statement } from "./open.ts";
 import { assertPragma, COMMON_PRAGMAS, setPragmas } from "./pragmas.ts";
 import { openReader, SqliteReader, StatementCache } from "./reader.ts";
 import { WalSync } from "./wal-sync.ts";
@@ -44,10 +44,7 @@ export function openWriter(file: string): Connection {
   // A new file, or an empty one left by an interrupted first start.
   if (db.pragma("page_count", { simple: true }) === 0)
     setPragmas(db, ["page_size=4096", "auto_vacuum=INCREMENTAL", `application_id=${APPLICATION_ID}`]);
-  if (db.pragma("application_id", { simple: true }) !== APPLICATION_ID) {
-    db.close();
-    throw new Error(`SQLite file ${file} is not a Keyrack database.`);
-  }
+  requireOwnFile(db, APPLICATION_ID);
   setPragmas(db, [
     "journal_mode=WAL",
     "synchronous=NORMAL",

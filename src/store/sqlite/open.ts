@@ -12,3 +12,9 @@ export function connectSqlite(file: string, options: { readonly?: boolean; timeo
   const db = new Database(file, addon ? { ...options, nativeBinding: addon as string } : options);
   return db.function("scopes_within", { deterministic: true }, scopesWithin);
 }
+
+/** Refuses the file of another program. */
+export function requireOwnFile(db: Connection, applicationId: number): void {
+  if (db.pragma("application_id", { simple: true }) === applicationId) return;
+  throw new Error(`SQLite file ${db.name} is not a Keyrack database.`);
+}

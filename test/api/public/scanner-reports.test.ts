@@ -1,9 +1,12 @@
 // Secret scanner reports that fail half-way, stop keys from rotating themselves, reach SDK nodes, or come too often.
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { parseReports } from "../../../src/domain/leaks/leaks.ts";
+import { formatInviteToken } from "../../../src/kernel/credentials.ts";
 import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
 import { backends } from "../../../harness/databases/backends.ts";
+import { auditRows, freshEmail, person, receivedMail, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { report, scannerFixture, scannerKeysFile, WHERE } from "../../../harness/instances/scanner.ts";
 
@@ -40,6 +43,28 @@ for (const back of backends) {
       expect(await labels(one.key, bad.key, other.key)).toEqual(Array(3).fill("true_positive"));
       expect(await at()).toEqual([true, true, true]);
       expect((await w.actions()).filter((action) => action === "api_key.quarantined")).toHaveLength(3);
+    });
+
+    it("revokes an invitation of which either token leaked, once, and leaves others", async () => {
+      const t = await team(r);
+      const [returned, mailed, kept] = [freshEmail("one"), freshEmail("two"), freshEmail("three")];
+      const invite = async (email: string) => (await r.call(t.key, "POST /v1/invites", { email, role: "owner" })).body;
+      const [one, two, three] = [await invite(returned), await invite(mailed), await invite(kept)];
+      const token = (await receivedMail(r, mailed)).at(-1)?.token ?? "";
+      const since = (await auditRows(r, t.id)).length;
+      expect(await labels(one.token, token, one.token)).toEqual(Array(3).fill("true_positive"));
+      const unknown = formatInviteToken(t.id, new Uint8Array(24).fill(5));
+      expect(await labels(unknown, three.token.slice(0, -1))).toEqual(Array(2).fill("false_positive"));
+      const { data } = (await r.call(t.key, "GET /v1/invites")).body as { data: { id: string; revoked_at: unknown }[] };
+      const open = data.filter(({ revoked_at }) => revoked_at === null).map(({ id }) => id);
+      expect(open.filter((id) => [one.id, two.id, three.id].includes(id))).toEqual([three.id]);
+      const p = await person(r);
+      for (const leaked of [one.token, token])
+        expectRefusal(await r.call(p.session, "POST /v1/auth/invites/accept", { token: leaked }), 400, "invalid_token");
+      expect((await auditRows(r, t.id)).slice(since)).toMatchObject([
+        { action: "workspace_invite.revoked", actor_type: "scanner", payload: { role: "owner" } },
+        { action: "workspace_invite.revoked", actor_type: "scanner", payload: { role: "owner" } },
+      ]);
     });
 
     it("leaves a leaked key unable to rotate itself, and others able to rotate it", async () => {
@@ -102,6 +127,13 @@ for (const back of backends) {
 }
 
 describe("the scanner webhook", () => {
+  it("masks an invitation in a location", () => {
+    const id = "01a1ebfe-0000-7000-8000-000000000001";
+    const url = `https://example.com/${formatInviteToken(id, new Uint8Array(24).fill(7))}/`;
+    const [read] = parseReports(Buffer.from(JSON.stringify([{ token: "x", url }])));
+    expect(read?.location).toMatch(/^https:\/\/example\.com\/[0-9a-f-]{36}\.\w{6}….$/);
+  });
+
   it("is 404 unless scanner keys are configured", async () => {
     await using r = await testInstance("sqlite");
     const reply = await report(r, [{ token: "x" }]);

@@ -72,7 +72,7 @@ function withTail({ tail, ...options }: ApiOptions): ApiOptions {
 async function listLocal(options: ApiOptions): Promise<void> {
   if (options.tail !== undefined) throw new ExitError("--tail cannot be combined with --offline or --deployment.", 2);
   const [after, limit] = [Number(options.afterSeq ?? 0), Number(options.limit ?? 50)];
-  if (!(after >= 0) || !(limit >= 1 && limit <= 200))
+  if (!Number.isInteger(after) || after < 0 || !Number.isInteger(limit) || limit < 1 || limit > 200)
     throw new ExitError("--after-seq must be 0 or more, --limit from 1 to 200.", 2);
   const list: List = { object: "list", data: [] };
   if (options.offline) {
