@@ -78,6 +78,7 @@ const FIXED: Record<string, string> = {
 
 /** Holds the items of one resource for its owner; the resource is in the table. */
 const CONTAINERS = [
+  "src/domain/core/keyed-listeners.ts",
   "src/fairness/fair-map.ts",
   "src/fairness/fair-queue.ts",
   "src/fairness/fair-set.ts",

@@ -9,6 +9,7 @@ import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import { ownerOf, type Actor, type SecretKeyActor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
+import { KeyedListeners } from "../core/keyed-listeners.ts";
 
 const TOPIC = "secret_key";
 /** Keys of one failed notice that are logged. */
@@ -34,7 +35,7 @@ export class CredentialCache {
   readonly #hashes = new Map<string, string>();
   readonly #loading = new Map<string, Promise<Actor>>();
   /** By secret key; bounded by the number of waiting requests. */
-  readonly #listeners = new Map<string, Set<() => void>>();
+  readonly #listeners = new KeyedListeners();
   /** Cache hits and misses, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
   /** Raised by every eviction: a resolution that began before one must not be cached after it. */
@@ -130,17 +131,13 @@ export class CredentialCache {
 
   /** Calls `listener` when the key may have ended or changed. Returns how to unregister it. */
   onEvicted(id: string, listener: () => void): () => void {
-    const listeners = this.#listeners.get(id) ?? new Set();
-    this.#listeners.set(id, listeners.add(listener));
-    return () => {
-      if (listeners.delete(listener) && listeners.size === 0) this.#listeners.delete(id);
-    };
+    return this.#listeners.on(id, listener);
   }
 
   #evict(id: string): void {
     this.#epoch++;
     this.#loading.clear();
-    for (const listener of this.#listeners.get(id) ?? []) listener();
+    for (const listener of this.#listeners.of(id)) listener();
     const hash = this.#hashes.get(id);
     if (hash !== undefined) this.#entries.delete(hash);
   }

@@ -12,6 +12,7 @@ import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
+import { KeyedListeners } from "../core/keyed-listeners.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Head } from "../policy/head.ts";
 import { record } from "../core/record.ts";
@@ -69,7 +70,7 @@ export class NodeRegistry {
   readonly #writtenBytes: Options["writtenBytes"];
   readonly #seenEveryMs: number;
   /** By project. */
-  readonly #listeners = new Map<string, Set<() => void>>();
+  readonly #listeners = new KeyedListeners();
   /** Nodes that left through another process during a write. */
   readonly #left = new Set<string>();
   /** Lost reports by project and environment, until stored: no receipt may claim that every node is known. */
@@ -170,11 +171,7 @@ export class NodeRegistry {
 
   /** Registers a listener for written reports of a project; returns how to unregister it. */
   onWritten(project_id: string, listener: () => void): () => void {
-    const listeners = this.#listeners.get(project_id) ?? new Set();
-    this.#listeners.set(project_id, listeners.add(listener));
-    return () => {
-      if (listeners.delete(listener) && listeners.size === 0) this.#listeners.delete(project_id);
-    };
+    return this.#listeners.on(project_id, listener);
   }
 
   #enqueue(key: string, report: NodeReport): void {
@@ -249,7 +246,7 @@ export class NodeRegistry {
   async #notifyOf(changed: readonly NodeReport[]): Promise<void> {
     let notified = 0;
     for (const project_id of new Set(changed.map((report) => report.project_id)))
-      for (const listener of Array.from(this.#listeners.get(project_id) ?? [])) {
+      for (const listener of Array.from(this.#listeners.of(project_id))) {
         listener();
         if (++notified % SLICE === 0) await yieldToEventLoop();
       }
