@@ -21,7 +21,7 @@ type PresenceServices = {
   readonly store: Store;
   readonly clock: Clock;
   readonly settings: { readonly node_live_ms: number };
-  readonly nodes: { readonly reportedAt: number; presentAt: number };
+  readonly nodes: { readonly reportedAtMonotonic: number; presentAt: number };
 };
 
 /**
@@ -30,7 +30,7 @@ type PresenceServices = {
  */
 export async function recordPresence(services: PresenceServices): Promise<void> {
   const { clock, nodes, settings, store } = services;
-  const isIdle = performance.now() - nodes.reportedAt > settings.node_live_ms + 2 * PRESENCE_EVERY_MS;
+  const isIdle = performance.now() - nodes.reportedAtMonotonic > settings.node_live_ms + 2 * PRESENCE_EVERY_MS;
   if (isIdle)
     await readPresence(store.read); // nodes can report only while the database is in reach
   else await record(services, (tx) => writePresence(tx, services), { locks: ["presence"] });

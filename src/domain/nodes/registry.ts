@@ -57,7 +57,7 @@ export class NodeRegistry {
   /** Reports that found no room, for /metrics. */
   dropped = 0;
   /** When a node has reported last, by `performance.now()`; before that, when this process started. */
-  reportedAt = performance.now();
+  reportedAtMonotonic = performance.now();
   /** When this process last found that nodes could report to it, by the clock. */
   presentAt = 0;
   readonly #store: Store;
@@ -175,7 +175,7 @@ export class NodeRegistry {
   }
 
   #enqueue(key: string, report: NodeReport): void {
-    this.reportedAt = performance.now();
+    this.reportedAtMonotonic = performance.now();
     if (this.#queue.add(key, report)) this.#writing ??= this.#write();
     else this.#drop(key, report);
   }

@@ -52,7 +52,7 @@ for (const back of backends)
       const { services, head, receipt, serve } = w;
       services.nodes.acknowledge(head, policyNode("of a process that has ended"), 0);
       await services.nodes.flushed();
-      services.nodes.reportedAt = -Infinity;
+      services.nodes.reportedAtMonotonic = -Infinity;
       await serve(2 * LIVE_MS);
       expect(await receipt()).toMatchObject({ complete: true, total_nodes: 0 });
     });
