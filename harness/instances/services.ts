@@ -79,7 +79,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   const opened = new AsyncDisposableStack();
   opened.defer(() => store.close());
   const passwordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
-  const redis = { clockIsInjected: true, redisTimeoutMs: DEADLINE_MS };
+  const redis = { externalNow: () => clock.steady(), redisTimeoutMs: DEADLINE_MS };
   const shared = await openServices({ store, clock, settings, shares, log, passwordCost, ...redis }, opened);
   const services = {
     ...shared,

@@ -92,7 +92,8 @@ export async function openInstance(
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.defer(() => transport.close());
   const shares = new Shares(settings, { writes: store.waitingWrites });
-  const injected = { clockIsInjected: options.clock !== undefined, redisTimeoutMs, passwordCost };
+  const externalNow = options.clock && ((): number => clock.steady());
+  const injected = { externalNow, redisTimeoutMs, passwordCost };
   const services: Services = {
     ...(await openServices({ store, clock, settings, shares, log, ...injected }, opened)),
     settings: deployment.settings,

@@ -38,13 +38,14 @@ type Base = {
   settings: Settings;
   shares: Shares;
   log: Log;
-  clockIsInjected: boolean;
+  /** Instead of the clocks of PostgreSQL and Redis, where `clock` is injected. */
+  externalNow: (() => number) | undefined;
   redisTimeoutMs: number | undefined;
   passwordCost: PasswordCost | undefined;
 };
 
 export async function openServices(base: Base, opened: AsyncDisposableStack) {
-  const { store, clock, settings, shares, log } = base;
+  const { store, clock, settings, shares, log, externalNow } = base;
   const counters = await openCounters({
     now: () => clock.steady(),
     places: shares.of("counters"),
@@ -53,13 +54,13 @@ export async function openServices(base: Base, opened: AsyncDisposableStack) {
     redisUrls: settings.redis_url,
     onRedisFailure: settings.ratelimit_on_redis_failure,
     onRedisChange: (error) => logRedisChange(log, settings, error),
-    redisByNow: base.clockIsInjected,
+    redisNow: externalNow,
     redisTimeoutMs: base.redisTimeoutMs,
   });
   opened.defer(() => counters.counter.close());
   const writtenBytes = new WrittenBytes({ store, clock, settings, ledger: shares.of("disk") });
   await writtenBytes.load();
-  const claimNow = claimClock(base);
+  const claimNow = externalNow ?? claimClock(base);
   const claims = await openClaims(base, { claimNow, writtenBytes });
   opened.defer(() => claims.close());
   const largeResponses = new LargeResponses(shares.of("unsent"));
@@ -162,7 +163,7 @@ async function openScannerKeys({ clock, settings, log }: Base): Promise<ScannerK
 
 /** Idempotency claims are stored in the database, or in a Redis that does not lose acknowledged writes. */
 async function openClaims(
-  { store, clock, settings, log, clockIsInjected }: Base,
+  { store, settings, log, externalNow }: Base,
   forDatabase: Pick<Services, "claimNow" | "writtenBytes">,
 ): Promise<ClaimStore> {
   const { idempotency_store, redis_url } = settings;
@@ -172,7 +173,7 @@ async function openClaims(
     urls: redis_url as string[], // requireConsistent has refused null
     forced: idempotency_store === "redis-forced",
     warn: (reason) => log.error("idempotency is refused: this Redis may lose claims", { reason }),
-    ...(clockIsInjected && { now: () => clock.now() }),
+    ...(externalNow && { now: externalNow }),
   });
   if (refused === null) return claims;
   claims.close();

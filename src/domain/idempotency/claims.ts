@@ -44,11 +44,9 @@ type RecordName = { scope_hash: string; env: Env };
  * The time that leases are judged by. On PostgreSQL it is the database's: a process whose clock is ahead would take a
  * claim that another one has just answered with `execute`.
  */
-export function claimClock({ store, clock, clockIsInjected }: ClaimClockOptions): Services["claimNow"] {
-  return store.read.dialect === "postgres" && !clockIsInjected ? databaseNow : () => clock.steady();
+export function claimClock({ store, clock }: Pick<Services, "store" | "clock">): Services["claimNow"] {
+  return store.read.dialect === "postgres" ? databaseNow : () => clock.steady();
 }
-
-type ClaimClockOptions = Pick<Services, "store" | "clock"> & { clockIsInjected: boolean };
 
 /** Claims in the database: concurrent ones share a group commit. */
 export function databaseClaims(services: Pick<Services, "store" | "claimNow" | "writtenBytes">): ClaimStore {

@@ -18,14 +18,14 @@ type CountersOptions = MemoryOptions & {
   redisUrls: readonly string[] | null;
   onRedisFailure: "local" | "error";
   onRedisChange: (error: RedisState["error"]) => void;
-  /** Tests only: Redis uses `now` instead of its own clock. */
-  redisByNow?: boolean;
+  /** Tests only: Redis uses this instead of its own clock. */
+  redisNow?: (() => number) | undefined;
   redisTimeoutMs?: number | undefined;
 };
 
 /** A Redis that does not respond in time is used as soon as it does. */
 export async function openCounters(options: CountersOptions): Promise<Counters> {
-  const { now, redisUrls, onRedisFailure, onRedisChange, redisByNow, redisTimeoutMs } = options;
+  const { now, redisUrls, onRedisFailure, onRedisChange, redisNow, redisTimeoutMs } = options;
   const memory = new MemoryCounter(options);
   if (!redisUrls) return { counter: memory, memory, sharedLeases: null, redisState: () => NO_REDIS };
   const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // lazy: most instances never load ioredis
@@ -33,7 +33,7 @@ export async function openCounters(options: CountersOptions): Promise<Counters> 
     urls: redisUrls,
     timeoutMs: redisTimeoutMs,
     countersPerCell: options.bounds.counters,
-    ...(redisByNow && { now }),
+    ...(redisNow && { now: redisNow }),
   });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure, onChange: onRedisChange });
   await redis.ready(REDIS_READY_WITHIN_MS);

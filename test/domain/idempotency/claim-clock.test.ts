@@ -20,7 +20,7 @@ import { LOCK_MS, TTL_MS_DEFAULT } from "../../../src/kernel/idempotency.ts";
 
 /** As in an instance whose clock is not injected. */
 function onSystemTime({ services }: TestServices): Services {
-  const base = { ...services, claimNow: claimClock({ ...services, clockIsInjected: false }) };
+  const base = { ...services, claimNow: claimClock(services) };
   return { ...base, claims: databaseClaims(base) };
 }
 
