@@ -13,6 +13,7 @@
 // counter without a mark is not opened; its rule's overflow counter is used instead. A mark is a key of its own and not
 // a member of a set: Redis frees a large set at once, during which it serves no other workspace. All these keys have
 // the hash tag of the workspace, so they are on the same node although they are not declared.
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 import { script } from "./script.ts";
 
@@ -21,7 +22,7 @@ const TEST_GRACE_MS = 600_000;
 
 // `now` comes from ARGV in tests only; an empty text means Redis' own clock.
 const clock = `
-local call, floor, ceil, tonumber, pack, unpack4 = redis.call, math.floor, math.ceil, tonumber, struct.pack, struct.unpack
+local call, floor, ceil, tonumber, pack, struct_unpack = redis.call, math.floor, math.ceil, tonumber, struct.pack, struct.unpack
 local now, grace
 local function tick(given)
   now, grace = tonumber(given), ${TEST_GRACE_MS}
@@ -30,7 +31,7 @@ local function tick(given)
   now, grace = time[1] * 1000 + floor(time[2] / 1000), 0
 end
 
-local function cells(key, newest, here)
+local function spans_of(key, newest, here)
   local found, flat = {}, call('HGETALL', key)
   for i = 1, #flat, 2 do
     local span = tonumber(flat[i])
@@ -45,7 +46,7 @@ local function int(x) return string.format('%.0f', x) end
 
 // The window classes: how long the number of a cell's new counters is kept.
 const newcomers = `
-local classes = { 60000, 3600000, 86400000, 2678400000 }
+local classes = { ${MINUTE_MS}, ${HOUR_MS}, ${DAY_MS}, ${31 * DAY_MS} }
 local bound
 local function class_of(key, env, window)
   local i = 1
@@ -85,11 +86,11 @@ local function read(i, key, limit, window, rule, env)
     overflowed = overflowed + 1
   end
   if not head then return r end
-  r.total, r.oldest, r.newest, r.here = unpack4('<dddd', head)
+  r.total, r.oldest, r.newest, r.here = struct_unpack('<dddd', head)
   local first = r.fixed and r.span or r.span - ${SUB_WINDOWS}
   if r.total == 0 or r.oldest >= first then return r end
   r.total, r.oldest, r.gone = 0, r.newest, {}
-  for span, units in pairs(cells(key, r.newest, r.here)) do
+  for span, units in pairs(spans_of(key, r.newest, r.here)) do
     if span < first then
       r.gone[#r.gone + 1] = span
     else
@@ -110,7 +111,7 @@ local function wait(r, need)
   local over = r.total + need - r.limit
   if over <= 0 then return 0 end
   -- Spans are further apart only when this server's clock was set back; then do not iterate through the gap.
-  local found = cells(r.key, r.newest, r.here)
+  local found = spans_of(r.key, r.newest, r.here)
   for span = r.oldest, math.min(r.newest, r.oldest + ${SUB_WINDOWS + SUB_WINDOWS_AHEAD}) do
     over = over - (found[span] or 0)
     if over <= 0 then return lapses(r, span) - now end
@@ -165,7 +166,7 @@ local function fast_path(key, limit, window, cost)
   local head = window > 0 and call('HGET', key, 'h')
   if not head then return false end
   local span = floor(now * ${SUB_WINDOWS} / window)
-  local total, oldest, newest, here = unpack4('<dddd', head)
+  local total, oldest, newest, here = struct_unpack('<dddd', head)
   if total == 0 or total + cost > limit or oldest < span - ${SUB_WINDOWS} or span < newest then return false end
   total = total + cost
   if span == newest then
@@ -261,7 +262,7 @@ tick(ARGV[2])
 local function uncharge(key, span, back)
   local head = call('HGET', key, 'h')
   if not head then return end
-  local total, oldest, newest, here = unpack4('<dddd', head)
+  local total, oldest, newest, here = struct_unpack('<dddd', head)
   local booked = span == newest and here or tonumber(call('HGET', key, span)) or 0
   local units = math.min(back, booked)
   if units == 0 then return end
@@ -270,7 +271,7 @@ local function uncharge(key, span, back)
   else call('HINCRBY', key, span, -units) end
   if span == oldest and units == booked then
     oldest = newest
-    for other in pairs(cells(key, newest, here)) do
+    for other in pairs(spans_of(key, newest, here)) do
       if other < oldest then oldest = other end
     end
   end
