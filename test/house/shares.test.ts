@@ -114,7 +114,7 @@ const WITHOUT_OWNER = [
   "src/ratelimit/redis/counter.ts",
   "src/server/instance.ts",
   "src/store/engine/policy-versions.ts",
-  "src/store/threads/pool.ts",
+  "src/store/threads/idle-workers.ts",
   "src/store/sqlite/wal-sync.ts",
 ];
 

@@ -3,6 +3,7 @@
 // CPU. bench: vendor/mint
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
+import { IdleWorkers } from "../threads/idle-workers.ts";
 
 type Op = "open" | "sync" | "copy" | "checkpoint" | "truncate" | "close";
 export type WalRequest = { id: number; op: Op; file?: string; waitMs?: number };
@@ -12,37 +13,14 @@ type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => vo
 export type CheckpointResult = { busy: number; log: number; checkpointed: number };
 
 const KEPT_MAX = 2;
-const KEPT_MS = 30_000;
 
-/** Threads without a database, each with the timer that ends it. */
-const idle = new Map<Worker, NodeJS.Timeout>();
-
-function startThread(): Worker {
-  const source = workerSource("store/sqlite/wal-sync.worker.ts");
-  const worker = new Worker(source.code, { eval: source.eval, workerData: source.data });
-  worker.on("error", () => {}); // without a database there is no caller to reject; it exits
-  worker.on("exit", () => idle.delete(worker));
-  return worker;
-}
-
-function takeThread(): Worker {
-  const [worker] = idle.keys();
-  if (!worker) return startThread();
-  clearTimeout(idle.get(worker));
-  idle.delete(worker);
-  worker.ref();
-  return worker;
-}
-
-async function keepThread(worker: Worker): Promise<void> {
-  if (idle.size >= KEPT_MAX) return void (await worker.terminate());
-  const end = (): void => {
-    idle.delete(worker);
-    void worker.terminate();
-  };
-  worker.unref();
-  idle.set(worker, setTimeout(end, KEPT_MS).unref());
-}
+const workers = new IdleWorkers(
+  () => {
+    const source = workerSource("store/sqlite/wal-sync.worker.ts");
+    return new Worker(source.code, { eval: source.eval, workerData: source.data });
+  },
+  { max: KEPT_MAX },
+);
 
 export class WalSync {
   readonly #worker: Worker;
@@ -54,7 +32,7 @@ export class WalSync {
   readonly #onExit = (): void => this.#fail(new Error("the WAL sync worker ended"));
 
   constructor(file: string) {
-    this.#worker = takeThread();
+    this.#worker = workers.take();
     this.#worker.on("message", this.#onMessage).on("error", this.#onError).on("exit", this.#onExit);
     // A database that cannot be opened fails every request, now and later.
     this.#send("open", { file }).catch((error: Error) => this.#fail(error));
@@ -81,7 +59,7 @@ export class WalSync {
   async close(): Promise<void> {
     await this.#send("close");
     this.#worker.off("message", this.#onMessage).off("error", this.#onError).off("exit", this.#onExit);
-    await keepThread(this.#worker);
+    await workers.keep(this.#worker);
   }
 
   #send(op: Op, more: Pick<WalRequest, "file" | "waitMs"> = {}): Promise<unknown> {

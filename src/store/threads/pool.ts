@@ -5,33 +5,32 @@ import { fail } from "../../kernel/errors.ts";
 import { workerSource } from "../../platform/packaged-files.ts";
 import { isConnectionLost } from "../postgres/connection-lost.ts";
 import { withSignal, type OnProgress } from "../progress.ts";
+import { IdleWorkers } from "./idle-workers.ts";
 import type { Task, TaskReply } from "./tasks.ts";
 
-const KEPT_MS = 30_000;
 const NO_REPORT: OnProgress = () => {};
 
 export class ThreadPool {
-  readonly #lowPriority: boolean;
-  readonly #keptMs: number;
-  /** Threads without a task, each with the timer that ends it. */
-  readonly #idle = new Map<Worker, NodeJS.Timeout>();
-  #size = 0;
+  readonly #workers: IdleWorkers;
 
-  constructor({ lowPriority, keptMs = KEPT_MS }: { lowPriority: boolean; keptMs?: number }) {
-    this.#lowPriority = lowPriority;
-    this.#keptMs = keptMs;
+  constructor({ lowPriority, keptMs }: { lowPriority: boolean; keptMs?: number }) {
+    const start = (): Worker => {
+      const { code, eval: isCode, data } = workerSource("store/threads/task.worker.ts");
+      return new Worker(code, { eval: isCode, workerData: { lowPriority, ...data } });
+    };
+    this.#workers = new IdleWorkers(start, { keptMs });
   }
 
   /** Threads that are running, with a task or without. */
   get size(): number {
-    return this.#size;
+    return this.#workers.running;
   }
 
   /** Aborting the signal of `onProgress` ends the thread and rejects with the signal's reason. */
   async run(task: Task, onProgress: OnProgress = NO_REPORT): Promise<unknown> {
     const { signal } = onProgress;
     signal?.throwIfAborted();
-    const worker = this.#take();
+    const worker = this.#workers.take();
     return new Promise((resolve, reject) => {
       const abort = (): void => void worker.terminate();
       const onExit = (): void => done(() => reject(signal?.reason ?? fail("unavailable")));
@@ -40,7 +39,7 @@ export class ThreadPool {
         if (signal?.aborted) return; // the thread is ending
         if (progress) return onProgress(progress);
         done(() => (error ? reject(Object.assign(new Error(error.message), { code: error.code })) : resolve(value)));
-        this.#keep(worker);
+        void this.#workers.keep(worker);
       };
       const done = (settle: () => void): void => {
         signal?.removeEventListener("abort", abort);
@@ -60,40 +59,6 @@ export class ThreadPool {
     } catch (error) {
       throw isConnectionLost(error) ? fail("unavailable") : error;
     }
-  }
-
-  #take(): Worker {
-    const [worker] = this.#idle.keys();
-    if (!worker) return this.#start();
-    this.#removeIdle(worker);
-    worker.ref();
-    return worker;
-  }
-
-  #start(): Worker {
-    const { code, eval: isCode, data } = workerSource("store/threads/task.worker.ts");
-    const worker = new Worker(code, { eval: isCode, workerData: { lowPriority: this.#lowPriority, ...data } });
-    this.#size++;
-    worker.on("error", () => {}); // without a task there is no caller to reject; it exits
-    worker.on("exit", () => {
-      this.#size--;
-      this.#removeIdle(worker);
-    });
-    return worker;
-  }
-
-  #keep(worker: Worker): void {
-    const end = (): void => {
-      this.#removeIdle(worker);
-      void worker.terminate();
-    };
-    worker.unref();
-    this.#idle.set(worker, setTimeout(end, this.#keptMs).unref());
-  }
-
-  #removeIdle(worker: Worker): void {
-    clearTimeout(this.#idle.get(worker));
-    this.#idle.delete(worker);
   }
 }
 
