@@ -18,6 +18,7 @@ import { callOf, worldOn } from "./crash.ts";
 import type { Attack, Stage } from "./neighbours/attack.ts";
 import { attacks } from "./neighbours/index.ts";
 import { countHolds, METRICS_ENV, metricsUrlOf } from "./neighbours/loop-delay.ts";
+import { HoldFile, type Hold } from "./neighbours/loop-watch.ts";
 import type { Answers } from "./neighbours/victim.ts";
 import { makeVictimPerson } from "./neighbours/victim-logins.ts";
 import { VictimProcess } from "./neighbours/victim-process.ts";
@@ -104,10 +105,13 @@ async function checkMail(dir: string, invited: readonly string[], tally: Tally, 
   tally.count("letters to victims' guests", invited.length);
 }
 
-/** What the machine itself does shows in the quiet phase. */
-function judgeHolds(tally: Tally, seed: number, quiet: number, beside: number, measured: boolean): void {
-  tally.count("event loop held over 50 ms", beside);
-  if (measured && quiet === 0 && beside > 0) tally.failed(seed, `the event loop was held over 50 ms ${beside} times`);
+/** Delays beside `quiet` ones may be the machine's; holds are CPU time of the server, and have a name. */
+function judgeHolds(tally: Tally, seed: number, delays: { quiet: number; beside: number }, holds: Hold[]): void {
+  tally.count("event loop delayed over 50 ms", delays.beside);
+  tally.count("event loop held over 50 ms", holds.length);
+  for (const { ms, stack } of holds) tally.failed(seed, `the event loop was held for ${ms} ms by ${stack}`);
+  if (delays.quiet === 0 && delays.beside > 0)
+    tally.failed(seed, `the event loop was delayed over 50 ms ${delays.beside} times`);
 }
 
 function judge(tally: Tally, seed: number, quiet: Answers, beside: Answers, measured: boolean): void {
@@ -142,11 +146,13 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
       const args = redis ? [...scratch.args, "--redis-url", redis.url] : scratch.args;
       // Throttles stay on: they are part of what is under test.
       const env = { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000", ...METRICS_ENV };
+      const holds = new HoldFile(join(scratch.dir, "holds.jsonl"));
       // The files of a checkout take 150 MB more than the program that people run.
       const bin = BIN === CHECKOUT ? await bundledProgram() : BIN;
       tally.figures.program = process.env.KEYRACK_TEST_BIN ? "binary" : "bundle";
-      const server: Running = await startServer(args, env, bin);
+      const server: Running = await startServer(args, { ...env, ...(options.measured && holds.env) }, bin);
       const metricsUrl = metricsUrlOf(server);
+      holds.read(); // of its start
       const victims = new VictimProcess();
       let made = 0;
       try {
@@ -184,7 +190,8 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           const beside = await stopBeside();
           judge(tally, seed, quiet, beside, options.measured);
           const held = await countHolds(metricsUrl);
-          judgeHolds(tally, seed, heldQuiet - heldBefore, held - heldQuiet, options.measured);
+          const delays = { quiet: heldQuiet - heldBefore, beside: held - heldQuiet };
+          if (options.measured) judgeHolds(tally, seed, delays, holds.read());
           await checkMail(scratch.dir, [...quiet.invited, ...beside.invited], tally, seed);
           tally.most("largest RSS MB", peakRssMb(server.ready.pid));
         }

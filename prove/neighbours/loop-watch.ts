@@ -1,0 +1,71 @@
+// Preloaded into the server: reports what holds its event loop for more than 50 ms of CPU time, with the stack of that
+// moment. CPU time instead of elapsed time, so that other processes of the machine do not count.
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { Session } from "node:inspector";
+import { isMainThread, Worker, workerData } from "node:worker_threads";
+
+const FILE_ENV = "KEYRACK_PROVE_HOLDS";
+const HELD_MS = 50;
+const LOOK_MS = 5;
+const FRAMES = 12;
+
+/** What held the event loop, innermost function first. */
+export type Hold = { ms: number; stack: string };
+
+/** Where a server reports its holds. */
+export class HoldFile {
+  readonly #path: string;
+  #linesRead = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** For the server's environment. */
+  get env(): Record<string, string> {
+    return { [FILE_ENV]: this.#path, NODE_OPTIONS: `--import=${import.meta.filename}` };
+  }
+
+  /** Those that were reported since the last call. */
+  read(): Hold[] {
+    if (!existsSync(this.#path)) return [];
+    const lines = readFileSync(this.#path, "utf8").split("\n").filter(Boolean).slice(this.#linesRead);
+    this.#linesRead += lines.length;
+    return lines.map((line) => JSON.parse(line) as Hold);
+  }
+}
+
+type Watched = { turns: Int32Array<SharedArrayBuffer>; file: string };
+
+function watch({ turns, file }: Watched): void {
+  const session = new Session();
+  session.connectToMainThread();
+  const cpuMs = (): number =>
+    Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
+  let [turn, since, isReported] = [-1, 0, false];
+  session.on("Debugger.paused", ({ params }) => {
+    const names = params.callFrames.map(({ functionName }) => functionName || "(anonymous)");
+    const hold: Hold = { ms: Math.round(cpuMs() - since), stack: names.slice(0, FRAMES).join(" < ") };
+    appendFileSync(file, `${JSON.stringify(hold)}\n`);
+    session.post("Debugger.resume");
+    session.post("Debugger.disable");
+  });
+  setInterval(() => {
+    const [now, used] = [Atomics.load(turns, 0), cpuMs()];
+    if (now !== turn) [turn, since, isReported] = [now, used, false];
+    if (isReported || used - since < HELD_MS) return;
+    isReported = true;
+    session.post("Debugger.enable");
+    session.post("Debugger.pause");
+  }, LOOK_MS);
+}
+
+const file = process.env[FILE_ENV];
+if (isMainThread && file && process.argv.includes("serve")) {
+  const turns = new Int32Array(new SharedArrayBuffer(4));
+  setInterval(() => Atomics.add(turns, 0, 1), LOOK_MS).unref();
+  const data = { watched: { turns, file } satisfies Watched };
+  new Worker(import.meta.filename, { workerData: data, execArgv: [], env: {} }).unref();
+} else if (!isMainThread && (workerData as { watched?: Watched } | null)?.watched) {
+  watch((workerData as { watched: Watched }).watched);
+}
