@@ -1,4 +1,5 @@
 // A batch that is parsed in pieces is answered as a small one is.
+import { hash } from "node:crypto";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import {
   expectRefusal,
@@ -36,6 +37,19 @@ it("a problem in a large batch is named by its path", async () => {
   expectRefusal(await send(withStatus), 400, "invalid_request", "events[777].status");
   const withUnclean = manyEvents("c").with(777, { novel: "\ud800" });
   expectRefusal(await send(withUnclean), 400, "invalid_request", "events[777].novel");
+});
+
+it("a repeated batch of more than 1 MiB, which is hashed on another thread, is counted once", async () => {
+  const other = await r.workspace();
+  const path = `/${"x".repeat(1_100)}`;
+  const batch = telemetryBatch(manyEvents("e").map((event) => ({ ...event, project_id: other.project_id, path })));
+  for (let time = 0; time < 2; time++) {
+    const { status, body } = await other.call("sk_owner", "POST /v1/ingest/batch", batch);
+    expect([status, body.accepted]).toEqual([202, 1_000]);
+  }
+  const stored = await r.sql(`select body_hash from ingest_batches where workspace_id = '${other.id}'`);
+  expect(stored).toEqual([{ body_hash: hash("sha256", JSON.stringify(batch)) }]);
+  expect(await r.sql(`select count(*) as n from usage_journal where workspace_id = '${other.id}'`)).toEqual([{ n: 1 }]);
 });
 
 it("a large batch has no effect where its key ends while it is parsed", async () => {
