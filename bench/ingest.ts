@@ -1,5 +1,6 @@
 // Ingest in process: the whole path (measure, charge, parse, validate, check ids, add up, store durably) compared with
-// JSON.parse of the same bytes, interleaved in one run.
+// JSON.parse of the same bytes, interleaved in one run. The journal is added to the rollups between the measurements,
+// as a row of its own: the batches of one instance would otherwise be measured beside the journal of another.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +9,7 @@ import { loadSettings } from "../src/config/load.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import type { Ctx } from "../src/domain/core/context.ts";
 import type { RawBody } from "../src/domain/ingest/raw-body.ts";
+import { foldJournal } from "../src/domain/series/fold.ts";
 import { ingest as ingestBatch } from "../src/domain/ingest/ingest.ts";
 import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
@@ -82,7 +84,9 @@ async function timed(batches: Buffer[], work: (bytes: Buffer) => unknown, inFlig
   return ((performance.now() - start) * 1000) / (batches.length * EVENTS);
 }
 
-type Bench = AsyncDisposable & { run: (round: number) => Promise<{ ours: number; parse: number }> };
+/** Microseconds per event. */
+type Times = { ours: number; parse: number; fold: number };
+type Bench = AsyncDisposable & { run: (round: number) => Promise<Times> };
 
 /** An instance of its own, and a workspace whose events are spread over `keys`. */
 async function prepare(keys: number, series: "on" | "off"): Promise<Bench> {
@@ -97,7 +101,10 @@ async function prepare(keys: number, series: "on" | "off"): Promise<Bench> {
       const batches = Array.from({ length: BATCHES }, (_, i) => batchBytes(all, round, i));
       const parse = await timed(batches, (bytes) => JSON.parse(bytes.toString("utf8")), 1);
       const ours = await timed(batches, (bytes) => ingestBatch(ctx, async () => measured(bytes)), IN_FLIGHT);
-      return { ours, parse };
+      const start = performance.now();
+      await foldJournal(app.services);
+      const fold = ((performance.now() - start) * 1000) / (BATCHES * EVENTS);
+      return { ours, parse, fold };
     },
     async [Symbol.asyncDispose]() {
       await app.stop();
@@ -111,18 +118,26 @@ export async function ingest(): Promise<Row[]> {
   await using few = await prepare(KEYS, "on");
   await using many = await prepare(MANY_KEYS, "on");
   await using off = await prepare(MANY_KEYS, "off");
-  const seen = { few: [] as number[], parse: [] as number[], many: [] as number[], off: [] as number[] };
+  const seen: Record<"few" | "parse" | "fold" | "many" | "off", number[]> = {
+    few: [],
+    parse: [],
+    fold: [],
+    many: [],
+    off: [],
+  };
   for (let round = 0; round < ROUNDS; round++) {
     const one = await few.run(round);
     seen.few.push(one.ours);
     seen.parse.push(one.parse);
+    seen.fold.push(one.fold);
     seen.many.push((await many.run(round)).ours);
     seen.off.push((await off.run(round)).ours);
   }
   const of = (name: keyof typeof seen): number => median(seen[name].slice(2));
-  const [our, peer, withSeries, without] = [of("few"), of("parse"), of("many"), of("off")];
+  const [our, peer, fold, withSeries, without] = [of("few"), of("parse"), of("fold"), of("many"), of("off")];
   return [
     { name: "ingest/batch", ours: our, peer, ratio: our / peer, target: "<= 2.2" },
+    { name: "ingest/fold", ours: fold, peer, ratio: fold / peer, target: "" },
     { name: "ingest/series", ours: withSeries, peer: without, ratio: withSeries / without, target: "<= 1.45" },
     { name: "ingest/events", ours: 1e6 / our, peer: 200_000, ratio: 1e6 / our / 200_000, target: ">= 1.0" },
   ];

@@ -134,6 +134,8 @@ export const ROWS = {
   "faults/flushed": "p99 of ratelimit/check while Redis is flushed, 50 clients; limit: 250 ms",
 
   "ingest/batch": "ingest, µs per event; limit: JSON.parse of the batch",
+  "ingest/fold":
+    "adding the journal of these batches to the series later, µs per event; limit: JSON.parse of the batch",
   "ingest/series":
     "ingest of batches over 1,000 keys with usage series, µs per event; compared with KEYRACK_SERIES=off",
   "ingest/events": "ingest, events per second in process; target: 200,000",
