@@ -29,7 +29,7 @@ import { deleteInPieces, record } from "../core/record.ts";
 
 export const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = MINUTE_MS;
-/** Smaller bodies hold the event loop for less than 1 ms, and copying one for another thread takes longer. */
+/** Copying a smaller body for another thread took the event loop longer than hashing it with SHA instructions. */
 const ASYNC_HASH_MIN_BYTES = MIB;
 
 /** `events_dropped_reported` echoes the number of events that the sender itself has dropped. */

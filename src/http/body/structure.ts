@@ -79,7 +79,7 @@ export class JsonStructure {
     const words = new DataView(bytes.buffer, bytes.byteOffset, length);
     while (at < length) {
       if (inString) {
-        // Most of a batch is in strings: four bytes at a time take a third of one by one. bench: ingest/batch
+        // Most of a batch is in strings: four bytes at a time take less than one by one. bench: ingest/batch
         let ends = 0;
         while (at + 4 <= length && (ends = stringEnds(words.getInt32(at, true))) === 0) at += 4;
         if (ends !== 0) at += firstByte(ends);
