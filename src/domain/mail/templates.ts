@@ -108,7 +108,7 @@ export function keyDigestMail(
   { expiring, idle, waiting, lines }: { expiring: number; idle: number; waiting: number; lines: readonly DigestLine[] },
 ): MailMessage {
   const listed = lines.map(({ display_prefix, tenant, at, kind }) => {
-    return `${at}  ${display_prefix}…  ${unlinked(tenant)}: ${DIGEST_WORDS[kind]}`;
+    return `${at}  ${display_prefix}… ${DIGEST_WORDS[kind]}\nTenant: ${unlinked(tenant)}`;
   });
   const more = expiring + idle - lines.length;
   const later = `Idle keys that will be revoked later, because of the daily limit: ${waiting}.`;
