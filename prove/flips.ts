@@ -4,7 +4,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { createBackup } from "../src/backup/create.ts";
 import { verifyBackup } from "../src/backup/verify.ts";
-import { inspect } from "../src/store/offline/inspect.ts";
+import { inspect } from "../src/store/offline/thread-tasks.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";

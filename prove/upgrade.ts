@@ -10,7 +10,7 @@ import { unusedPort } from "../harness/processes/unused-port.ts";
 import { makeNewerCheckout, NEXT_SCHEMA } from "../harness/processes/newer-checkout.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import { inspect } from "../src/store/offline/inspect.ts";
+import { inspect } from "../src/store/offline/thread-tasks.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { Balancer, type Slot } from "./balancer.ts";
 import { auditServer, ENV, worldOn } from "./crash.ts";

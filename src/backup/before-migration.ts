@@ -6,7 +6,7 @@ import type { Settings } from "../config/settings.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
-import { copySqlite } from "../store/offline/inspect.ts";
+import { vacuumInto } from "../store/offline/thread-tasks.ts";
 import { threads } from "../store/threads/pool.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import {
@@ -43,7 +43,7 @@ export async function backUpBeforeMigration(
       copySqliteDatabase(
         { ...settings, database: file },
         partial,
-        (copy) => copySqlite(file, copy, quiet, threads),
+        (copy) => vacuumInto(file, copy, quiet, threads),
         quiet,
         threads,
       ),

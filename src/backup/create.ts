@@ -41,7 +41,7 @@ async function create(services: Services, onProgress: OnProgress): Promise<Creat
   const now = clock.now();
   const id = newBackupId(now);
   const copy = (partial: string): Promise<Copy> =>
-    (store.dialect === "sqlite" ? copySqlite : dump)(services, partial, onProgress);
+    (store.dialect === "sqlite" ? copyRunning : dump)(services, partial, onProgress);
   const job = { dir: backupDir(settings), id, now, dialect: store.dialect, copy, onProgress };
   const { manifest, folder } = await writeBackup(job);
   await recordSuccess(services, manifest);
@@ -53,7 +53,7 @@ async function create(services: Services, onProgress: OnProgress): Promise<Creat
   return { ...viewBackup({ id, folder, manifest, test: null }), hook };
 }
 
-function copySqlite({ store, settings }: Services, partial: string, onProgress: OnProgress): Promise<Copy> {
+function copyRunning({ store, settings }: Services, partial: string, onProgress: OnProgress): Promise<Copy> {
   const { target } = store;
   if (target.kind !== "sqlite") throw new Error("not SQLite");
   return copySqliteDatabase(

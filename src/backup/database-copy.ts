@@ -6,7 +6,7 @@ import { openStore } from "../store/database.ts";
 import { copyOrder, copyRows, checksumDifferences, checksumRows, type TableChecksums } from "../store/offline/copy.ts";
 import { openCopySource, type CopySource } from "../store/offline/copy-source.ts";
 import { openCopySink } from "../store/offline/copy-sink.ts";
-import { inspect } from "../store/offline/inspect.ts";
+import { inspect } from "../store/offline/thread-tasks.ts";
 import type { Inspection } from "../store/threads/tasks.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, copyTargetState } from "../store/postgres/copy-target.ts";
 import { assertNotInUse } from "../store/postgres/restore.ts";

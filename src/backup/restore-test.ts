@@ -8,7 +8,7 @@ import { contentDifferences } from "../store/offline/contents.ts";
 import { openStore } from "../store/database.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
-import { inspect } from "../store/offline/inspect.ts";
+import { inspect } from "../store/offline/thread-tasks.ts";
 import { withSignal, type OnProgress } from "../store/progress.ts";
 import { ScratchUnavailable, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
 import { restoreDump } from "../store/postgres/restore.ts";

@@ -6,7 +6,7 @@ import type { Services } from "../domain/core/context.ts";
 import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
 import { listTables, readDeploymentId } from "../store/offline/contents.ts";
-import { inspect } from "../store/offline/inspect.ts";
+import { inspect } from "../store/offline/thread-tasks.ts";
 import type { Source } from "../store/offline/source.ts";
 import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";

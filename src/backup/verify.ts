@@ -1,7 +1,7 @@
 // Checks a backup against its manifest: every byte by its checksum, and a SQLite copy also as a database.
 import { join } from "node:path";
 import { contentDifferences } from "../store/offline/contents.ts";
-import { inspect } from "../store/offline/inspect.ts";
+import { inspect } from "../store/offline/thread-tasks.ts";
 import { assertReadableDump } from "../store/postgres/tools.ts";
 import type { OnProgress } from "../store/progress.ts";
 import {

@@ -8,7 +8,7 @@ import { fsyncDir } from "../platform/fsync.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Dialect } from "../store/engine/statement.ts";
 import type { Contents } from "../store/offline/contents.ts";
-import { inspect } from "../store/offline/inspect.ts";
+import { inspect } from "../store/offline/thread-tasks.ts";
 import type { ThreadPool } from "../store/threads/pool.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { BackupRefused, createPartialDir, sha256File, writeManifest, type Manifest } from "./files.ts";

@@ -22,7 +22,7 @@ import type { Log } from "../platform/log.ts";
 import { openServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
-import { quickCheck } from "../store/offline/inspect.ts";
+import { quickCheck } from "../store/offline/thread-tasks.ts";
 import { isOnFuse } from "../store/sqlite/lock.ts";
 
 export type InstanceOptions = {

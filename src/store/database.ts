@@ -10,7 +10,7 @@ import type { Job, Pending } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Query, Reader } from "./engine/statement.ts";
 import { ChainVerifier } from "./audit/chain-verifier.ts";
-import { copySqlite } from "./offline/inspect.ts";
+import { vacuumInto } from "./offline/thread-tasks.ts";
 import type { SeriesQuery } from "./usage/series.ts";
 import type { Task } from "./threads/tasks.ts";
 import { backgroundThreads } from "./threads/pool.ts";
@@ -116,7 +116,7 @@ class OpenStore implements Store {
     const { target } = this;
     if (target.kind !== "sqlite") throw new Error("only a SQLite database can be copied as a file");
     if (statSync(target.file).size > largeBytes) await this.#driver.copyTo(file, onProgress);
-    else await copySqlite(target.file, file, onProgress);
+    else await vacuumInto(target.file, file, onProgress);
   }
 
   get backlog(): number {

@@ -7,7 +7,7 @@ import { backupDir, listBackups } from "../../src/backup/files.ts";
 import { viewBackups } from "../../src/backup/list.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
 import { createTenant } from "../../src/domain/workspaces/tenants.ts";
-import { inspect } from "../../src/store/offline/inspect.ts";
+import { inspect } from "../../src/store/offline/thread-tasks.ts";
 import { dumpPostgres, toolConnection } from "../../src/store/postgres/tools.ts";
 import { backends, cheapBackends } from "../../harness/databases/backends.ts";
 import { addTenants, backupStatus } from "../../harness/instances/backups.ts";

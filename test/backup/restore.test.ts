@@ -7,7 +7,7 @@ import { backupDir, findBackup, writeManifest } from "../../src/backup/files.ts"
 import { createBackup } from "../../src/backup/create.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { restoreOffline, type RestoreRequest } from "../../src/server/offline.ts";
-import { inspect } from "../../src/store/offline/inspect.ts";
+import { inspect } from "../../src/store/offline/thread-tasks.ts";
 import { backends, cheapBackends } from "../../harness/databases/backends.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";

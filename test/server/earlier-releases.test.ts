@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openCheckpoints } from "../../src/cli/commands/audit/verify-rows.ts";
 import { VERSION } from "../../src/platform/version.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
-import { inspect } from "../../src/store/offline/inspect.ts";
+import { inspect } from "../../src/store/offline/thread-tasks.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
 import { backends, type Backend } from "../../harness/databases/backends.ts";
 import { startLocalInstance, type LocalInstance } from "../../harness/instances/local-instance.ts";

@@ -8,7 +8,7 @@ import { checksumRows, type TableChecksums } from "../../../src/store/offline/co
 import { openCopySource } from "../../../src/store/offline/copy-source.ts";
 import { openStore } from "../../../src/store/database.ts";
 import type { DatabaseTarget } from "../../../src/store/target.ts";
-import { inspect } from "../../../src/store/offline/inspect.ts";
+import { inspect } from "../../../src/store/offline/thread-tasks.ts";
 import { loadMigrations, schemaVersion } from "../../../src/store/schema/migrate.ts";
 import { backends, type Backend } from "../../../harness/databases/backends.ts";
 import { openSchemaFixture, SCHEMA_FIXTURES, schemaFixtureName } from "../../../harness/databases/schema-fixture.ts";

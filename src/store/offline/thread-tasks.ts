@@ -8,7 +8,7 @@ import { backgroundThreads, threads } from "../threads/pool.ts";
 const PROGRESS_MS = 200;
 
 /** Copies a SQLite database, in use or not, to a new file. Durable when this resolves. */
-export async function copySqlite(
+export async function vacuumInto(
   file: string,
   to: string,
   onProgress: OnProgress,
