@@ -1,7 +1,7 @@
 // SQLite's quick check of the live database, once a week in a worker thread: a restore test checks a copy, whose
 // indexes are new. Damage stays reported until a later check finds none.
 import { DAY_MS, isFuture } from "../../kernel/durations.ts";
-import { runQuickCheck } from "../../store/offline/inspect.ts";
+import { runQuickCheck } from "../../store/offline/thread-tasks.ts";
 import { readFact, writeFact } from "../../store/queries/deployment.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
