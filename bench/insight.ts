@@ -46,7 +46,7 @@ async function report({ ctx, project_id, app, target }: Large, clock: { ms: numb
 async function rankings(): Promise<Row[]> {
   const clock = { ms: Date.now() - HOURS * HOUR_MS };
   const now = (): number => clock.ms;
-  const options = { clock: { now, steady: now }, flags: { ingest_events_per_minute: "1000000000" } };
+  const options = { clock: { now, steady: now, setBack: () => {} }, flags: { ingest_events_per_minute: "1000000000" } };
   const size = { keys: 1_000, tenants: 200 };
   const timed = async (large: Large): Promise<Row[]> => {
     await report(large, clock);

@@ -80,7 +80,9 @@ export function timeLarge(backend: string, size: Size): Promise<Times[]> {
   let ahead = 0;
   const expireCaches = (): void => void (ahead += KEPT_MS);
   const now = (): number => Date.now() + ahead;
-  return withLarge(backend, size, (large) => timeRequests(large, expireCaches), { clock: { now, steady: now } });
+  return withLarge(backend, size, (large) => timeRequests(large, expireCaches), {
+    clock: { now, steady: now, setBack: () => {} },
+  });
 }
 
 async function timeRequests({ app, ...world }: Large, expireCaches: () => void): Promise<Times[]> {

@@ -47,6 +47,7 @@ export function testClock(start = START): TestClock {
   return {
     now: () => ms + aheadMs,
     steady: () => ms,
+    setBack: () => {},
     advance: (by) => {
       ms += by;
     },

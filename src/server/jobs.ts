@@ -11,6 +11,7 @@ import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { runDueQuickCheck } from "../domain/health/quick-check.ts";
 import { reapIdempotency, recountIdempotency } from "../domain/idempotency/claims.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
+import { saveSteadyLag } from "../domain/limits/steady-lag.ts";
 import { pushUsage } from "../domain/metering/push.ts";
 import { reapBalances, reapGrants } from "../domain/quotas/retention.ts";
 import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
@@ -75,6 +76,7 @@ export const jobs = [
   },
   { name: "delta log", everyMs: HOUR_MS, runsOn: "leader", run: reapDeltaLog },
   { name: "rate counters", everyMs: 5 * SECOND_MS, runsOn: "every process", run: flushCounters },
+  { name: "steady time", everyMs: 5 * SECOND_MS, runsOn: "every process", run: saveSteadyLag },
   { name: "quota blocks", everyMs: SECOND_MS, runsOn: "every process", run: (s) => s.quotas.sweep() },
   { name: "old quota balances", everyMs: HOUR_MS, runsOn: "leader", run: reapBalances },
   { name: "old quota grants", everyMs: HOUR_MS, runsOn: "leader", run: reapGrants },

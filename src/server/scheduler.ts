@@ -3,6 +3,7 @@
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Services } from "../domain/core/context.ts";
 import { flushAllCounters } from "../domain/limits/ratelimit.ts";
+import { saveSteadyLag } from "../domain/limits/steady-lag.ts";
 import { Failure } from "../kernel/errors.ts";
 import { errorFields } from "../platform/errors.ts";
 import { atMost } from "../platform/timing.ts";
@@ -114,13 +115,14 @@ export function startScheduler(services: Services): Scheduler {
     idle: () => runner.idle(),
     async stop() {
       await runner.stop();
-      await runCheckpoints(services).catch((error) => services.log.error("last checkpoint failed", errorFields(error)));
-      await flushAllCounters(services).catch((error) =>
-        services.log.error("counters were not saved", errorFields(error)),
-      );
-      await services.writtenBytes
-        .flush()
-        .catch((error) => services.log.error("written bytes were not saved", errorFields(error)));
+      const saves: [failure: string, save: () => Promise<unknown>][] = [
+        ["last checkpoint failed", () => runCheckpoints(services)],
+        ["counters were not saved", () => flushAllCounters(services)],
+        ["steady time was not saved", () => saveSteadyLag(services)],
+        ["written bytes were not saved", () => services.writtenBytes.flush()],
+      ];
+      for (const [failure, save] of saves)
+        await save().catch((error: unknown) => services.log.error(failure, errorFields(error)));
     },
   };
 }

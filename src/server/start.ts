@@ -7,6 +7,7 @@ import { checkpointOrigin } from "../domain/audit/checkpoints.ts";
 import type { Services } from "../domain/core/context.ts";
 import { ensureEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { loadCounters } from "../domain/limits/ratelimit.ts";
+import { loadSteadyLag } from "../domain/limits/steady-lag.ts";
 import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
 import { listenForUnlocks } from "../domain/workspaces/operators.ts";
 import { RequestMetrics } from "../http/metrics.ts";
@@ -66,6 +67,7 @@ async function start(options: StartOptions, opened: AsyncDisposableStack): Promi
   await recordSettings(services);
   await ensureCheckpointKey(services);
   await checkpointOrigin(services, NIL_WORKSPACE); // stores the origin of all checkpoints on the first start
+  await loadSteadyLag(services);
   await loadCounters(services);
   await ensureEmbedKeys(services);
   const requestMetrics = settings.metrics ? new RequestMetrics(endpoints) : undefined;

@@ -10,6 +10,8 @@ export type Clock = {
    * not end.
    */
   steady(): number;
+  /** Sets the steady time back, by what an earlier process was behind. */
+  setBack(ms: number): void;
 };
 
 const JUMP_MS = 5_000;
@@ -20,13 +22,12 @@ export const STEADY_FORWARD_RATE = 1 / 20;
 type Sources = { wall: () => number; monotonic: () => number; jumped?: (byMs: number) => void };
 
 export function createClock({ wall, monotonic, jumped }: Sources = systemSources): Clock {
-  return {
-    now: follow({ wall, monotonic, jumped: jumped ?? (() => {}) }, Number.POSITIVE_INFINITY),
-    steady: follow({ wall, monotonic, jumped: () => {} }, STEADY_FORWARD_RATE),
-  };
+  const now = follow({ wall, monotonic, jumped: jumped ?? (() => {}) }, Number.POSITIVE_INFINITY);
+  const steady = follow({ wall, monotonic, jumped: () => {} }, STEADY_FORWARD_RATE);
+  return { now: now.read, steady: steady.read, setBack: steady.setBack };
 }
 
-function follow({ wall, monotonic, jumped }: Required<Sources>, forwardRate: number): () => number {
+function follow({ wall, monotonic, jumped }: Required<Sources>, forwardRate: number) {
   let base = wall() - monotonic();
   let checked = monotonic();
   let last = 0;
@@ -40,12 +41,17 @@ function follow({ wall, monotonic, jumped }: Required<Sources>, forwardRate: num
     remaining = drift - step;
     checked = at;
   };
-  return () => {
+  const read = (): number => {
     const at = monotonic();
     if (at - checked >= SLEW_EVERY_MS) slew(at);
     last = Math.max(last, Math.floor(base + at));
     return last;
   };
+  const setBack = (ms: number): void => {
+    base -= ms;
+    last = 0;
+  };
+  return { read, setBack };
 }
 
 /**

@@ -19,6 +19,10 @@ export class DemoClock implements Clock {
     return this.#real.steady() - this.#behindMs;
   }
 
+  setBack(ms: number): void {
+    this.#real.setBack(ms);
+  }
+
   /** Only forward: the audit log has one order. */
   goTo(daysAgo: number): void {
     this.#behindMs = daysAgo * DAY_MS;

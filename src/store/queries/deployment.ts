@@ -17,6 +17,7 @@ export type Fact =
   | "key_policy_run"
   | "presence"
   | "settings"
+  | "steady_lag"
   | "quick_check";
 
 export const readFact = statement<{ name: Fact }>()((db, p) =>
