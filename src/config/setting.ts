@@ -18,5 +18,5 @@ export const setting = <const K extends SettingKind>(
   kind: K,
   defaultText: string,
   description: string,
-  secret = false,
+  { secret = false } = {},
 ): Setting & { kind: K } => ({ env, kind, defaultText, description, secret });

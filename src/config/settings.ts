@@ -18,7 +18,7 @@ export const settingsTable = {
     "database",
     "",
     "sqlite:FILE or postgres://…; unset = SQLite in the data dir.",
-    true,
+    { secret: true },
   ),
   database_pool: setting("KEYRACK_DATABASE_POOL", "count", "10", "Number of read connections to PostgreSQL."),
   redis_url: setting(
@@ -26,14 +26,14 @@ export const settingsTable = {
     "redis",
     "",
     "redis://… or rediss://…, comma-separated for a cluster; unset = rate-limit counters in this process.",
-    true,
+    { secret: true },
   ),
   bootstrap_token: setting(
     "KEYRACK_BOOTSTRAP_TOKEN",
     "text",
     "",
     "Token that can create workspaces; unset = read from the file, or created on the first start.",
-    true,
+    { secret: true },
   ),
   bootstrap_token_file: setting(
     "KEYRACK_BOOTSTRAP_TOKEN_FILE",
@@ -53,7 +53,7 @@ export const settingsTable = {
     "mail",
     "",
     "smtp://…, smtps://…, file:DIR or log: (to the log); unset = files in the mail folder of the data dir.",
-    true,
+    { secret: true },
   ),
   mail_from: setting("KEYRACK_MAIL_FROM", "text", "Keyrack <keyrack@localhost>", "Sender of all mail."),
   invite_mails_per_day: setting(
@@ -256,7 +256,7 @@ export const settingsTable = {
     "database",
     "",
     "Empty PostgreSQL database for restore tests; unset = a temporary one is created.",
-    true,
+    { secret: true },
   ),
   backup_hook: setting(
     "KEYRACK_BACKUP_HOOK",

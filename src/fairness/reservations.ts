@@ -50,16 +50,16 @@ export class Reservations {
     if (now) return now;
     return new Promise((resolve, reject) => {
       const resume = (release: Release): void => {
-        stay();
+        unregister();
         resolve(release);
       };
       const refuse = (failure: Failure): void => {
-        stay();
+        unregister();
         reject(failure);
       };
       const waiter: Waiting = { owner, amount, cut, resume, refuse };
       if (!this.#waiting.add(owner, waiter)) return reject(this.#refusal(owner));
-      const stay = onGone(() => {
+      const unregister = onGone(() => {
         if (!this.#waiting.delete(waiter)) return;
         reject(fail("malformed_request"));
         this.#resume();

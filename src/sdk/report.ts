@@ -76,13 +76,9 @@ export class Reporter {
 
   record(outcome: RequestOutcome): void {
     if (this.#stopped.signal.aborted) return;
-    const first = this.#runtime.settings.sampleRate < 1 && this.#firstToday(outcome);
-    if (
-      !first &&
-      this.#runtime.settings.sampleRate < 1 &&
-      this.#runtime.ports.random() >= this.#runtime.settings.sampleRate
-    )
-      return;
+    const { settings, ports } = this.#runtime;
+    const first = settings.sampleRate < 1 && this.#firstToday(outcome);
+    if (!first && settings.sampleRate < 1 && ports.random() >= settings.sampleRate) return;
     const event = this.#toEvent(outcome, first);
     if (isRefused(outcome)) {
       if (!this.#refused.push(event)) return this.#countDropped(1);
