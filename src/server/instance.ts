@@ -38,6 +38,8 @@ export type InstanceOptions = {
   migrate?: MigrateMode;
   /** How this program is called in a shell, for the first steps that setup shows. */
   command?: string;
+  /** The data dir is deleted at the end, so nothing in it is worth a copy. */
+  ephemeral?: boolean;
   /** The caller excludes other processes already: by the data dir's lock, on PostgreSQL by withMaintenance. */
   locked?: boolean;
   /** For tests only: cheaper hashing than any setting allows. */
@@ -86,7 +88,7 @@ export async function openInstance(
   for (const warning of store.warnings) log.warn(warning);
   for (const { what, fix } of plainConnections(settings)) log.warn(`${what} ${fix}`);
   const { vault, created } = await openVault(store, settings, dir);
-  if (created) log.warn(KEY_CREATED, { file: join(dir, "master.key") });
+  if (created && !options.ephemeral) log.warn(KEY_CREATED, { file: join(dir, "master.key") });
   const bootstrap = withBootstrap ? await openBootstrap(store, settings, dir) : noBootstrap;
   if (bootstrap.hash && !bootstrap.token && target.kind === "sqlite") log.warn(TOKEN_FILE_DELETED);
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);

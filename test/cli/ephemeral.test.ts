@@ -47,6 +47,7 @@ describe("an ephemeral instance", () => {
     expect(ran.stderr).toContain(
       "An ephemeral instance ignores KEYRACK_DATABASE_URL, KEYRACK_BOOTSTRAP_TOKEN, KEYRACK_MASTER_KEY_FILE.",
     );
+    expect(ran.stderr).not.toContain("master key"); // it is deleted with its instance
     const names = Array.from(ran.stdout.matchAll(/^(KEYRACK_\w+)=/gm), ([, name = ""]) => name).toSorted();
     expect(names).toEqual([...VARIABLES, "KEYRACK_DATABASE_URL", "KEYRACK_MASTER_KEY_FILE"].toSorted());
     const { warnings } = loadSettings({ env: Object.fromEntries(names.map((name) => [name, ""])), cwd: tmpdir() });

@@ -10,7 +10,7 @@ import { ENDING_SIGNALS, exitOnSignals } from "../../signals.ts";
 import { environmentOf, start, startEphemeral, type StartOptions } from "./start.ts";
 
 type Seeded = Record<string, string | null>;
-type ServeOptions = StartOptions & { json?: true; ephemeral?: true };
+type ServeOptions = StartOptions & { json?: true };
 
 export function addServeCommand(program: Command): void {
   program

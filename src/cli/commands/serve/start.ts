@@ -22,6 +22,7 @@ export type StartOptions = {
   demoTenants?: string;
   allowNetworkFs?: true;
   forceReadOnly?: true;
+  ephemeral?: true;
 };
 
 export async function start(
@@ -35,12 +36,13 @@ export async function start(
   ]);
   const log = createLog({ level: settings.log_level, pretty: process.stderr.isTTY });
   for (const warning of warnings) log.warn(warning);
-  const { allowNetworkFs, forceReadOnly } = options;
+  const { allowNetworkFs, forceReadOnly, ephemeral } = options;
   return startInstance({
     settings,
     log,
     allowNetworkFs: allowNetworkFs === true,
     forceReadOnly: forceReadOnly === true,
+    ephemeral: ephemeral === true,
     command: commandPath(),
     ...(clock && { clock }),
   });
@@ -85,7 +87,8 @@ export function environmentOf(values: Record<string, string | null>): Record<str
 }
 
 /** Starts an instance in a temporary folder that is deleted when the process exits, by a signal too. */
-export async function startEphemeral(options: StartOptions): Promise<Ephemeral> {
+export async function startEphemeral(given: StartOptions): Promise<Ephemeral> {
+  const options = { ...given, ephemeral: true } as const;
   if ("dataDir" in options) throw new ExitError("--data-dir and --ephemeral exclude each other.", 2);
   const releaseSignals = exitOnSignals();
   const dir = mkdtempSync(join(tmpdir(), "keyrack-ephemeral-"));
