@@ -102,7 +102,7 @@ const AllowedCidrs = z
   .meta({ uniqueItems: true });
 export const IpModeName = z
   .enum(IP_MODES)
-  .describe("of allowed_cidrs: enforce refuses other addresses, report only notes them");
+  .describe("what to do with addresses outside allowed_cidrs: enforce (refuse) or report");
 export const KeyCidrs = AllowedCidrs.nullable().describe(
   "networks that the key may be used from; null = those of its tenant, [] = any",
 );
@@ -201,7 +201,7 @@ export const Cursor = text(1, 512).describe("next_cursor of the page before");
 /** Lists that are paged by their last id. */
 export const AfterQuery = z.strictObject({
   after: After,
-  limit: z.int().min(1).max(200).optional().describe("rows on a page; as many as a response holds by default"),
+  limit: z.int().min(1).max(200).optional().describe("rows on a page; default: as many as fit in a response"),
 });
 
 /** Its form is checked where it is claimed, so that each refusal says why. */

@@ -99,7 +99,7 @@ export const settingsTable = {
     "KEYRACK_SEND_STALL_MS",
     "stall",
     "10000",
-    "A connection that takes less than 64 KiB of its answer within this time is closed.",
+    "A connection that takes less than 64 KiB of its response within this time is closed.",
   ),
   bodies_mb: setting(
     "KEYRACK_BODIES_MB",

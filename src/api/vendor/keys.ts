@@ -110,7 +110,7 @@ export const keysList = endpoint("GET /v1/keys", {
       .min(1)
       .max(3650)
       .optional()
-      .describe("only keys neither created nor used for this number of days, longest unused first; 30 for state=idle"),
+      .describe("only keys neither created nor used for this many days, longest unused first; 30 for state=idle"),
     sort: z.enum(KEY_SORTS).optional().describe("the order: newest, by name, expiring first, or last used first"),
     include: z.enum(["last_used"]).optional().describe("last_used: also where each key was last used from"),
     cursor: Cursor.optional(),
@@ -197,7 +197,7 @@ export const keysShow = endpoint("GET /v1/keys/{id}", {
 
 export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
   summary:
-    "Change an API key. Each field in the body replaces the stored value completely. With wait=true, returns once every live node has the change.",
+    "Change an API key. Each field given replaces the stored value completely. With wait=true, returns once every live node has the change.",
   access: "keys.write",
   params: ById,
   query: Wait,
@@ -252,7 +252,7 @@ export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
 });
 
 export const keysDisable = endpoint("POST /v1/keys/{id}/disable", {
-  summary: "Disable an API key until it is enabled again. With wait=true, returns once every live node has it.",
+  summary: "Disable an API key until it is enabled again. With wait=true, returns once every live node has the change.",
   access: "keys.write",
   params: ById,
   query: Wait,
@@ -266,7 +266,7 @@ export const keysDisable = endpoint("POST /v1/keys/{id}/disable", {
 });
 
 export const keysEnable = endpoint("POST /v1/keys/{id}/enable", {
-  summary: "Enable a disabled API key. With wait=true, returns once every live node has it.",
+  summary: "Enable a disabled API key. With wait=true, returns once every live node has the change.",
   access: "keys.write",
   params: ById,
   query: Wait,

@@ -60,7 +60,7 @@ export const membersDelete = endpoint("DELETE /v1/members/{userId}", {
   access: "members.write",
   params: ByUser,
   query: z.strictObject({
-    revoke: z.enum(REVOKE).default("none").describe("what to end with it: their pending invitations, also their keys"),
+    revoke: z.enum(REVOKE).default("none").describe("what else to revoke: their pending invitations, also their keys"),
   }),
   output: z.strictObject({
     object: z.literal("workspace_member"),

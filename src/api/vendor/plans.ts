@@ -46,7 +46,7 @@ export const plansShow = endpoint("GET /v1/plans/{id}", {
 
 export const plansUpdate = endpoint("PATCH /v1/plans/{id}", {
   summary:
-    "Change a plan, for all of its tenants. Each field in the body replaces the stored value. With wait=true, returns once every live node has it.",
+    "Change a plan, for all of its tenants. Each field given replaces the stored value. With wait=true, returns once every live node has the change.",
   access: "plans.write",
   params: ById,
   query: Wait,

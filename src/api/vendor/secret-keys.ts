@@ -98,7 +98,7 @@ export const secretKeysRevoke = endpoint("POST /v1/secret_keys/{id}/revoke", {
   params: ById,
   query: z.strictObject({
     successors: Flag.default("false").describe(
-      "true: also revoke up to 100 working keys that rotations made of it; not with a restricted key",
+      "true: also revoke up to 100 working keys it was rotated into; not with a restricted key",
     ),
   }),
   body: z.strictObject({ reason: Reason.optional() }),

@@ -93,7 +93,7 @@ export const tenantsShow = endpoint("GET /v1/tenants/{id}", {
 
 export const tenantsUpdate = endpoint("PATCH /v1/tenants/{id}", {
   summary:
-    "Change a tenant. meta is replaced completely; external_id cannot change. With wait=true, returns once every live node has it.",
+    "Change a tenant. meta is replaced completely; external_id cannot change. With wait=true, returns once every live node has the change.",
   access: "tenants.change",
   params: ById,
   query: Wait,
@@ -136,7 +136,7 @@ async function withPropagation(ctx: Ctx<Vendor>, wait: string, { tenant, affecte
 
 export const tenantsSuspend = endpoint("POST /v1/tenants/{id}/suspend", {
   summary:
-    "Suspend a tenant: its keys are refused until it is resumed. With wait=true, returns once every live node has it.",
+    "Suspend a tenant: its keys are refused until it is resumed. With wait=true, returns once every live node has the change.",
   access: "tenants.change",
   params: ById,
   query: Wait,
@@ -150,7 +150,7 @@ export const tenantsSuspend = endpoint("POST /v1/tenants/{id}/suspend", {
 });
 
 export const tenantsResume = endpoint("POST /v1/tenants/{id}/resume", {
-  summary: "Resume a suspended tenant. With wait=true, returns once every live node has it.",
+  summary: "Resume a suspended tenant. With wait=true, returns once every live node has the change.",
   access: "tenants.change",
   params: ById,
   query: Wait,

@@ -238,7 +238,7 @@ async function invalidateAll({ services }: Ctx, ids: ReadonlySet<string>): Promi
 type Revocation = { reason?: string | undefined; successors?: boolean | undefined };
 type RevokedSecretKey = SecretKey & { revoked_successors?: number };
 
-/** `successors`: also revokes working keys that rotations made of it, even where the key itself is revoked already. */
+/** `successors`: also revokes working keys it was rotated into, even where the key itself is revoked already. */
 export async function revokeSecretKey(
   ctx: Ctx<Vendor>,
   id: string,
