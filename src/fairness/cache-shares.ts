@@ -15,7 +15,7 @@ export const cacheShares = {
     what: "Responses to polls of the policy feed that found no change",
     owners: ["cell"],
     limits: quarterOf(1_000),
-    atBound: "its oldest is made again",
+    atBound: "its oldest is rebuilt",
   },
   touches: {
     what: "Secret keys and sessions whose last use was written; once a minute each",

@@ -55,7 +55,7 @@ export const sharesTable = {
     atBound: "waits while other owners take their turns, of 0.25 ms each",
   },
   pipeline: {
-    what: "Requests that wait behind another one of their connection, and each 4 KiB of a body that waits so or for its turn",
+    what: "Requests that wait behind another one of their connection, plus one per 4 KiB of waiting body",
     owners: ["cell", "account", "person", "network"],
     limits: fixed(16_384, 4_096),
     atBound: "503; with more than 16 on one connection its socket is not read, with more than 100 it is closed",
@@ -118,7 +118,7 @@ export const sharesTable = {
     atBound: "503",
   },
   disk: {
-    what: "Bytes written on this UTC day, about; by a person those without an active workspace",
+    what: "Approximate bytes written this UTC day; for a person, only those outside a workspace",
     owners: ["cell", "person"],
     limits: ({ writes_mb_per_day: mb }) => ({
       bound: UNBOUNDED,
@@ -159,14 +159,14 @@ export const sharesTable = {
     what: "Reads in worker threads, as of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell and 2 of all portals of the account; so only refusals are shown here",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
-    atBound: "waits 2 s for its turn, then 503; with 1,000 waiting at once",
+    atBound: "waits 2 s for its turn, then 503; at once when 1,000 are waiting",
   },
   fleet_reads: {
     what: "Reads of all nodes, or all keys, of a project: 2 of a cell at a time; so only refusals are shown here",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound:
-      "waits 2 s for its turn, then 503, or where a change is committed its response without nodes; with 1,000 waiting at once",
+      "waits 2 s for its turn, then 503, or where a change is committed its response without nodes; at once when 1,000 are waiting",
   },
   exports: {
     what: "Exports of the audit log and of usage that are being streamed",

@@ -1,7 +1,7 @@
-// How much each environment of a workspace, and each person outside of one, writes in a UTC day, about: when it has
-// used up its share its writes are refused, and when the disk is almost full those that wrote much are refused before
-// all others, then everyone, so that there is room for what ends a credential, which is never refused here. The sums of
-// environments are in the database; between two flushes a process knows only its own part of them.
+// Approximately how much each environment of a workspace, and each person outside of one, writes in a UTC day: when it
+// has used up its share its writes are refused, and when the disk is almost full those that wrote much are refused
+// before all others, then everyone, so that there is room for what ends a credential, which is never refused here. The
+// sums of environments are in the database; between two flushes a process knows only its own part of them.
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Settings } from "../../config/settings.ts";
