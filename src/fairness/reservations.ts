@@ -42,7 +42,7 @@ export class Reservations {
   }
 
   /**
-   * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes meanwhile, or if
+   * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes first, or if
    * too many wait.
    */
   reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone): MaybePromise<Release> {

@@ -62,7 +62,7 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   structureMax?: number;
   /** The handler parses a long array of the body in pieces: only little may be outside of it. */
   inPieces?: boolean;
-  /** The operation waits for slots of its own, and must not hold one of the few for large responses meanwhile. */
+  /** The operation waits for slots of its own, and must not hold one of the few for large responses while it does. */
   waitsForSlot?: boolean;
   /**
    * The handler reads the body itself with `input.raw()`, because it must check something first. `body` then only

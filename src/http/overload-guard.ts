@@ -98,7 +98,7 @@ export class OverloadGuard {
     }
     for (const entry of due) {
       const { res } = entry;
-      if (!res || entry.next === entry) continue; // released meanwhile
+      if (!res || entry.next === entry) continue; // already released
       this.release(entry);
       if (!res.headersSent && !res.destroyed) void thenMaybe(this.#finish(res.req, tooLate(res)), entry.respond);
     }

@@ -41,7 +41,7 @@ export type RunOptions = BodyRoomOptions &
     metrics?: RequestMetrics | undefined;
   };
 
-/** How often a request starts over because its credential changed meanwhile. */
+/** How often a request starts over because its credential changed while it waited. */
 const STARTS_OVER_MAX = 3;
 
 /** Responds before it returns where nothing has to be waited for: a promise would cost a turn of the event loop. */

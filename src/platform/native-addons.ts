@@ -108,7 +108,7 @@ function ensureFolder(folder: string): void {
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error; // created by another process meanwhile
+    if (codeOf(error) !== "EEXIST") throw error; // another process has created it first
   }
 }
 

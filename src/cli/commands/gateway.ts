@@ -32,7 +32,7 @@ type Options = OutputOptions & {
 };
 
 const PORT = 4748;
-/** How long to wait for the first policy before reporting ready. Requests are answered meanwhile. */
+/** How long to wait for the first policy before reporting ready. Requests are answered during the wait. */
 const FIRST_POLICY_MS = 2_000;
 
 export function addGatewayCommand(program: Command): void {

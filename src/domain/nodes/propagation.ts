@@ -103,7 +103,7 @@ async function awaitVersions(
         const areAcked = receipts.every(({ acked_nodes, total_nodes }) => acked_nodes === total_nodes);
         if (areAcked || !subscription || subscription.ended) return receipts;
       }
-      from = lagging; // where all after it have the version, one before it has come or gone back meanwhile
+      from = lagging; // where all after it have the version, one before it has come or gone back since
       await subscription?.changed();
     }
   } finally {

@@ -242,7 +242,7 @@ export class NodeRegistry {
     return changed;
   }
 
-  /** In slices: thousands of revocations may wait for the same nodes. Those that begin meanwhile are not notified. */
+  /** In slices: thousands of revocations may wait for the same nodes. Those that begin during it are not notified. */
   async #notifyOf(changed: readonly NodeReport[]): Promise<void> {
     let notified = 0;
     for (const project_id of new Set(changed.map((report) => report.project_id)))

@@ -206,7 +206,7 @@ export class PageCache {
     let bytes = 0;
     for (const [key, { page }] of this.#uncompressed) {
       if (page?.encoded.zstd)
-        this.#uncompressed.delete(key); // compressed by a request meanwhile
+        this.#uncompressed.delete(key); // a request has compressed it since
       else bytes += page?.bytes ?? 0;
     }
     for (const [key, candidate] of this.#uncompressed) {

@@ -87,7 +87,7 @@ export class Waiters {
     clearTimeout(this.#timer);
   }
 
-  /** The pause may have become longer meanwhile. */
+  /** The pause may have become longer since. */
   #resume(): void {
     this.#timer = undefined;
     this.wake(this.#wanted);

@@ -151,7 +151,7 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
     const value = viewGrant({ ...row, voided_at: now, remaining: 0 });
     return { value, events: [{ action: "quota_grant.voided", target_id: id, payload }] };
   });
-  await giveBackAll(grant); // what a request took of it meanwhile
+  await giveBackAll(grant); // what a request has taken of it since
   for (const holding of await holdingsOf(ctx, grant)) holding.forget();
   return grant;
 }

@@ -219,7 +219,7 @@ export async function returnUnits(tx: Tx, request: BalanceRequest, returns: read
     }
     for (const { grant, units } of parts) {
       if (grant === null || (await giveBackToGrant.run(tx, { id: grant, units })) > 0) continue;
-      // The grant was deleted meanwhile: credit its units to the period. A voided grant takes nothing back.
+      // The grant has been deleted since: credit its units to the period. A voided grant takes nothing back.
       if (!(await grantById.first(tx, { workspace_id, id: grant }))) row.from_amount -= units;
     }
   }

@@ -66,7 +66,7 @@ export async function completeSetup(ctx: Ctx<AnonymousActor>, input: Setup) {
   // Hashed only now: a caller without a token must not buy the work.
   const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
   const email_key = normalizeEmail(input.email);
-  // Decides whose audit rows these are; the transaction fails if another request takes the address meanwhile.
+  // Decides whose audit rows these are; the transaction fails if another request takes the address first.
   const known = await userByEmailKey.first(services.store.read, { email_key });
   const user = known ?? newUser(services, { ...input, email_key, password_phc }, true);
   const made = await retryOnHashCollision(() =>

@@ -1,5 +1,5 @@
 // Suspending a tenant, which can be undone: none of its keys works until it is resumed, in every project and both
-// environments, those included that are minted meanwhile.
+// environments, including those minted during the suspension.
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
 import { liveTenantById, switchTenant } from "../../store/queries/tenants.ts";

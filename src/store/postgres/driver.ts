@@ -182,7 +182,7 @@ export class PostgresDriver implements Driver {
   #relisten(lost: Client): void {
     if (this.#closing || this.#listener !== lost) return;
     this.#listener = undefined;
-    // Notices sent meanwhile are lost: "resync" makes the subscribers reload everything.
+    // Notices sent in between are lost: "resync" makes the subscribers reload everything.
     const again = (): void => {
       if (this.#closing) return;
       this.#listen().then(

@@ -117,7 +117,7 @@ export const unsettledHours = statement<{ refused: 0 | 1; limit: number }>()((db
     .limit(p.limit),
 );
 
-/** Changes nothing if the hour was replayed meanwhile. */
+/** Changes nothing if the hour has been replayed since. */
 export const settlePart = statement<{ hour: number; group_id: number; part: number }>()((db, p) =>
   db
     .updateTable("metered_hours")

@@ -76,7 +76,7 @@ export const grantById = statement<{ workspace_id: string; id: string }>()((db, 
   db.selectFrom("quota_grants").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
 );
 
-/** Held until the transaction ends, so that no other process takes units of it meanwhile. */
+/** Held until the transaction ends, so that no other process takes units of it before. */
 export const lockGrant = statement<{ workspace_id: string; id: string }>()((db, p, dialect) => {
   const query = db
     .selectFrom("quota_grants")

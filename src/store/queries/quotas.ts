@@ -107,7 +107,7 @@ export const unusedBalances = statement<{ before: number; limit: number }>()((db
   db.selectFrom("quota_balances").selectAll().where("used_at", "<", p.before).orderBy("used_at").limit(p.limit),
 );
 
-/** Unless it was used meanwhile. */
+/** Unless it has been used since. */
 export const deleteBalance = statement<BalanceKey & { used_at: number }>()((db, p) =>
   db
     .deleteFrom("quota_balances")

@@ -131,8 +131,8 @@ export async function assertMigrated(driver: Driver): Promise<void> {
   if (pending) throw new SchemaRefused(`Migration ${pending.name} is pending, and a read-only start cannot apply it.`);
 }
 
-// Running processes use the tables meanwhile. A migration that waits for a table lock makes them wait behind it, so it
-// gives up soon and tries again; a backup holds its locks for as long as it takes.
+// Running processes use the tables during a migration. One that waits for a table lock makes them wait behind it, so
+// it gives up soon and tries again; a backup holds its locks for as long as it takes.
 const LOCK_TABLES = "set local lock_timeout = '1s'";
 const LOCK_MIGRATIONS = `set local statement_timeout = 0; set local lock_timeout = 0;
   select pg_advisory_xact_lock(${MIGRATION_LOCK}); ${LOCK_TABLES}`;

@@ -96,7 +96,7 @@ export class SqliteReader implements Reader {
     }
   }
 
-  /** Runs a checkpoint: it cannot restart the -wal while a snapshot is open, so reads meanwhile use none. */
+  /** Runs a checkpoint: it cannot restart the -wal while a snapshot is open, so reads during it use none. */
   async withoutSnapshot<T>(checkpoint: () => Promise<T>): Promise<T> {
     this.#useSnapshots = false;
     this.endSnapshot();

@@ -47,7 +47,7 @@ export class WalSync {
     return this.#send("copy") as Promise<CheckpointResult>;
   }
 
-  /** Waits for readers up to `waitMs`; without commits meanwhile, later readers do not need the -wal. */
+  /** Waits for readers up to `waitMs`; without commits in between, later readers do not need the -wal. */
   checkpoint(waitMs = 0): Promise<CheckpointResult> {
     return this.#send("checkpoint", { waitMs }) as Promise<CheckpointResult>;
   }

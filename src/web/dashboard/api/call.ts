@@ -89,7 +89,7 @@ export async function request(route: string, input: Input = {}, options: CallOpt
   if (response.ok) return response;
   const problem = await refusal(response);
   if (own && token !== null && problem.status === 401) {
-    // A 401 did nothing, so the request can be repeated. Another request may have led to a new session meanwhile.
+    // A 401 did nothing, so the request can be repeated. Another request may have led to a new session since.
     if (session.value?.token === token) await requireLogin();
     const again = await send(method, path, input, session.value?.token ?? null, options);
     if (again.ok) return again;

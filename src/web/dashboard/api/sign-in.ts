@@ -97,7 +97,7 @@ export function logOut(): void {
 export async function refreshMe(): Promise<void> {
   const me = await call("GET /v1/auth/me", {});
   const current = session.value;
-  // Another person may have logged in meanwhile.
+  // Another person may have logged in since.
   if (current?.user.id !== me.user.id) return;
   const user = { ...current.user, ...me.user };
   setSession({ ...current, user, memberships: me.memberships, workspaceId: me.active_workspace_id });
@@ -116,7 +116,7 @@ export const openWorkspace = oneAtATime(async (id: string, isWanted: () => boole
   }
   if (!isWanted()) return;
   if (workspaceId.value !== id) clearQueries();
-  else if (switches) refreshReads(); // some may have been refused meanwhile
+  else if (switches) refreshReads(); // some may have been refused during the switch
   workspaceId.value = id;
   moved.value = false;
 });
