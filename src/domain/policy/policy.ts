@@ -34,6 +34,15 @@ function sendAndPrefetch({ tag, page, prefetchNext }: FoundPage): FeedResponse {
 /** `hasTag`: whether the caller already has the content with this tag. `sdk`: its library, if it names one. */
 export type FeedCaller = { hasTag(tag: string): boolean; sdk: string | null };
 
+/** One request of the feed. */
+type FeedRequest<Q extends FeedQuery = FeedQuery> = {
+  readonly ctx: Ctx<SecretKeyActor>;
+  readonly filter: Filter;
+  readonly query: Q;
+  readonly caller: FeedCaller;
+};
+type Poll = FeedRequest<DeltaQuery> & { readonly onEnd: OnDisconnect };
+
 export async function policySnapshot(
   ctx: Ctx<SecretKeyActor>,
   query: SnapshotQuery,
@@ -41,16 +50,17 @@ export async function policySnapshot(
 ): Promise<FeedResponse> {
   const { services } = ctx;
   const filter = filterOf(ctx, query);
+  const request = { ctx, filter, query, caller };
   const head = await services.feed.head(ctx.actor.workspace_id, query.project_id);
   const cursor = query.cursor === undefined ? null : readCursor(services, head, filter, query.cursor);
   if (query.node) {
-    await services.nodes.register(head, nodeOf(ctx, filter, query.node, caller));
+    await services.nodes.register(head, nodeOf(request, query.node));
     await ctx.requireStillValid?.(); // it may have waited
   }
   const tag = tagOf("snap", head, filter, head.version);
   // All pages of a version share its tag, so a 304 is possible for the first page only.
   if (!cursor && caller.hasTag(tag)) return { tag, page: null };
-  return sendAndPrefetch(await findSnapshot(ctx, head, filter, query.max_keys, cursor));
+  return sendAndPrefetch(await findSnapshot(request, head, cursor));
 }
 
 /** Returns without a promise in the common case: no change, and the head is cached. bench: feed/unchanged-poll */
@@ -60,77 +70,49 @@ export function policyDelta(
   caller: FeedCaller,
   onDisconnect: OnDisconnect,
 ): MaybePromise<FeedResponse> {
-  const { services, actor } = ctx;
   const filter = filterOf(ctx, query);
-  const onEnd = orCredentialEnds(ctx, onDisconnect);
-  const head = services.feed.head(actor.workspace_id, query.project_id);
-  return thenMaybe(head, (read) => deltaAt(ctx, read, filter, query, caller, onEnd));
+  const poll: Poll = { ctx, filter, query, caller, onEnd: orCredentialEnds(ctx, onDisconnect) };
+  const head = ctx.services.feed.head(ctx.actor.workspace_id, query.project_id);
+  return thenMaybe(head, (read) => deltaAt(poll, read));
 }
 
-function deltaAt(
-  ctx: Ctx<SecretKeyActor>,
-  head: Head,
-  filter: Filter,
-  query: DeltaQuery,
-  caller: FeedCaller,
-  onEnd: OnDisconnect,
-): MaybePromise<FeedResponse> {
-  if (query.node) acknowledge(ctx, head, filter, query, query.node, caller);
+function deltaAt(poll: Poll, head: Head): MaybePromise<FeedResponse> {
+  const { filter, query } = poll;
+  if (query.node) acknowledge(poll, head, query.node);
   const waits = query.wait_ms > 0 && query.leaving === "false";
   if (query.since === head.version && !waits) return { tag: tagOf("delta", head, filter, head.version), page: null };
-  return awaitDelta(ctx, head, filter, query, caller, onEnd);
+  return awaitDelta(poll, head);
 }
 
-async function awaitDelta(
-  ctx: Ctx<SecretKeyActor>,
-  current: Head,
-  filter: Filter,
-  query: DeltaQuery,
-  caller: FeedCaller,
-  onEnd: OnDisconnect,
-): Promise<FeedResponse> {
+async function awaitDelta(poll: Poll, current: Head): Promise<FeedResponse> {
+  const { ctx, filter, query, caller } = poll;
   const { since } = query;
   const { feed } = ctx.services;
   const waits = since === current.version || (query.wait_ms > 0 && feed.defers(ownerOf(ctx.actor), current, since));
-  const head = waits ? await awaitChange(ctx, current, query, onEnd) : current;
+  const head = waits ? await awaitChange(poll, current) : current;
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
-  const found = await deltaSince(ctx, head, filter, query);
+  const found = await deltaSince(poll, head);
   if (head !== current) await ctx.requireStillValid?.();
   return caller.hasTag(found.tag) ? { tag: found.tag, page: null } : sendAndPrefetch(found);
 }
 
-function acknowledge(
-  ctx: Ctx<SecretKeyActor>,
-  head: Head,
-  filter: Filter,
-  { since, leaving }: DeltaQuery,
-  node_id: string,
-  caller: FeedCaller,
-): void {
+function acknowledge(poll: Poll, head: Head, node_id: string): void {
+  const { ctx, filter, query, caller } = poll;
   const { nodes } = ctx.services;
-  const node = nodeOf(ctx, filter, node_id, caller);
-  if (leaving === "true") nodes.leave(head, node);
-  else if (since < head.version && caller.hasTag(cutTagOf(head, filter, since))) nodes.seen(head, node);
-  else if (since <= head.version) nodes.acknowledge(head, node, since);
+  const node = nodeOf(poll, node_id);
+  if (query.leaving === "true") nodes.leave(head, node);
+  else if (query.since < head.version && caller.hasTag(cutTagOf(head, filter, query.since))) nodes.seen(head, node);
+  else if (query.since <= head.version) nodes.acknowledge(head, node, query.since);
 }
 
-function nodeOf(
-  { actor }: Ctx<SecretKeyActor>,
-  { env, announced }: Filter,
-  node_id: string,
-  { sdk }: FeedCaller,
-): PollingNode {
-  const { account_id, restriction } = actor;
-  return { node_id, env_scope: env ?? "all", caps: announced, full_power: restriction === null, sdk, account_id };
+function nodeOf({ ctx, filter, caller }: FeedRequest, node_id: string): PollingNode {
+  const { account_id, restriction } = ctx.actor;
+  const { env, announced: caps } = filter;
+  return { node_id, env_scope: env ?? "all", caps, full_power: restriction === null, sdk: caller.sdk, account_id };
 }
 
 /** The head once it differs from `since`, or the current one when the wait has ended otherwise. */
-async function awaitChange(
-  ctx: Ctx<SecretKeyActor>,
-  head: Head,
-  query: DeltaQuery,
-  onEnd: OnDisconnect,
-): Promise<Head> {
+async function awaitChange({ ctx, query, onEnd }: Poll, head: Head): Promise<Head> {
   const { feed } = ctx.services;
   const owner = ownerOf(ctx.actor);
   const waitMs = Math.min(query.wait_ms, validMs(ctx));
@@ -151,14 +133,15 @@ async function awaitChange(
   }
 }
 
-async function deltaSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<FoundPage> {
+async function deltaSince(poll: Poll, head: Head): Promise<FoundPage> {
+  const { ctx, filter, query } = poll;
   const { feed, clock } = ctx.services;
   const { since, max_keys } = query;
-  if (head.deleted || needsSnapshot(head, since)) return findSnapshot(ctx, head, filter, max_keys, null);
+  if (head.deleted || needsSnapshot(head, since)) return findSnapshot(poll, head, null);
   const limit = pageLimit(ctx, max_keys);
   const wanted = wantedPage(ctx, `delta:${head.project_id}:${segmentOf(head, filter)}:${since}:${head.version}`, limit);
   const page = await feed.pages.get(wanted, clock.now(), () => buildDelta(ctx, head, filter, since, limit));
-  return page === NO_DELTA ? findSnapshot(ctx, head, filter, max_keys, null) : { tag: page.tag, page };
+  return page === NO_DELTA ? findSnapshot(poll, head, null) : { tag: page.tag, page };
 }
 
 function needsSnapshot(head: Head, since: number): boolean {
@@ -177,13 +160,9 @@ function wantedPage({ services, actor }: Ctx, start: string, limit: number): Wan
   return { key: `${start}:${limit}`, whole, limit, owner: ownerOf(actor) };
 }
 
-async function findSnapshot(
-  ctx: Ctx,
-  head: Head,
-  filter: Filter,
-  max_keys: number | undefined,
-  cursor: Cursor | null,
-): Promise<FoundPage> {
+async function findSnapshot(request: FeedRequest, head: Head, cursor: Cursor | null): Promise<FoundPage> {
+  const { ctx, filter, query } = request;
+  const { max_keys } = query;
   const { pages } = ctx.services.feed;
   const now = ctx.services.clock.now();
   const limit = pageLimit(ctx, max_keys);
