@@ -60,7 +60,12 @@ function absoluteId(id: string | undefined): string | undefined {
 }
 
 /** Asks the running instance, which knows its backup dir; without one, reads the backup files without a database. */
-async function inspect<T>(options: OperatorOptions, op: OperatorCommandName, args: Args, local: Local<T>): Promise<T> {
+async function askOrReadFiles<T>(
+  options: OperatorOptions,
+  op: OperatorCommandName,
+  args: Args,
+  local: Local<T>,
+): Promise<T> {
   const { callInstance } = await import("../../server/operator-socket/client.ts");
   const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);
@@ -97,7 +102,7 @@ async function create(options: OperatorOptions): Promise<void> {
 }
 
 async function list(options: OperatorOptions): Promise<void> {
-  const data = await inspect<BackupView[]>(options, "backup.list", {}, async (settings) =>
+  const data = await askOrReadFiles<BackupView[]>(options, "backup.list", {}, async (settings) =>
     (await import("../../backup/list.ts")).viewBackups(settings),
   );
   const rows = data.map((each) => [
@@ -120,7 +125,7 @@ async function list(options: OperatorOptions): Promise<void> {
 }
 
 async function verify(id: string | undefined, options: OperatorOptions): Promise<void> {
-  const checked = await inspect<BackupCheck>(
+  const checked = await askOrReadFiles<BackupCheck>(
     options,
     "backup.verify",
     { id: absoluteId(id) },
@@ -137,7 +142,7 @@ async function verify(id: string | undefined, options: OperatorOptions): Promise
 
 async function prune(options: OperatorOptions & { dryRun?: true }): Promise<void> {
   const dryRun = options.dryRun === true;
-  const pruned = await inspect<Pruned>(options, "backup.prune", { dry_run: dryRun }, async (settings) => {
+  const pruned = await askOrReadFiles<Pruned>(options, "backup.prune", { dry_run: dryRun }, async (settings) => {
     const { databaseTarget } = await import("../../server/data-dir.ts");
     const { deploymentIdOf } = await import("../../backup/owner.ts");
     const { backupDir } = await import("../../backup/files.ts");
