@@ -16,6 +16,7 @@ export function quotaOf(fields: Partial<QuotaInput> = {}): Quota {
   return completeQuota({ id: "calls", amount: 1_000, refill: "monthly", time_zone: "UTC", overage: "deny", ...fields });
 }
 
+type Quotas = { key?: Quota[]; tenant?: Quota[] };
 type Charge = { cost?: number; owed?: number; owed_id?: string; limits?: RateLimit[] };
 
 export class MeteredWorld {
@@ -31,12 +32,17 @@ export class MeteredWorld {
     this.key_id = ids.key_id;
   }
 
-  static async create(services: Services, quotas: { key?: Quota[]; tenant?: Quota[] }): Promise<MeteredWorld> {
+  static async create(services: Services, quotas: Quotas): Promise<MeteredWorld> {
     const ctx = await vendorOf(services);
     const { id: project_id } = await createProject(ctx, { name: "API", slug: `p-${services.newId()}` });
     const tenant = await createTenant(ctx, { external_id: "customer", quotas: quotas.tenant });
     const key = await createKey(ctx, { project_id, tenant_id: tenant.id, env: "live", quotas: quotas.key });
     return new MeteredWorld(ctx, { project_id, tenant_id: tenant.id, key_id: key.id });
+  }
+
+  /** Creates worlds in the services that the tests of a `describe` share. */
+  static creatorIn(shared: () => { services: Services }): (quotas: Quotas) => Promise<MeteredWorld> {
+    return (quotas) => MeteredWorld.create(shared().services, quotas);
   }
 
   /** The same key, seen by another process. */

@@ -1,8 +1,8 @@
 // Charging quotas: no balance is overspent, whatever runs at the same time, and nothing that was admitted is forgotten.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
-import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
+import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
 import { QuotaBank } from "../../../src/domain/quotas/bank.ts";
@@ -16,13 +16,8 @@ const rule: RateLimit = { id: "burst", limit: 3, window_ms: 60_000, algorithm: "
 
 for (const back of backends) {
   describe(`quotas on ${back}`, () => {
-    let fixture: TestServices;
-    beforeAll(async () => {
-      fixture = await testServices(back);
-    });
-    afterAll(() => fixture[Symbol.asyncDispose]());
-
-    const world = (quotas: Parameters<typeof MeteredWorld.create>[1]) => MeteredWorld.create(fixture.services, quotas);
+    const shared = sharedServices(back);
+    const world = MeteredWorld.creatorIn(shared);
 
     it("admit exactly their amount of concurrent requests", async () => {
       const metered = await world({ tenant: [quotaOf({ amount: 100 })] });
@@ -41,7 +36,7 @@ for (const back of backends) {
           scope: "key",
           amount: 2,
           remaining: 1,
-          reset_ms: DAY_MS - (fixture.clock.now() % DAY_MS),
+          reset_ms: DAY_MS - (shared().clock.now() % DAY_MS),
           overage: "deny",
           exceeded: false,
         },
@@ -49,7 +44,7 @@ for (const back of backends) {
       await metered.check();
       const denied = await metered.check();
       expect(denied).toMatchObject({ allowed: false, limited_quota: "calls", limited_policy: null });
-      expect(denied.retry_after_seconds).toBe(Math.ceil((DAY_MS - (fixture.clock.now() % DAY_MS)) / 1000));
+      expect(denied.retry_after_seconds).toBe(Math.ceil((DAY_MS - (shared().clock.now() % DAY_MS)) / 1000));
     });
 
     it("charge the key's own and its tenant's, and both or none", async () => {
@@ -68,7 +63,7 @@ for (const back of backends) {
       expect(await metered.admitted(4, { limits: [rule] })).toBe(3);
       expect((await metered.balance()).spent).toBe(3);
       expect(await metered.admitted(3)).toBe(2);
-      fixture.clock.advance(61_000);
+      shared().clock.advance(61_000);
       const denied = await metered.check({ limits: [rule] });
       expect([denied.allowed, denied.limited_quota, denied.limited_policy]).toEqual([false, "calls", null]);
       expect(denied.policies[0]?.remaining).toBe(3);
@@ -106,27 +101,29 @@ for (const back of backends) {
     it("start again with the next period, and not with a clock that goes back", async () => {
       const metered = await world({ key: [quotaOf({ amount: 10, refill: "daily" })] });
       expect(await metered.admitted(12)).toBe(10);
-      fixture.clock.advance(DAY_MS);
+      shared().clock.advance(DAY_MS);
       expect(await metered.admitted(12)).toBe(10);
-      fixture.clock.advance(-DAY_MS);
+      shared().clock.advance(-DAY_MS);
       expect(await metered.admitted(1)).toBe(0);
-      fixture.clock.advance(DAY_MS);
+      shared().clock.advance(DAY_MS);
     });
 
     it("that a process has not used for 10 s go back, and at a clean stop", async () => {
       const metered = await world({ key: [quotaOf({ amount: 640 })] });
       const taken = async () =>
         Number(
-          (await fixture.sql("select taken from quota_balances where subject_id = $1", [metered.key_id]))[0]?.["taken"],
+          (await shared().sql("select taken from quota_balances where subject_id = $1", [metered.key_id]))[0]?.[
+            "taken"
+          ],
         );
       await metered.check();
       expect(await taken()).toBe(10);
       expect((await metered.balance()).spent).toBe(1);
-      fixture.clock.advance(10_000);
-      await fixture.services.quotas.sweep();
+      shared().clock.advance(10_000);
+      await shared().services.quotas.sweep();
       expect(await taken()).toBe(1);
       await metered.check();
-      await fixture.services.quotas.close();
+      await shared().services.quotas.close();
       expect(await taken()).toBe(2);
       expect((await metered.balance()).remaining).toBe(638);
     });
@@ -134,24 +131,24 @@ for (const back of backends) {
     it("are not lost when a request comes while unused ones are given back", async () => {
       const metered = await world({ key: [quotaOf({ amount: 640 })] });
       await metered.check();
-      fixture.clock.advance(10_000);
-      await Promise.all([fixture.services.quotas.sweep(), metered.check()]);
-      await fixture.services.quotas.close();
+      shared().clock.advance(10_000);
+      await Promise.all([shared().services.quotas.sweep(), metered.check()]);
+      await shared().services.quotas.close();
       const { spent, remaining } = await metered.balance();
       expect({ spent, remaining }).toEqual({ spent: 2, remaining: 638 });
     });
 
     /** Units that processes have taken, as the database has it. */
     const takenOf = async (...subjects: string[]): Promise<number[]> => {
-      const rows = await fixture.sql("select subject_id, taken from quota_balances");
+      const rows = await shared().sql("select subject_id, taken from quota_balances");
       return subjects.map((id) => Number(rows.find((row) => row["subject_id"] === id)?.["taken"]));
     };
     /** Services with a bank of their own, with room for `room` balances. */
-    const withBank = (room: number, store: Store = fixture.services.store): Services => {
-      const { clock, log } = fixture.services;
+    const withBank = (room: number, store: Store = shared().services.store): Services => {
+      const { clock, log } = shared().services;
       const ledger = (bound: number): Ledger => new Ledger({ bound, share: bound });
       const ledgers = { definitions: ledger(100), balances: ledger(room), leases: ledger(100), returns: ledger(100) };
-      return { ...fixture.services, quotas: new QuotaBank({ store, clock, log, ...ledgers }) };
+      return { ...shared().services, quotas: new QuotaBank({ store, clock, log, ...ledgers }) };
     };
 
     it("get all units back of a request that is refused, where there is no room to keep them", async () => {
@@ -163,14 +160,14 @@ for (const back of backends) {
     });
 
     it("are not lost where the database has no room for what gives them back", async () => {
-      const { store } = fixture.services;
+      const { store } = shared().services;
       let isFull = false;
       const full = () => Promise.reject(fail("share_full"));
       const write: Store["write"] = (job) => (isFull ? full() : store.write(job));
       const services = withBank(10, Object.create(store, { write: { value: write } }) as Store);
       const metered = (await world({ key: [quotaOf({ amount: 640 })] })).in(services);
       await metered.check();
-      fixture.clock.advance(10_000);
+      shared().clock.advance(10_000);
       isFull = true;
       await services.quotas.sweep();
       expect(await takenOf(metered.key_id)).toEqual([10]);
@@ -180,7 +177,7 @@ for (const back of backends) {
     });
 
     it("are not lost where they are displaced while the database has no room", async () => {
-      const { store } = fixture.services;
+      const { store } = shared().services;
       let isFull = false;
       const write: Store["write"] = (job) => (isFull ? Promise.reject(fail("share_full")) : store.write(job));
       const services = withBank(1, Object.create(store, { write: { value: write } }) as Store);
@@ -203,7 +200,7 @@ for (const back of backends) {
     });
 
     it.runIf(back === "sqlite")("go back at a clean stop, however many balances there are", async () => {
-      const { store } = fixture.services;
+      const { store } = shared().services;
       const waiting = new Set<Promise<unknown>>();
       const write: Store["write"] = (job) => {
         if (waiting.size >= 200) return Promise.reject(fail("share_full"));
@@ -225,17 +222,17 @@ for (const back of backends) {
       }
       await quotas.close();
       const taken = "select count(*) as n from quota_balances where subject_id like 'closing-%' and taken > 0";
-      expect(await fixture.sql(taken)).toEqual([{ n: 0 }]);
+      expect(await shared().sql(taken)).toEqual([{ n: 0 }]);
     });
 
     it("of a process that was killed count as spent, at most two blocks", async () => {
       const metered = await world({ key: [quotaOf()] });
       const before = await (async () => {
-        await using killed = await fixture.another();
+        await using killed = await shared().another();
         return await metered.in(killed.services).admitted(20);
       })();
       expect(before).toBe(20);
-      fixture.clock.advance(5_000); // until then other processes believe that it lives
+      shared().clock.advance(5_000); // until then other processes believe that it lives
       const { spent, remaining } = await metered.balance();
       expect([spent + remaining, spent >= 20, spent <= 20 + 2 * 15]).toEqual([1_000, true, true]);
       expect((await metered.check({ cost: remaining })).allowed).toBe(true);
@@ -246,10 +243,10 @@ for (const back of backends) {
       "of another process that lives count as unspent, however long it uses none of them",
       async () => {
         const metered = await world({ key: [quotaOf()] });
-        await using other = await fixture.another();
+        await using other = await shared().another();
         expect(await metered.in(other.services).admitted(20)).toBe(20);
         for (let i = 0; i < 3; i++) {
-          fixture.clock.advance(3_000);
+          shared().clock.advance(3_000);
           await other.services.quotas.sweep();
           expect(await metered.balance()).toMatchObject({ spent: 20, remaining: 980 });
         }
@@ -259,14 +256,14 @@ for (const back of backends) {
     it("that leases bring back do not pile up in the process, so a crash costs two blocks however many leases end", async () => {
       const metered = await world({ key: [quotaOf()] });
       await (async () => {
-        await using killed = await fixture.another();
+        await using killed = await shared().another();
         const there = metered.in(killed.services);
         const leases = [];
         for (let i = 0; i < 10; i++) leases.push(await there.lease(15));
         for (const { lease_id, granted } of leases)
           expect((await there.return(lease_id, granted)).returned).toBe(granted);
       })();
-      fixture.clock.advance(5_000);
+      shared().clock.advance(5_000);
       const { spent, remaining } = await metered.balance();
       expect([spent + remaining, spent <= 2 * 15]).toEqual([1_000, true]);
     });
@@ -275,8 +272,8 @@ for (const back of backends) {
       const metered = await world({ key: [quotaOf({ amount: 100 })] });
       expect(await metered.admitted(50)).toBe(50);
       const define = async (quotas: unknown) => {
-        await fixture.sql("update api_keys set quotas = $1 where id = $2", [JSON.stringify(quotas), metered.key_id]);
-        fixture.services.quotas.definitions.changed(metered.ctx.actor.workspace_id);
+        await shared().sql("update api_keys set quotas = $1 where id = $2", [JSON.stringify(quotas), metered.key_id]);
+        shared().services.quotas.definitions.changed(metered.ctx.actor.workspace_id);
       };
       await define([quotaOf({ amount: 60 })]);
       expect(await metered.admitted(20)).toBe(10);

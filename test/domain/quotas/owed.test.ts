@@ -1,21 +1,16 @@
 // What nodes owe: units that they admitted without asking are charged, even beyond zero, and once for each id.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
-import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
+import { sharedServices, testServices } from "../../../harness/instances/test-services.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
 
 const DAY_MS = 86_400_000;
 
 for (const back of backends) {
   describe(`quotas on ${back}`, () => {
-    let fixture: TestServices;
-    beforeAll(async () => {
-      fixture = await testServices(back);
-    });
-    afterAll(() => fixture[Symbol.asyncDispose]());
-
-    const world = (quotas: Parameters<typeof MeteredWorld.create>[1]) => MeteredWorld.create(fixture.services, quotas);
+    const shared = sharedServices(back);
+    const world = MeteredWorld.creatorIn(shared);
 
     it("charge what is owed even beyond zero", async () => {
       const metered = await world({ key: [quotaOf({ amount: 10 })] });
@@ -27,7 +22,7 @@ for (const back of backends) {
     it("are charged once for what is owed, however often and wherever it arrives under the same id", async () => {
       const quota = { amount: 100, refill: "none" } as const;
       const metered = await world({ key: [quotaOf({ ...quota, id: "own" })], tenant: [quotaOf(quota)] });
-      await using other = await fixture.another();
+      await using other = await shared().another();
       const owed_id = crypto.randomUUID();
       const report = { cost: 0, owed: 7, owed_id };
       const there = metered.in(other.services);
@@ -37,10 +32,10 @@ for (const back of backends) {
       const left = async (charge: typeof report) =>
         (await metered.check(charge)).quotas.map(({ remaining }) => remaining);
       expect(await left(report)).toEqual([91, 91]);
-      fixture.clock.advance(7 * DAY_MS);
+      shared().clock.advance(7 * DAY_MS);
       expect(await left({ ...report, owed: 10 })).toEqual([90, 90]);
       expect(await left({ ...report, owed_id: crypto.randomUUID() })).toEqual([83, 83]);
-      fixture.clock.advance(-7 * DAY_MS);
+      shared().clock.advance(-7 * DAY_MS);
     });
 
     it("charge what is owed but store no new id, once the environment has written its share of the day", async () => {
