@@ -118,7 +118,7 @@ export const sharesTable = {
     atBound: "503",
   },
   disk: {
-    what: "Approximate bytes written this UTC day; for a person, only those outside a workspace",
+    what: "Bytes written this UTC day, approximately; for a person, only those outside a workspace",
     owners: ["cell", "person"],
     limits: ({ writes_mb_per_day: mb }) => ({
       bound: UNBOUNDED,
