@@ -8,7 +8,7 @@ import { sleep } from "../../platform/timing.ts";
 import { appendEntries, dropEmptyHeads, isRecorded, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import { GroupLocks } from "./group-locks.ts";
-import { segmentsOf, settle, settleGroup, toFailure, type Job, type Pending } from "./job.ts";
+import { segmentsOf, settle, settleAll, settleGroup, toFailure, type Job, type Pending } from "./job.ts";
 import { PolicyVersions, type PolicyChange } from "./policy-versions.ts";
 import type { Tx } from "./statement.ts";
 import { Batch, JobTransaction } from "./transaction.ts";
@@ -136,22 +136,24 @@ export class GroupCommit {
     for (const pending of group) pending.outcome = pending.error = undefined;
     await driver.begin();
     const versions = new PolicyVersions();
-    const tx = new JobTransaction(driver, versions).branded;
-    const { heads, blocked } = await this.#locks.lock(tx, group);
-    for (const pending of blocked) this.#postpone(group, pending);
-    const changes: PolicyChange[] = [];
-    this.#loop = new LoopShare();
-    for (const segment of segmentsOf(group)) {
-      await this.#runSegment(segment, { heads, versions });
-      changes.push(...(await this.#recordSegment(tx, segment, { heads, versions })));
+    const own = new JobTransaction(driver, versions);
+    const tx = own.branded;
+    try {
+      const { heads, blocked } = await this.#locks.lock(tx, group);
+      for (const pending of blocked) this.#postpone(group, pending);
+      const changes: PolicyChange[] = [];
+      this.#loop = new LoopShare();
+      for (const segment of segmentsOf(group)) {
+        await this.#runSegment(segment, { heads, versions });
+        changes.push(...(await this.#recordSegment(tx, segment, { heads, versions })));
+      }
+      const isChanged = group.some(({ outcome }) => outcome && !outcome.unchanged);
+      if (isChanged) await dropEmptyHeads(tx, heads);
+      await driver.writer.exec(isChanged ? "commit" : "rollback");
+      return isChanged ? changes : undefined;
+    } finally {
+      own.close(); // before a rollback: a later statement would be committed with the next group
     }
-    if (!group.some(({ outcome }) => outcome && !outcome.unchanged)) {
-      await driver.writer.exec("rollback");
-      return undefined;
-    }
-    await dropEmptyHeads(tx, heads);
-    await driver.writer.exec("commit");
-    return changes;
   }
 
   async #runSegment(segment: Pending[], state: GroupState): Promise<void> {
@@ -268,9 +270,8 @@ export class GroupCommit {
   async #recordSegment(tx: Tx, segment: Pending[], { heads, versions }: GroupState): Promise<PolicyChange[]> {
     const now = this.#events.now();
     const entries = segment.flatMap((pending) => (pending.outcome ? (pending.entries ?? []) : []));
-    const loop = this.#loop;
-    const [, changes] = await Promise.all([appendEntries(tx, heads, entries, { now, loop }), versions.write(tx, now)]);
-    return changes;
+    const appending = appendEntries(tx, heads, entries, { now, loop: this.#loop });
+    return (await settleAll([appending, versions.write(tx, now)]))[1];
   }
 
   /** The transaction failed as a whole. Jobs are reported as done only if it is certain that the commit took effect. */

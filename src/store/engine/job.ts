@@ -71,3 +71,13 @@ export async function settle(work: Promise<void>): Promise<PromiseSettledResult<
     return { status: "rejected", reason };
   }
 }
+
+/** `Promise.all` that rejects only when all have settled: none of them still writes when the caller rolls back. */
+export async function settleAll<A, B>(works: readonly [Promise<A>, Promise<B>]): Promise<[A, B]> {
+  try {
+    return await Promise.all(works);
+  } catch (error) {
+    await Promise.allSettled(works);
+    throw error;
+  }
+}

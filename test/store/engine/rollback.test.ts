@@ -1,5 +1,5 @@
 // Rollbacks in the group commit: a failing or unchanged mutation leaves nothing, and no other mutation is affected.
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   insertTenantThen,
@@ -17,7 +17,12 @@ import { createKey, revokeKey } from "../../../src/domain/keys/keys.ts";
 import { editProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant, editTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { fail, Failure } from "../../../src/kernel/errors.ts";
+import { LoopShare, yieldToEventLoop } from "../../../src/platform/event-loop.ts";
+import { PolicyVersions } from "../../../src/store/engine/policy-versions.ts";
+import type { Tx } from "../../../src/store/engine/statement.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
+
+afterEach(() => void vi.restoreAllMocks());
 
 for (const back of backends) {
   describe(`the group commit on ${back}`, () => {
@@ -162,6 +167,42 @@ for (const back of backends) {
       const chain = await verifyChain(fixture.services, ctx.actor.workspace_id);
       expect(chain).toMatchObject({ verified: true, checked: 4 + 72 });
       expect(await policyVersions(fixture, want.project_id)).toEqual(Array.from({ length: 70 }, (_, i) => i + 2));
+    });
+
+    it("runs no statement of a failed group in the transaction of the next one", async () => {
+      await using fixture = await testServices(back);
+      const { ctx, project } = await vendorWithTenant(fixture);
+      const other = await vendorOf(fixture.services);
+      const before = await storedState(fixture);
+      const roundTrip = () => fixture.sql("select 1").then(yieldToEventLoop);
+      let next: Promise<unknown> | undefined;
+      const nextGroup = { isRunning: false };
+      // Holds the audit rows between two pieces for as long as a rollback and the start of the next group take.
+      vi.spyOn(LoopShare.prototype, "yieldIfDue").mockImplementation(async () => {
+        for (let i = 0; i < 20 && !nextGroup.isRunning; i++) await roundTrip();
+      });
+      vi.spyOn(PolicyVersions.prototype, "write").mockRejectedValueOnce(new Error("no version"));
+      const insertNext = async (tx: Tx) => {
+        nextGroup.isRunning = true;
+        for (let i = 0; i < 5; i++) await roundTrip();
+        const row = tenantRow(other, "next");
+        await insertTenant.run(tx, row);
+        return { value: 0, events: [{ action: "tenant.created" as const, target_id: row.id, payload: {} }] as const };
+      };
+      const failing = mutate(ctx, { workspace_id: ctx.actor.workspace_id }, async (tx) => {
+        next = mutate(other, { workspace_id: other.actor.workspace_id }, insertNext);
+        await tx.bump(project.id);
+        const event = { action: "tenant.created" as const, target_id: project.id, payload: {} };
+        return { value: 0, events: [event, ...Array.from({ length: 400 }, () => event)] };
+      });
+      await expect(failing).rejects.toThrow("no version");
+      await next;
+      const { versions } = await storedState(fixture);
+      expect(versions).toEqual(before.versions);
+      expect(await tenantIds(fixture)).toEqual(["first", "next"]);
+      expect(await fixture.sql("select seq from audit_log where target_id = $1", [project.id])).toHaveLength(1);
+      for (const { actor } of [ctx, other])
+        expect(await verifyChain(fixture.services, actor.workspace_id)).toMatchObject({ verified: true });
     });
 
     it("writes nothing for a rejected mutation", async () => {
