@@ -11,7 +11,8 @@ const OTHERS = "others";
 /** How many lines were left out, and the last request of them. */
 export type Summary = { network: string; failure: string; count: number; request_id: string };
 
-type Count = { seen: number; written: number; lastId: string };
+/** `keys`: those of the written lines, so no more than `FULL_MAX`. */
+type Count = { written: number; leftOut: number; lastId: string; keys: Set<string> };
 
 export class LogLimit {
   readonly #summarize: (summary: Summary) => void;
@@ -22,24 +23,30 @@ export class LogLimit {
     this.#summarize = summarize;
   }
 
-  /** Whether this line is written in full, one of the first `max`. The minute begins with the first line. */
-  admits(network: string, failure: string, requestId: string, max = FULL_MAX): boolean {
-    const count = this.count(network, failure, requestId);
-    if (count.seen > max) return false;
+  /** Whether this line is written in full; of those with the same `key`, one. The minute begins with the first line. */
+  admits(network: string, failure: string, requestId: string, key?: string): boolean {
+    const count = this.#countOf(network, failure);
+    if (count.written >= FULL_MAX || (key !== undefined && count.keys.has(key))) {
+      leaveOut(count, requestId);
+      return false;
+    }
+    if (key !== undefined) count.keys.add(key);
     count.written++;
     return true;
   }
 
   /** Counts a refusal that is never written in full: many of them in a minute become a summary. */
-  count(network: string, failure: string, requestId: string): Count {
+  count(network: string, failure: string, requestId: string): void {
+    leaveOut(this.#countOf(network, failure), requestId);
+  }
+
+  #countOf(network: string, failure: string): Count {
     if (this.#networks.size === 0) this.#timer = setTimeout(() => this.flush(), WINDOW_MS).unref();
     const isKnown = this.#networks.has(network) || this.#networks.size < NETWORKS_MAX;
     const counts = this.#countsOf(isKnown ? network : OTHERS);
-    const first = isKnown ? 0 : FULL_MAX;
-    const count = counts.get(failure) ?? { seen: first, written: first, lastId: "" };
+    const written = isKnown ? 0 : FULL_MAX;
+    const count = counts.get(failure) ?? { written, leftOut: 0, lastId: "", keys: new Set() };
     counts.set(failure, count);
-    count.seen++;
-    count.lastId = requestId;
     return count;
   }
 
@@ -55,9 +62,15 @@ export class LogLimit {
     const ended = [...this.#networks];
     this.#networks.clear();
     for (const [network, counts] of ended) {
-      for (const [failure, { seen, written, lastId }] of counts) {
-        if (seen > FULL_MAX) this.#summarize({ network, failure, count: seen - written, request_id: lastId });
+      for (const [failure, { written, leftOut, lastId }] of counts) {
+        if (leftOut > (written > 0 ? 0 : FULL_MAX))
+          this.#summarize({ network, failure, count: leftOut, request_id: lastId });
       }
     }
   }
+}
+
+function leaveOut(count: Count, requestId: string): void {
+  count.leftOut++;
+  count.lastId = requestId;
 }

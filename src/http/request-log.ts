@@ -32,12 +32,11 @@ export function logRefusal(
   if (status !== INVALID && !SECURITY_EVENTS.has(status)) return;
   const from = origin();
   const network = networkOwner(from.network).id;
-  if (status === INVALID) return void services.securityLog.count(network, failure, from.request_id);
+  if (status === INVALID) return services.securityLog.count(network, failure, from.request_id);
   const actor = actorColumns(request.actor);
   // A key without a permission is a mistake that repeats: one line names it, and leaves room for others.
-  const isRepeated = failure === "lacks_permission";
-  const kind = isRepeated ? `${failure} ${actor.actor_id}` : failure;
-  if (!services.securityLog.admits(network, kind, from.request_id, isRepeated ? 1 : undefined)) return;
+  const key = failure === "lacks_permission" ? (actor.actor_id ?? undefined) : undefined;
+  if (!services.securityLog.admits(network, failure, from.request_id, key)) return;
   services.log.info("refused", {
     endpoint: endpoint.name,
     status,

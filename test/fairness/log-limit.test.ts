@@ -49,3 +49,14 @@ it("summarizes bursts of what is never written in full, and no few of them", () 
   vi.advanceTimersByTime(60_000);
   expect(summaries).toEqual([{ network: "many", failure: "invalid_request", count: 21, request_id: "r20" }]);
 });
+
+it("writes one line for each key within the twenty, and summarizes the others with them", () => {
+  const { limit, summaries } = setUp();
+  const refuse = (key: number, id: string): boolean => limit.admits("a", "lacks_permission", id, `key${key}`);
+  expect([refuse(0, "r0"), refuse(0, "r1"), refuse(0, "r2"), refuse(1, "r3")]).toEqual([true, false, false, true]);
+  limit.flush();
+  expect(summaries).toEqual([{ network: "a", failure: "lacks_permission", count: 2, request_id: "r2" }]);
+  expect(Array.from({ length: 50 }, (_, i) => refuse(i, `s${i}`)).filter(Boolean)).toHaveLength(20);
+  limit.flush();
+  expect(summaries.slice(1)).toEqual([{ network: "a", failure: "lacks_permission", count: 30, request_id: "s49" }]);
+});

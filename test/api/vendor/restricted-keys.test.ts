@@ -34,17 +34,19 @@ const forSecretKeys = endpoints.filter((each) => {
   return !open && rules.sk_admin !== "-";
 });
 
-it("a refusal for want of a permission is logged once a minute, with the key and the endpoint", async () => {
+it("a refusal for want of a permission is logged once a minute, with the key and the endpoint, then counted", async () => {
   await using r = await testInstance("sqlite");
   const w = await r.workspace();
   const mint = async () =>
     (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", permissions: ["verify"] })).body;
   const [first, second] = [await mint(), await mint()];
   for (const { key } of [first, first, second]) await r.call(key, "GET /v1/projects");
+  r.app.services.securityLog.flush();
   const lines = r.logs.map((line) => JSON.parse(line)).filter(({ failure }) => failure === "lacks_permission");
   expect(lines).toMatchObject([
     { endpoint: "GET /v1/projects", status: 403, actor_type: "secret_key", actor_id: first.id },
     { endpoint: "GET /v1/projects", status: 403, actor_type: "secret_key", actor_id: second.id },
+    { event: "refused, more of the same", count: 1 },
   ]);
 });
 
