@@ -24,7 +24,8 @@ const CREDENTIAL =
   /((?:[a-z][a-z0-9]{1,8}_(?:live|test)_|kr[a-z]{0,12}_(?:live_|test_|(?!live_|test_)))[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
 const INVITE = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)[A-Za-z0-9_-]{32,}/gi;
 // Without a dot it is no token, but may be a part of a checkpoint's base64, which must stay verifiable.
-const JWT = /eyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)*/g;
+const JWT = /eyJ[A-Za-z0-9_-]{4,}(?:(?:\.|%2[Ee])[A-Za-z0-9_-]*)*/g;
+const DOT = /\.|%2E/i;
 const URL_PASSWORD = /([a-z][a-z0-9+.-]{0,15}:\/\/[^\s:/@"]{0,200}):[^\s"]{1,300}@/gi; // up to the last @: a password may hold one
 const QUERY_PASSWORD = /([?&](?:ssl)?password=)[^&\s"]+/gi;
 
@@ -33,7 +34,7 @@ export function redact(text: string): string {
   return text
     .replace(CREDENTIAL, "$1…")
     .replace(INVITE, "$1…")
-    .replace(JWT, (found) => (found.includes(".") ? "eyJ…" : found))
+    .replace(JWT, (found) => (DOT.test(found) ? "eyJ…" : found))
     .replace(URL_PASSWORD, "$1:…@")
     .replace(QUERY_PASSWORD, "$1…");
 }

@@ -25,6 +25,8 @@ const secrets = (): string[] => [
   formatInviteToken(w.id, new Uint8Array(24).fill(7)),
   mintKey("acme", "live").text,
   JWT,
+  JWT.replaceAll(".", "%2E"),
+  JWT.replaceAll(".", "%2e"),
 ];
 
 it("a credential is cut to its display prefix anywhere in a line", () => {
