@@ -196,14 +196,14 @@ type FailureExtra = {
   headers?: Record<string, string>;
 };
 
+/** A path may hold names that the client made up. */
+const PATH_MAX = 200;
+
 /**
  * A failure as an exception. `status`, `code` and `message` come from the table. It has no stack: its name identifies
  * it, and in a flood of refused requests stacks would cost most. Errors that are no failures keep theirs. bench:
  * parts/refused
  */
-/** A path may hold names that the client made up. */
-const PATH_MAX = 200;
-
 export class Failure extends Error {
   readonly failure: FailureName;
   readonly status: number;
