@@ -92,7 +92,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,
     inFlight: new Set<string>(),
-    worker: { leads: true, failing: new Set<string>() },
+    worker: { leads: true, failing: new Set<string>(), searchPasses: new Map<string, Promise<boolean>>() },
   } satisfies Partial<Services> as Services; // the domain alone does not use what is missing
   return {
     services,

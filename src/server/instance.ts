@@ -105,7 +105,7 @@ export async function openInstance(
     mail: { transport, wake: () => {} },
     bootstrapHash: () => bootstrap.hash,
     inFlight: new Set(),
-    worker: { leads: false, failing: new Set() },
+    worker: { leads: false, failing: new Set(), searchPasses: new Map() },
   };
   services.backups = () => backupStateOf(services);
   if (migrationBackup) await recordMigrationBackup(services, migrationBackup);

@@ -11,7 +11,7 @@ function world() {
   const services = {
     clock: { now: () => Date.now() },
     store: { dialect: "postgres", tryBecomeLeader: async () => state.leads },
-    worker: { leads: false, failing: new Set<string>() },
+    worker: { leads: false, failing: new Set<string>(), searchPasses: new Map() },
     log: { info: () => {}, error: (_event: string, fields: unknown) => void state.errors.push(fields) },
   } as unknown as Services;
   return { state, services };

@@ -7,7 +7,7 @@ import type { Tx } from "../../store/engine/statement.ts";
 export function record<T>(
   services: { readonly store: Store },
   work: (tx: Tx) => Promise<T>,
-  options: { batch?: boolean; owner?: Owner; locks?: readonly string[] } = {},
+  options: { batch?: boolean; owner?: Owner | undefined; locks?: readonly string[] } = {},
 ): Promise<T> {
   return services.store.write({
     chains: [],

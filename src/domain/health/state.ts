@@ -44,4 +44,6 @@ export type WorkerState = {
   searchSkips?: number;
   /** Approximate number of key changes that the search index lacked at its last run. */
   searchBacklog?: number;
+  /** Running passes of the search index, one for each workspace that is searched while its index is behind. */
+  readonly searchPasses: Map<string, Promise<boolean>>;
 };

@@ -109,8 +109,8 @@ async function walkOf({ services, actor }: Ctx<Vendor>, search: KeySearch): Prom
 }
 
 /** The order of the list; undefined: it is empty. */
-async function driverOf({ services, actor }: Ctx<Vendor>, search: KeySearch, walk: Walk): Promise<Keys | undefined> {
-  const { read } = services.store;
+async function driverOf(ctx: Ctx<Vendor>, search: KeySearch, walk: Walk): Promise<Keys | undefined> {
+  const { read } = ctx.services.store;
   const { q, scope, sort, state } = search;
   const hasScope = ({ scopes }: WalkedTexts): boolean =>
     scope === undefined || (JSON.parse(scopes) as string[]).includes(scope);
@@ -118,7 +118,7 @@ async function driverOf({ services, actor }: Ctx<Vendor>, search: KeySearch, wal
   const isIdle = walk.usedBefore !== null && (state === undefined || state === "idle") && sort === undefined;
   const isText = text !== undefined && text.kind !== "id";
   const isIndexed = isText || isIdle || sort === "name" || sort === "last_used_at" || scope !== undefined;
-  if (isIndexed) await requireIndexed(services, actor.workspace_id);
+  if (isIndexed) await requireIndexed(ctx);
   if (text) return searchDriver(read, walk, text, hasScope);
   if (sort === "name") {
     const terms = { kinds: kindsOf(walk.env, "name"), ...termsFrom(""), direction: "asc" } as const;

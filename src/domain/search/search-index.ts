@@ -1,6 +1,7 @@
 // Keeps the search index up to date: in the background, and before a search, so that a key is found as soon as its
 // response is out. Keys are taken in the order of policy versions, which every change of a key raises; terms and
 // progress are written in one transaction, so after a crash the next run continues where the last one ended.
+import type { Owner } from "../../fairness/owners.ts";
 import { SECOND_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import {
@@ -14,7 +15,8 @@ import {
 } from "../../store/queries/search-terms.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
-import type { Services } from "../core/context.ts";
+import { ownerOf, type Vendor } from "../core/actor.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { keyTerms, tenantTerms } from "./terms.ts";
 
@@ -34,15 +36,33 @@ type Behind = { id: string; workspace_id: string; policy_version: number; versio
 const isBehind = (project: Behind): boolean => project.version < project.policy_version || project.last_id !== DONE;
 
 /** Before a search. Refuses it while the index lacks very many records, as after an upgrade. */
-export async function requireIndexed(services: Services, workspace_id: string): Promise<void> {
-  const { store, clock } = services;
-  const until = clock.now() + SEARCH_WAIT_MS;
-  const refuseLate = () => {
-    if (clock.now() >= until) throw fail("search_indexing");
+export async function requireIndexed({ services, actor }: Ctx<Vendor>): Promise<void> {
+  const { clock, worker } = services;
+  const { workspace_id } = actor;
+  const until = clock.steady() + SEARCH_WAIT_MS;
+  await worker.searchPasses.get(workspace_id)?.catch(() => {}); // it may have begun before the newest key
+  const startPass = (): Promise<boolean> => {
+    const pass = indexWorkspace(services, workspace_id, { until, owner: ownerOf(actor) });
+    const ended = pass.finally(() => worker.searchPasses.delete(workspace_id));
+    worker.searchPasses.set(workspace_id, ended);
+    return ended;
   };
-  while (!(await indexTenants(services, workspace_id))) refuseLate();
+  while (!(await (worker.searchPasses.get(workspace_id) ?? startPass())))
+    if (clock.steady() >= until) throw fail("search_indexing");
+}
+
+/** One pass, which the searches of a workspace share. False when it took too long. */
+async function indexWorkspace(
+  services: Services,
+  workspace_id: string,
+  { until, owner }: { until: number; owner: Owner },
+): Promise<boolean> {
+  const { store, clock } = services;
+  const isLate = (): boolean => clock.steady() >= until;
+  while (!(await indexTenants(services, workspace_id, owner))) if (isLate()) return false;
   const behind = (await indexedProjects.all(store.read, { workspace_id })).filter(isBehind);
-  while (!(await indexKeys(services, behind))) refuseLate();
+  while (!(await indexKeys(services, behind, owner))) if (isLate()) return false;
+  return true;
 }
 
 /** Scheduled job. Leaves the writer to others while they wait for it, a few times in a row. bench: vendor/mint */
@@ -70,9 +90,9 @@ export async function indexChanges(services: Services): Promise<void> {
  * One step. True when the keys of these projects are all indexed, else `projects` begins where the next step does.
  * Projects share a step, because a workspace may have a few new keys in each of very many.
  */
-async function indexKeys(services: Services, projects: Behind[]): Promise<boolean> {
+async function indexKeys(services: Services, projects: Behind[], owner?: Owner): Promise<boolean> {
   if (projects.length === 0) return true;
-  const { done, next } = await record(services, (tx) => writeStep(tx, projects));
+  const { done, next } = await record(services, (tx) => writeStep(tx, projects), { owner });
   projects.splice(0, next ? done + 1 : done, ...(next ? [next] : []));
   return projects.length === 0;
 }
@@ -103,11 +123,11 @@ async function writeStep(tx: Tx, projects: readonly Behind[]): Promise<{ done: n
 }
 
 /** One step for the tenants of a workspace that are older than the index. */
-async function indexTenants(services: Services, workspace_id: string): Promise<boolean> {
+async function indexTenants(services: Services, workspace_id: string, owner?: Owner): Promise<boolean> {
   const { read } = services.store;
   const done = (await progressOf.first(read, { id: workspace_id }))?.version === ALL_TENANTS;
   if (done) return true;
-  return record(services, async (tx) => {
+  const step = async (tx: Tx): Promise<boolean> => {
     const { version = -1, last_id = "" } = (await progressOf.first(tx, { id: workspace_id })) ?? {};
     if (version === ALL_TENANTS) return true;
     const place = { workspace_id, created_at: version, last_id, limit: STEP_RECORDS };
@@ -117,7 +137,8 @@ async function indexTenants(services: Services, workspace_id: string): Promise<b
     const next = last ? { version: last.created_at, last_id: last.id } : { version: ALL_TENANTS, last_id: "" };
     await saveProgress.run(tx, { id: workspace_id, ...next });
     return last === undefined;
-  });
+  };
+  return record(services, step, { owner });
 }
 
 /** In the order of the index, and each once: neighbours are written to the same page. */

@@ -32,7 +32,7 @@ export async function searchTenants(ctx: Ctx<Vendor>, search: TenantSearch) {
     deleted_at === null &&
     (search.plan_id === undefined || plan_id === search.plan_id) &&
     (search.state === undefined || suspended_at !== null);
-  if (search.q !== undefined) await requireIndexed(services, workspace_id);
+  if (search.q !== undefined) await requireIndexed(ctx);
   const driver = await driverOf(read, workspace_id, search, accepts);
   const pages = new ListCursor(ctx, "tenants", filters);
   const after = cursor === undefined ? null : pages.read(cursor, driver.shape);

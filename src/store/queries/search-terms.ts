@@ -27,11 +27,17 @@ export async function deleteTerms(on: Tx, terms: readonly SearchTermRow[]): Prom
   await on.run({ sql, values: [JSON.stringify(rows)] });
 }
 
+/** Only moves forward: two passes over the same keys may overlap. */
 export const saveProgress = statement<{ id: string; version: number; last_id: string }>()((db, p) =>
   db
     .insertInto("search_progress")
     .values({ id: p.id, version: p.version, last_id: p.last_id })
-    .onConflict((oc) => oc.column("id").doUpdateSet({ version: p.version, last_id: p.last_id })),
+    .onConflict((oc) =>
+      oc
+        .column("id")
+        .doUpdateSet({ version: p.version, last_id: p.last_id })
+        .where(sql<SqlBool>`(search_progress.version, search_progress.last_id) < (excluded.version, excluded.last_id)`),
+    ),
 );
 
 export const progressOf = statement<{ id: string }>()((db, p) =>

@@ -10,7 +10,9 @@ import {
 } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { SECOND_MS } from "../../../src/kernel/durations.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import { indexChanges } from "../../../src/domain/search/search-index.ts";
+import { saveProgress } from "../../../src/store/queries/search-terms.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -215,8 +217,27 @@ for (const back of backends) {
       slow.mockRestore();
       expect(refused.body.error.message).toBe("The search index is being built.");
       expect(refused.headers.get("retry-after")).toBeTruthy();
-      const page = await w.call("sk_owner", "GET /v1/keys?q=many+2499");
-      expect(page.body.data.map(({ name }: Json) => name)).toEqual(["Many 2499"]);
+      const owners: unknown[] = [];
+      const watched = vi.spyOn(store, "write").mockImplementation((job) => {
+        owners.push(job.owner);
+        r.clock.jump(SECOND_MS);
+        return write(job);
+      });
+      const search = () => w.call("sk_owner", "GET /v1/keys?q=many+2499");
+      const pages = await Promise.all([search(), search()]); // no more run at once for a workspace
+      watched.mockRestore();
+      for (const page of pages)
+        expect(
+          page.body.data?.map(({ name }: Json) => name),
+          page.text,
+        ).toEqual(["Many 2499"]);
+      const steps = owners.filter((owner) => owner !== undefined);
+      expect(steps.length).toBeGreaterThan(5);
+      expect(steps.length).toBeLessThan(30); // one pass for both
+      const progress = () => r.sql(`select version, last_id from search_progress where id = '${w.project_id}'`);
+      const before = await progress();
+      await record(r.app.services, (tx) => saveProgress.run(tx, { id: w.project_id, version: 5, last_id: "a" }));
+      expect(await progress()).toEqual(before);
     });
   });
 }
