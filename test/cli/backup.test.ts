@@ -83,7 +83,7 @@ describe("backup and restore without a server", () => {
     const restored = await run("restore", id, "--force");
     expect(restored).toMatchObject({ code: 0, stderr: "" });
     expect(restored.stdout).toContain(`Restored backup ${id}`);
-    expect(restored.stdout).toMatch(/Ended 1 session and 1 one-time token\./);
+    expect(restored.stdout).toMatch(/Ended 1 session, 1 one-time token and 2 open invitations\./);
     expect((await run("db", "check")).code).toBe(0);
     // On another machine the folder alone is not enough: it needs the master key.
     const fresh = join(temp.dir, "fresh");

@@ -1,12 +1,19 @@
 // Looks a key up, pasted or by its id: its record, whether a verifier would admit it, and every reason why not. A
 // pasted text is not logged, not stored and not repeated; a key of another workspace gets the response of one that was
 // never issued.
-import { displayPrefix, guessCredentialKind, looksLikeApiKey, parseCredential } from "../../kernel/credentials.ts";
+import {
+  displayPrefix,
+  guessCredentialKind,
+  looksLikeApiKey,
+  parseCredential,
+  type CredentialKind,
+} from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
+import { prefixOwner } from "../../store/queries/key-prefixes.ts";
 import { keyByHash, keyById } from "../../store/queries/keys.ts";
 import { anyProjectById } from "../../store/queries/projects.ts";
 import { secretKeyByHash, secretKeyById } from "../../store/queries/secret-keys.ts";
@@ -86,7 +93,7 @@ async function judgeText(ctx: Ctx<Vendor>, input: Lookup) {
   services.throttles.take(confinedTo(actor) === "test" ? PER_TEST_CELL : PER_LIVE_CELL, owner.id, owner);
   const text = input.key.trim();
   const parsed = parseCredential(text);
-  const guessed = parsed?.kind ?? (looksLikeApiKey(text) ? "api_key" : guessCredentialKind(text));
+  const guessed = parsed?.kind ?? (await guessKind(ctx, text));
   const kind = guessed === null || guessed === "api_key" || guessed === "secret_key" ? guessed : ("other" as const);
   const isHidden = parsed?.env === "live" && confinedTo(actor) === "test";
   const key = parsed && !isHidden && kind === "api_key" ? await readKey(ctx, text) : undefined;
@@ -115,6 +122,14 @@ async function judgeText(ctx: Ctx<Vendor>, input: Lookup) {
     reasons: codes.map((code) => reason(code)),
     nodes: null,
   };
+}
+
+/** What a mistyped text was meant to be. With a prefix of others it may be a key of another service. */
+async function guessKind({ services, actor }: Ctx<Vendor>, text: string): Promise<CredentialKind | null> {
+  const kind = guessCredentialKind(text);
+  if (kind !== null || !looksLikeApiKey(text)) return kind;
+  const owner = await prefixOwner.first(services.store.read, { prefix: text.slice(0, text.indexOf("_")) });
+  return owner?.workspace_id === actor.workspace_id ? "api_key" : null;
 }
 
 /** A key of a project that the caller does not reach was never issued, for them. */

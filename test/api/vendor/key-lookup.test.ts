@@ -34,13 +34,15 @@ for (const back of backends) {
       const w = await r.workspace();
       const { key } = (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" })).body;
       const secretKey = key as string;
+      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_prefix: "lookupco" });
       for (const [text, reasons, admitted] of [
         ["foo", ["malformed"], null],
         [secretKey, ["not_an_api_key"], null],
         [`${secretKey}x`, ["bad_checksum", "not_an_api_key"], null],
         ["krboot_x", ["bad_checksum", "not_an_api_key"], null],
         ["kr_live_x", ["bad_checksum"], false],
-        [`acme_live_${"x".repeat(40)}`, ["bad_checksum"], false],
+        [`lookupco_live_${"x".repeat(40)}`, ["bad_checksum"], false],
+        [`otherco_live_${"x".repeat(40)}`, ["malformed"], null],
       ] as const) {
         const { body } = await w.call("sk_owner", "POST /v1/keys/lookup", { key: text });
         expect(body.reasons.map((each: { code: string }) => each.code)).toEqual(reasons);
