@@ -10,7 +10,7 @@ import { inspect } from "../store/offline/thread-tasks.ts";
 import type { Source } from "../store/offline/source.ts";
 import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
-import { dropFact, writeFact } from "../store/queries/deployment.ts";
+import { dropFact, FACTS_OF_MASTER_KEY, writeFact } from "../store/queries/deployment.ts";
 import { readReplacedState, readVersions, VERSION_JUMP, type ReplacedState } from "../store/queries/restore.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
@@ -183,7 +183,7 @@ async function markRestorePending(target: DatabaseTarget, pending: PendingRestor
       chains: [],
       work: async (tx) => {
         await writeFact.run(tx, { name: "restore_pending", value: JSON.stringify(pending) });
-        if (pending.new_master_key) await dropFact.run(tx, { name: "master_key_fingerprint" });
+        if (pending.new_master_key) for (const name of FACTS_OF_MASTER_KEY) await dropFact.run(tx, { name });
         return { value: null, entries: [] };
       },
     });

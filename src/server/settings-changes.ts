@@ -1,13 +1,13 @@
 // Records in the deployment's audit chain that an instance started with other settings than before. Of values only
-// hashes are stored, and nothing of settings that are secret.
-import { settingsTable, type SettingName, type Settings } from "../config/settings.ts";
+// keyed hashes are stored: a short secret could be guessed from a plain one.
+import { createHmac } from "node:crypto";
+import { settingsTable, type SettingName } from "../config/settings.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate, unchanged } from "../domain/core/mutate.ts";
-import { sha256Hex } from "../platform/crypto.ts";
+import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
 import type { Tx } from "../store/engine/statement.ts";
 import { readFact, writeFact } from "../store/queries/deployment.ts";
-import { getFact, setFact } from "./deployment-facts.ts";
 
 const FACT = "settings";
 /** Where a process runs: they differ between processes of one deployment. */
@@ -22,11 +22,14 @@ const HASH_CHARS = 16;
 /** Hashes by name. */
 type Configuration = Record<string, string>;
 
-function configurationOf(settings: Settings): Configuration {
-  const names = (Object.keys(settingsTable) as SettingName[]).filter(
-    (name) => !settingsTable[name].secret && !PLACES.includes(name),
-  );
-  const hashOf = (name: SettingName): string => sha256Hex(JSON.stringify(settings[name])).slice(0, HASH_CHARS);
+function configurationOf({ settings, vault }: Services): Configuration {
+  const key = vault.derive("settings");
+  const names = (Object.keys(settingsTable) as SettingName[]).filter((name) => !PLACES.includes(name));
+  const hashOf = (name: SettingName): string =>
+    createHmac("sha256", key)
+      .update(`${name}=${JSON.stringify(settings[name])}`)
+      .digest("hex")
+      .slice(0, HASH_CHARS);
   return Object.fromEntries(names.map((name) => [name, hashOf(name)]));
 }
 
@@ -35,29 +38,36 @@ function changedNames(before: Configuration, after: Configuration): string[] {
   return Object.keys(after).filter((name) => name in before && before[name] !== after[name]);
 }
 
-const parse = (value: string | undefined): Configuration[] => JSON.parse(value ?? "[]") as Configuration[];
+async function readKnown(tx: Tx): Promise<Configuration[]> {
+  return JSON.parse((await readFact.first(tx, { name: FACT }))?.value ?? "[]") as Configuration[];
+}
 
 export async function recordSettings(services: Services): Promise<void> {
-  const { store, settings } = services;
+  const { store } = services;
   if (store.readOnly) return;
-  const current = configurationOf(settings);
-  const isKnown = (known: Configuration[]): boolean => known.some((each) => changedNames(each, current).length === 0);
-  const withCurrent = (known: Configuration[]): string => {
-    const others = known.filter((each) => changedNames(each, current).length > 0);
-    return JSON.stringify([current, ...others].slice(0, KNOWN_MAX[store.dialect]));
+  const current = configurationOf(services);
+  const isCurrent = (each: Configuration): boolean => changedNames(each, current).length === 0;
+  const addCurrent = async (tx: Tx, known: Configuration[]): Promise<void> => {
+    const kept = [current, ...known.filter((each) => !isCurrent(each))].slice(0, KNOWN_MAX[store.dialect]);
+    const value = JSON.stringify(kept);
+    if (value !== JSON.stringify(known)) await writeFact.run(tx, { name: FACT, value });
   };
-  const stored = await getFact(store, FACT);
-  const known = parse(stored);
-  if (known.length === 0 || isKnown(known)) {
-    if (withCurrent(known) !== stored) await setFact(store, FACT, withCurrent(known));
-    return;
-  }
-  await mutate({ services, actor: SYSTEM }, { workspace_id: null }, async (tx: Tx) => {
-    // Another process may have started with the same settings meanwhile.
-    const now = parse((await readFact.first(tx, { name: FACT }))?.value);
-    if (isKnown(now)) return unchanged(null);
-    await writeFact.run(tx, { name: FACT, value: withCurrent(now) });
-    const changed = changedNames(now[0] ?? {}, current);
+  // Both lock the chain: of processes that start together, none may overwrite another's configuration.
+  const isKnown = await store.write({
+    chains: [NIL_WORKSPACE],
+    work: async (tx) => {
+      const known = await readKnown(tx);
+      const value = known.length === 0 || known.some(isCurrent);
+      if (value) await addCurrent(tx, known);
+      return { value, entries: [] };
+    },
+  });
+  if (isKnown) return;
+  await mutate({ services, actor: SYSTEM }, { workspace_id: null }, async (tx) => {
+    const known = await readKnown(tx);
+    if (known.some(isCurrent)) return unchanged(null); // another process has just started with the same settings
+    await addCurrent(tx, known);
+    const changed = changedNames(known[0] ?? {}, current);
     return { value: null, events: [{ action: "config.changed", target_id: null, payload: { changed } }] };
   });
 }

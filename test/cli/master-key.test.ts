@@ -80,6 +80,8 @@ for (const back of backends) {
         expect(statSync(join(dir, name)).mode & 0o777, name).toBe(0o600);
       expect(existsSync(join(dir, "master.key.new"))).toBe(false);
       await running(expectReadable);
+      const changed = "select payload from audit_log where action = 'config.changed'";
+      expect(await rawSql(database.target, changed)).toEqual([]); // settings are hashed with the key
     });
 
     it("leaves a key whose file is named where the database of before comes back", async () => {

@@ -5,16 +5,19 @@ import { describe, expect, it } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { openBootstrap } from "../../src/server/bootstrap.ts";
+import { recordSettings } from "../../src/server/settings-changes.ts";
 import { startInstance } from "../../src/server/start.ts";
 import { sha256Hex } from "../../src/platform/crypto.ts";
 import { openStore } from "../../src/store/database.ts";
+import { dropFact } from "../../src/store/queries/deployment.ts";
 import { backends, readyDatabase } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 
 for (const back of backends) {
   describe(`starts on ${back}`, () => {
-    it("record changed settings by name, without values, secrets and where the process runs", async () => {
+    it("record changed settings by name, also secret ones, without values and where the process runs", async () => {
       using temp = tempDir();
       const { target, dispose } = await readyDatabase(back);
       const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
@@ -28,19 +31,39 @@ for (const back of backends) {
           ({ actor_type, payload }) => [actor_type, JSON.parse(String(payload))],
         );
       await start({});
-      await start({ host: "127.0.0.2", mail_url: "smtp://user:secret@127.0.0.1:1" });
+      await start({ host: "127.0.0.2" });
       expect(await recorded()).toEqual([]);
-      await start({ sign_up: "closed", region: "eu-1" });
-      const first = ["system", { changed: ["region", "sign_up"] }];
+      const changed = { sign_up: "closed", region: "eu-1", mail_url: "smtp://user:secret@127.0.0.1:1" };
+      await start(changed);
+      const first = ["system", { changed: ["region", "mail_url", "sign_up"] }];
       expect(await recorded()).toEqual([first]);
-      await start({ sign_up: "closed", region: "eu-1" });
+      await start(changed);
       expect(await recorded()).toEqual([first]);
       // Two processes on one PostgreSQL may take turns.
       await start({});
       expect(await recorded()).toEqual(back === "sqlite" ? [first, first] : [first]);
       const [fact] = await rawSql(target, "select value from deployment where name = 'settings'");
-      expect(String(fact?.value)).not.toMatch(/closed|eu-1|mail_url|secret@/);
+      expect(String(fact?.value)).not.toMatch(/closed|eu-1|secret@/);
+      expect(String(fact?.value)).not.toContain(sha256Hex('"eu-1"').slice(0, 16)); // a bare hash could be guessed
       await dispose();
+    });
+
+    it("at the same time keep the settings of each other", async () => {
+      await using r = await testInstance(back, { leads: false });
+      const { services } = r.app;
+      await services.store.write({
+        chains: [],
+        work: async (tx) => ({ value: await dropFact.run(tx, { name: "settings" }), entries: [] }),
+      });
+      const start = (region: string) => recordSettings({ ...services, settings: { ...services.settings, region } });
+      const recorded = () =>
+        rawSql(services.store.target, "select payload from audit_log where action = 'config.changed'");
+      await Promise.all([start("eu-1"), start("eu-2")]);
+      const rows = [{ payload: '{"changed":["region"]}' }]; // the second start is a change of the first
+      expect(await recorded()).toEqual(rows);
+      if (back === "sqlite") return;
+      await Promise.all([start("eu-1"), start("eu-2")]);
+      expect(await recorded()).toEqual(rows);
     });
 
     it("that share a new data dir use one token, the one in its file", async () => {

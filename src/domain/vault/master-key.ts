@@ -1,6 +1,6 @@
 // Changes the master key: reseals everything in one transaction, together with the fingerprint by which the database
 // recognises its key. After a crash everything is sealed by the old key or everything by the new one.
-import { writeFact } from "../../store/queries/deployment.ts";
+import { dropFact, FACTS_OF_MASTER_KEY, writeFact } from "../../store/queries/deployment.ts";
 import { sealedTables, type SealedTable } from "../../store/queries/sealed-values.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Services } from "../core/context.ts";
@@ -20,6 +20,7 @@ export function reseal(
   return record(services, async (tx) => {
     const done: Resealed = { signing_keys: 0, outbox: 0, idempotency_records: 0 };
     for (const table of sealedTables) done[table.table] = await resealTable(tx, table, services.vault, next);
+    for (const name of FACTS_OF_MASTER_KEY) await dropFact.run(tx, { name });
     await writeFact.run(tx, { name: "master_key_fingerprint", value: next.fingerprint });
     await beforeCommit();
     return done;

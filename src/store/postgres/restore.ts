@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { listTables } from "../offline/contents.ts";
 import { withSource } from "../offline/source.ts";
 import type { OnProgress } from "../progress.ts";
+import { FACTS_OF_MASTER_KEY } from "../queries/deployment.ts";
 import type { PostgresTarget } from "../target.ts";
 import { LEADER_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
@@ -50,7 +51,7 @@ export function restorePendingSql(pending: string, forgetKey: boolean): string[]
   return [
     `insert into public.deployment (name, value) values ('restore_pending', '${pending.replaceAll("'", "''")}')
        on conflict (name) do update set value = excluded.value`,
-    ...(forgetKey ? ["delete from public.deployment where name = 'master_key_fingerprint'"] : []),
+    ...(forgetKey ? [`delete from public.deployment where name in ('${FACTS_OF_MASTER_KEY.join("', '")}')`] : []),
   ];
 }
 
