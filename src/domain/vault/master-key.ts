@@ -1,6 +1,7 @@
 // Changes the master key: reseals everything in one transaction, together with the fingerprint by which the database
 // recognises its key. After a crash everything is sealed by the old key or everything by the new one.
-import { dropFact, FACTS_OF_MASTER_KEY, writeFact } from "../../store/queries/deployment.ts";
+import { FACTS_OF_MASTER_KEY } from "../../store/master-key-facts.ts";
+import { dropFact, writeFact } from "../../store/queries/deployment.ts";
 import { sealedTables, type SealedTable } from "../../store/queries/sealed-values.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Services } from "../core/context.ts";

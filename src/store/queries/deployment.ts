@@ -20,9 +20,6 @@ export type Fact =
   | "steady_lag"
   | "quick_check";
 
-/** Derived from the master key: they mean nothing to another one. */
-export const FACTS_OF_MASTER_KEY = ["master_key_fingerprint", "settings"] as const satisfies readonly Fact[];
-
 export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),
 );
