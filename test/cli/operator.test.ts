@@ -80,10 +80,18 @@ for (const back of backends) {
           stdout: "",
           stderr: "keyrack: No such workspace.\n",
         });
-      expect(await create("--workspace-id", workspace.id, "--permissions", "verify")).toMatchObject({
-        code: 2,
-        stderr: "keyrack: --workspace-id and --permissions exclude each other.\n",
-      });
+      const excluded = [
+        ["--permissions", "verify"],
+        ["--url", "http://127.0.0.1:1"],
+        ["--profile", "prod"],
+      ] as const;
+      for (const [flag, value] of excluded)
+        expect(await create("--workspace-id", workspace.id, flag, value)).toMatchObject({
+          code: 2,
+          stdout: "",
+          stderr: `keyrack: --workspace-id and ${flag} exclude each other.\n`,
+        });
+      expect(await create()).toMatchObject({ code: 2, stderr: "keyrack: --data-dir needs --workspace-id.\n" });
       expect(await r.sql("select id from secret_keys where workspace_id = $1", [workspace.id])).toHaveLength(2);
     });
 

@@ -8,6 +8,25 @@ import { databaseFlags, operate, type OperatorOptions } from "../../operator.ts"
 import { printResponse } from "../../ui/format.ts";
 import { ExitError } from "../../ui/output.ts";
 
+/** Options by the flags that they come from. */
+const DATABASE_FLAGS = {
+  dataDir: "data-dir",
+  databaseUrl: "database-url",
+  config: "config",
+  allowNetworkFs: "allow-network-fs",
+};
+const API_FLAGS = {
+  url: "url",
+  secretKey: "secret-key",
+  sessionToken: "session-token",
+  profile: "profile",
+  idempotencyKey: "idempotency-key",
+};
+
+function given(options: ApiOptions, flags: Record<string, string>): string[] {
+  return Object.entries(flags).flatMap(([name, flag]) => (options[name] === undefined ? [] : [flag]));
+}
+
 export function addSecretKeyCommands(program: Command): void {
   addApiCommands(program, "secret-key", {
     create: {
@@ -16,18 +35,21 @@ export function addSecretKeyCommands(program: Command): void {
           command.option("--workspace-id <id>", "as the operator, for this workspace: needs no credential"),
           "with --workspace-id: ",
         ),
-      run: (spec, args, options) =>
-        options.workspaceId === undefined
-          ? runApiCommand("secret-key", "create", spec, args, options)
-          : createAsOperator(spec, options),
+      run: (spec, args, options) => {
+        if (options.workspaceId !== undefined) return createAsOperator(spec, options);
+        const [ignored] = given(options, DATABASE_FLAGS);
+        if (ignored) throw new ExitError(`--${ignored} needs --workspace-id.`, 2);
+        return runApiCommand("secret-key", "create", spec, args, options);
+      },
     },
   });
 }
 
 async function createAsOperator(spec: CommandSpec, options: ApiOptions): Promise<void> {
   const { env, ...others } = buildRequest(spec, [], options).body as { env: Env };
-  const [refused] = Object.keys({ ...others, ...(options.idempotencyKey && { idempotency_key: true }) });
-  if (refused) throw new ExitError(`--workspace-id and --${refused.replaceAll("_", "-")} exclude each other.`, 2);
+  const fields = Object.keys(others).map((name) => name.replaceAll("_", "-"));
+  const [refused] = [...fields, ...given(options, API_FLAGS)];
+  if (refused) throw new ExitError(`--workspace-id and --${refused} exclude each other.`, 2);
   const { workspaceId: workspace_id } = options;
   const created = await operate(options as OperatorOptions, "secret-key.create", { workspace_id, env });
   printResponse("secret-key", "create", spec, JSON.stringify(created), options);
