@@ -14,6 +14,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { codeOf } from "../platform/errors.ts";
 import { createFileDurably } from "../platform/fsync.ts";
+import { isSqliteFile } from "../store/sqlite/header.ts";
 import {
   DEFAULT_FILE,
   lockDatabaseFile,
@@ -148,6 +149,20 @@ function requireLocal(what: string, dir: string): void {
     throw new BadSetting(
       `The ${what} is on ${network}, where SQLite's locks do not hold. Use a local disk, or --allow-network-fs.`,
     );
+}
+
+const bytesOf = (file: string): number => {
+  const found = statSync(file, { throwIfNoEntry: false });
+  return found?.isFile() ? found.size : 0;
+};
+
+/**
+ * Refuses a file of another kind, such as a mistyped path. Without SQLite's header, the data dir's own file, or one
+ * with a -wal, is a damaged database instead.
+ */
+export function requireDatabaseFile(dir: string, file: string): void {
+  if (bytesOf(file) === 0 || bytesOf(`${file}-wal`) > 0 || isDefaultFile(dir, file) || isSqliteFile(file)) return;
+  throw new BadSetting(`${file} is not a Keyrack database.`);
 }
 
 /** The data dir's lock is also that of the database at its default place. */

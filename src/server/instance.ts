@@ -7,7 +7,7 @@ import { plainConnections } from "../config/exposure.ts";
 import type { Settings } from "../config/settings.ts";
 import { errorFields } from "../platform/errors.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
-import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
+import { databaseTarget, lockSqlite, openDataDir, requireDatabaseFile } from "./data-dir.ts";
 import { openVault } from "./master-key.ts";
 import { openDeploymentStore, type MigrateMode } from "./migration.ts";
 import { databaseDamaged } from "./start-refused.ts";
@@ -77,7 +77,10 @@ export async function openInstance(
   const dir = openDataDir(settings);
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
-  if (target.kind === "sqlite") lock(dir, target.file, options, opened);
+  if (target.kind === "sqlite") {
+    requireDatabaseFile(dir, target.file);
+    lock(dir, target.file, options, opened);
+  }
   const listenerFailed = (error: unknown): void => log.error("a listener failed", errorFields(error));
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);

@@ -1,11 +1,14 @@
 // Errors that the operator can fix, as one sentence and an exit code: 1 for a data dir or port in use by another
-// process, 2 for settings and files, 3 for an unreachable database, 70 for a damaged one. The systemd unit restarts the
-// server after 1 and 3, which pass, and not after 2 and 70.
+// process and for I/O errors, 2 for settings and files, 3 for an unreachable database, 70 for a damaged one. The
+// systemd unit restarts the server after 1 and 3, which may pass, and not after 2 and 70.
 import { BadSetting } from "../config/settings.ts";
 import { NativeUnavailable } from "../platform/native-addons.ts";
 import { isConnectionLost } from "../store/postgres/connection-lost.ts";
 import { SchemaRefused } from "../store/schema/migrate.ts";
 import { DataDirInUse } from "../store/sqlite/lock.ts";
+
+/** A failed sync, or damage that the file system reports. */
+const STORAGE_FAILED = /^SQLITE_IOERR_(FSYNC|DIR_FSYNC|CORRUPTFS|DATA)$/;
 
 export class StartRefused extends Error {
   readonly exitCode: number;
@@ -32,7 +35,10 @@ export function toStartRefused(error: unknown): unknown {
   if (code === "EACCES") return new StartRefused(`Permission denied: ${message}`, 2);
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return databaseDamaged(message);
   if (code.startsWith("SQLITE_IOERR"))
-    return new StartRefused(`The database cannot be read or written: ${message}. Check the disk.`, 70);
+    return new StartRefused(
+      `The database cannot be read or written: ${message}. Check the disk.`,
+      STORAGE_FAILED.test(code) ? 70 : 1,
+    );
   if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code))
     return new StartRefused(`The database cannot be opened: ${message}`, 2);
   if (/^SQLite |^PostgreSQL /.test(message)) return new StartRefused(message, 2);

@@ -1,9 +1,12 @@
 // After a crash a SQLite database is checked before the first write, and once a week while it is used; a damaged one is
 // only opened read-only.
-import { openSync, readFileSync, readSync, writeFileSync, writeSync, closeSync } from "node:fs";
+import { openSync, readdirSync, readFileSync, readSync, writeFileSync, writeSync, closeSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { loadSettings } from "../../src/config/load.ts";
 import { showStatus } from "../../src/domain/health/status.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/kernel/durations.ts";
+import { silentLog } from "../../src/platform/log.ts";
 import { jobs } from "../../src/server/jobs.ts";
 import { toStartRefused } from "../../src/server/start-refused.ts";
 import { startInstance } from "../../src/server/start.ts";
@@ -11,6 +14,7 @@ import { createClient } from "../../harness/api-client.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
 
 function fileOf(d: Pick<Deployment, "target">): string {
   if (d.target.kind !== "sqlite") throw new Error("not SQLite");
@@ -52,9 +56,29 @@ describe("a SQLite database that was damaged while it was closed", () => {
     expect(readFileSync(fileOf(d)).equals(before)).toBe(true);
   });
 
-  it("is refused with exit code 70 if the disk fails", () => {
-    const failed = Object.assign(new Error("disk I/O error"), { code: "SQLITE_IOERR_READ" });
-    expect(toStartRefused(failed)).toMatchObject({ exitCode: 70, message: expect.stringContaining("Check the disk") });
+  it.each([
+    ["SQLITE_IOERR_FSYNC", 70],
+    ["SQLITE_IOERR_DIR_FSYNC", 70],
+    ["SQLITE_IOERR_CORRUPTFS", 70],
+    ["SQLITE_IOERR_READ", 1], // may pass: systemd tries again
+    ["SQLITE_IOERR_LOCK", 1],
+  ])("%s at the start is exit code %i", (code, exitCode) => {
+    const failed = Object.assign(new Error("disk I/O error"), { code });
+    expect(toStartRefused(failed)).toMatchObject({ exitCode, message: expect.stringContaining("Check the disk") });
+  });
+
+  it.each([false, true])("is not what a file of another kind is taken for, read-only %s", async (forceReadOnly) => {
+    using temp = tempDir();
+    const file = join(temp.dir, "notes.txt");
+    writeFileSync(file, "Call the plumber.\n");
+    const flags = { data_dir: join(temp.dir, "data"), port: "0", database_url: `sqlite:${file}` };
+    const { settings } = loadSettings({ env: {}, flags });
+    await expect(startInstance({ settings, log: silentLog, forceReadOnly })).rejects.toMatchObject({
+      exitCode: 2,
+      message: `${file} is not a Keyrack database.`,
+    });
+    expect(readFileSync(file, "utf8")).toBe("Call the plumber.\n");
+    expect(readdirSync(temp.dir).toSorted()).toEqual(["data", "notes.txt"]);
   });
 });
 

@@ -1,8 +1,9 @@
 // Replaces a SQLite file with a finished one. Caution: a -wal left beside the new file is replayed into it at the next
 // open, and a -wal separated from the old file loses commits.
-import { closeSync, openSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import { renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { fsyncDir, linkOrCopy } from "../../platform/fsync.ts";
+import { isInWalMode } from "./header.ts";
 import { connectSqlite } from "./open.ts";
 
 const SUFFIXES = ["-wal", "-shm", "-journal"];
@@ -28,15 +29,6 @@ export function swapSqlite(fresh: string, file: string, replaced: string): void 
   }
   renameSync(fresh, file);
   fsyncDir(dirname(file));
-}
-
-/** Checks SQLite's magic text and WAL mode (bytes 18 and 19). Opening a file without them would delete its -wal. */
-function isInWalMode(file: string): boolean {
-  const head = Buffer.alloc(20);
-  const descriptor = openSync(file, "r");
-  readSync(descriptor, head);
-  closeSync(descriptor);
-  return head.toString("latin1").startsWith("SQLite format 3\0") && head[18] === 2 && head[19] === 2;
 }
 
 /** Moves the -wal into the old file, so that it is complete by itself. */

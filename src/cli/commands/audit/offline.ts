@@ -13,6 +13,7 @@ import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
 import type { Checkpoints, Verdict } from "./verify-rows.ts";
 import { operatorSettings, type OperatorOptions } from "../../operator.ts";
+import { usageErrors } from "../../settings.ts";
 import { ExitError } from "../../ui/output.ts";
 import { sha256Bytes } from "../../../platform/crypto.ts";
 
@@ -21,13 +22,14 @@ const PAGE = 1_000;
 export type OfflineOptions = OperatorOptions & { workspaceId?: string; deployment?: true };
 
 export async function databaseOf(options: OperatorOptions): Promise<DatabaseTarget> {
-  const { databaseTarget } = await import("../../../server/data-dir.ts");
+  const { databaseTarget, requireDatabaseFile } = await import("../../../server/data-dir.ts");
   const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
   if (target.kind === "sqlite" && !existsSync(target.file))
     throw new ExitError(`There is no database at ${target.file}. Set --data-dir.`, 2);
+  if (target.kind === "sqlite") usageErrors(() => requireDatabaseFile(dir, target.file));
   return target;
 }
 
