@@ -17,11 +17,11 @@ describe("keyrack init", () => {
     expect(users).toMatchObject({ code: 0, stderr: "" });
   });
 
-  it("prints the secret key although --save fails, and writes nothing where the profile holds a credential", async () => {
+  it("prints the secret key although --save fails, and writes nothing where the profile is of another server", async () => {
     using temp = tempDir();
-    const init = (dir: string, home: string) => {
+    const init = (dir: string, home: string, ...more: string[]) => {
       const flags = ["--out", `${dir}.toml`, "--data-dir", dir, "--workspace-name", "Acme", "--workspace-slug", "acme"];
-      return keyrack(["init", "--yes", "--save", "--quiet", ...flags], {
+      return keyrack(["init", "--yes", "--save", "--quiet", ...flags, ...more], {
         cwd: temp.dir,
         env: { XDG_CONFIG_HOME: home, KEYRACK_PROFILE: "prod" },
       });
@@ -30,9 +30,11 @@ describe("keyrack init", () => {
     expect(unsaved).toMatchObject({ code: 1, stdout: expect.stringMatching(/^krsk_live_\S+\n$/) as string });
     const home = join(temp.dir, "home");
     expect(await init("two", home)).toMatchObject({ code: 0, stderr: "" });
-    const refused = await init("three", home);
+    const refused = await init("three", home, "--force", "--public-url", "https://keys.example.com");
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('"prod" holds a credential') as string });
-    expect(["one", "two", "three"].map((dir) => existsSync(join(temp.dir, dir)))).toEqual([true, true, false]);
+    expect(await init("four", home)).toMatchObject({ code: 0, stderr: "" });
+    const written = ["one", "two", "three", "four"].map((dir) => existsSync(join(temp.dir, `${dir}.toml`)));
+    expect(written).toEqual([true, true, false, true]);
   });
 
   it("writes absolute paths, also of the default data dir", async () => {

@@ -1,5 +1,5 @@
 // Profiles: login, whoami, profile and logout.
-import { writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PASSWORD, startSeededServer, UNREACHABLE, type SeededServer } from "../../harness/processes/seeded-server.ts";
@@ -75,18 +75,33 @@ describe("keyrack workspace create --save", () => {
     expect(show.stdout).toContain("by-variable");
   });
 
-  it("replaces the credential of a profile only if forced, and creates no workspace otherwise", async () => {
-    const own = home("kept");
+  it("replaces a secret key of the same server, as scripts that run it again expect", async () => {
+    const own = home("again");
     await create("first", own);
-    const refused = await create("second", own);
-    expect(refused).toMatchObject({
+    expect(await create("second", own)).toMatchObject({ code: 0, stderr: "" });
+    expect(await names(own)).toEqual(["default"]);
+    expect((await cli.run(["workspace", "show"], own)).stdout).toContain("second");
+  });
+
+  it.each([
+    ["a session", { url: "", session_token: "krst_x" }],
+    [`a credential of ${UNREACHABLE}`, { url: UNREACHABLE, secret_key: "krsk_live_x" }],
+  ])("replaces %s only if forced, and creates no workspace otherwise", async (held, profile) => {
+    const slug = `kept-${profile.url === "" ? "session" : "other"}`;
+    const own = home(slug);
+    mkdirSync(join(own.XDG_CONFIG_HOME, "keyrack"), { recursive: true });
+    const file = join(own.XDG_CONFIG_HOME, "keyrack", "profiles.json");
+    const kept = { current: "default", profiles: { default: { ...profile, url: profile.url || cli.seed.url } } };
+    writeFileSync(file, JSON.stringify(kept), { mode: 0o600 });
+    expect(await create(slug, own)).toMatchObject({
       code: 2,
       stdout: "",
-      stderr: expect.stringContaining('"default" holds') as string,
+      stderr: expect.stringContaining(`"default" holds ${held}.`) as string,
     });
-    expect((await cli.run(["workspace", "show"], own)).stdout).toContain("first");
-    expect((await create("second", own, "--force")).code).toBe(0);
-    expect((await cli.run(["workspace", "show"], own)).stdout).toContain("second");
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(kept);
+    // The slug is free: no workspace was created before.
+    expect(await create(slug, own, "--force")).toMatchObject({ code: 0, stderr: "" });
+    expect((await cli.run(["workspace", "show"], own)).stdout).toContain(slug);
   });
 });
 

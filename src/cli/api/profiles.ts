@@ -42,20 +42,28 @@ export function saveProfile(name: string, profile: Profile): void {
   writeProfiles({ current: name, profiles: { ...readProfiles().profiles, [name]: profile } });
 }
 
-/**
- * The profile that --save writes: the named one, else the one in KEYRACK_PROFILE, else `default`. Call it before the
- * request: a credential that the profile holds already may be the only copy.
- */
-export function profileToSave({ profile, force }: { profile?: string; force?: true }): {
-  name: string;
-  isNew: boolean;
-} {
-  const name = profile || process.env.KEYRACK_PROFILE || "default";
+/** The profile that --save writes: the named one, else the one in KEYRACK_PROFILE, else `default`. */
+export function profileToSave(named: string | undefined): { name: string; existing: Profile | undefined } {
+  const name = named || process.env.KEYRACK_PROFILE || "default";
   requireName(name);
-  const isNew = !Object.hasOwn(readProfiles().profiles, name);
-  if (isNew || force) return { name, isNew };
-  throw new ExitError(`Profile "${name}" holds a credential. Save in another with --profile, or add --force.`, 2);
+  const { profiles } = readProfiles();
+  return { name, existing: Object.hasOwn(profiles, name) ? profiles[name] : undefined };
 }
+
+/**
+ * A secret key may replace one of the same server, but neither a person's session nor what belongs to another server,
+ * which may be the only copy. Call it before the request.
+ */
+export function requireReplaceable({ name, existing }: ReturnType<typeof profileToSave>, url: string): void {
+  if (!existing || (sameServer(existing.url, url) && !existing.session_token)) return;
+  const held = existing.session_token ? "a session" : `a credential of ${existing.url}`;
+  throw new ExitError(
+    `Profile "${name}" holds ${held}. Save in another with --profile, or remove it: keyrack profile remove ${name}`,
+    2,
+  );
+}
+
+export const sameServer = (a: string, b: string): boolean => a.replace(/\/+$/, "") === b.replace(/\/+$/, "");
 
 /** Saves a new secret key. Call it after the key was printed: the server shows it once. */
 export function saveNewKey(name: string, profile: Profile): void {

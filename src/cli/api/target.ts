@@ -1,7 +1,7 @@
 // Which server to call and with which credential: flags first, then the environment, then the profile.
 import type { Command } from "commander";
 import { ExitError } from "../ui/output.ts";
-import { findProfile } from "./profiles.ts";
+import { findProfile, sameServer } from "./profiles.ts";
 import type { Target } from "./request.ts";
 
 export type TargetOptions = { url?: string; secretKey?: string; sessionToken?: string; profile?: string };
@@ -17,8 +17,6 @@ export function targetFlags(command: Command): Command {
     .option("--session-token <token>", "session to use (KEYRACK_SESSION_TOKEN)")
     .option("--profile <name>", "profile to use (KEYRACK_PROFILE)");
 }
-
-const sameServer = (a: string, b: string): boolean => a.replace(/\/+$/, "") === b.replace(/\/+$/, "");
 
 export function resolveTarget(options: Source): Target {
   const { env } = process;

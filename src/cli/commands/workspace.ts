@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import type { CommandSpec } from "../api/command-spec.ts";
 import { addApiCommands, buildRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
-import { profileToSave, saveNewKey } from "../api/profiles.ts";
+import { profileToSave, requireReplaceable, saveNewKey } from "../api/profiles.ts";
 import { credential, resolveTarget } from "../api/target.ts";
 import { readSettings } from "../settings.ts";
 import { printResponse } from "../ui/format.ts";
@@ -20,7 +20,7 @@ export function addWorkspaceCommands(program: Command): void {
           .option("--bootstrap-token <token>", "bootstrap token to use (KEYRACK_BOOTSTRAP_TOKEN)")
           .option("--data-dir <dir>", "data dir to read bootstrap.token from (KEYRACK_DATA_DIR)")
           .option("--save", "save the new secret key in the profile, which may be new")
-          .option("--force", "replace the credential of an existing profile"),
+          .option("--force", "replace also a session, or the credential of another server"),
       run: (spec, _args, options) => create(spec, options),
       examples: [
         'keyrack workspace create --name "Acme" --slug acme --save',
@@ -50,8 +50,9 @@ function findBootstrapToken(options: CreateOptions): string | undefined {
 }
 
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {
-  const saved = options.save ? profileToSave(options) : undefined;
-  const target = resolveTarget(saved?.isNew ? { ...options, profile: null } : options);
+  const saved = options.save ? profileToSave(options.profile) : undefined;
+  const target = resolveTarget(saved && !saved.existing ? { ...options, profile: null } : options);
+  if (saved && !options.force) requireReplaceable(saved, target.url);
   const used = { ...target, ...credential(findBootstrapToken(options), "the bootstrap token") };
   if (!used.bearer) {
     throw new ExitError("No bootstrap token. Set --bootstrap-token, KEYRACK_BOOTSTRAP_TOKEN or --data-dir.", 2);

@@ -57,7 +57,7 @@ export function addInitCommand(program: Command): void {
     .option("--save", "save the workspace's secret key in a profile")
     .option("--profile <name>", "profile to save it in (KEYRACK_PROFILE)")
     .option("--out <file>", "file to write", "keyrack.toml")
-    .option("--force", "overwrite an existing file, or the credential of an existing profile")
+    .option("--force", "overwrite an existing file")
     .addHelpText(
       "after",
       examples([
@@ -83,20 +83,20 @@ async function init(options: InitOptions): Promise<void> {
     throw new ExitError(`${file} already exists. Use --force to overwrite it, or --out for another file.`, 2);
   if (!options.yes && !isTerminal())
     throw new ExitError("Cannot prompt without a terminal. Give the answers as flags, with --yes.", 2);
-  const { profileToSave, saveNewKey } = await import("../../api/profiles.ts");
-  const saved = options.save ? profileToSave(options) : undefined;
   const wizard = options.yes ? undefined : await import("./wizard.ts");
   const answers = wizard ? await wizard.askSettings(answersFromFlags(options)) : answersFromFlags(options);
   // The same parsers as at every start; neither the environment nor a keyrack.toml here may change the result.
   const { settings } = readSettings({}, { env: {}, flags: answers, cwd: "/nonexistent" });
   await requireConnections(settings, wizard?.showConnection);
   const workspace = wizard ? await wizard.askWorkspace(options) : workspaceFromFlags(options);
+  const { profileToSave, requireReplaceable, saveNewKey } = await import("../../api/profiles.ts");
+  const url = settings.public_url ?? `http://${settings.host}:${settings.port}`;
+  const saved = workspace && options.save ? profileToSave(options.profile) : undefined;
+  if (saved) requireReplaceable(saved, url);
   writeConfig(file, toToml({ ...answers, ...absolutePaths(settings) }), options.force === true);
   const key = workspace ? await createWorkspace(settings, workspace) : undefined;
   printSummary(file, settings, key, options);
-  if (!workspace || !key || !saved) return;
-  const url = settings.public_url ?? `http://${settings.host}:${settings.port}`;
-  saveNewKey(saved.name, { url, secret_key: key, about: `workspace ${workspace.name}` });
+  if (workspace && key && saved) saveNewKey(saved.name, { url, secret_key: key, about: `workspace ${workspace.name}` });
 }
 
 function workspaceFromFlags({ workspaceName: name, workspaceSlug: slug }: InitOptions) {
