@@ -1,8 +1,10 @@
 // Restores a backup into a database that no server uses. On SQLite the restored file is prepared and checked beside the
 // old one and then swapped in, so that an interrupted restore leaves the old database in place. On PostgreSQL the swap
 // is one transaction that comes before the check; a failed check undoes it.
-import { statSync } from "node:fs";
+import { existsSync, renameSync, statSync } from "node:fs";
+import { join } from "node:path";
 import type { Services } from "../domain/core/context.ts";
+import { fsyncDir } from "../platform/fsync.ts";
 import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
 import { FACTS_OF_MASTER_KEY } from "../store/master-key-facts.ts";
@@ -22,6 +24,7 @@ import { newDeploymentId, soleDeploymentId } from "./owner.ts";
 import { findLostChanges, readReplaced, type LostChanges } from "./replaced.ts";
 
 type RestoreOptions = {
+  dataDir: string;
   backupDir: string;
   /** An id, the path of a backup's folder, or undefined for the newest. */
   backup: string | undefined;
@@ -79,7 +82,17 @@ export async function restoreBackup(options: RestoreOptions): Promise<Restored> 
   // A database with tables and without an id has made no backup: this one is of another deployment, and so is its id.
   const isOther = replaced?.hasTables === true && Boolean(backup.manifest.deployment_id);
   const job = { options, backup, deploymentId: deploymentId ?? (isOther ? newDeploymentId() : null) };
-  return target.kind === "sqlite" ? restoreSqlite(job, target.file) : restorePostgres(job, target);
+  const restored = await (target.kind === "sqlite" ? restoreSqlite(job, target.file) : restorePostgres(job, target));
+  setCheckpointsAside(options.dataDir);
+  return restored;
+}
+
+/** The restored log does not extend notes that were signed after the backup, or by the master key of before. */
+function setCheckpointsAside(dataDir: string): void {
+  const folder = join(dataDir, "checkpoints");
+  if (!existsSync(folder)) return;
+  renameSync(folder, `${folder}.replaced-${timestampNow()}`);
+  fsyncDir(dataDir);
 }
 
 function assertRestorable({ id, manifest }: Backup, target: DatabaseTarget): void {

@@ -96,6 +96,7 @@ export function restoreOffline({ settings, log, ...request }: RestoreRequest): P
       const options = {
         ...request,
         log,
+        dataDir: dir,
         target,
         open,
         backupDir: backupDir({ ...settings, data_dir: dir }),

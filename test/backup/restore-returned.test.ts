@@ -1,4 +1,7 @@
-// What a restore brings back besides keys: members, projects and tenants. Rules about idle keys wait.
+// What a restore brings back besides keys: members, projects and tenants. Rules about idle keys wait, and copies of
+// later checkpoints are set aside.
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { restoreOffline } from "../../src/server/offline.ts";
@@ -44,6 +47,23 @@ async function addTenants({ target }: Deployment): Promise<void> {
 }
 
 describe.each(backends)("restore on %s", (back) => {
+  it("sets the files with checkpoints aside, which the restored log need not extend", async () => {
+    await using d = await deployment(back);
+    const app = await d.start();
+    await createBackup(app.services);
+    await app.stop();
+    const folders = () => readdirSync(d.dir).filter((name) => name.startsWith("checkpoints"));
+    mkdirSync(join(d.dir, "checkpoints"), { recursive: true });
+    writeFileSync(join(d.dir, "checkpoints", "later.txt"), "a note signed after the backup\n");
+    await restore(d);
+    const [aside, ...others] = folders();
+    expect(others).toEqual([]);
+    expect(aside).toMatch(/^checkpoints\.replaced-\d{8}T\d{9}Z$/);
+    expect(readdirSync(join(d.dir, String(aside)))).toContain("later.txt");
+    await restore(d); // there is nothing to set aside
+    expect(folders()).toEqual([aside]);
+  });
+
   it("counts members, projects and tenants that are back, and delays rules about idle keys", async () => {
     await using d = await deployment(back);
     const app = await d.start();
