@@ -62,21 +62,42 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
       await button(page, "Save").click();
       await again.waitFor();
     };
-    const logInAgain = async (): Promise<void> => {
-      await again.getByLabel("Email", { exact: true }).fill(admin.email);
+    const logInAgain = async (email: string): Promise<void> => {
+      await again.getByLabel("Email", { exact: true }).fill(email);
       await again.getByLabel("Password", { exact: true }).fill(PASSWORD);
       await again.getByRole("button", { name: "Log in" }).click();
     };
     await save("Typed by the owner");
     await again.getByRole("button", { name: "Log out" }).click();
     await expect.poll(() => questions.length).toBe(4);
-    await logInAgain();
+    await logInAgain(admin.email);
     await g.at("Home");
     await g.show("settings");
     await expect.poll(() => field(page, "Workspace name").inputValue()).toBe("Team");
+    // A refusal that arrives after the login of another person.
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const sent: string[] = [];
+    await page.route("**/v1/workspace", async (route) => {
+      if (route.request().method() !== "PATCH") return route.continue();
+      sent.push(route.request().postData() ?? "");
+      const response = await route.fetch();
+      void page.evaluate("dispatchEvent(new Event('focus'))"); // another read is refused at once
+      await held;
+      await route.fulfill({ response });
+    });
     await save("Typed by the admin");
+    await logInAgain(at.owner.email);
+    await g.at("Home");
+    const refused = page.waitForResponse(/\/v1\/workspace$/);
+    release();
+    expect((await refused).status()).toBe(401);
+    await g.show("settings");
+    await expect.poll(() => field(page, "Workspace name").inputValue()).toBe("Team");
+    expect(sent).toEqual([expect.stringContaining('"Typed by the admin"')]);
+    await page.unroute("**/v1/workspace");
+    await save("Typed by the owner");
     await suite.instance.sql("delete from memberships where user_id = $1", [admin.id]);
-    await logInAgain();
+    await logInAgain(admin.email);
     await g.at("Choose a workspace");
     expect(await page.getByText("You are not in a workspace yet.").count()).toBe(1);
     expect(questions.length).toBe(4);

@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import type { Route, RouteInput, RouteOutput } from "../../../client.ts";
 import { learnServerTime } from "./clock.ts";
 import { Problem, type ProblemFields } from "./problems.ts";
-import { requireLogin, session, workspaceId } from "./session.ts";
+import { discards, requireLogin, session, workspaceId } from "./session.ts";
 
 /** Asserts the workspace on the screen. A 409 that names it says that the session is in another one. */
 const WORKSPACE_HEADER = "keyrack-workspace";
@@ -85,10 +85,13 @@ export async function request(route: string, input: Input = {}, options: CallOpt
   if (own && session.value?.token === "") await requireLogin();
   const token = own ? (session.value?.token ?? null) : (options.token ?? null);
   const switches = ownSwitches.count;
+  const discarded = discards.peek();
   const response = await send(method, path, input, token, options);
   if (response.ok) return response;
   const problem = await refusal(response);
   if (own && token !== null && problem.status === 401) {
+    // The session now may be another person's, who must not repeat this.
+    if (discards.peek() !== discarded) throw problem;
     // A 401 did nothing, so the request can be repeated. Another request may have led to a new session since.
     if (session.value?.token === token) await requireLogin();
     const again = await send(method, path, input, session.value?.token ?? null, options);

@@ -110,7 +110,10 @@ export const openWorkspace = oneAtATime(async (id: string, isWanted: () => boole
   if (switches) {
     ownSwitches.count++;
     const body = { workspace_id: id };
+    const discarded = discards.peek();
     await call("POST /v1/auth/sessions/current/workspace", { body }).finally(() => ownSwitches.count++);
+    // The session now may be another person's.
+    if (discards.peek() !== discarded) return;
     if (session.value) setSession({ ...session.value, workspaceId: id });
     tabs.postMessage({ kind: "switched", session: session.value?.id ?? "", workspace: id } satisfies TabMessage);
   }
