@@ -1,7 +1,7 @@
 // A person in the dashboard: signed in, in a workspace with a project and a tenant.
 import type { Browser } from "playwright-core";
 import type { Role } from "../../src/domain/core/actor.ts";
-import { afterAll } from "vitest";
+import { afterAll, afterEach } from "vitest";
 import { logIn, memberOf, PASSWORD, person, team, type Team } from "../instances/people.ts";
 import type { TestInstance } from "../instances/test-instance.ts";
 import type { VisitOptions } from "./browser.ts";
@@ -81,20 +81,29 @@ export type OwnerPage = (at: Team, options?: Pick<SignInOptions, "page" | "env">
 /**
  * Call it inside `describe`: one page for the owner of the file's workspaces, because loading it and the first check by
  * axe in a document take more CPU time than most tests. A test that passes `expectClean` leaves the document to the
- * next, which opens another workspace in it; after any other the next test has a new page.
+ * next, which opens another workspace in it; after any other the next test has a new page. What goes wrong after
+ * `expectClean` fails the test that caused it. Tests that change the clock, the context, forced colours or the network,
+ * or that open tabs, take a page of their own (`signedIn`).
  */
 export function useOwnerPage(suite: BrowserSuite): OwnerPage {
   let kept: SignedIn | undefined;
   let isClean = false;
-  afterAll(() => kept?.[Symbol.asyncDispose]());
+  const close = async (): Promise<void> => {
+    await kept?.[Symbol.asyncDispose]();
+    kept = undefined;
+  };
+  afterAll(close);
+  afterEach(async () => {
+    if (!kept || !isClean) return close();
+    isClean = false;
+    await leaveWorkspace(kept, suite.instance);
+    await kept.expectClean();
+    isClean = true;
+  });
   return async (at, { page = "home", env = "live" } = {}) => {
     const { browser, instance } = suite;
-    if (kept && !isClean) {
-      await kept[Symbol.asyncDispose]();
-      kept = undefined;
-    }
+    if (kept && !isClean) await close();
     if (kept) {
-      await leaveWorkspace(kept, instance);
       kept = inWorkspace(kept, instance, at, env);
       await kept.show(page);
       await kept.page.locator(".side").waitFor({ state: "attached" });
@@ -125,4 +134,7 @@ async function leaveWorkspace(g: Guest, { url }: TestInstance): Promise<void> {
   await page.goto(`${url}/#/workspaces`);
   await g.at("Choose a workspace");
   page.removeAllListeners("dialog");
+  await page.evaluate(
+    "for (const key of Object.keys(localStorage)) if (key.startsWith('keyrack:')) localStorage.removeItem(key)",
+  );
 }

@@ -71,7 +71,7 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
       const { data } = await response.json();
       await route.fulfill({
         response,
-        json: { object: "list", data: [{ ...data[0], role: "auditor" }], has_more: true },
+        json: { object: "list", data: data.map((row: object) => ({ ...row, role: "auditor" })), has_more: true },
       });
     });
     await page.reload();
