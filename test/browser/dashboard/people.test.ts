@@ -65,8 +65,8 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await dialog(page, `Remove ${t.owner.email}`).getByRole("button", { name: "Remove member" }).click();
     await page.getByText("A workspace must keep at least one owner.").waitFor();
 
-    // Of a server with a further role and more members.
-    await page.route("**/v1/members?*", async (route) => {
+    // Of a server with a further role, more members and more invitations.
+    await page.route(/\/v1\/(members|invites)\?/, async (route) => {
       const response = await route.fetch();
       const { data } = await response.json();
       await route.fulfill({
@@ -75,8 +75,13 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
       });
     });
     await page.reload();
-    await page.getByRole("cell", { name: "auditor", exact: true }).waitFor();
-    const [next] = await Promise.all([page.waitForRequest(/\/v1\/members\?/), button(page, "Next page").click()]);
+    await page.getByRole("cell", { name: "auditor", exact: true }).nth(1).waitFor();
+    await expectAccessible(page);
+    const pages = page.getByRole("navigation", { name: "Pages of members" });
+    const [next] = await Promise.all([
+      page.waitForRequest(/\/v1\/members\?/),
+      pages.getByRole("button", { name: "Next page" }).click(),
+    ]);
     expect(next.url()).toContain(`?after=${t.owner.id}&limit=50`);
     await g.expectClean();
   });

@@ -69,7 +69,7 @@ export function Pager({ name = "after", next, shown, what, total }: PagerProps) 
     setParams({ [name]: next });
   };
   return (
-    <nav class="pager" aria-label="Pages">
+    <nav class="pager" aria-label={`Pages of ${what}s`}>
       <span class="muted small" role="status">
         {isOnly ? plural(shown, what) : `${plural(shown, what)} on this page`}
         {!isOnly && total !== undefined && total > shown && `, ${formatNumber(total)} in all`}
