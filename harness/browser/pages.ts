@@ -102,8 +102,8 @@ const SETTLED = `Promise.allSettled(document.getAnimations()
   .map(({ finished }) => finished)).then(() => true)`;
 
 /**
- * The page behind a modal dialog is checked without it, and the navigation, which is the same on every page, once in a
- * document, width and colour scheme.
+ * The page behind a modal dialog is checked without it, and the navigation, which is the same on most pages, once in a
+ * document, width and colour scheme for each text that it has.
  */
 const run = (rules: object): string => `((seen, look, rules) => {
   const roots = [document, ...[...document.querySelectorAll("keyrack-portal")].map((portal) => portal.shadowRoot)];
@@ -112,7 +112,8 @@ const run = (rules: object): string => `((seen, look, rules) => {
   if (!dialog) seen.add(look);
   return axe.run(where, rules).then((found) => JSON.stringify(found.violations.map(({ id, nodes }) =>
     [id, ...nodes.map((node) => node.html + " " + node.failureSummary)])));
-})(window.checked ??= new Set(), [innerWidth, matchMedia("(prefers-color-scheme: dark)").matches].join(), ${JSON.stringify(rules)})`;
+})(window.checked ??= new Set(), [innerWidth, matchMedia("(prefers-color-scheme: dark)").matches,
+  document.querySelector(".side")?.innerText].join(), ${JSON.stringify(rules)})`;
 
 /** Asserts that the page, or the dialog over it, passes axe's rules, and that the page fits its window. */
 export async function expectAccessible(page: Page, rules: object = ALL): Promise<void> {
@@ -141,7 +142,7 @@ export async function setLook(page: Page, { colorScheme, viewport }: Look): Prom
 
 /**
  * Asserts the same in each look; the page is in the last one afterwards. Every rule runs in the first; in the others
- * those about colours if these differ, and those about the layout if the width does. The frame has every rule in every
+ * those about colours if these differ, and those that the width changes if it does. The frame has every rule in every
  * look (shell.test.ts).
  */
 export async function expectAccessibleInLooks(page: Page, looks: readonly Look[] = LOOKS.map(([, look]) => look)) {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
-import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { expectAccessible, expectAccessibleInLooks, LOOKS, setLook } from "../../../harness/browser/pages.ts";
 import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { reportLeaks } from "../../../src/domain/leaks/leaks.ts";
@@ -202,6 +202,8 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
       .getByText(/^1 leaked key has not been replaced\. It stops working in (1 hour|\d+ minutes)\.$/)
       .waitFor();
     expect(await page.locator(".main-nav .nav-count").innerText()).toMatch(/^1\s+leaked key to replace$/);
+    await expectAccessibleInLooks(page);
+    await setLook(page, LOOKS[0][1]);
     await leak(key.key, "keyrack_api_key");
     await suite.instance.call(t.owner.session, `POST /v1/secret_keys/${secret.id}/rotate`, {});
     await g.show(`keys/${key.id}`);
