@@ -58,6 +58,10 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await page.getByText("Member removed.").waitFor();
     const keys = await suite.instance.call(t.owner.session, `GET /v1/secret_keys/${left.body.id}`);
     expect(keys.body.revoked_at).not.toBeNull();
+    // A page after a person who is no longer there is the first one.
+    await g.show(`members?members_after=${second.id}`);
+    await page.getByRole("button", { name: `Actions for ${t.owner.email}` }).waitFor();
+    expect(page.url()).toMatch(/\/members$/);
 
     // The last owner: the server's reason is shown, nothing changes.
     await page.getByRole("button", { name: `Actions for ${t.owner.email}` }).click();

@@ -1,9 +1,10 @@
 // The people of the workspace and the invitations into it.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
 import { roleName, session } from "../api/session.ts";
 import type { Member } from "../api/records.ts";
+import { setParams } from "../here.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
@@ -158,6 +159,11 @@ const CURSOR = "members_after";
 function MemberList({ open }: { open: (next: Open) => void }) {
   const after = pageCursor(CURSOR);
   const read = useRead("GET /v1/members", { query: { after, limit: pageSize() } });
+  // The person who ends the page before may have been removed since.
+  const isGone = read.state.value.problem?.details.some(({ path }) => path === "after") ?? false;
+  useEffect(() => {
+    if (isGone) setParams({ [CURSOR]: null }, { replace: true });
+  }, [isGone]);
   return (
     <Panel title="Members">
       <Loaded read={read} rows={3}>
