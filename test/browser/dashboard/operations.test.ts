@@ -202,6 +202,8 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
       .getByText(/^1 leaked key has not been replaced\. It stops working in (1 hour|\d+ minutes)\.$/)
       .waitFor();
     expect(await page.locator(".main-nav .nav-count").innerText()).toMatch(/^1\s+leaked key to replace$/);
+    // axe does not check the contrast of a single character.
+    await page.evaluate("document.querySelector('.main-nav .nav-count').firstChild.textContent = '12'");
     await expectAccessibleInLooks(page);
     await setLook(page, LOOKS[0][1]);
     await leak(key.key, "keyrack_api_key");
