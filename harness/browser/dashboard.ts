@@ -125,7 +125,7 @@ export function useOwnerPage(suite: BrowserSuite): OwnerPage {
 /** Removes what a test has set on its page, and closes the workspace. */
 async function leaveWorkspace(g: Guest, { url }: TestInstance): Promise<void> {
   const { page } = g;
-  await page.unrouteAll();
+  await page.unrouteAll({ behavior: "ignoreErrors" }); // a handler may still wait for its answer
   page.removeAllListeners("request");
   page.removeAllListeners("dialog");
   await page.emulateMedia({ media: null, colorScheme: null, reducedMotion: null });
