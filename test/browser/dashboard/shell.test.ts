@@ -48,6 +48,9 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await field(page, "Search or jump to").fill("glob");
     await found("Tenants", /^Globex globex/).waitFor();
     await found("Keys", /^CI /).waitFor();
+    await field(page, "Search or jump to").fill("order");
+    await found("Projects", /^Orders orders/).waitFor();
+    expect(sent.filter((text) => text.includes("/v1/projects?")).length).toBeLessThan(2); // not again for each pause
     await field(page, "Search or jump to").fill("sett");
     await page.keyboard.press("Enter");
     await g.at("Settings");

@@ -7,8 +7,8 @@ import { call } from "./call.ts";
 import { toProblem, type Problem } from "./problems.ts";
 import { lock, workspaceId } from "./session.ts";
 
-/** How often pages poll: what a person waits for, what they look at, and what changes seldom. */
-export const POLL_MS = { live: 2_000, usual: 10_000, seldom: 30_000 } as const;
+/** How often pages poll: what a person waits for, what they look at, what changes seldom, and what costs the most. */
+export const POLL_MS = { live: 2_000, usual: 10_000, seldom: 30_000, rare: 60_000 } as const;
 
 const KEPT_MAX = 40;
 const JITTER = 0.1;
@@ -162,6 +162,16 @@ export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOpt
   useEffect(() => (everyMs > 0 ? query.pollEvery(everyMs) : undefined), [query, everyMs]);
   useEffect(() => query.use(), [query]);
   return { state: query.state, refresh: () => query.refresh() };
+}
+
+/** What a query has loaded lately; otherwise loads it, for those who use the query too. */
+export async function readRecent<T>(key: string, load: Load<T>, abort: AbortSignal): Promise<T> {
+  const query = queryFor(`${workspaceId.value ?? ""} ${key}`, load);
+  const { data, at } = query.state.peek();
+  if (data !== null && Date.now() - (at ?? 0) < POLL_MS.seldom) return data;
+  const loaded = await load(abort);
+  query.state.value = { data: loaded, problem: null, at: Date.now() };
+  return loaded;
 }
 
 /** Reads one endpoint: `useRead("GET /v1/keys", { query: { env } }, { everyMs: POLL_MS.usual })`. */

@@ -1,7 +1,7 @@
 // Records of the API by their type; projects and tenants by id and by words, for pages that show or choose them.
 import type { RouteOutput } from "../../../client.ts";
 import { call } from "./call.ts";
-import { useQuery, type Read } from "./query.ts";
+import { readRecent, useQuery, type Read } from "./query.ts";
 import type { Suggestion } from "../forms/combobox.tsx";
 
 export type Project = RouteOutput<"GET /v1/projects/{id}">;
@@ -29,12 +29,14 @@ async function readProjects(abort: AbortSignal): Promise<readonly Project[]> {
   }
 }
 
-export const useProjectsRead = (): Read<readonly Project[]> => useQuery("GET /v1/projects", readProjects);
+const PROJECTS = "GET /v1/projects";
+
+export const useProjectsRead = (): Read<readonly Project[]> => useQuery(PROJECTS, readProjects);
 
 /** None while loading, and where they are not needed. */
 export function useProjects(isNeeded = true): readonly Project[] {
   const load = async (abort: AbortSignal) => (isNeeded ? readProjects(abort) : []);
-  return useQuery(isNeeded ? "GET /v1/projects" : "", load).state.value.data ?? [];
+  return useQuery(isNeeded ? PROJECTS : "", load).state.value.data ?? [];
 }
 
 type Options = { everyMs?: number };
@@ -94,7 +96,7 @@ const matches = (text: string, ...fields: string[]): boolean =>
   fields.some((field) => field.toLowerCase().includes(text.toLowerCase()));
 
 export async function searchProjects(text: string, abort: AbortSignal): Promise<Suggestion[]> {
-  return (await readProjects(abort))
+  return (await readRecent(PROJECTS, readProjects, abort))
     .filter(({ slug, name }) => matches(text, slug, name))
     .map(({ id, name, slug }) => ({ id, label: name, hint: slug }));
 }

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { plural } from "../../shared/format.ts";
+import { onForget } from "../api/session.ts";
 import { Announcement } from "../forms/announcement.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -15,6 +16,7 @@ const DEBOUNCE_MS = 150;
 const LOOK_UP_MS = 10_000;
 
 export const paletteOpen = signal(false);
+onForget(() => void (paletteOpen.value = false));
 
 /** Records that match, a moment after typing stopped; older questions are aborted. Null until they are known. */
 function useRecords(text: string, isCredential: boolean): readonly PaletteItem[] | null {

@@ -27,7 +27,7 @@ function useReadsLeaks(): boolean {
 
 /** Beside the link, whose name stays that of the page. */
 function LeakCount() {
-  const unreplaced = useOverview(POLL_MS.seldom).state.value.data?.leaks.unreplaced ?? 0;
+  const unreplaced = useOverview(POLL_MS.rare).state.value.data?.leaks.unreplaced ?? 0;
   if (unreplaced === 0) return null;
   return (
     <span class="nav-count">

@@ -67,7 +67,7 @@ export function Tenants() {
   const read = useRead("GET /v1/tenants", { query: query() });
   const plans = usePlans();
   // The navigation reads it too.
-  const { data: overview } = useOverview(POLL_MS.seldom).state.value;
+  const { data: overview } = useOverview(POLL_MS.rare).state.value;
   const isSearch = FILTERS.some((name) => param(name) !== "");
   const total = isSearch || !overview || overview.tenants >= COUNT_MAX ? undefined : overview.tenants;
   const [creating, setCreating] = useCreating();

@@ -210,11 +210,7 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
     group_by: group,
     top: group === "outcome" ? OUTCOMES_MAX : LISTED_MAX,
   };
-  const read = useRead(
-    "GET /v1/usage/series",
-    { query },
-    { everyMs: range === "12m" ? POLL_MS.seldom : POLL_MS.usual },
-  );
+  const read = useRead("GET /v1/usage/series", { query }, { everyMs: range === "12m" ? POLL_MS.rare : POLL_MS.usual });
   const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
   const isOff = read.state.value.problem?.status === 404;
   return (
