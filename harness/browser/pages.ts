@@ -16,16 +16,21 @@ const ALL = {
 const COLOURS = ["color-contrast", "link-in-text-block"];
 /** What the width changes: sizes, and what `display` hides, which may be the name of a control or the head of a table. */
 const LAYOUT = [
-  ...[
-    "target-size",
-    "scrollable-region-focusable",
-    "aria-hidden-focus",
-    "empty-table-header",
-    "heading-order",
-    "region",
-  ],
-  ...["button-name", "link-name", "label", "select-name", "aria-input-field-name", "aria-toggle-field-name"],
-  ...["landmark-one-main", "page-has-heading-one", "skip-link"],
+  "target-size",
+  "scrollable-region-focusable",
+  "aria-hidden-focus",
+  "empty-table-header",
+  "heading-order",
+  "region",
+  "button-name",
+  "link-name",
+  "label",
+  "select-name",
+  "aria-input-field-name",
+  "aria-toggle-field-name",
+  "landmark-one-main",
+  "page-has-heading-one",
+  "skip-link",
 ];
 /** Every rule but those about colours. */
 export const STRUCTURE = { ...ALL, rules: Object.fromEntries(COLOURS.map((rule) => [rule, { enabled: false }])) };
