@@ -36,7 +36,8 @@ type Behind = { id: string; workspace_id: string; policy_version: number; versio
 const isBehind = (project: Behind): boolean => project.version < project.policy_version || project.last_id !== DONE;
 
 /** Before a search. Refuses it while the index lacks very many records, as after an upgrade. */
-export async function requireIndexed({ services, actor }: Ctx<Vendor>): Promise<void> {
+export async function requireIndexed(ctx: Ctx<Vendor>): Promise<void> {
+  const { services, actor } = ctx;
   const { clock, worker } = services;
   const { workspace_id } = actor;
   const until = clock.steady() + SEARCH_WAIT_MS;
@@ -49,6 +50,7 @@ export async function requireIndexed({ services, actor }: Ctx<Vendor>): Promise<
   };
   while (!(await (worker.searchPasses.get(workspace_id) ?? startPass())))
     if (clock.steady() >= until) throw fail("search_indexing");
+  await ctx.requireStillValid?.(); // it may have waited
 }
 
 /** One pass, which the searches of a workspace share. False when it took too long. */

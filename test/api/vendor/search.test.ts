@@ -186,6 +186,21 @@ for (const back of backends) {
       expectRefusal(await w.call("sk_owner", `GET /v1/tenants?q=x&after=${acme}`), 400, "invalid_request");
     });
 
+    it("ends with its credential while it waits for the index", async () => {
+      const w = await r.workspace();
+      await mint(w, "Late");
+      const { body } = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" });
+      expect((await r.call(body.key, "GET /v1/keys")).status).toBe(200); // its first use is written
+      const { store } = r.app.services;
+      const write = store.write.bind(store);
+      vi.spyOn(store, "write").mockImplementationOnce(async (job) => {
+        await w.call("sk_owner", `POST /v1/secret_keys/${body.id}/revoke`, {});
+        return write(job);
+      });
+      expectRefusal(await r.call(body.key, "GET /v1/keys?q=late"), 401, "invalid_key");
+      expect(await names(w, "q=late")).toEqual(["Late"]);
+    });
+
     it("indexes what an upgrade or a crash has left, and says so while much is missing", async () => {
       const w = await r.workspace();
       const key = await mint(w, "Kept", { scopes: ["s"] });
