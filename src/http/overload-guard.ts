@@ -15,22 +15,15 @@ export function isProbe({ url = "" }: IncomingMessage): boolean {
   return PROBES.test(url);
 }
 
-/** An entry of the circular list of requests that have no response yet, oldest first. The sentinel has no `res`. */
-type PendingResponse = {
-  readonly res: ServerResponse | null;
-  readonly respond: Respond;
-  readonly since: number;
-  previous: PendingResponse;
-  next: PendingResponse;
-};
+type PendingResponse = { readonly res: ServerResponse; readonly respond: Respond; readonly since: number };
 
 export type Finish = (req: IncomingMessage, response: HttpResponse) => MaybePromise<HttpResponse>;
 
 export class OverloadGuard {
   readonly #now: () => number;
   readonly #finish: Finish;
-  /** A linked list rather than a Set: entries must not outlive their request, or they are promoted to the old heap. */
-  readonly #pending = sentinel();
+  /** Requests that have no response yet, oldest first. */
+  readonly #pending = new Set<PendingResponse>();
   #expected: number;
   #laggingSince: number | undefined;
 
@@ -71,20 +64,14 @@ export class OverloadGuard {
   }
 
   watch(res: ServerResponse, respond: Respond): PendingResponse {
-    const next = this.#pending;
-    const { previous } = next;
-    const entry = { res, respond, since: this.#now(), previous, next };
-    previous.next = entry;
-    next.previous = entry;
+    const entry = { res, respond, since: this.#now() };
+    this.#pending.add(entry);
     return entry;
   }
 
   /** May be called more than once. */
   release(entry: PendingResponse): void {
-    entry.previous.next = entry.next;
-    entry.next.previous = entry.previous;
-    entry.previous = entry;
-    entry.next = entry;
+    this.#pending.delete(entry);
   }
 
   tick(): void {
@@ -92,15 +79,11 @@ export class OverloadGuard {
     if (now - this.#expected <= LAG_MS) this.#laggingSince = undefined;
     else this.#laggingSince ??= now;
     this.#expected = now + TICK_MS;
-    const due: PendingResponse[] = []; // collected first: refusing one may release another
-    for (let entry = this.#pending.next; entry.res; entry = entry.next) {
-      if (now - entry.since >= DEADLINE_MS || entry.res.destroyed) due.push(entry);
-    }
-    for (const entry of due) {
-      const { res } = entry;
-      if (!res || entry.next === entry) continue; // already released
+    for (const entry of this.#pending) {
+      const { res, since, respond } = entry;
+      if (now - since < DEADLINE_MS && !res.destroyed) continue;
       this.release(entry);
-      if (!res.headersSent && !res.destroyed) void thenMaybe(this.#finish(res.req, tooLate(res)), entry.respond);
+      if (!res.headersSent && !res.destroyed) void thenMaybe(this.#finish(res.req, tooLate(res)), respond);
     }
   }
 }
@@ -109,11 +92,4 @@ export class OverloadGuard {
 function tooLate({ req }: ServerResponse): HttpResponse {
   const extra = req.complete ? {} : { headers: { connection: "close" } };
   return failureResponse(fail("overloaded", extra), false);
-}
-
-function sentinel(): PendingResponse {
-  const entry = { res: null, since: 0 } as unknown as PendingResponse;
-  entry.previous = entry;
-  entry.next = entry;
-  return entry;
 }

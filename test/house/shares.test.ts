@@ -43,7 +43,7 @@ const FILES: Record<Resource, readonly string[]> = {
   exports: [],
   bodies: ["src/fairness/reservations.ts"],
   anonymous_bodies: [],
-  connections: ["src/http/connections.ts"],
+  connections: ["src/http/connections.ts", "src/http/overload-guard.ts"],
   log: ["src/fairness/log-limit.ts"],
   quotas: [],
   ingest: [],

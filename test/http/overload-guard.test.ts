@@ -57,7 +57,7 @@ describe("the overload guard", () => {
     expect(guard.shedding).toBe(false);
   });
 
-  it("keeps its list intact, whichever entries are released, in any order and more than once", () => {
+  it("refuses at the deadline exactly the requests that are not released, in whichever order others are", () => {
     const { guard, late, request, pass } = setUp();
     const [first, second, third, fourth] = [request(), request(), request(), request()];
     for (const { entry } of [second, fourth, second, fourth]) guard.release(entry);
