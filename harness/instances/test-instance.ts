@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { startLocalInstance } from "./local-instance.ts";
 import type { CallOptions, Reply } from "../processes/send.ts";
 import type { RunningInstance } from "../../src/server/start.ts";
@@ -167,4 +167,18 @@ export function expectRefusal(reply: Reply, status: number, code: string, ...pat
   const named = (reply.body.error.details as { path: string }[] | undefined)?.map(({ path }) => path);
   if (paths.length > 0) expect(named).toEqual(paths);
   expect(named ?? []).not.toContain("");
+}
+
+/** One instance for all tests of a describe block. */
+export function sharedInstance(back: Backend, options: TestInstanceOptions = {}): TestInstance {
+  let started: TestInstance | undefined;
+  beforeAll(async () => {
+    started = await testInstance(back, options);
+  });
+  afterAll(() => started?.[Symbol.asyncDispose]());
+  const current = (): TestInstance => {
+    if (!started) throw new Error("the instance starts in beforeAll: use it inside a test or hook");
+    return started;
+  };
+  return new Proxy({} as TestInstance, { get: (_none, name) => Reflect.get(current(), name) as unknown });
 }

@@ -1,12 +1,12 @@
 // The authorisation matrix, cell by cell: every endpoint against every kind of credential there is.
 // A cell that admits is recognised by a response about the request instead of the credential.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { access, CREDENTIAL_KINDS, isHolderPlane, type CredentialKind } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { principals, type Principals } from "../../harness/instances/principals.ts";
-import { testInstance, type Reply, type TestInstance } from "../../harness/instances/test-instance.ts";
+import { sharedInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const routeOf = ({ method, path }: Endpoint): string => `${method} ${path.replace(/\{\w+\}/g, NOWHERE)}`;
@@ -39,13 +39,11 @@ const oneOfEachRow = [...new Map(endpoints.map((endpoint) => [endpoint.access, e
 
 for (const back of backends) {
   describe(`the matrix on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let who: Principals;
     beforeAll(async () => {
-      r = await testInstance(back);
       who = await principals(r);
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     for (const endpoint of back === "sqlite" ? endpoints : oneOfEachRow) {
       const row = access[endpoint.access];

@@ -1,5 +1,5 @@
 // A credential is judged when it acts: a request that began before its credential ended does nothing after it.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { rotateSigningKey } from "../../src/domain/embed/signing-keys.ts";
 import { SYSTEM } from "../../src/domain/core/actor.ts";
 import { record } from "../../src/domain/core/record.ts";
@@ -15,23 +15,14 @@ import {
   team,
   type Team,
 } from "../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, testInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../harness/models/ended-credentials.ts";
 import { codeOf, holdLastByte, type RawResponse } from "../../harness/processes/raw-http.ts";
 import { until } from "../../harness/waiting.ts";
 
 for (const back of backends) {
   describe(`a request that outlives its credential on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     /** Ends the credential while the last byte of the request is held back. */
     const late = async (

@@ -1,13 +1,7 @@
 // A list, or a costly read, that had to wait for its owner's earlier ones is judged by what its credential is then.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Reply,
-  type TestInstance,
-  type Workspace,
-} from "../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Reply, type Workspace } from "../../harness/instances/test-instance.ts";
 import { DEADLINE_MS, until } from "../../harness/waiting.ts";
 import { LargeResponses } from "../../src/fairness/large-responses.ts";
 import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
@@ -22,9 +16,8 @@ type Kind = keyof typeof ROUTES;
 
 for (const back of backends) {
   describe(`a request that waits for a slot on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     beforeAll(async () => {
-      r = await testInstance(back);
       const { services } = r.app;
       const { shares } = services;
       Object.assign(services, {
@@ -33,7 +26,6 @@ for (const back of backends) {
         threadReads: new Slots({ ...THREAD_READS, waitMs: DEADLINE_MS }, shares.of("usage_reads")),
       });
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     /** Takes all slots of an owner; returns what releases them. */
     const takeSlots = (kind: Kind, owner: Owner): (() => void) => {

@@ -1,15 +1,10 @@
 // No id of one workspace works in another: every route that takes one is tried with it.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { access } from "../../src/http/access.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { memberOf, team } from "../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 const QUOTA = "monthly";
 
@@ -17,12 +12,11 @@ const taking = endpoints.filter(({ path, access: row }) => path.includes("{") &&
 
 for (const back of backends) {
   describe(`across workspaces on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let stranger: Workspace;
     const ids: Record<string, string> = {};
     let key = "";
     beforeAll(async () => {
-      r = await testInstance(back);
       stranger = await r.workspace();
       const ours = await team(r);
       key = ours.key;
@@ -40,7 +34,6 @@ for (const back of backends) {
       ids.plans = await make("POST /v1/plans", { name: "Gold", slug: "gold" });
       ids.members = (await memberOf(r, ours, "member")).id;
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     for (const { name, method, path } of taking) {
       if (access[endpoints.find((one) => one.name === name)?.access ?? "public"].open) continue;

@@ -1,13 +1,8 @@
 // Pages end at the maximum size of an answer, with at least one row, and nothing is lost or repeated between two pages.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { PIECE_ROWS } from "../../src/domain/core/list.ts";
 import { backends } from "../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 const ANSWER_MAX = 262_144;
 const META = { text: "x".repeat(16_000) };
@@ -16,12 +11,11 @@ const ROWS = 30;
 
 for (const back of backends) {
   describe(`on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back, { flags: { answer_max_bytes: String(ANSWER_MAX) } });
     let w: Workspace;
     let keyIds: string[];
     const tenantIds: string[] = [];
     beforeAll(async () => {
-      r = await testInstance(back, { flags: { answer_max_bytes: String(ANSWER_MAX) } });
       w = await r.workspace();
       for (let i = 0; i < ROWS; i++) {
         const reply = await w.call("sk_owner", "POST /v1/tenants", { external_id: `t${i}`, meta: META });
@@ -30,7 +24,6 @@ for (const back of backends) {
       const made = await Promise.all(Array.from({ length: ROWS }, () => w.mint({ scopes: SCOPES, meta: META })));
       keyIds = made.map(({ id }) => id).toSorted();
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     async function allPages(path: string): Promise<{ ids: string[]; pages: number }> {
       const ids: string[] = [];

@@ -1,22 +1,15 @@
 // What all endpoints have in common: routing, methods, media types, size limits, headers, the error envelope and the
 // order of the checks.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
 import { sendRaw } from "../../harness/processes/raw-http.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, testInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
-let r: TestInstance;
+const r = sharedInstance("sqlite");
 let w: Workspace;
 beforeAll(async () => {
-  r = await testInstance("sqlite");
   w = await r.workspace();
 });
-afterAll(() => r[Symbol.asyncDispose]());
 
 describe("large responses", () => {
   it("are all pages of lists, those without has_more too", () => {

@@ -1,20 +1,18 @@
 // /metrics of usage series, search and quotas, each as what it counts happens.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
-import { testInstance, type Json, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { sharedInstance, type Json, type Workspace } from "../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { indexChanges } from "../../src/domain/search/search-index.ts";
 import { foldJournal } from "../../src/domain/series/fold.ts";
 
 for (const back of backends) {
   describe(`/metrics on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back, { flags: { metrics: "127.0.0.1:0" }, leads: false });
     let w: Workspace;
     beforeAll(async () => {
-      r = await testInstance(back, { flags: { metrics: "127.0.0.1:0" }, leads: false });
       w = await r.workspace();
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     const scrape = async (): Promise<(name: string) => number> => {
       const text = await (await fetch(r.app.metricsUrl ?? "")).text();

@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
 import { applyKeyPolicies } from "../../src/domain/key-policy/job.ts";
 import { NO_BACKUPS } from "../../src/domain/health/state.ts";
@@ -13,7 +13,7 @@ import { backends } from "../../harness/databases/backends.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { hasTool } from "../../harness/processes/tools.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { sharedInstance, testInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../docs/monitoring/${name}`, import.meta.url));
 const METRIC = /\b(keyrack|process)_[a-z0-9_]+/g;
@@ -44,10 +44,9 @@ const hasPromtool = hasTool("promtool", "alert rules and metrics in promtool");
 
 for (const back of backends) {
   describe(`/metrics on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back, { flags: { metrics: "127.0.0.1:0" } });
     let w: Workspace;
     beforeAll(async () => {
-      r = await testInstance(back, { flags: { metrics: "127.0.0.1:0" } });
       w = await r.workspace();
       const at = r.clock.now();
       r.app.services.backups = async () => ({
@@ -55,7 +54,6 @@ for (const back of backends) {
         restoreTest: { lastRunAt: at - 120_000, pass: true, backupId: "b" },
       });
     });
-    afterAll(() => r[Symbol.asyncDispose]());
     const scrape = async (): Promise<Samples> => parse(await (await fetch(r.app.metricsUrl ?? "")).text());
 
     it("counts log lines that were dropped because their reader is slow", async () => {

@@ -1,17 +1,13 @@
 // Paging past deleted rows, and what paging reveals to a test key.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
 import { plansOf } from "../../harness/databases/plans.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance } from "../../harness/instances/test-instance.ts";
 import { listKeys } from "../../src/store/queries/key-list.ts";
 
 for (const back of backends) {
   describe(`on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("a page may start after a row that was deleted meanwhile", async () => {
       const w = await r.workspace();

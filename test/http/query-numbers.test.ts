@@ -1,19 +1,17 @@
 // Whole numbers in queries: all that JSON can express exactly, and a refusal that says what is expected.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
 for (const back of backends) {
   describe(`a number in a query on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let w: Workspace;
     beforeAll(async () => {
-      r = await testInstance(back);
       w = await r.workspace();
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     it("may be as large as a safe integer", async () => {
       const get = (path: string) => w.call("sk_owner", `GET ${path}`);

@@ -1,18 +1,16 @@
 // Requests over a bare socket in forms that no client library sends, and pipelined requests.
 import { ServerResponse } from "node:http";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { OverloadGuard } from "../../src/http/overload-guard.ts";
 import { freshEmail, lastMail, PASSWORD } from "../../harness/instances/people.ts";
 import { sendRaw, type RawResponse } from "../../harness/processes/raw-http.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
-let r: TestInstance;
+const r = sharedInstance("sqlite");
 let w: Workspace;
 beforeAll(async () => {
-  r = await testInstance("sqlite");
   w = await r.workspace();
 });
-afterAll(() => r[Symbol.asyncDispose]());
 
 const raw = (text: string): Promise<RawResponse[]> => sendRaw(r.url, text);
 

@@ -1,19 +1,12 @@
 // What a refusal says: the cause, in words that a reader can act on.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../harness/instances/test-instance.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { expectRefusal, sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
-let r: TestInstance;
+const r = sharedInstance("sqlite");
 let w: Workspace;
 beforeAll(async () => {
-  r = await testInstance("sqlite");
   w = await r.workspace();
 });
-afterAll(() => r[Symbol.asyncDispose]());
 
 describe("a refusal", () => {
   it("describes types, choices and bounds in words", async () => {

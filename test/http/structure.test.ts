@@ -1,13 +1,13 @@
 // A body is measured while it arrives: one that would block the event loop when parsed is refused before it is
 // complete.
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
 import { Meta } from "../../src/api/schemas.ts";
 import { PIECE_MAX, PIECE_MIN } from "../../src/http/body/array-cutter.ts";
 import { JsonStructure } from "../../src/http/body/structure.ts";
 import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { z } from "zod";
 
 const MANY = 1e9;
@@ -108,13 +108,11 @@ describe("an array that is parsed in pieces", () => {
 });
 
 describe("a hostile body", () => {
-  let r: TestInstance;
+  const r = sharedInstance("sqlite", { flags: { ingest_events_per_minute: "10" } });
   let w: Workspace;
   beforeAll(async () => {
-    r = await testInstance("sqlite", { flags: { ingest_events_per_minute: "10" } });
     w = await r.workspace();
   });
-  afterAll(() => r[Symbol.asyncDispose]());
 
   const begin = (path: string, length: number, text: string): string =>
     `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\n` +

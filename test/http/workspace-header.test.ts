@@ -1,12 +1,12 @@
 // The header keyrack-workspace: a form never writes into a workspace other than the one on the screen.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
 import { logIn, memberOf, person, team, type Team } from "../../harness/instances/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`keyrack-workspace on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let first: Team;
     let second: Team;
     const call = (bearer: string, route: string, workspace: string, body?: unknown): Promise<Reply> =>
@@ -15,10 +15,8 @@ for (const back of backends) {
       (await r.call(key, "GET /v1/projects")).body.data.map(({ slug }: { slug: string }) => slug);
 
     beforeAll(async () => {
-      r = await testInstance(back);
       [first, second] = [await team(r), await team(r)];
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     it("admits the credential's own workspace, in either case of letters", async () => {
       for (const bearer of [first.owner.session, first.key]) {

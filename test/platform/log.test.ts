@@ -1,18 +1,16 @@
 // What the log contains of a request, and what it never contains: the tests plant every kind of credential everywhere.
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { beforeAll, expect, it, vi } from "vitest";
 import { createLog, redact } from "../../src/platform/log.ts";
 import { mint, mintKey } from "../../src/domain/auth/new-credentials.ts";
 import { formatInviteToken } from "../../src/kernel/credentials.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { sharedInstance, testInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
-let r: TestInstance;
+const r = sharedInstance("sqlite", { flags: { vendor_per_minute: "0" } });
 let w: Workspace;
 beforeAll(async () => {
-  r = await testInstance("sqlite", { flags: { vendor_per_minute: "0" } });
   w = await r.workspace();
 });
-afterAll(() => r[Symbol.asyncDispose]());
 
 const JWT = `eyJhbGciOiJFZERTQSJ9.${"a".repeat(60)}.${"b".repeat(60)}`;
 const secrets = (): string[] => [

@@ -1,8 +1,8 @@
 // Query plans of searches, lists of tenants, metering and usage series: each walks an index.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
 import { expectNoScan } from "../../harness/databases/plans.ts";
-import { testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
+import { sharedInstance } from "../../harness/instances/test-instance.ts";
 import { FIRST_GROUP } from "../../src/store/usage/export-groups.ts";
 import { exportPart } from "../../src/store/usage/export.ts";
 import { readSeries, type SeriesQuery } from "../../src/store/usage/series.ts";
@@ -28,11 +28,7 @@ import { HOUR_MS } from "../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`query plans on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("reads every list through an index", async () => {
       const walk = { workspace_id: "w", set: "idle", now: 5, until: 9, usedBefore: 3, isDeleting: true } as const;

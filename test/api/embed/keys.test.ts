@@ -1,14 +1,9 @@
 // The embed plane: a tenant's own keys only, within what the token grants, and only for registered origins.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { endpoints } from "../../../src/api/index.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { ALL_SCOPES, embed, ORIGIN } from "../../../harness/instances/embed.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Reply,
-  type TestInstance,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, testInstance, type Reply } from "../../../harness/instances/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const HOUR_MS = 3_600_000;
@@ -18,11 +13,7 @@ const corsOf = ({ headers }: Reply): string[] =>
 
 for (const back of backends) {
   describe(`the embed plane on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("returns what the token grants", async () => {
       const e = await embed(r, { env: "test" });

@@ -1,16 +1,12 @@
 // The balances that a tenant's browser may read.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`quotas in the portal on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("shows what is left of the tenant's quotas in the token's environment, and nothing about its keys", async () => {
       const e = await embed(r);

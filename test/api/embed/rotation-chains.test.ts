@@ -1,19 +1,15 @@
 // Rotating a successor, on the two planes of customers and by the vendor: how many keys of a lineage work.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
-import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const WEEK = { overlap_hours: 168 };
 type Rotated = { id: string; key: string; policy_version?: number };
 
 for (const back of backends) {
   describe(`a chain of rotations on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const fixture = async () => {
       const e = await embed(r);

@@ -1,15 +1,11 @@
 // The address that a key's list of networks is judged by on the holder plane, behind proxies.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`a key that is confined to networks, behind a trusted proxy on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back, { flags: { trust_proxy: "127.0.0.0/8" } });
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back, { flags: { trust_proxy: "127.0.0.0/8" } });
 
     const look = (key: string, forwardedFor?: string) =>
       r.call(key, "GET /v1/self", undefined, {

@@ -1,12 +1,12 @@
 // The holder of an API key: what the key shows of itself, and that its holder can stop it and, where allowed, rotate
 // it.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
+  sharedInstance,
   testInstance,
   type Json,
-  type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 import { formatApiKey, formatCredential } from "../../../src/kernel/credentials.ts";
@@ -17,11 +17,7 @@ type AuditRow = { action: string; actor_type: string; actor_id: string; target_i
 
 for (const back of backends) {
   describe(`the holder of a key on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const allowRotation = (w: Workspace) =>
       w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy: { holder_rotate: true } });

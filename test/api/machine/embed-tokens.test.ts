@@ -1,7 +1,7 @@
 // Embed tokens: minting, verification from the JWKS alone, and every token that must be rejected.
 import { createPublicKey, verify } from "node:crypto";
 import { createLocalJWKSet, jwtVerify } from "jose";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { EMBED_TYP } from "../../../src/domain/embed/tokens.ts";
 import { PUBLISH_MS, rotateSigningKey } from "../../../src/domain/embed/signing-keys.ts";
 import { SYSTEM } from "../../../src/domain/core/actor.ts";
@@ -17,17 +17,19 @@ import {
   unsigned,
   type Embed,
 } from "../../../harness/instances/embed.ts";
-import { expectRefusal, testInstance, type Json, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import {
+  expectRefusal,
+  sharedInstance,
+  testInstance,
+  type Json,
+  type TestInstance,
+} from "../../../harness/instances/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 
 for (const back of backends) {
   describe(`POST /v1/embed_tokens on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("returns exactly the contract's fields, valid for five minutes, and writes no audit row", async () => {
       const e = await embed(r);
@@ -148,13 +150,11 @@ for (const back of backends) {
   });
 
   describe(`an embed token on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let e: Embed;
     beforeAll(async () => {
-      r = await testInstance(back);
       e = await embed(r);
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     const now = (): number => Math.floor(r.clock.now() / 1000);
     const bad: [string, () => Promise<string> | string][] = [

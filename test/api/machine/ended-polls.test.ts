@@ -1,23 +1,13 @@
 // A long poll is refused as soon as its secret key ends, and shows nothing that happens after.
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { memberOf, team } from "../../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Reply,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { turns } from "../../../harness/waiting.ts";
 
 for (const back of backends) {
   describe(`a long poll that outlives its credential on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const waiting = async (n: number): Promise<void> => {
       const { feed, waitingReceipts } = r.app.services;

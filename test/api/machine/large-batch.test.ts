@@ -1,23 +1,16 @@
 // A batch that is parsed in pieces is answered as a small one is.
 import { hash } from "node:crypto";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { beforeAll, expect, it, vi } from "vitest";
+import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import type { RawBody } from "../../../src/domain/ingest/raw-body.ts";
 import { BodyRoom } from "../../../src/http/body/body-room.ts";
 
-let r: TestInstance;
+const r = sharedInstance("sqlite", { flags: { ingest_events_per_minute: "3000" } });
 let w: Workspace;
 beforeAll(async () => {
-  r = await testInstance("sqlite", { flags: { ingest_events_per_minute: "3000" } });
   w = await r.workspace();
 });
-afterAll(() => r[Symbol.asyncDispose]());
 
 const send = (events: unknown[]) => w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(events));
 const manyEvents = (tag: string) =>

@@ -3,18 +3,14 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 import type { QuotaBank } from "../../../src/domain/quotas/bank.ts";
 
 for (const back of backends) {
   describe(`a check of quotas on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("charges nothing when its client disconnects while units are being fetched", async () => {
       const w = await r.workspace();

@@ -1,17 +1,13 @@
 // What a signed-in person learns about the server.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { person, team } from "../../../harness/instances/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 import { VERSION } from "../../../src/platform/version.ts";
 
 for (const back of backends) {
   describe(`GET /v1/instance on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back, { flags: { region: "eu-1" } });
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back, { flags: { region: "eu-1" } });
 
     it("names version and components, without an active workspace", async () => {
       const { session } = await person(r);

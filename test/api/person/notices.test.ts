@@ -1,26 +1,19 @@
 // Sensitive actions of people are logged with actor, network and request id, and send no mail: an attacker could use
 // such mail to flood an inbox.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { receivedMail, logIn, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Reply,
-  type TestInstance,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Reply } from "../../../harness/instances/test-instance.ts";
 
 const NOTICES = ["owner role offered", "owner role granted", "secret key minted by a person", "session ended"];
 
 for (const back of backends) {
   describe(`notices on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let t: Team;
     beforeAll(async () => {
-      r = await testInstance(back);
       t = await team(r);
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     /** The notices that `work` logs, and how many messages it sends. */
     async function noticesOf(work: () => Promise<Reply>) {

@@ -1,5 +1,5 @@
 // Verification and reset links: each works once, for a limited time, for its purpose.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
@@ -12,13 +12,7 @@ import {
   PASSWORD,
   person,
 } from "../../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  headerNames,
-  testInstance,
-  type Reply,
-  type TestInstance,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, headerNames, sharedInstance, type Reply } from "../../../harness/instances/test-instance.ts";
 
 const NEW = "a password nobody else has";
 const VERIFY = "POST /v1/auth/email_verifications/consume";
@@ -26,11 +20,7 @@ const RESET = "POST /v1/auth/password_resets/consume";
 
 for (const back of backends) {
   describe(`one-time links on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;
     const askReset = (email: string): Promise<Reply> => r.call(null, "POST /v1/auth/password_resets", { email });
 

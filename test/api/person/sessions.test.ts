@@ -1,5 +1,5 @@
 // Sessions: logging in and out, expiry, the list, and the active workspace.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
@@ -13,23 +13,14 @@ import {
   person,
   team,
 } from "../../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  headerNames,
-  testInstance,
-  type TestInstance,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, headerNames, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
 for (const back of backends) {
   describe(`sessions on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;
 
     it("keeps the newest 100 ended ones of a person who logs in, and all open ones", async () => {

@@ -1,5 +1,5 @@
 // Claiming an instance that has no owner: once, with a link that only its operator could have read.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
@@ -12,6 +12,7 @@ import {
 } from "../../../harness/instances/people.ts";
 import {
   expectRefusal,
+  sharedInstance,
   testInstance,
   type Reply,
   type TestInstance,
@@ -37,11 +38,7 @@ const people = async (r: TestInstance): Promise<number> => (await r.sql("select 
 
 for (const back of backends) {
   describe(`setup on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("is open until someone owns a workspace; a workspace of the bootstrap token claims nothing", async () => {
       const shown = await r.call("krsk_live_anything", "GET /v1/setup");

@@ -1,5 +1,5 @@
 // Who may sign up, how many workspaces a person may own, and what an unverified account may do.
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
@@ -12,17 +12,15 @@ import {
   receivedMail,
   type Person,
 } from "../../../harness/instances/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`sign-up by invitation on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back, { flags: { sign_up: "invite", unverified_login: "refuse" } });
     let key = "";
     beforeAll(async () => {
-      r = await testInstance(back, { flags: { sign_up: "invite", unverified_login: "refuse" } });
       key = (await r.workspace()).keys.sk_owner;
     });
-    afterAll(() => r[Symbol.asyncDispose]());
     const signUp = (email: string, invite_token?: string) =>
       r.call(null, "POST /v1/auth/users", { email, password: PASSWORD, ...(invite_token && { invite_token }) });
     /** The token of the response, and the one that was mailed. */

@@ -1,5 +1,5 @@
 // Accounts: sign-up, name and password.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
@@ -13,22 +13,13 @@ import {
   person,
   team,
 } from "../../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  headerNames,
-  testInstance,
-  type TestInstance,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, headerNames, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const NEW = "another fine password";
 
 for (const back of backends) {
   describe(`accounts on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;
 
     it("responds 202 to a sign-up and mails one verification link", async () => {

@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { request, type IncomingHttpHeaders } from "node:http";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { builtPages } from "../../../src/http/assets.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const WEB = new URL("../../../dist/web/", import.meta.url);
 const POLICY =
@@ -17,12 +17,8 @@ const TYPES: Record<string, string> = {
 };
 
 describe("the dashboard over HTTP", () => {
-  let r: TestInstance;
+  const r = sharedInstance("sqlite");
   const names = readdirSync(new URL("assets", WEB)).filter((name) => !/\.(br|gz)$/.test(name));
-  beforeAll(async () => {
-    r = await testInstance("sqlite");
-  });
-  afterAll(() => r[Symbol.asyncDispose]());
 
   it("are one uncached page under the strict content security policy", async () => {
     for (const [as, path] of [

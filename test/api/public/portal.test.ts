@@ -1,16 +1,12 @@
 // The portal's script as served: for pages of any origin, cached for five minutes, revalidated by etag.
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { describe, expect, it } from "vitest";
+import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const FILE = new URL("../../../dist/web/portal.js", import.meta.url);
 
 describe("GET /embed/portal.js", () => {
-  let r: TestInstance;
-  beforeAll(async () => {
-    r = await testInstance("sqlite");
-  });
-  afterAll(() => r[Symbol.asyncDispose]());
+  const r = sharedInstance("sqlite");
 
   it("is the built file, readable from any origin, whatever the query", async () => {
     for (const path of ["/embed/portal.js", "/embed/portal.js?v=1&v=2"]) {

@@ -1,9 +1,9 @@
 // /status: one state per component and the worst overall, always 200, and cached.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { BackupState } from "../../../src/domain/health/state.ts";
 import { VERSION } from "../../../src/platform/version.ts";
 import { backends } from "../../../harness/databases/backends.ts";
-import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 
 const DAY_MS = 86_400_000;
 /** The default schedule; nothing is due before a minute has passed. */
@@ -13,11 +13,7 @@ const NEVER = { lastRunAt: null, pass: null, backupId: null };
 
 for (const back of backends) {
   describe(`/status on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back, SCHEDULED);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back, SCHEDULED);
     const ask = async () => {
       r.clock.advance(5_000);
       const reply = await r.call(null, "GET /status?whatever=1");

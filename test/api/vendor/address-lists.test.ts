@@ -1,24 +1,14 @@
 // Lists of networks that keys may be used from: what is stored, which nodes get such keys, and what is recorded.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 const CAPABLE = "&caps=cidr";
 const LIST = ["203.0.113.0/24", "2001:db8::/32"];
 
 for (const back of backends) {
   describe(`a list of networks on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const patchKey = (w: Workspace, id: string, body: object, more = "") =>
       w.call("sk_owner", `PATCH /v1/keys/${id}${more}`, body);

@@ -1,15 +1,9 @@
 // Reading the audit log in either order, filtered, and as a stream.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { until } from "../../../harness/waiting.ts";
 import { exportAudit } from "../../../src/domain/audit/search.ts";
 import { verifyFile } from "../../../src/cli/commands/audit/verify-file.ts";
@@ -19,11 +13,7 @@ const seqs = (body: { data: { seq: number }[] }): number[] => body.data.map(({ s
 
 for (const back of backends) {
   describe(`the audit search on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const list = async (w: Workspace, query: string, as: "sk_owner" | "sk_test" = "sk_owner") =>
       (await w.call(as, `GET /v1/audit_logs?${query}`)).body as {

@@ -1,9 +1,9 @@
 // Filters of a long audit log: a rare row is found through an index, and what no index decides is filtered from a
 // bounded number of rows.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { EXAMINED_MAX } from "../../../src/domain/audit/walk.ts";
 import { filterAuditRows, lastExamined, listAuditRows } from "../../../src/store/queries/audit.ts";
 
@@ -13,11 +13,7 @@ const MANY = EXAMINED_MAX + 50;
 
 for (const back of backends) {
   describe(`a long audit log on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const list = async (w: Workspace, query: string, as: As = "sk_owner"): Promise<Page> =>
       (await w.call(as, `GET /v1/audit_logs?${query}`)).body;

@@ -1,14 +1,8 @@
 // One action on many keys: what matches, what each call changes, and what a repeated or interrupted run does.
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { EXAMINED_MAX } from "../../../src/domain/keys/bulk.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import { countEligible, eligibleKeys, rangeEnd } from "../../../src/store/queries/key-bulk.ts";
@@ -19,11 +13,7 @@ type Listed = { id: string; successor_id: string; key: string };
 
 for (const back of backends) {
   describe(`a bulk action on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const bulk = (w: Workspace, body: object, as: "sk_owner" | "sk_test" = "sk_owner", key?: string) =>
       w.call(as, "POST /v1/bulk/keys", body, key ? { headers: { "idempotency-key": key } } : {});

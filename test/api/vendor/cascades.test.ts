@@ -1,9 +1,9 @@
 // Deleting a project or tenant with many keys: every reader sees them revoked from the response on, while their rows
 // follow in pieces.
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { fail } from "../../../src/kernel/errors.ts";
 import { backends } from "../../../harness/databases/backends.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { revokeKey } from "../../../src/domain/keys/keys.ts";
 import { runCascades } from "../../../src/domain/workspaces/cascades.ts";
 
@@ -11,11 +11,7 @@ const KEYS = 1_200;
 
 for (const back of backends) {
   describe(`deletions of many keys on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     /** Adds copies of a key; returns the id of one of them. */
     async function addKeys(id: string, count = KEYS): Promise<string> {

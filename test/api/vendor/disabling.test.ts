@@ -1,22 +1,15 @@
 // Disabling and enabling a key: what nodes get, what is refused meanwhile, and what is recorded.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`a disabled key on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let w: Workspace;
     beforeAll(async () => {
-      r = await testInstance(back);
       w = await r.workspace();
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     const act = (id: string, action: string, body: object = {}, as: "sk_owner" | "sk_test" = "sk_owner") =>
       w.call(as, `POST /v1/keys/${id}/${action}`, body);

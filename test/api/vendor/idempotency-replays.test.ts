@@ -1,18 +1,14 @@
 // Idempotency-Key on our own POSTs: a retried mint returns the first key, never a second one.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { person } from "../../../harness/instances/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 
 const DAY = 86_400_000;
 
 for (const back of backends) {
   describe(`Idempotency-Key on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const keyed = (key: string) => ({ headers: { "idempotency-key": key } });
 

@@ -1,5 +1,5 @@
 // Invitations: who may accept, with which token, and only once.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
@@ -13,12 +13,7 @@ import {
   type Person,
   type Team,
 } from "../../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Reply,
-  type TestInstance,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, testInstance, type Reply } from "../../../harness/instances/test-instance.ts";
 import { ROUNDS } from "../../../harness/rounds.ts";
 
 const DAY = 86_400_000;
@@ -26,13 +21,11 @@ const ACCEPT = "POST /v1/auth/invites/accept";
 
 for (const back of backends) {
   describe(`invitations on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let t: Team;
     beforeAll(async () => {
-      r = await testInstance(back);
       t = await team(r);
     });
-    afterAll(() => r[Symbol.asyncDispose]());
     const invite = (email: string, role = "member", by = t.owner.session): Promise<Reply> =>
       r.call(by, "POST /v1/invites", { email, role });
     const actions = async (since: number): Promise<string[]> =>

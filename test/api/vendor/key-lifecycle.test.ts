@@ -1,25 +1,16 @@
 // The end of an API key over HTTP: rotation, revocation, quarantine, and deletion of its tenant.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { KEY_FIELDS } from "../../../harness/instances/fields.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 const HOUR = 3_600_000;
 
 for (const back of backends) {
   describe(`the lifecycle of keys on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let w: Workspace;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
     const want = (more: object = {}) => ({ project_id: w.project_id, tenant_id: w.tenant_id, env: "live", ...more });
     const fresh = async (): Promise<Workspace> => (w = await r.workspace());
 

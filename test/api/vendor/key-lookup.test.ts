@@ -1,16 +1,12 @@
 // A pasted key leaves nothing behind, also where the request has an Idempotency-Key, and a text that is no API key has
 // a code.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`looking up a key on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("ignores an Idempotency-Key: every key gets its own answer, and none is stored", async () => {
       const w = await r.workspace();

@@ -1,24 +1,14 @@
 // A project's policy for the life of its keys: at creation, on a change, at rotation, and for keys that exist already.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 const DAY = 86_400_000;
 
 for (const back of backends) {
   describe(`the key policy of a project on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const inDays = (days: number): string => new Date(r.clock.now() + days * DAY).toISOString();
     const setPolicy = (w: Workspace, key_policy: object) =>

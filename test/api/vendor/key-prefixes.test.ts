@@ -1,13 +1,7 @@
 // A project's own key prefix: who may claim it, what is minted with it, and what nodes learn of it.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { createKeyrack } from "../../../src/sdk/index.ts";
 import { until } from "../../../harness/waiting.ts";
 
@@ -15,11 +9,7 @@ const FORMATS = "&caps=formats";
 
 for (const back of backends) {
   describe(`a key prefix on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     let serial = 0;
     /** Prefixes belong to a workspace for ever, and the tests share a deployment. */

@@ -1,14 +1,8 @@
 // Finding keys: by state, by words, and by the key itself; and the figures of the first page.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { memberOf, team } from "../../../harness/instances/people.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
 
 const HOUR = 3_600_000;
@@ -16,11 +10,7 @@ const DAY = 24 * HOUR;
 
 for (const back of backends) {
   describe(`finding keys on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const at = (ms: number): string => new Date(r.clock.now() + ms).toISOString();
     const names = async (w: Workspace, query: string, as: "sk_owner" | "sk_test" = "sk_owner"): Promise<unknown[]> => {

@@ -1,13 +1,8 @@
 // How keys are walked: bounded, by environment, with deletions in progress, and from positions that a client forged.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { plansOf } from "../../../harness/databases/plans.ts";
-import {
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import { countKeys } from "../../../src/domain/search/keys.ts";
 import { wordsOf } from "../../../src/domain/search/words.ts";
@@ -19,11 +14,7 @@ const DAY = 86_400_000;
 
 for (const back of backends) {
   describe(`walking keys on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const at = (ms: number): string => new Date(r.clock.now() + ms).toISOString();
     const names = async (w: Workspace, query: string, as: "sk_owner" | "sk_test" = "sk_owner"): Promise<unknown[]> => {

@@ -1,14 +1,9 @@
 // API keys over HTTP, on every database.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { KEY_FIELDS } from "../../../harness/instances/fields.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
 
 const HOUR = 3_600_000;
@@ -17,12 +12,8 @@ const limit = { id: "per-minute", limit: 10, window_ms: 60_000, algorithm: "slid
 
 for (const back of backends) {
   describe(`keys on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let w: Workspace;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
     const want = (more: object = {}) => ({ project_id: w.project_id, tenant_id: w.tenant_id, env: "live", ...more });
     const fresh = async (): Promise<Workspace> => (w = await r.workspace());
 

@@ -1,5 +1,5 @@
 // What a removed or demoted owner leaves behind: listed, and ended on demand in the same transaction.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
@@ -10,18 +10,14 @@ import {
   type Person,
   type Team,
 } from "../../../harness/instances/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
 import { fillKeyCreators } from "../../../src/domain/keys/creators.ts";
 import { JobTransaction } from "../../../src/store/engine/transaction.ts";
 
 for (const back of backends) {
   describe(`left behind on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     /** A second owner who has minted two keys, one of them for tests, and sent an invitation. */
     async function leaver(t: Team): Promise<Person & { keys: { id: string; key: string }[]; invite: string }> {

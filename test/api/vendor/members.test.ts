@@ -1,19 +1,15 @@
 // Members: roles, the last owner, removal that takes effect at once; and workspaces made by people.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 import { ROUNDS } from "../../../harness/rounds.ts";
 
 const NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057";
 
 for (const back of backends) {
   describe(`members on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
     const since = async (t: Team): Promise<number> => (await auditRows(r, t.id)).length;
     const rows = async (t: Team, from: number) => (await auditRows(r, t.id)).slice(from);
 

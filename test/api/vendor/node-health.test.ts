@@ -1,13 +1,7 @@
 // What the fleet shows of a node's health: the library that it runs, and whether it decided requests degraded lately.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 
 const MINUTE = 60_000;
@@ -15,12 +9,8 @@ const SDK = "@keyrack/sdk/1.2.3";
 
 for (const back of backends) {
   describe(`the health of nodes on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let serial = 0;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     type As = "sk_owner" | "sk_test";
     type Poll = { node?: string; sdk?: string; as?: As; more?: string };

@@ -1,14 +1,8 @@
 // The fleet: which nodes hold policy, how far behind they are, and which have acknowledged a change.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import {
   countNeedingKeys,
   firstLagging,
@@ -24,11 +18,7 @@ const names = (body: { data: { node_id: string }[] }): string[] => body.data.map
 
 for (const back of backends) {
   describe(`nodes on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const poll = async (
       w: Workspace,

@@ -1,16 +1,10 @@
 // Beside a process of an earlier release on one PostgreSQL, everything that it would not enforce is refused: one row
 // for each feature of the version gate.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { versionGate, VersionGate } from "../../../src/domain/core/version-gate.ts";
 import { connectPostgres } from "../../../src/store/postgres/client.ts";
 import { postgresUrl } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 type Feature = typeof versionGate extends VersionGate<infer F> ? F : never;
 /** `key` and `tenant` stand for ids. */
@@ -56,19 +50,17 @@ const refused: Record<Exclude<Feature, "deferred revocation">, Call[]> = {
 };
 
 describe.runIf(postgresUrl)("beside a process of an earlier release", () => {
-  let r: TestInstance;
+  const r = sharedInstance("postgres");
   let w: Workspace;
   let key: { id: string };
   let older: { end(): Promise<void> };
   beforeAll(async () => {
-    r = await testInstance("postgres");
     w = await r.workspace();
     key = await w.mint();
     if (r.target.kind !== "postgres") throw new Error("not PostgreSQL");
     older = await connectPostgres(r.target.url, { application_name: "keyrack" }); // as 0.1 names itself
     r.clock.advance(1_000);
   });
-  afterAll(() => r[Symbol.asyncDispose]());
 
   const send = ([route, body]: Call) => {
     const { project_id, tenant_id } = w;

@@ -1,28 +1,18 @@
 // What a plan allows when a key is made, changed or rotated: how many, how long, with which scopes; on every plane.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { plansOf } from "../../../harness/databases/plans.ts";
 import { activeKeysOf } from "../../../src/store/queries/keys.ts";
 import { countActiveKeys } from "../../../src/store/queries/plans.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 const DAY = 86_400_000;
 const rule = (id: string, limit = 5): Json => ({ id, limit, window_ms: 60_000, algorithm: "sliding", scope: "key" });
 
 for (const back of backends) {
   describe(`keys of tenants on a plan on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const ok = async (w: Workspace, route: string, body?: Json): Promise<Json> => {
       const reply = await w.call("sk_owner", route, body);

@@ -1,24 +1,14 @@
 // Plans: their records, and what they give the keys of their tenants on nodes.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { createKeyrack } from "../../../src/sdk/index.ts";
 
 const rule = (id: string, limit = 5): Json => ({ id, limit, window_ms: 60_000, algorithm: "sliding", scope: "key" });
 
 for (const back of backends) {
   describe(`plans on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const ok = async (w: Workspace, route: string, body?: Json): Promise<Json> => {
       const reply = await w.call("sk_owner", route, body);

@@ -1,17 +1,13 @@
 // Grants that are delivered again, and how many of them a balance has.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const quotas = [{ id: "calls", amount: 10, refill: "none" }];
 
 for (const back of backends) {
   describe(`grants of a quota on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("are given once for a reference, also when they are delivered again after they have expired", async () => {
       const w = await r.workspace();

@@ -1,13 +1,7 @@
 // Quotas of keys, tenants and plans: their definitions, balances and grants, and which nodes get a metered key.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 type Made = Json & { id: string };
 
@@ -16,11 +10,7 @@ const complete = (fields: Json = {}): Json => ({ ...quota(), day: 1, time_zone: 
 
 for (const back of backends) {
   describe(`quotas on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const ok = async (w: Workspace, route: string, body?: Json): Promise<Made> => {
       const reply = await w.call("sk_owner", route, body);

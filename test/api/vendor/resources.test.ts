@@ -1,12 +1,7 @@
 // Workspaces, projects, tenants, secret keys and environments over HTTP, on every database.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 const HOUR = 3_600_000;
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -14,12 +9,8 @@ const limit = { id: "r", limit: 5, window_ms: 1000, algorithm: "fixed", scope: "
 
 for (const back of backends) {
   describe(`resources on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let w: Workspace;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
       w = await r.workspace();
     });

@@ -1,5 +1,5 @@
 // Secret keys with permissions and projects: what each may do, and that none becomes more powerful.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../../src/api/index.ts";
 import { PERMISSIONS, type Permission } from "../../../src/domain/core/actor.ts";
 import { access } from "../../../src/http/access.ts";
@@ -7,8 +7,8 @@ import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
+  sharedInstance,
   testInstance,
-  type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 
@@ -52,17 +52,15 @@ it("a refusal for want of a permission is logged once a minute, with the key and
 
 for (const back of backends) {
   describe(`a restricted secret key on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let w: Workspace;
     const bearers = {} as Record<Permission, string>;
     const mint = async (more: object) =>
       (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", ...more })).body as { id: string; key: string };
     beforeAll(async () => {
-      r = await testInstance(back);
       w = await r.workspace();
       for (const permission of PERMISSIONS) bearers[permission] = (await mint({ permissions: [permission] })).key;
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     for (const { name, method, path } of forSecretKeys) {
       it(`may call ${name} with the permission for it, and with no other`, async () => {

@@ -1,13 +1,7 @@
 // The search index: what is found, in which order, and that it survives whatever happens to the index.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { SECOND_MS } from "../../../src/kernel/durations.ts";
 import { record } from "../../../src/domain/core/record.ts";
@@ -19,11 +13,7 @@ const DAY = 24 * HOUR;
 
 for (const back of backends) {
   describe(`the search index on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     type As = "sk_owner" | "sk_test";
     const pagesOf = async (w: Workspace, path: string, as: As): Promise<Json[]> => {

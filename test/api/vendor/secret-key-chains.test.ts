@@ -1,8 +1,8 @@
 // A restricted secret key that rotates itself does not multiply, and one call ends what rotations made of a key.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows } from "../../../harness/instances/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
 
 const WEEK = { overlap_hours: 168 };
@@ -10,11 +10,7 @@ type Minted = { id: string; key: string };
 
 for (const back of backends) {
   describe(`a chain of secret keys on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     async function fixture() {
       const w = await r.workspace();

@@ -1,16 +1,10 @@
 // Usage series: routes, tags, outcomes, keys and durations, and what exceeds a cap.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { denials } from "../../../src/sdk/denials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 
@@ -20,14 +14,10 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 
 for (const back of backends) {
   describe(`groups of usage series on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back, { clock: testClock(START), leads: false });
     let w: Workspace;
     let key: { id: string };
     let serial = 0;
-    beforeAll(async () => {
-      r = await testInstance(back, { clock: testClock(START), leads: false });
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
       r.clock.set(START);
       w = await r.workspace();

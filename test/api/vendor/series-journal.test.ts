@@ -1,22 +1,18 @@
 // The journal of usage series is read in pieces, because its rows together may be larger than memory, and by workspaces
 // in turn.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { SeriesBatch } from "../../../src/domain/series/batch.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import type { JournalData } from "../../../src/domain/series/journal.ts";
 import { backends } from "../../../harness/databases/backends.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import type { Store } from "../../../src/store/store.ts";
 
 const EVENT = { env: "live", tenant_id: "t", method: "GET", route: "/", status: 200, duration_ms: 1 } as const;
 
 for (const back of backends) {
   describe(`the journal of usage series on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     const insert = async (w: Workspace, data: string, rows = 1): Promise<void> => {
       const values = Array.from({ length: rows }, () => `('${r.app.services.newId()}', '${w.id}', 0, '${data}')`);

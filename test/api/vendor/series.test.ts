@@ -1,14 +1,14 @@
 // Usage series: every projection counts every event once, in the buckets, groups and zones that a request names.
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { reapSeries } from "../../../src/domain/series/retention.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
+  sharedInstance,
   testInstance,
   type Json,
-  type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
@@ -22,14 +22,10 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 
 for (const back of backends) {
   describe(`usage series on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back, { clock: testClock(START), leads: false });
     let w: Workspace;
     let key: { id: string };
     let serial = 0;
-    beforeAll(async () => {
-      r = await testInstance(back, { clock: testClock(START), leads: false });
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
       r.clock.set(START);
       w = await r.workspace();

@@ -1,11 +1,11 @@
 // Suspending a tenant and resuming it: what nodes get, in every project and environment, and what is recorded.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
+  sharedInstance,
   testInstance,
   type Json,
-  type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
@@ -15,11 +15,7 @@ const CAPABLE = "&caps=disabled";
 
 for (const back of backends) {
   describe(`a suspended tenant on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back, { flags: { snapshot_max_keys: "2000" } });
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back, { flags: { snapshot_max_keys: "2000" } });
 
     const act = (w: Workspace, action: string, body: object = {}, as: "sk_owner" | "sk_test" = "sk_owner") =>
       w.call(as, `POST /v1/tenants/${w.tenant_id}/${action}`, body);

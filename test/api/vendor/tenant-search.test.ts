@@ -1,22 +1,15 @@
 // Finding tenants: by words, by ids, and in pages.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`finding tenants on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back);
     let w: Workspace;
     const ids = new Map<string, string>();
     const idOf = (external_id: string): string => ids.get(external_id) ?? "";
     beforeAll(async () => {
-      r = await testInstance(back);
       w = await r.workspace();
       const first = await w.call("sk_owner", "GET /v1/tenants");
       for (const { id } of first.body.data) await w.call("sk_owner", `DELETE /v1/tenants/${id}`);
@@ -31,7 +24,6 @@ for (const back of backends) {
         r.clock.advance(1);
       }
     });
-    afterAll(() => r[Symbol.asyncDispose]());
 
     const list = async (query: string): Promise<{ found: string[]; body: Json }> => {
       const { body, text } = await w.call("sk_owner", `GET /v1/tenants?${query}`);

@@ -1,16 +1,10 @@
 // The usage export: lines that add up to the billing figures, with ids that importers can rely on.
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 
@@ -21,14 +15,10 @@ const MONTH = "from=2026-10-01T00:00:00Z&to=2026-11-01T00:00:00Z";
 
 for (const back of backends) {
   describe(`usage export on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back, { clock: testClock(START), leads: false });
     let w: Workspace;
     let key: { id: string };
     let serial = 0;
-    beforeAll(async () => {
-      r = await testInstance(back, { clock: testClock(START), leads: false });
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
       r.clock.set(START);
       w = await r.workspace();

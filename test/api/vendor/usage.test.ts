@@ -1,15 +1,9 @@
 // Usage and billing figures: filled with zeros, in UTC, ordered, and confined for test credentials.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { reapIngest } from "../../../src/domain/ingest/ingest.ts";
 import { reapUsage } from "../../../src/domain/usage/usage.ts";
 import { backends } from "../../../harness/databases/backends.ts";
-import {
-  expectRefusal,
-  testInstance,
-  type Json,
-  type TestInstance,
-  type Workspace,
-} from "../../../harness/instances/test-instance.ts";
+import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 
 const START = Date.UTC(2026, 9, 31, 23, 59, 30);
@@ -18,14 +12,10 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 
 for (const back of backends) {
   describe(`usage on ${back}`, () => {
-    let r: TestInstance;
+    const r = sharedInstance(back, { clock: testClock(START) });
     let w: Workspace;
     let key: { id: string };
     let serial = 0;
-    beforeAll(async () => {
-      r = await testInstance(back, { clock: testClock(START) });
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
       r.clock.set(START);
       w = await r.workspace();

@@ -1,18 +1,14 @@
 // How the push looks for hours that have changed: fairly, and without holding up other work.
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { PartMaker } from "../../../src/domain/metering/parts.ts";
 import { changedHourAfter } from "../../../src/store/queries/metering.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
-import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`parts of the push on ${back}`, () => {
-    let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back);
-    });
-    afterAll(() => r[Symbol.asyncDispose]());
+    const r = sharedInstance(back);
 
     it("takes workspaces in turn, however many hours one of them has", async () => {
       const [w, other] = [await r.workspace(), await r.workspace()];
