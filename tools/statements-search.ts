@@ -9,7 +9,7 @@ import {
 } from "../src/store/queries/key-search.ts";
 import { countTermMatches, deleteTerms, walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
 import { tenantsByIds, walkTenants } from "../src/store/queries/tenant-search.ts";
-import type { Tx } from "../src/store/engine/statement.ts";
+import type { Tx } from "../src/store/engine/tx.ts";
 
 const workspace_id = "w";
 const after = { created_at: 1, id: "i" };

@@ -4,7 +4,7 @@ import type { Ctx } from "../../src/domain/core/context.ts";
 import { mutate, unchanged } from "../../src/domain/core/mutate.ts";
 import { createProject } from "../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../src/domain/workspaces/tenants.ts";
-import type { Tx } from "../../src/store/engine/statement.ts";
+import type { Tx } from "../../src/store/engine/tx.ts";
 import { insertTenant } from "../../src/store/queries/tenants.ts";
 import type { TenantRow } from "../../src/store/schema/tables.ts";
 import { vendorOf, type TestServices } from "../instances/test-services.ts";

@@ -1,6 +1,6 @@
 // Query plans: that a list reads through indexes on both databases, however many rows there are.
 import { expect } from "vitest";
-import type { Query, Reader } from "../../src/store/engine/statement.ts";
+import type { Query, Reader } from "../../src/store/engine/tx.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { openRaw } from "./raw-sql.ts";
 

@@ -2,7 +2,7 @@
 import { GroupCommit } from "../../src/store/engine/group-commit.ts";
 import { migrate } from "../../src/store/schema/migrate.ts";
 import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
-import type { Tx } from "../../src/store/engine/statement.ts";
+import type { Tx } from "../../src/store/engine/tx.ts";
 
 /** A writer without a store around it, so that a test can reach its connection. */
 export async function openGroup(file: string, events: Partial<ConstructorParameters<typeof GroupCommit>[1]> = {}) {

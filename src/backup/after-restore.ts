@@ -23,7 +23,7 @@ import {
   signingKeyById,
   wipeSigningKey,
 } from "../store/queries/signing-keys.ts";
-import type { Tx } from "../store/engine/statement.ts";
+import type { Tx } from "../store/engine/tx.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Ctx, Services } from "../domain/core/context.ts";

@@ -23,7 +23,7 @@ import { codeOf } from "../platform/errors.ts";
 import { createFileDurably, fsyncDir, fsyncFile, writeFileAtomically } from "../platform/fsync.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import type { OnProgress } from "../store/progress.ts";
-import type { Dialect } from "../store/engine/statement.ts";
+import type { Dialect } from "../store/engine/tx.ts";
 
 /** A backup or restore that cannot continue, for a reason that the operator can fix. */
 export class BackupRefused extends Error {

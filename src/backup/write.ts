@@ -6,7 +6,7 @@ import type { Event } from "../domain/core/events.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { fsyncDir } from "../platform/fsync.ts";
 import { VERSION } from "../platform/version.ts";
-import type { Dialect } from "../store/engine/statement.ts";
+import type { Dialect } from "../store/engine/tx.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import { inspect } from "../store/offline/thread-tasks.ts";
 import type { ThreadPool } from "../store/threads/pool.ts";

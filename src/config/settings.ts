@@ -5,8 +5,6 @@ import { setting, type Setting } from "./setting.ts";
 import { keySettings } from "./key-settings.ts";
 import { usageSettings } from "./usage-settings.ts";
 
-export type { Setting } from "./setting.ts";
-
 export const settingsTable = {
   data_dir: setting("KEYRACK_DATA_DIR", "path", "./keyrack-data", "Folder with the database, keys, mail and backups."),
   host: setting("KEYRACK_HOST", "text", "127.0.0.1", "Address to listen on."),

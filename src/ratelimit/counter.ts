@@ -23,14 +23,14 @@ export type LeaseRequest = Subject & { want: number; limits: readonly RateLimit[
 
 type StoreName = "memory" | "redis";
 
-export type PolicyState = { id: string; limit: number; window_ms: number; remaining: number; reset_ms: number };
+export type RuleState = { id: string; limit: number; window_ms: number; remaining: number; reset_ms: number };
 
 export type Verdict = {
   allowed: boolean;
   limited_policy: string | null;
   retry_after_seconds: number | null;
   store: StoreName;
-  policies: PolicyState[];
+  policies: RuleState[];
 };
 
 /**
@@ -42,7 +42,7 @@ export type Lease = {
   lease_id: string | null;
   expires_in_ms: number;
   store: StoreName;
-  policies: PolicyState[];
+  policies: RuleState[];
 };
 
 /** Records of leases that every process can read, and one of them can take. */
@@ -71,7 +71,7 @@ export function verdictOf(
   store: StoreName,
   limits: readonly RateLimit[],
   waits: ArrayLike<number>,
-  policies: PolicyState[],
+  policies: RuleState[],
 ): Verdict {
   const limited = limitedBy(waits, limits.length);
   if (limited < 0) return { allowed: true, limited_policy: null, retry_after_seconds: null, store, policies };

@@ -6,7 +6,7 @@ import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate, unchanged } from "../domain/core/mutate.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
-import type { Tx } from "../store/engine/statement.ts";
+import type { Tx } from "../store/engine/tx.ts";
 import { readFact, writeFact } from "../store/queries/deployment.ts";
 
 const FACT = "settings";

@@ -7,9 +7,9 @@ import { VERSION } from "../platform/version.ts";
 import type { Driver } from "./engine/driver.ts";
 import { GroupCommit } from "./engine/group-commit.ts";
 import type { Job, Pending } from "./engine/job.ts";
-import type { PolicyChange } from "./engine/policy-versions.ts";
-import type { Dialect, Query, Reader } from "./engine/statement.ts";
-import { ChainVerifier } from "./audit/chain-verifier.ts";
+import type { VersionChange } from "./engine/policy-versions.ts";
+import type { Dialect, Query, Reader } from "./engine/tx.ts";
+import { ChainVerifications } from "./audit/chain-verifications.ts";
 import { vacuumInto } from "./offline/thread-tasks.ts";
 import type { SeriesQuery } from "./usage/series.ts";
 import type { Task } from "./threads/tasks.ts";
@@ -38,24 +38,24 @@ class OpenStore implements Store {
   warnings: string[] = [];
   readonly #driver: Driver;
   readonly #group: GroupCommit;
-  readonly #verifier: ChainVerifier;
+  readonly #verifier: ChainVerifications;
   readonly #events: StoreEvents;
   #closed: Promise<void> | undefined;
   /** Ends what runs in threads. */
   readonly #closing = new AbortController();
   readonly #writtenListeners: OnWritten[] = [];
-  readonly #policyListeners: ((changes: PolicyChange[]) => void)[] = [];
+  readonly #policyListeners: ((changes: VersionChange[]) => void)[] = [];
   readonly #noticeListeners = new Map<string, ((payload: string) => void)[]>();
 
   constructor(target: DatabaseTarget, driver: Driver, events: StoreEvents) {
-    this.#verifier = new ChainVerifier(target, this.#closing.signal);
+    this.#verifier = new ChainVerifications(target, this.#closing.signal);
     this.#driver = driver;
     this.#events = events;
     this.target = target;
     this.readOnly = driver.readOnly;
     this.dialect = driver.dialect;
     this.read = driver.reader;
-    const committed = (changes: PolicyChange[], group: readonly Pending[]): void => this.#committed(changes, group);
+    const committed = (changes: VersionChange[], group: readonly Pending[]): void => this.#committed(changes, group);
     this.#group = new GroupCommit(driver, { ...events, committed });
     driver.onNotice((text) => this.#receiveNotice(text));
   }
@@ -69,7 +69,7 @@ class OpenStore implements Store {
     return this.#driver.pendingSync();
   }
 
-  onPolicyChange(listener: (changes: PolicyChange[]) => void): void {
+  onPolicyChange(listener: (changes: VersionChange[]) => void): void {
     this.#policyListeners.push(listener);
   }
 
@@ -167,7 +167,7 @@ class OpenStore implements Store {
     await this.#driver.close();
   }
 
-  #committed(changes: PolicyChange[], group: readonly Pending[]): void {
+  #committed(changes: VersionChange[], group: readonly Pending[]): void {
     const jobs = group.length;
     for (const { job, outcome, bytes } of group)
       if (job.owner && bytes && outcome && !outcome.unchanged) this.#call(this.#writtenListeners, job.owner, bytes);

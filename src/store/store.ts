@@ -4,8 +4,8 @@ import type { Owner } from "../fairness/owners.ts";
 import type { Histogram } from "../kernel/exposition.ts";
 import type { GroupCommitEvents } from "./engine/group-commit.ts";
 import type { Job } from "./engine/job.ts";
-import type { PolicyChange } from "./engine/policy-versions.ts";
-import type { Dialect, Query, Reader } from "./engine/statement.ts";
+import type { VersionChange } from "./engine/policy-versions.ts";
+import type { Dialect, Query, Reader } from "./engine/tx.ts";
 import type { SeriesQuery } from "./usage/series.ts";
 import type { ExportPart, ExportQuery } from "./usage/export.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./audit/verify.ts";
@@ -35,7 +35,7 @@ export interface Store {
   /** Await before responding with data that was read: on SQLite a commit is visible before it is durable. */
   durable(): Promise<void> | undefined;
   /** Called after each durable commit, here and (on PostgreSQL) in other processes, with the changed projects. */
-  onPolicyChange(listener: (changes: PolicyChange[]) => void): void;
+  onPolicyChange(listener: (changes: VersionChange[]) => void): void;
   /** Called for each committed write that has an owner. */
   onWritten(listener: OnWritten): void;
   /** Sends notices to every process on this database, this one included; used to drop what is cached. */

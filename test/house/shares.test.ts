@@ -37,7 +37,7 @@ const FILES: Record<Resource, readonly string[]> = {
   known_nodes: [],
   credentials: ["src/domain/auth/credential-cache.ts"],
   known_ids: ["src/domain/ingest/known-ids.ts"],
-  workers: ["src/store/audit/chain-verifier.ts"],
+  workers: ["src/store/audit/chain-verifications.ts"],
   usage_reads: ["src/fairness/slots.ts"],
   fleet_reads: [],
   exports: [],

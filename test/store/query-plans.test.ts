@@ -7,7 +7,7 @@ import { FIRST_GROUP } from "../../src/store/usage/export-groups.ts";
 import { exportPart } from "../../src/store/usage/export.ts";
 import { readSeries, type SeriesQuery } from "../../src/store/usage/series.ts";
 import type { Source } from "../../src/store/offline/source.ts";
-import type { Reader } from "../../src/store/engine/statement.ts";
+import type { Reader } from "../../src/store/engine/tx.ts";
 import { keyTexts, walkTexts } from "../../src/store/queries/key-search.ts";
 import {
   changedHours,

@@ -8,7 +8,7 @@ import { guessCredentialKind, parseCredential, type CredentialKind } from "../..
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys.ts";
 import { sessionByHash, sessionInUse, touchSession } from "../../store/queries/sessions.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import {
   ownerOf,
   type Actor,

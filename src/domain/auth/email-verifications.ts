@@ -1,7 +1,7 @@
 // Email verification. Only a token from the mailbox verifies an address.
 import { soleOwner } from "../../fairness/owners.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { markVerified } from "../../store/queries/users.ts";
 import type { AnonymousActor, SessionActor } from "../core/actor.ts";

@@ -7,7 +7,7 @@ import { MINUTE_MS } from "../../kernel/durations.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { holderByHash } from "../../store/queries/holders.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { Actor, ApiKeyActor } from "../core/actor.ts";
 import { addressRuleOf, refusesAddress, tenantList } from "../keys/address-rules.ts";
 import type { Services } from "../core/context.ts";

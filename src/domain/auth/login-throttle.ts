@@ -10,7 +10,7 @@ import {
   loginNetwork,
   recordLoginNetwork,
 } from "../../store/queries/logins.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { RequestSource, Services } from "../core/context.ts";
 import { warnOfAttempt } from "../core/security-log.ts";
 import type { PasswordCaller } from "./password-queue.ts";

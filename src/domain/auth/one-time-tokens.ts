@@ -4,7 +4,7 @@ import { fail } from "../../kernel/errors.ts";
 import { parseCredential } from "../../kernel/credentials.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-time-tokens.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../../store/schema/tables.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { warnOfAttempt } from "../core/security-log.ts";

@@ -6,7 +6,7 @@ import { clearAllLoginFailures } from "../../store/queries/logins.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import { revokeSessionsOf } from "../../store/queries/sessions.ts";
 import { setPassword, userByEmailKey } from "../../store/queries/users.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { AnonymousActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { unknownCaller } from "./password-queue.ts";

@@ -12,7 +12,7 @@ import {
   setActiveWorkspace,
   trimEndedSessions,
 } from "../../store/queries/sessions.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { SessionRow, UserRow } from "../../store/schema/tables.ts";
 import { recordLogin, setLastWorkspace, userByEmailKey, userById } from "../../store/queries/users.ts";
 import { ownerOf, type AnonymousActor, type SessionActor } from "../core/actor.ts";

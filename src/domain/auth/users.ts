@@ -7,7 +7,7 @@ import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser } from "../../store/queries/memberships.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import { revokeSessionsOf } from "../../store/queries/sessions.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../../store/queries/users.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";

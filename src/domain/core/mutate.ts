@@ -5,9 +5,9 @@ import { fail, Failure } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
-import type { Outcome } from "../../store/engine/job.ts";
+import type { JobResult } from "../../store/engine/job.ts";
 import type { AuditEntry } from "../../store/engine/audit-ledger.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import { actorColumns, ownerOf, type Actor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { actions, isDeploymentAction, type Event } from "./events.ts";
@@ -51,7 +51,7 @@ export async function mutate<T>(
     batch: scope.batch ?? false,
     owner,
     weight: scope.weight,
-    work: async (tx: Tx): Promise<Outcome<T>> => {
+    work: async (tx: Tx): Promise<JobResult<T>> => {
       await ctx.recheck?.(tx); // under the lock that also ends credentials (docs/design/0018-ended-credentials.md)
       const found = replay && (await findReplay(tx, replay, services.clock.now()));
       if (found) return { value: found.value as T, entries: [], unchanged: true };

@@ -6,7 +6,7 @@ import type { Owner } from "../../fairness/owners.ts";
 import { guestOf } from "../../fairness/slots.ts";
 import { ownerOf, type Actor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
-import type { Query, Reader } from "../../store/engine/statement.ts";
+import type { Query, Reader } from "../../store/engine/tx.ts";
 import type { Store } from "../../store/store.ts";
 
 /** Reads all nodes, or all keys, of a project. */

@@ -2,7 +2,7 @@
 // row and no policy version, but the same durable group commit. Without an owner it is work of the service itself.
 import type { Owner } from "../../fairness/owners.ts";
 import type { Store } from "../../store/store.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 
 export function record<T>(
   services: { readonly store: Store },

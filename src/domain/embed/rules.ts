@@ -3,7 +3,7 @@ import { fail } from "../../kernel/errors.ts";
 import { normalizeOrigin } from "../../kernel/origins.ts";
 import { activeKeysOf, activeSuccessor } from "../../store/queries/keys.ts";
 import { liveTenantById } from "../../store/queries/tenants.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Actor, EmbedActor } from "../core/actor.ts";
 import { parseKeyPolicy } from "../key-policy/key-policy.ts";

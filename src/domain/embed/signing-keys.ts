@@ -15,7 +15,7 @@ import {
   wipeRemovedSigningKeys,
   wipeSigningKey,
 } from "../../store/queries/signing-keys.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
 import { SYSTEM } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";

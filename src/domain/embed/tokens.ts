@@ -10,7 +10,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { liveProjectById } from "../../store/queries/projects.ts";
 import { liveTenantById } from "../../store/queries/tenants.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { EmbedActor, SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";

@@ -3,7 +3,7 @@
 // (docs/design/0006-idempotency-fencing.md).
 import { fail } from "../../kernel/errors.ts";
 import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 

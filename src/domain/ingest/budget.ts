@@ -4,7 +4,7 @@ import { TEST_PART } from "../../fairness/owners.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { Failure } from "../../kernel/errors.ts";
 import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import { budgetRow, chargeBudget, MINUTES_AHEAD } from "../../store/queries/ingest.ts";
 import { ownerOf } from "../core/actor.ts";
 import type { Machine, Services } from "../core/context.ts";

@@ -30,7 +30,7 @@ export type WireEvent = {
   user_agent?: unknown;
 };
 
-export type Batch = {
+export type EventBatch = {
   node_id: string;
   events: WireEvent[];
   sample_rate: number;
@@ -128,7 +128,7 @@ class Problems {
 }
 
 /** Checks the batch except its events. */
-export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | null; problems: Detail[] } {
+export function checkBatch(value: unknown, eventsMax: number): { batch: EventBatch | null; problems: Detail[] } {
   const problems = new Problems();
   if (!isPlainObject(value)) return { batch: null, problems: [{ path: "", message: "must be an object" }] };
   const { object, protocol_version, node_id, sdk, events, events_dropped = 0, sample_rate = 1 } = value;
@@ -148,7 +148,7 @@ export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | 
   else if (events.length > eventsMax) add("events", events, `must have at most ${eventsMax} entries`);
   if (!isCount(events_dropped)) add("events_dropped", events_dropped, "must be a whole number from 0");
   if (!isSampleRate(sample_rate)) add("sample_rate", sample_rate, "must be from 0.0001 to 1");
-  const batch = { node_id, events, sample_rate, events_dropped, key_first_daily } as Batch;
+  const batch = { node_id, events, sample_rate, events_dropped, key_first_daily } as EventBatch;
   return { batch: Array.isArray(events) && events.length <= eventsMax ? batch : null, problems: problems.list };
 }
 

@@ -9,7 +9,7 @@ import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { batchReceipt, insertBatch, lockBudget, reapBatches, type KeyOwner } from "../../store/queries/ingest.ts";
 import { insertJournal } from "../../store/queries/series.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
 import { lastUseUpsert } from "../../store/queries/last-uses.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKeys } from "../../store/queries/usage.ts";

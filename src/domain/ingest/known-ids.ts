@@ -2,7 +2,7 @@
 // their owner, so entries never become invalid; the cache is only bounded. bench: ingest/batch
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import { findKeyOwners, findOwnedIds, type KeyOwner } from "../../store/queries/ingest.ts";
 
 export type KnownOwners = {

@@ -12,7 +12,7 @@ import type {
   UsageDayRow,
   UsageTenantMonthRow,
 } from "../../store/schema/tables.ts";
-import { DETAILS_MAX, matchesTenant, type Batch, type CheckedEvents, type WireEvent } from "./events.ts";
+import { DETAILS_MAX, matchesTenant, type EventBatch, type CheckedEvents, type WireEvent } from "./events.ts";
 import { isFromOutside, NetworkSums } from "../usage/key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
 import { LastUses } from "../usage/last-use.ts";
@@ -55,7 +55,7 @@ export function monthOf(ms: number): number {
 }
 
 /** Every id must belong to the workspace, and a key to the project, tenant and environment of its event. */
-export function checkOwnership(batch: Batch, checked: CheckedEvents, known: KnownOwners): Detail[] {
+export function checkOwnership(batch: EventBatch, checked: CheckedEvents, known: KnownOwners): Detail[] {
   const problems: Detail[] = [];
   for (const i of checked.unresolved) {
     if (problems.length >= DETAILS_MAX) break;
@@ -76,7 +76,7 @@ export function checkOwnership(batch: Batch, checked: CheckedEvents, known: Know
 }
 
 /** The events of other projects than those that the secret key is for. */
-export function checkProjects({ events }: Batch, projects: readonly string[]): Detail[] {
+export function checkProjects({ events }: EventBatch, projects: readonly string[]): Detail[] {
   const foreign = events.flatMap(({ project_id }, i) => (projects.includes(project_id) ? [] : [i]));
   const message = "is not a project of this secret key";
   return foreign.slice(0, DETAILS_MAX).map((i) => ({ path: `events[${i}].project_id`, message }));
@@ -85,7 +85,7 @@ export function checkProjects({ events }: Batch, projects: readonly string[]): D
 /** One pass. Skips repeated request ids and events older than seven days. bench: ingest/batch */
 export function sumEvents(
   workspace_id: string,
-  batch: Batch,
+  batch: EventBatch,
   checked: CheckedEvents,
   { now, series: hasSeries, lastUsedDetail }: SumOptions,
 ): IngestTotals {

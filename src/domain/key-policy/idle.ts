@@ -13,7 +13,7 @@ import {
   type KeyUse,
 } from "../../store/queries/idle-keys.ts";
 import { noticesOf } from "../../store/queries/key-notices.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
 import { SYSTEM } from "../core/actor.ts";
 import type { Services } from "../core/context.ts";

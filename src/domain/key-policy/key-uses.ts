@@ -2,7 +2,7 @@
 // other request.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyBehind, keyUses, type KeysOf, type KeyUse } from "../../store/queries/idle-keys.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 
 /** Takes about 2 ms. */
 const PIECE_KEYS = 200;

@@ -15,7 +15,7 @@ import {
 import { membersOf } from "../../store/queries/memberships.ts";
 import { anyTenantById } from "../../store/queries/tenants.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { KeyNoticeRow, ProjectRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { parseKeyPolicy, type KeyPolicy } from "./key-policy.ts";

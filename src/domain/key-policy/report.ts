@@ -2,7 +2,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { KeysOf, KeyUse } from "../../store/queries/idle-keys.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";

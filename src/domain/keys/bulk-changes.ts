@@ -15,7 +15,7 @@ import {
 } from "../../store/queries/key-bulk.ts";
 import { insertMeteredKey, keyById, shortenKey } from "../../store/queries/keys.ts";
 import type { PageKey } from "../../store/queries/page.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { ApiKeyRow, PlanRow, ProjectRow } from "../../store/schema/tables.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { keyPrefixesOf } from "../workspaces/key-prefixes.ts";

@@ -15,7 +15,7 @@ import {
 } from "../../store/queries/key-bulk.ts";
 import type { PageKey } from "../../store/queries/page.ts";
 import { projectPolicies } from "../../store/queries/projects.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";

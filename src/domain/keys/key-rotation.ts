@@ -2,7 +2,7 @@
 import { fail } from "../../kernel/errors.ts";
 import { customersRotation } from "../../store/queries/audit.ts";
 import { endKey, insertMeteredKey, keyById, shortenKey } from "../../store/queries/keys.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import type { Ctx } from "../core/context.ts";

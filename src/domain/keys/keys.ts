@@ -7,7 +7,7 @@ import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { insertKey, insertMeteredKey, keyById, revokeKeyRow } from "../../store/queries/keys.ts";
 import type { KeyFilter } from "../../store/queries/key-list.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { ApiKeyRow, PlanRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
 import { addressRuleOf, newList, type ListInput } from "./address-rules.ts";
 import { projectsOf, type ApiKeyActor, type EmbedActor, type Vendor } from "../core/actor.ts";

@@ -14,7 +14,7 @@ import {
   shortenSecretKey,
   workingSuccessors,
 } from "../../store/queries/secret-keys.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
 import { hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
 import { positionAfter, requireManageable, requirePlaceable, requireReadable, visibleEnv } from "../core/env-access.ts";

@@ -13,7 +13,7 @@ import {
 } from "../../store/queries/leaks.ts";
 import { membersOf } from "../../store/queries/memberships.ts";
 import { secretKeyById } from "../../store/queries/secret-keys.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { ApiKeyRow, SecretKeyRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { ScannerActor } from "../core/actor.ts";

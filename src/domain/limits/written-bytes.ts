@@ -11,7 +11,7 @@ import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/queries/written-bytes.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { Store } from "../../store/store.ts";
 import { limitRefusal } from "./throttles.ts";
 import type { Clock } from "../core/clock.ts";

@@ -4,7 +4,7 @@
 import { DAY_MS } from "../../kernel/durations.ts";
 import type { Failure } from "../../kernel/errors.ts";
 import { soleOwner } from "../../fairness/owners.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import { insertMailCount, latestSends, mailOfAccount, mailOfAccountTo } from "../../store/queries/mail-counts.ts";
 import { countQueuedOf } from "../../store/queries/outbox.ts";
 import { throttleKey } from "../limits/throttles.ts";

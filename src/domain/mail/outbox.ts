@@ -22,7 +22,7 @@ import {
 } from "../../store/queries/outbox.ts";
 import { reapMailCounts } from "../../store/queries/mail-counts.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import type { MailMessage } from "./templates.ts";

@@ -20,7 +20,7 @@ type MeteredHour = {
 };
 
 /** `part` counts from 1. */
-export type Part = { hour: number; group_id: number; part: number; event: MeterEvent };
+export type MeterPart = { hour: number; group_id: number; part: number; event: MeterEvent };
 
 type MeterEvent = {
   specversion: "1.0";
@@ -44,10 +44,10 @@ type MeterEvent = {
 };
 
 /** The parts that the receiver has not accepted. */
-export function unsettledParts(services: Services, row: MeteredHour): Part[] {
+export function unsettledParts(services: Services, row: MeteredHour): MeterPart[] {
   const { hour, group_id } = row;
   const sums = JSON.parse(row.parts) as number[];
-  const parts: Part[] = [];
+  const parts: MeterPart[] = [];
   for (let part = row.settled + 1; part <= sums.length / 3; part++)
     parts.push({ hour, group_id, part, event: eventOf(services, row, sums, part) });
   return parts;

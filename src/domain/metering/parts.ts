@@ -8,7 +8,7 @@ import {
   writeParts,
 } from "../../store/queries/metering.ts";
 import { findRollups, lockRollups } from "../../store/queries/series.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { MeteredHourRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";

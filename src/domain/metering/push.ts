@@ -6,7 +6,7 @@ import { failureOf, post, type Posted } from "../../platform/post.ts";
 import { refuseHour, settlePart, unsettledHours } from "../../store/queries/metering.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { unsettledParts, type Part } from "./events.ts";
+import { unsettledParts, type MeterPart } from "./events.ts";
 import { PartMaker } from "./parts.ts";
 import { warnOfLoss } from "./status.ts";
 
@@ -68,7 +68,7 @@ function unavailable(services: Services, response: Posted): ReceiverUnavailable 
  * Halves a refused request until the events that the receiver refuses are alone. Returns the last conflict after which
  * an event is to be sent again.
  */
-async function send(services: Services, parts: readonly Part[]): Promise<Posted | undefined> {
+async function send(services: Services, parts: readonly MeterPart[]): Promise<Posted | undefined> {
   const [first] = parts;
   if (!first) return undefined;
   await services.store.durable();
@@ -87,7 +87,7 @@ async function send(services: Services, parts: readonly Part[]): Promise<Posted 
  * A conflict that does not pass means that the receiver took the event and its answer was lost: what is sent under an
  * id never changes.
  */
-async function resolveConflict(services: Services, part: Part, response: Posted): Promise<Posted | undefined> {
+async function resolveConflict(services: Services, part: MeterPart, response: Posted): Promise<Posted | undefined> {
   const { meter, log } = services;
   const { id } = part.event;
   const conflicts = (meter.conflicts.get(id) ?? 0) + 1;
@@ -97,7 +97,7 @@ async function resolveConflict(services: Services, part: Part, response: Posted)
   return settle(services, [part]);
 }
 
-async function request({ settings }: Services, parts: readonly Part[]): Promise<Posted> {
+async function request({ settings }: Services, parts: readonly MeterPart[]): Promise<Posted> {
   const { meter_url, meter_token_file } = settings;
   const body = JSON.stringify(parts.map(({ event }) => event));
   try {
@@ -122,7 +122,7 @@ function retryAfter({ clock }: Services, answer: Posted): number {
   return Number.isFinite(ms) ? Math.max(0, ms) : 0;
 }
 
-async function settle(services: Services, parts: readonly Part[]): Promise<undefined> {
+async function settle(services: Services, parts: readonly MeterPart[]): Promise<undefined> {
   await record(services, async (tx) => {
     for (const { hour, group_id, part } of parts) await settlePart.run(tx, { hour, group_id, part });
   });
@@ -130,7 +130,7 @@ async function settle(services: Services, parts: readonly Part[]): Promise<undef
   services.meter.succeeded(services.clock.now());
 }
 
-async function setAside(services: Services, { hour, group_id, event }: Part, status: number): Promise<undefined> {
+async function setAside(services: Services, { hour, group_id, event }: MeterPart, status: number): Promise<undefined> {
   services.meter.conflicts.delete(event.id);
   services.meter.refused++;
   services.log.error("the metering system refused an event; see keyrack meter status", { event_id: event.id, status });

@@ -3,7 +3,7 @@
 // for as long as a node counts as live. Until then those that were live when it went away still count, wherever nodes
 // are counted, listed or removed.
 import { SECOND_MS } from "../../kernel/durations.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { readFact, writeFact } from "../../store/queries/deployment.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../core/clock.ts";

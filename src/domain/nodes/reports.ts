@@ -14,7 +14,7 @@ import {
   type NodeKey,
   type NodeScopes,
 } from "../../store/queries/nodes.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import { ROW_BYTES } from "../../store/engine/transaction.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { envOf } from "./traits.ts";

@@ -3,7 +3,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { fail } from "../../kernel/errors.ts";
 import { countActiveKeys } from "../../store/queries/plans.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { PlanRow } from "../../store/schema/tables.ts";
 
 type KeyOwner = { workspace_id: string; tenant_id: string; env: Env };

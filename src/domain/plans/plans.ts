@@ -13,7 +13,7 @@ import {
   projectsWithKeys,
   updatePlan,
 } from "../../store/queries/plans.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { PlanRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";

@@ -9,7 +9,7 @@ import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
 import { atMost } from "../../platform/timing.ts";
 import type { SharedLeases } from "../../ratelimit/counter.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import { putProcess } from "../../store/queries/quotas.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../core/clock.ts";

@@ -6,7 +6,7 @@ import type { Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import { keyDefinition, tenantDefinition } from "../../store/queries/quotas.ts";
 import type { Clock } from "../core/clock.ts";
 import { parseQuotas } from "./stored.ts";

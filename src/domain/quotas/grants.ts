@@ -13,7 +13,7 @@ import {
   openGrants,
   voidGrant as voidGrantRow,
 } from "../../store/queries/quota-grants.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { QuotaGrantRow } from "../../store/schema/tables.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import { requireFuture } from "../core/clock.ts";

@@ -3,7 +3,7 @@
 // deleting it would refill it.
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { calendarName } from "../../kernel/quotas/quota.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { reapEndedGrants } from "../../store/queries/quota-grants.ts";
 import {
   deleteBalance,

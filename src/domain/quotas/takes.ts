@@ -3,10 +3,10 @@
 // transaction was committed. Units that may have been taken or given back are then lost to this process, never used
 // twice.
 import { DAY_MS } from "../../kernel/durations.ts";
-import { allocate, blockSize, sumOf, type Part, type Source } from "../../kernel/quotas/allocation.ts";
+import { allocate, blockSize, sumOf, type Part, type UnitSource } from "../../kernel/quotas/allocation.ts";
 import { periodAfter, periodAt, type Period } from "../../kernel/quotas/period.ts";
 import { calendarName, type Quota } from "../../kernel/quotas/quota.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
 import { giveBackToGrant, grantById, openGrants, takeFromGrant } from "../../store/queries/quota-grants.ts";
@@ -64,7 +64,7 @@ export type TakeRequest = BalanceRequest & {
   owed?: number;
 };
 
-type State = { row: QuotaBalanceRow; period: Period; sources: Source[] };
+type State = { row: QuotaBalanceRow; period: Period; sources: UnitSource[] };
 
 /** The row in the period of `now`: spent amounts of past periods do not count. */
 function inPeriod(row: QuotaBalanceRow, quota: Quota, now: number): { row: QuotaBalanceRow; period: Period } {
@@ -80,13 +80,13 @@ async function sourcesOf(on: Reader, { metered, now }: ReadRequest, at: Omit<Sta
   const amount = { grant: null, left: Math.max(0, metered.quota.amount - at.row.from_amount), end: at.period.end };
   return [
     amount,
-    ...grants.map(({ id, remaining, expires_at }): Source => {
+    ...grants.map(({ id, remaining, expires_at }): UnitSource => {
       return { grant: id, left: remaining, end: expires_at ?? Number.POSITIVE_INFINITY };
     }),
   ];
 }
 
-const leftIn = (sources: readonly Source[]): number => sources.reduce((total, { left }) => total + left, 0);
+const leftIn = (sources: readonly UnitSource[]): number => sources.reduce((total, { left }) => total + left, 0);
 
 function storedOf({ row, period, sources }: State, others: HeldUnits): Stored {
   const granted = leftIn(sources.filter(({ grant }) => grant !== null));
@@ -183,11 +183,11 @@ function unitsToTake(quota: Quota, available: number, taken: number, need: numbe
   return available < Math.max(1, need) ? 0 : Math.min(available, Math.max(need, blockSize(available)));
 }
 
-const unitsOf = (parts: readonly Part[], { grant }: Source): number =>
+const unitsOf = (parts: readonly Part[], { grant }: UnitSource): number =>
   parts.find((part) => part.grant === grant)?.units ?? 0;
-const isIn = (parts: readonly Part[], source: Source): boolean => unitsOf(parts, source) > 0;
+const isIn = (parts: readonly Part[], source: UnitSource): boolean => unitsOf(parts, source) > 0;
 const amountIn = (parts: readonly Part[]): number => parts.find(({ grant }) => grant === null)?.units ?? 0;
-const notBelowZero = (source: Source): Source => ({ ...source, left: Math.max(0, source.left) });
+const notBelowZero = (source: UnitSource): UnitSource => ({ ...source, left: Math.max(0, source.left) });
 
 /** Returns false, with every grant unchanged, if one of them has too few units by now. */
 async function takeFromGrants(tx: Tx, parts: readonly Part[]): Promise<boolean> {

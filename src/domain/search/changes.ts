@@ -1,7 +1,7 @@
 // Terms that are written with the change itself: of tenants, and of keys that are renamed or used on another day.
 import { findKeyOwners } from "../../store/queries/ingest.ts";
 import { deleteTerms, writeTerms, type ChangedKey, type IndexedTenant } from "../../store/queries/search-terms.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
 import { dayTerm, keyTerms, kindOf, tenantTerms, termRow, usedTerm } from "./terms.ts";
 import type { Env } from "../../kernel/credentials.ts";

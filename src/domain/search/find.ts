@@ -17,7 +17,7 @@ export type Candidate<R> = { record: R; position: Position; isFound: () => boole
 export type Piece<R> = { candidates: Candidate<R>[]; last: Position | null };
 
 /** One order of a list. `shape`: the types of its positions. */
-export type Driver<R> = {
+export type IndexScan<R> = {
   shape: readonly ("string" | "number")[];
   /** Up to `rows` candidates, or more where several ranges are read at once. */
   read: (after: Position | null, rows: number) => Promise<Piece<R>>;
@@ -26,7 +26,7 @@ export type Driver<R> = {
 type Found<R> = { found: Candidate<R>[]; end: Position | null };
 
 /** Up to `limit` records, and where to continue; `end` is null when there is nothing more. */
-export async function findPage<R>({ read }: Driver<R>, limit: number, after: Position | null): Promise<Found<R>> {
+export async function findPage<R>({ read }: IndexScan<R>, limit: number, after: Position | null): Promise<Found<R>> {
   const found: Candidate<R>[] = [];
   let last = after;
   let rows = Math.min(Math.ceil(limit * FIRST_READ) + 1, PIECE_ROWS);

@@ -3,14 +3,14 @@
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyTexts, walkTexts, type KeyWalk, type WalkedTexts } from "../../store/queries/key-search.ts";
 import { countTermMatches, walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { Position } from "../core/cursor.ts";
-import { EXAMINED_MAX, PIECE_ROWS, type Candidate, type Driver, type Piece } from "./find.ts";
+import { EXAMINED_MAX, PIECE_ROWS, type Candidate, type IndexScan, type Piece } from "./find.ts";
 import { firstMatch, matchesAll, termsFrom } from "./query.ts";
 import { kindsOf, ownWords, TENANT_WORD, tenantWords } from "./terms.ts";
 
 export type Walk = Omit<KeyWalk, "limit" | "after">;
-export type Keys = Driver<WalkedTexts>;
+export type Keys = IndexScan<WalkedTexts>;
 type Accepts = (key: WalkedTexts, term: string) => boolean;
 type Terms = { kinds: readonly string[]; from: string; below: string; direction: "asc" | "desc" };
 

@@ -13,7 +13,7 @@ import {
   tenantsFrom,
   writeTerms,
 } from "../../store/queries/search-terms.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";

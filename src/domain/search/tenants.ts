@@ -1,14 +1,14 @@
 // Finding tenants: by the words of a search, by plan, or those that are suspended. Bounded as a search of keys.
 import { tenantsByIds, walkTenants, type TenantOrder } from "../../store/queries/tenant-search.ts";
 import { walkTerms } from "../../store/queries/search-terms.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { cutListOf } from "../core/list.ts";
 import { viewTenant } from "../core/views.ts";
-import { findPage, type Driver } from "./find.ts";
+import { findPage, type IndexScan } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
 import { firstMatch, matchesAll, parseTenantSearch, termsFrom } from "./query.ts";
 import { TENANT_WORD, tenantWords } from "./terms.ts";
@@ -58,7 +58,7 @@ function orderOf({ plan_id, state }: TenantSearch): TenantOrder {
   return { by: state === "suspended" ? "suspended" : "created" };
 }
 
-function byOrder(read: Reader, workspace_id: string, order: TenantOrder, accepts: Accepts): Driver<TenantRow> {
+function byOrder(read: Reader, workspace_id: string, order: TenantOrder, accepts: Accepts): IndexScan<TenantRow> {
   return {
     shape: ["number", "string"],
     read: async (position, limit) => {
@@ -72,12 +72,12 @@ function byOrder(read: Reader, workspace_id: string, order: TenantOrder, accepts
   };
 }
 
-function byIds(rows: readonly TenantRow[], accepts: Accepts): Driver<TenantRow> {
+function byIds(rows: readonly TenantRow[], accepts: Accepts): IndexScan<TenantRow> {
   const candidates = rows.map((record) => ({ record, position: [0, record.id], isFound: () => accepts(record) }));
   return { shape: ["number", "string"], read: async () => ({ candidates, last: null }) };
 }
 
-function byWords(read: Reader, workspace_id: string, words: readonly string[], accepts: Accepts): Driver<TenantRow> {
+function byWords(read: Reader, workspace_id: string, words: readonly string[], accepts: Accepts): IndexScan<TenantRow> {
   const [lead = ""] = words;
   return {
     shape: ["string", "number", "string"],

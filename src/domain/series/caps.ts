@@ -5,9 +5,9 @@ import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { copySums } from "../../kernel/usage/sums.ts";
 import { saveSeenNames, seenNames } from "../../store/queries/series.ts";
 import type { UsageGroup } from "../../store/schema/tables.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { Services } from "../core/context.ts";
-import { addMinute, OTHER, type Part } from "./groups.ts";
+import { addMinute, OTHER, type HourPart } from "./groups.ts";
 import type { OverflowKind } from "./counts.ts";
 
 /** Maximum per workspace, environment and day, besides those that are always named. */
@@ -56,9 +56,9 @@ export class Caps {
   }
 
   /** The part with the outcomes and the name that it counts under. */
-  async apply({ group, hour, outcomes }: Part): Promise<Part> {
+  async apply({ group, hour, outcomes }: HourPart): Promise<HourPart> {
     const start = Math.floor(hour / 24) * DAY_MS;
-    const part: Part = { group: await this.#groupOf(group, start), hour, outcomes: new Map() };
+    const part: HourPart = { group: await this.#groupOf(group, start), hour, outcomes: new Map() };
     const cap = { workspace_id: group.workspace_id, scope: `outcome ${group.env}`, start, max: OUTCOMES_MAX };
     for (const [outcome, minutes] of outcomes) {
       const isNamed = ALWAYS_NAMED.has(outcome) || (await this.#admit(cap, outcome, "outcome"));

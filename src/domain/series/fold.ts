@@ -6,7 +6,7 @@ import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { LoopShare } from "../../platform/event-loop.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import {
   deleteJournal,
   journalRows,
@@ -19,7 +19,7 @@ import type { UsageJournalRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { Caps } from "./caps.ts";
-import { JournalSums, type Part } from "./groups.ts";
+import { JournalSums, type HourPart } from "./groups.ts";
 import type { JournalData } from "./journal.ts";
 import { Rollups } from "./rollups.ts";
 
@@ -158,7 +158,7 @@ async function fold(services: Services, tx: Tx, { ids, sums, loop }: Fold): Prom
   await lockRollups.run(tx, { at: String(services.clock.now()) });
   if ((await deleteJournal(tx, ids)) !== ids.length) throw new JournalMoved();
   const caps = new Caps(services, tx);
-  const parts: Part[] = [];
+  const parts: HourPart[] = [];
   for (const part of sums.parts()) {
     parts.push(await caps.apply(part));
     await loop.yieldIfDue();
@@ -187,7 +187,7 @@ async function fold(services: Services, tx: Tx, { ids, sums, loop }: Fold): Prom
 }
 
 /** The push looks at hours in which live tenants had requests. */
-async function markHours(tx: Tx, parts: readonly Part[], now: number): Promise<void> {
+async function markHours(tx: Tx, parts: readonly HourPart[], now: number): Promise<void> {
   const hours = new Map<string, { hour: number; workspace_id: string }>();
   for (const { hour, group } of parts) {
     const { kind, env, tenant, workspace_id } = group;

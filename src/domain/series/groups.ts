@@ -11,10 +11,10 @@ const ROLLUPS = 3;
 export const OTHER = "*";
 
 /** The sums of one group in one hour, by outcome and minute. Hours and minutes count since 1970. */
-export type Part = { group: UsageGroup; hour: number; outcomes: Map<string, Map<number, Sums>> };
+export type HourPart = { group: UsageGroup; hour: number; outcomes: Map<string, Map<number, Sums>> };
 
 /** Takes `sums` over. */
-export function addMinute(part: Part, outcome: string, minute: number, sums: Sums): void {
+export function addMinute(part: HourPart, outcome: string, minute: number, sums: Sums): void {
   let minutes = part.outcomes.get(outcome);
   if (!minutes) part.outcomes.set(outcome, (minutes = new Map()));
   const found = minutes.get(minute);
@@ -23,7 +23,7 @@ export function addMinute(part: Part, outcome: string, minute: number, sums: Sum
 }
 
 /** The parts of one kind, project, environment and hour, by the numbers of tenant and name. */
-type Shelf = { place: Omit<UsageGroup, "tenant" | "name">; hour: number; parts: Map<number, Part> };
+type Shelf = { place: Omit<UsageGroup, "tenant" | "name">; hour: number; parts: Map<number, HourPart> };
 
 type PlaceContext = {
   of: Pick<UsageGroup, "workspace_id" | "project_id" | "env">;
@@ -87,7 +87,7 @@ export class JournalSums {
     }
   }
 
-  *parts(): Generator<Part> {
+  *parts(): Generator<HourPart> {
     for (const { parts } of this.#shelves.values()) yield* parts.values();
   }
 
@@ -104,7 +104,7 @@ export class JournalSums {
     return shelf;
   }
 
-  #part({ place, hour, parts }: Shelf, tenant: number, name: number): Part {
+  #part({ place, hour, parts }: Shelf, tenant: number, name: number): HourPart {
     const id = tenant * NUMBERS_MAX + name;
     let part = parts.get(id);
     if (!part) {

@@ -3,7 +3,7 @@
 import { chunked } from "../../kernel/chunks.ts";
 import { addToPart, decodeParts, encodeParts, type Parts, type Sums } from "../../kernel/usage/sums.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import {
   findGroups,
   findRollups,
@@ -14,7 +14,7 @@ import {
 } from "../../store/queries/series.ts";
 import type { UsageGroup, UsageRollupRow } from "../../store/schema/tables.ts";
 import type { Caps } from "./caps.ts";
-import { groupKey, HOUR_MINUTES, OTHER, type Part } from "./groups.ts";
+import { groupKey, HOUR_MINUTES, OTHER, type HourPart } from "./groups.ts";
 
 const QUARTER_MINUTES = 15;
 /** Rows that one statement reads or writes. */
@@ -61,7 +61,7 @@ export class Rollups {
 
   /** An hour that is no longer kept must not begin again: the push would send it under the id of the first. */
   addPart(
-    { group, hour, outcomes }: Part,
+    { group, hour, outcomes }: HourPart,
     { minutesFrom, hoursFrom }: { minutesFrom: number; hoursFrom: number },
   ): void {
     const group_id = this.#ids.get(groupKey(group)) as number;

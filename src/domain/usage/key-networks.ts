@@ -13,7 +13,7 @@ import {
 } from "../../store/queries/key-networks.ts";
 import { keyById } from "../../store/queries/keys.ts";
 import { anyTenantById } from "../../store/queries/tenants.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { KeyNetworkRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import { addressRuleOf } from "../keys/address-rules.ts";

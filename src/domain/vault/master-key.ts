@@ -3,7 +3,7 @@
 import { FACTS_OF_MASTER_KEY } from "../../store/master-key-facts.ts";
 import { dropFact, writeFact } from "../../store/queries/deployment.ts";
 import { sealedTables, type SealedTable } from "../../store/queries/sealed-values.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import type { Vault } from "./vault.ts";

@@ -18,7 +18,7 @@ import {
   type Revocation,
 } from "../../store/queries/cascades.ts";
 import { runningCascade } from "../../store/queries/key-search.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { CascadeRow } from "../../store/schema/tables.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";

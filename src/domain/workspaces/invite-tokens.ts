@@ -2,7 +2,7 @@
 import { parseInviteToken } from "../../kernel/credentials.ts";
 import { fail } from "../../kernel/errors.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { inviteByHash, markInviteRevoked } from "../../store/queries/invites.ts";
 import type { WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import type { Ctx } from "../core/context.ts";

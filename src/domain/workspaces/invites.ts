@@ -13,7 +13,7 @@ import {
 } from "../../store/queries/invites.ts";
 import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../../store/queries/memberships.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { UserRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { Role, SessionActor, Vendor } from "../core/actor.ts";

@@ -4,7 +4,7 @@ import { failField } from "../../kernel/errors.ts";
 import { OWN_PREFIX, prefixProblem } from "../../kernel/key-prefixes.ts";
 import { claimPrefix, countPrefixes, prefixOwner } from "../../store/queries/key-prefixes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { chargedEnvOf, ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 

@@ -4,7 +4,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { LoopShare } from "../../platform/event-loop.ts";
 import { markInviteRevoked, pendingInvitesBy } from "../../store/queries/invites.ts";
 import { revokeSecretKeyRows, workingKeysOf } from "../../store/queries/secret-keys.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { SecretKeyRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import type { Event } from "../core/events.ts";
 

@@ -3,7 +3,7 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../../store/queries/memberships.ts";
 import { leaveWorkspace } from "../../store/queries/sessions.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { Role, Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";

@@ -2,7 +2,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { countProjects } from "../../store/queries/projects.ts";
 import { firstAllowedAt } from "../../store/queries/usage.ts";

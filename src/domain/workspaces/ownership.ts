@@ -3,7 +3,7 @@
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { countOwnedBy } from "../../store/queries/memberships.ts";
 import { lockUser } from "../../store/queries/users.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 

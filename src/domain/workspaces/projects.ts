@@ -12,7 +12,7 @@ import {
   markProjectDeleted,
   updateProject,
 } from "../../store/queries/projects.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
 import { chargedEnvOf, projectsOf, type Vendor } from "../core/actor.ts";
 import { positionAfter, requireProjectAccess } from "../core/env-access.ts";

@@ -7,7 +7,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { anyOwner } from "../../store/queries/memberships.ts";
 import { endSetupTokens, insertSetupToken, setupTokenByHash } from "../../store/queries/setup-tokens.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { mint } from "../auth/new-credentials.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";

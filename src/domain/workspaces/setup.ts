@@ -14,7 +14,7 @@ import { indexTenant } from "../search/changes.ts";
 import { insertTenant } from "../../store/queries/tenants.ts";
 import { insertUser, recordLogin, setPassword, userByEmailKey } from "../../store/queries/users.ts";
 import { insertWorkspace } from "../../store/queries/workspaces.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { ApiKeyRow, UserRow } from "../../store/schema/tables.ts";
 import { verifyAddress } from "../auth/email-verifications.ts";
 import { mint, onHashConflict, retryOnHashCollision } from "../auth/new-credentials.ts";

@@ -3,7 +3,7 @@
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
 import { liveTenantById, switchTenant } from "../../store/queries/tenants.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";

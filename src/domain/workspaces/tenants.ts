@@ -6,7 +6,7 @@ import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
 import { LIST_MAX, listLive, type PageKey } from "../../store/queries/page.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
 import {
   insertTenant,

@@ -6,7 +6,7 @@ import { insertMembership } from "../../store/queries/memberships.ts";
 import { isInsecureRemote, normalizeOrigin } from "../../kernel/origins.ts";
 import { dropEmbedOrigins, insertEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { insertSecretKey } from "../../store/queries/secret-keys.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { UserRow, WorkspaceRow } from "../../store/schema/tables.ts";
 import { insertWorkspace, updateWorkspace, workspaceById } from "../../store/queries/workspaces.ts";
 import type { BootstrapActor, SessionActor, Vendor } from "../core/actor.ts";

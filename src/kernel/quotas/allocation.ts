@@ -2,7 +2,7 @@
 // the period, a grant when it expires; among equals the older one is first.
 
 /** `grant` is null for the period's own amount. */
-export type Source = { readonly grant: string | null; readonly left: number; readonly end: number };
+export type UnitSource = { readonly grant: string | null; readonly left: number; readonly end: number };
 export type Part = { grant: string | null; units: number };
 
 const BLOCK_MAX = 1_000;
@@ -14,7 +14,7 @@ export function blockSize(available: number): number {
 }
 
 /** `sources` by age. What they lack is taken from the amount, which so becomes overdrawn. */
-export function allocate(units: number, sources: readonly Source[]): Part[] {
+export function allocate(units: number, sources: readonly UnitSource[]): Part[] {
   const parts: Part[] = [];
   let missing = units;
   for (const { grant, left } of sources.toSorted((a, b) => compare(a.end, b.end))) {

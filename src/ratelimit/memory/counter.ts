@@ -19,7 +19,7 @@ import {
   type Counter,
   type Lease,
   type LeaseRequest,
-  type PolicyState,
+  type RuleState,
   type Subject,
   subjectOf,
   type Verdict,
@@ -222,7 +222,7 @@ export class MemoryCounter implements Counter {
     if (limit.window_ms >= SAVED_WINDOW_MIN_MS) this.#dirty.touch(slot);
   }
 
-  #policies(limits: readonly RateLimit[], now: number): PolicyState[] {
+  #policies(limits: readonly RateLimit[], now: number): RuleState[] {
     return limits.map((rule, i) => {
       const { id, limit, window_ms } = rule;
       const slot = this.#slots[i]!;

@@ -4,27 +4,27 @@
 // alone.
 
 /** Flat keys and arguments as the script reads them, and the callers that wait for the reply. */
-export type Batch<Waiter> = { keys: string[]; args: (string | number)[]; waiters: Waiter[] };
+export type RedisBatch<Waiter> = { keys: string[]; args: (string | number)[]; waiters: Waiter[] };
 
 // Small enough that batches overlap: Redis runs one while Node reads the reply of another, and Redis' other clients are
 // not blocked for long.
 const BATCH_MAX = 25;
 
 export class Batcher<Waiter> {
-  readonly #send: (batch: Batch<Waiter>) => void;
-  #open = new Map<string, Batch<Waiter>>();
+  readonly #send: (batch: RedisBatch<Waiter>) => void;
+  #open = new Map<string, RedisBatch<Waiter>>();
   #scheduled = false;
 
-  constructor(send: (batch: Batch<Waiter>) => void) {
+  constructor(send: (batch: RedisBatch<Waiter>) => void) {
     this.#send = send;
   }
 
   /** The batch that the next check of this group joins. In a cluster all keys of a group must be on one node. */
-  batch(group: string): Batch<Waiter> {
+  batch(group: string): RedisBatch<Waiter> {
     const open = this.#open.get(group);
     if (open !== undefined && open.waiters.length < BATCH_MAX) return open;
     if (open !== undefined) this.#send(open);
-    const fresh: Batch<Waiter> = { keys: [], args: [], waiters: [] };
+    const fresh: RedisBatch<Waiter> = { keys: [], args: [], waiters: [] };
     this.#open.set(group, fresh);
     if (!this.#scheduled) {
       this.#scheduled = true;

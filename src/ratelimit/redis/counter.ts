@@ -3,7 +3,7 @@
 import { BoundedMap } from "../../kernel/bounded-map.ts";
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { type Batch, Batcher } from "./batch.ts";
+import { type RedisBatch, Batcher } from "./batch.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
 import { classifyRedisError, type RedisError } from "./error.ts";
 import {
@@ -11,7 +11,7 @@ import {
   type Counter,
   type Lease,
   type LeaseRequest,
-  type PolicyState,
+  type RuleState,
   type Subject,
   subjectOf,
   type Verdict,
@@ -109,7 +109,7 @@ export class RedisCounter implements Counter {
     return new Promise((resolve, reject) => waiters.push({ limits: request.limits, resolve, reject }));
   }
 
-  #sendChecks({ keys, args, waiters }: Batch<Waiter>): void {
+  #sendChecks({ keys, args, waiters }: RedisBatch<Waiter>): void {
     args.unshift(this.#now === undefined ? 0 : 1, this.#countersPerCell);
     this.#count(CHECK, keys, args).then(
       (reply) => {
@@ -238,7 +238,7 @@ function verdictAt(limits: readonly RateLimit[], reply: readonly number[], from:
   return verdictOf("redis", limits, waits, policiesOf(limits, reply, from));
 }
 
-function policiesOf(limits: readonly RateLimit[], reply: readonly number[], from: number): PolicyState[] {
+function policiesOf(limits: readonly RateLimit[], reply: readonly number[], from: number): RuleState[] {
   return limits.map(({ id, limit, window_ms }, i) => {
     return { id, limit, window_ms, remaining: reply[from + 3 * i]!, reset_ms: reply[from + 3 * i + 1]! };
   });

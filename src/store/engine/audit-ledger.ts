@@ -6,7 +6,8 @@ import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { auditPreimage, GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
-import { statement, type Reader, type Tx } from "./statement.ts";
+import { statement } from "./statement.ts";
+import type { Reader, Tx } from "./tx.ts";
 import type { ActorType, AuditHeadRow, AuditLogRow } from "../schema/tables.ts";
 
 /** An audit row before it has its sequence number and hashes. */

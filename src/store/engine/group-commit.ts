@@ -8,9 +8,9 @@ import { sleep } from "../../platform/timing.ts";
 import { appendEntries, dropEmptyHeads, isRecorded, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import { GroupLocks } from "./group-locks.ts";
-import { segmentsOf, settle, settleAll, settleGroup, toFailure, type Job, type Pending } from "./job.ts";
-import { PolicyVersions, type PolicyChange } from "./policy-versions.ts";
-import type { Tx } from "./statement.ts";
+import { segmentsOf, settle, settleAll, settleGroup, failureOfJob, type Job, type Pending } from "./job.ts";
+import { PolicyVersions, type VersionChange } from "./policy-versions.ts";
+import type { Tx } from "./tx.ts";
 import { Batch, JobTransaction } from "./transaction.ts";
 import { WriteQueue } from "./write-queue.ts";
 
@@ -22,7 +22,7 @@ const BLOCKED_MAX_MS = 6_000;
 export type GroupCommitEvents = {
   now: () => number;
   /** Called after a commit is durable. */
-  committed: (changes: PolicyChange[], group: readonly Pending[]) => void;
+  committed: (changes: VersionChange[], group: readonly Pending[]) => void;
   /** The storage can no longer be trusted: the process must end. */
   fatal: (error: unknown) => void;
 };
@@ -131,7 +131,7 @@ export class GroupCommit {
   }
 
   /** Returns the policy changes, or undefined when nothing was written, so that nothing needs a sync. */
-  async #transact(group: Pending[]): Promise<PolicyChange[] | undefined> {
+  async #transact(group: Pending[]): Promise<VersionChange[] | undefined> {
     const driver = this.#driver;
     for (const pending of group) pending.outcome = pending.error = undefined;
     await driver.begin();
@@ -141,7 +141,7 @@ export class GroupCommit {
     try {
       const { heads, blocked } = await this.#locks.lock(tx, group);
       for (const pending of blocked) this.#postpone(group, pending);
-      const changes: PolicyChange[] = [];
+      const changes: VersionChange[] = [];
       this.#loop = new LoopShare();
       for (const segment of segmentsOf(group)) {
         await this.#runSegment(segment, { heads, versions });
@@ -192,7 +192,7 @@ export class GroupCommit {
       if (this.#endsTransaction(error)) throw error;
       tx.wrote = true; // PostgreSQL accepts no statement after a failed one until a rollback
       await rollBack();
-      pending.error = toFailure(this.#driver.classifyError(error), error);
+      pending.error = failureOfJob(this.#driver.classifyError(error), error);
     }
     writer.execNoWait("release savepoint job");
   }
@@ -267,7 +267,7 @@ export class GroupCommit {
   }
 
   /** Writes the audit rows and policy versions of a segment's jobs. */
-  async #recordSegment(tx: Tx, segment: Pending[], { heads, versions }: GroupState): Promise<PolicyChange[]> {
+  async #recordSegment(tx: Tx, segment: Pending[], { heads, versions }: GroupState): Promise<VersionChange[]> {
     const now = this.#events.now();
     const entries = segment.flatMap((pending) => (pending.outcome ? (pending.entries ?? []) : []));
     const appending = appendEntries(tx, heads, entries, { now, loop: this.#loop });
@@ -283,7 +283,7 @@ export class GroupCommit {
       return settleGroup(group);
     }
     if (errorClass !== "lost") await this.#driver.writer.exec("rollback").catch(() => {});
-    const failure = toFailure(errorClass, error);
+    const failure = failureOfJob(errorClass, error);
     for (const pending of group) pending.reject(failure);
   }
 

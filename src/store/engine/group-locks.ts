@@ -5,7 +5,7 @@
 import { lockHeads, tryLockHeads, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import type { Pending } from "./job.ts";
-import type { Tx } from "./statement.ts";
+import type { Tx } from "./tx.ts";
 
 /** Longer than another process's commit takes. */
 const WAIT_MS = 200;

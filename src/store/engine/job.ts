@@ -6,7 +6,7 @@ import type { ErrorClass } from "./driver.ts";
 import type { Tx } from "./tx.ts";
 
 /** A job's result and the audit entries that record it. `unchanged` rolls its writes back. */
-export type Outcome<T> = { value: T; entries: readonly AuditEntry[]; unchanged?: boolean };
+export type JobResult<T> = { value: T; entries: readonly AuditEntry[]; unchanged?: boolean };
 
 export type Job<T> = {
   /** The audit chains this job appends to; their heads are locked before any job runs. */
@@ -21,14 +21,14 @@ export type Job<T> = {
   owner?: Owner | undefined;
   /** How many ordinary jobs it counts as in a group, by its duration; 1 by default. */
   weight?: number | undefined;
-  work(tx: Tx): Promise<Outcome<T>>;
+  work(tx: Tx): Promise<JobResult<T>>;
 };
 
 export type Pending = {
   job: Job<unknown>;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
-  outcome?: Outcome<unknown> | undefined;
+  outcome?: JobResult<unknown> | undefined;
   entries?: PreparedEntry[];
   /** Approximate bytes that the job wrote. */
   bytes?: number;
@@ -38,7 +38,7 @@ export type Pending = {
 };
 
 /** The error that a job's caller receives for a database error. */
-export function toFailure(errorClass: ErrorClass, error: unknown): unknown {
+export function failureOfJob(errorClass: ErrorClass, error: unknown): unknown {
   if (error instanceof Failure) return error;
   if (errorClass === "full") return fail("storage_full");
   if (["lost", "busy", "slow", "fatal"].includes(errorClass)) return fail("unavailable");

@@ -1,8 +1,8 @@
 // Policy versions within one group: each bump returns the next number at once, and the project row is written once per
 // segment (bench: vendor/mint). A job that rolls back returns its numbers, so versions have no gaps.
 import { sql } from "kysely";
-import { statement, type Tx } from "./statement.ts";
-import type { BumpOptions } from "./tx.ts";
+import { statement } from "./statement.ts";
+import type { BumpOptions, Tx } from "./tx.ts";
 
 /** `uses`: capabilities that the bumps since the last write have added. */
 type Counter = { version: number; written: number; forgetAt: number | null; uses: number };
@@ -52,7 +52,7 @@ const logVersions = statement<VersionRange>()((db, p) =>
 );
 
 /** A project's new policy version. */
-export type PolicyChange = { project_id: string; version: number };
+export type VersionChange = { project_id: string; version: number };
 
 export class PolicyVersions {
   readonly #counters = new Map<string, Promise<Counter>>();
@@ -90,8 +90,8 @@ export class PolicyVersions {
   }
 
   /** Writes the bumps since the last call; returns the new version of each changed project. */
-  async write(tx: Tx, now: number): Promise<PolicyChange[]> {
-    const changes: PolicyChange[] = [];
+  async write(tx: Tx, now: number): Promise<VersionChange[]> {
+    const changes: VersionChange[] = [];
     const writes: Promise<unknown>[] = [];
     for (const [project_id, loading] of this.#counters) {
       const counter = await loading;

@@ -28,8 +28,6 @@ import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Tables } from "../schema/tables.ts";
 import type { Dialect, Query, Reader, Runner, Tx, Value } from "./tx.ts";
 
-export type { Dialect, Query, Reader, Row, Tx, Value } from "./tx.ts";
-
 export type Builder = Kysely<Tables>;
 
 const builders: Record<Dialect, Builder> = {

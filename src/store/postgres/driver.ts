@@ -5,7 +5,7 @@ import { codeOf } from "../../platform/errors.ts";
 import { atMost } from "../../platform/timing.ts";
 import { chunkRows } from "../engine/bulk-insert.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
-import type { Query, Row } from "../engine/statement.ts";
+import type { Query, Row } from "../engine/tx.ts";
 import { LEADER_LOCK } from "./advisory-locks.ts";
 import { connectPostgres, type ConnectOptions } from "./client.ts";
 import { APPLICATION_NAME } from "./connected-versions.ts";

@@ -2,7 +2,7 @@
 // command takes a lock and then looks for servers (assertNotInUse in restore.ts); a server connects and then looks for
 // the lock. So at least one of two that begin at the same time sees the other. SQLite has the data dir's lock.
 import type { Client } from "pg";
-import type { Reader } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { DatabaseTarget } from "../target.ts";
 import { MAINTENANCE_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { QueryConfig } from "pg";
 import { codeOf } from "../../platform/errors.ts";
-import type { Query } from "../engine/statement.ts";
+import type { Query } from "../engine/tx.ts";
 
 // For a server that stops responding; otherwise its statement_timeout ends a query earlier.
 export const QUERY_MAX_MS = 15_000;

@@ -2,7 +2,7 @@
 // pool for one query at a time costs more than most queries. bench: vendor/get-by-id-postgres
 import type { Client } from "pg";
 import { fail } from "../../kernel/errors.ts";
-import type { Query, Reader } from "../engine/statement.ts";
+import type { Query, Reader } from "../engine/tx.ts";
 import { connectPostgres, dropConnection, type ConnectOptions } from "./client.ts";
 import { isConnectionLost, isTimeout } from "./connection-lost.ts";
 import { isDeadlock, isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";

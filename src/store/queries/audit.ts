@@ -1,7 +1,8 @@
 // Reads of the audit chain; only src/store/engine/audit-ledger.ts writes it. What is hidden from a test principal is
 // left out before the limit: a page filtered afterwards would reveal how many rows are hidden.
 import { sql, type RawBuilder, type SqlBool } from "kysely";
-import { compileQuery, statement, type Builder, type Dialect, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement, type Builder } from "../engine/statement.ts";
+import type { Dialect, Reader } from "../engine/tx.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 

@@ -1,16 +1,8 @@
 // Revokes the keys of a deleted project or tenant, in pieces. A row of `cascades` says that it has begun: key reads
 // (keys.ts, policy.sqlite.ts, policy.postgres.ts) take it into account.
 import { sql } from "kysely";
-import {
-  columns,
-  compileQuery,
-  countRows,
-  statement,
-  type Builder,
-  type Query,
-  type Reader,
-  type Tx,
-} from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
+import type { Query, Reader, Tx } from "../engine/tx.ts";
 import type { CascadeRow } from "../schema/tables.ts";
 
 export const insertCascade = statement<CascadeRow>()((db, p) =>

@@ -1,7 +1,7 @@
 // Rows that a list names. Each is found by its id: without statistics SQLite prefers an index of the workspace, and
 // reads all of its rows for a few.
 import { sql, type Expression, type SqlBool } from "kysely";
-import type { Dialect } from "../engine/statement.ts";
+import type { Dialect } from "../engine/tx.ts";
 import type { Tables } from "../schema/tables.ts";
 
 export type ListedColumn = `${keyof Tables}.${string}`;

@@ -4,8 +4,8 @@
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement, type Query, type Reader, type Tx } from "../engine/statement.ts";
-import type { AdditiveUpsert, Tally } from "../engine/tx.ts";
+import { compileQuery, statement } from "../engine/statement.ts";
+import type { AdditiveUpsert, Query, Reader, Tally, Tx } from "../engine/tx.ts";
 import type { IdempotencyCellRow } from "../schema/tables.ts";
 
 type Cell = { workspace_id: string; env: Env };

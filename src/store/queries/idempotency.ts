@@ -13,8 +13,8 @@ import {
   type RecordOutcome,
   type ClaimScope,
 } from "../../kernel/idempotency.ts";
-import { statement, type Tx } from "../engine/statement.ts";
-import type { Tally } from "../engine/tx.ts";
+import { statement } from "../engine/statement.ts";
+import type { Tally, Tx } from "../engine/tx.ts";
 import { cellUpsert, tallyCell } from "./idempotency-cells.ts";
 
 type AtScope = ClaimScope & { now: number };

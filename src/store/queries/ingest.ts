@@ -3,7 +3,8 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
-import { compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { IngestBatchRow } from "../schema/tables.ts";
 import { isNamed } from "./id-lists.ts";
 

@@ -1,6 +1,7 @@
 // Invitations to a workspace. Every query is scoped to the workspace; tokens are looked up by hash only.
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
 
 export const insertInvite = statement<WorkspaceInviteRow>()((db, p) =>

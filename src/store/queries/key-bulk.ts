@@ -3,7 +3,8 @@
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { BulkAction, BulkState } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, countRows, type Builder, type Dialect, type Reader, type Tx } from "../engine/statement.ts";
+import { compileQuery, countRows, type Builder } from "../engine/statement.ts";
+import type { Dialect, Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";

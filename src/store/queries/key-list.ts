@@ -2,7 +2,8 @@
 // that it does not return: `listedRangeEnd` finds where a short range ends, and `listKeys` may be confined to it.
 import { sql, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, type Builder, type Reader } from "../engine/statement.ts";
+import { compileQuery, type Builder } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { ApiKeyRow } from "../schema/tables.ts";
 import { isIn, isNamed, notLookedUp } from "./id-lists.ts";
 import { notRevoked, selectKeys } from "./keys.ts";

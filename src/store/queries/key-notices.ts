@@ -2,7 +2,8 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { KeyNoticeRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 

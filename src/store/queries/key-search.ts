@@ -3,15 +3,8 @@
 // piece costs the same, and the caller continues behind the last row examined.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import {
-  compileQuery,
-  countRows,
-  statement,
-  type Builder,
-  type Dialect,
-  type Query,
-  type Reader,
-} from "../engine/statement.ts";
+import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
+import type { Dialect, Query, Reader } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, isNamed } from "./id-lists.ts";
 import { notRevoked, selectKeys } from "./keys.ts";

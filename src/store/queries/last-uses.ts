@@ -1,7 +1,7 @@
 // The newest use of each key that named its client.
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement, type Reader } from "../engine/statement.ts";
-import type { AdditiveUpsert } from "../engine/tx.ts";
+import { compileQuery, statement } from "../engine/statement.ts";
+import type { AdditiveUpsert, Reader } from "../engine/tx.ts";
 import type { KeyLastUseRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 

@@ -2,7 +2,8 @@
 // network, so addresses with and without an account leave the same rows.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { compileQuery, countRows, statement, type Query, type Reader } from "../engine/statement.ts";
+import { compileQuery, countRows, statement } from "../engine/statement.ts";
+import type { Query, Reader } from "../engine/tx.ts";
 
 type Bucket = { address_key: string; bucket: string };
 

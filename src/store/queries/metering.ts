@@ -4,7 +4,8 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
-import { statement, type Reader } from "../engine/statement.ts";
+import { statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { MeteredHourRow } from "../schema/tables.ts";
 
 /** To be run in the transaction that changes the hour's sums. */

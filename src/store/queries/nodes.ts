@@ -3,9 +3,9 @@ import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { isIn, isInJson } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
-import { columns, compileQuery, countRows, statement, type Reader, type Tx } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
+import type { Query, Reader, Tx } from "../engine/tx.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import type { Query } from "../engine/tx.ts";
 import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../schema/tables.ts";
 
 export type NodeKey = { project_id: string; node_id: string; env_scope: EnvScope };

@@ -2,7 +2,8 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { LIST_MAX } from "./page.ts";
-import { columns, compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { OutboxRow, OutboxState } from "../schema/tables.ts";
 
 export const insertMail = statement<OutboxRow>()((db, p) =>

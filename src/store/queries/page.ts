@@ -1,6 +1,7 @@
 // Keyset paging, newest first: rows after a given (created_at, id).
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
-import { compileQuery, type Reader } from "../engine/statement.ts";
+import { compileQuery } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { Tables } from "../schema/tables.ts";
 import { isNamed } from "./id-lists.ts";
 

@@ -1,6 +1,6 @@
 // The policy feed's JSON, built by PostgreSQL. A contract test compares it with policy.sqlite.ts byte for byte.
 // bench: feed/snapshot
-import type { Query } from "../engine/statement.ts";
+import type { Query } from "../engine/tx.ts";
 import {
   fieldsFor,
   keysWith,

@@ -1,6 +1,7 @@
 // The policy feed's JSON, built by SQLite (bench: feed/snapshot). Not portable, so policy.postgres.ts is its
 // counterpart; a contract test compares their output byte for byte.
-import { SQLITE_LIMIT, type Query } from "../engine/statement.ts";
+import { SQLITE_LIMIT } from "../engine/statement.ts";
+import type { Query } from "../engine/tx.ts";
 import {
   fieldsFor,
   keysWith,

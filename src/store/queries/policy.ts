@@ -4,7 +4,8 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import * as postgres from "./policy.postgres.ts";
 import * as sqlite from "./policy.sqlite.ts";
-import { statement, type Reader } from "../engine/statement.ts";
+import { statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { ProjectRow } from "../schema/tables.ts";
 import type { ChangesParams, ChunkParams } from "./policy-params.ts";
 

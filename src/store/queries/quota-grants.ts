@@ -2,7 +2,8 @@
 import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
 
 type GrantedTo = Omit<BalanceKey, "calendar">;

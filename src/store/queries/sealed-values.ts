@@ -1,6 +1,7 @@
 // Every value sealed under the master key, table by table, for rotating the master key.
 import { sql } from "kysely";
-import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
+import { compileQuery, statement } from "../engine/statement.ts";
+import type { Reader, Tx } from "../engine/tx.ts";
 
 /** `id` is the row's id, to which the seal is bound. */
 type SealedValue = { id: string; sealed: Uint8Array };

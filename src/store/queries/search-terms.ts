@@ -2,7 +2,8 @@
 // mint pays nothing for it, and a crash only leaves it behind, never with gaps.
 import { sql, type SqlBool } from "kysely";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, countRows, statement, type Builder, type Reader, type Tx } from "../engine/statement.ts";
+import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
+import type { Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow, SearchTermRow, TenantRow } from "../schema/tables.ts";
 
 /** A term that is there already stays. */

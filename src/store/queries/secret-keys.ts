@@ -3,7 +3,8 @@ import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { isNamed } from "./id-lists.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, countRows, statement, type Reader, type Tx } from "../engine/statement.ts";
+import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
+import type { Reader, Tx } from "../engine/tx.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
 export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>

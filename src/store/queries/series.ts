@@ -4,7 +4,8 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
-import { statement, type Reader, type Tx } from "../engine/statement.ts";
+import { statement } from "../engine/statement.ts";
+import type { Reader, Tx } from "../engine/tx.ts";
 import type { UsageGroup, UsageGroupRow, UsageJournalRow, UsageRollupRow, UsageSeenRow } from "../schema/tables.ts";
 
 export const insertJournal = statement<UsageJournalRow>()((db, p) =>

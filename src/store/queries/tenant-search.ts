@@ -1,6 +1,7 @@
 // Walks tenants in the order of an index, deleted ones too, so that a piece costs the same however many there are.
 import { sql, type SqlBool } from "kysely";
-import { compileQuery, type Reader } from "../engine/statement.ts";
+import { compileQuery } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { TenantRow } from "../schema/tables.ts";
 import { isNamed } from "./id-lists.ts";
 import type { PageKey } from "./page.ts";

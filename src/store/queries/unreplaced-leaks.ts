@@ -1,6 +1,7 @@
 // Leaked keys that still work and have no successor: what is left to do after a scanner's report.
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, countRows, statement, type Reader } from "../engine/statement.ts";
+import { compileQuery, countRows, statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import { isIn, notLookedUp } from "./id-lists.ts";
 import { hasNoSuccessor } from "./key-bulk.ts";
 import { notRevoked } from "./keys.ts";

@@ -4,8 +4,8 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
-import type { AdditiveUpsert } from "../engine/tx.ts";
+import { compileQuery, statement } from "../engine/statement.ts";
+import type { AdditiveUpsert, Reader, Tx } from "../engine/tx.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 

@@ -1,6 +1,7 @@
 // User accounts. An account belongs to no workspace; memberships connect them.
 import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
-import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { UserRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { listFiles, readText } from "../../platform/packaged-files.ts";
 import { sleep } from "../../platform/timing.ts";
 import type { Driver } from "../engine/driver.ts";
-import type { Dialect } from "../engine/statement.ts";
+import type { Dialect } from "../engine/tx.ts";
 import { MIGRATION_LOCK } from "../postgres/advisory-locks.ts";
 import { buildIndexes, CONCURRENT_INDEX, findMissing } from "./indexes.ts";
 

@@ -6,7 +6,7 @@ import { MIB } from "../../kernel/sizes.ts";
 import { fsyncFile } from "../../platform/fsync.ts";
 import { sleep } from "../../platform/timing.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
-import type { Query, Row } from "../engine/statement.ts";
+import type { Query, Row } from "../engine/tx.ts";
 import type { OnProgress } from "../progress.ts";
 import { connectSqlite, requireOwnFile, type Connection, type Statement } from "./open.ts";
 import { assertPragma, COMMON_PRAGMAS, setPragmas } from "./pragmas.ts";

@@ -2,7 +2,7 @@
 import { BoundedMap } from "../../kernel/bounded-map.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { QueryMemo } from "../engine/query-memo.ts";
-import type { Query, Reader } from "../engine/statement.ts";
+import type { Query, Reader } from "../engine/tx.ts";
 import { connectSqlite, type Connection, type Statement } from "./open.ts";
 import { assertPragma, COMMON_PRAGMAS, setPragmas } from "./pragmas.ts";
 

@@ -2,7 +2,7 @@
 // not even a checkpoint.
 import { fail } from "../../kernel/errors.ts";
 import type { Driver, ErrorClass, Writer } from "../engine/driver.ts";
-import type { Reader } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 import type { Connection } from "./open.ts";
 import { openReader, SqliteReader } from "./reader.ts";
 

@@ -6,7 +6,7 @@ import { listAudit, listDeploymentAudit } from "../../../src/domain/audit/audit.
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { signUp } from "../../../src/domain/auth/users.ts";
 import { auditPreimage, GENESIS_HASH } from "../../../src/kernel/audit/chain.ts";
-import type { Query, Reader } from "../../../src/store/engine/statement.ts";
+import type { Query, Reader } from "../../../src/store/engine/tx.ts";
 import { listAuditRows } from "../../../src/store/queries/audit.ts";
 import { auditedWorkspace } from "../../../harness/instances/audit-workspace.ts";
 import { backends } from "../../../harness/databases/backends.ts";

@@ -14,7 +14,7 @@ import {
 } from "../../../harness/models/idempotency.ts";
 import { claim, complete, reapIdempotency, release } from "../../../src/domain/idempotency/claims.ts";
 import { claimRecord, completeRecord } from "../../../src/store/queries/idempotency.ts";
-import type { Tx } from "../../../src/store/engine/statement.ts";
+import type { Tx } from "../../../src/store/engine/tx.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { backends, type Backend } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";

@@ -4,7 +4,7 @@ import { ownerOf } from "../../../src/domain/core/actor.ts";
 import { KnownIds } from "../../../src/domain/ingest/known-ids.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../../src/fairness/owners.ts";
-import type { Reader } from "../../../src/store/engine/statement.ts";
+import type { Reader } from "../../../src/store/engine/tx.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { ingest } from "../../../src/domain/ingest/ingest.ts";

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { ingestBatch } from "../../../src/api/machine/ingest.ts";
-import { usedFields, checkEvents, type Batch } from "../../../src/domain/ingest/events.ts";
+import { usedFields, checkEvents, type EventBatch } from "../../../src/domain/ingest/events.ts";
 import { parseBatch, parseInPieces, type ParsedBatch } from "../../../src/domain/ingest/parse.ts";
 import { sumEvents } from "../../../src/domain/ingest/totals.ts";
 import { JsonStructure } from "../../../src/http/body/structure.ts";
@@ -175,7 +175,7 @@ describe("the used fields of an event", () => {
     const sums = (events: unknown[]): unknown => {
       const checked = checkEvents(events, known);
       if (checked.problems.length > 0) return checked.problems;
-      const batch = { node_id: "n", events, sample_rate: 1, events_dropped: 0, key_first_daily: false } as Batch;
+      const batch = { node_id: "n", events, sample_rate: 1, events_dropped: 0, key_first_daily: false } as EventBatch;
       const { journal: _, ...totals } = sumEvents("w", batch, checked, {
         now: NOON,
         series: true,

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { changesSince, snapshotChunk } from "../../../src/store/queries/policy.ts";
 import type { ChangesParams, ChunkParams } from "../../../src/store/queries/policy-params.ts";
-import type { Reader } from "../../../src/store/engine/statement.ts";
+import type { Reader } from "../../../src/store/engine/tx.ts";
 import type { ApiKeyRow } from "../../../src/store/schema/tables.ts";
 import { insertKey } from "../../../src/store/queries/keys.ts";
 import { insertPlan } from "../../../src/store/queries/plans.ts";

@@ -1,7 +1,7 @@
 // What a change of many keys costs: every other writer waits for its transaction.
 import { describe, expect, it } from "vitest";
 import { moveUses } from "../../../src/domain/search/changes.ts";
-import type { Query, Tx } from "../../../src/store/engine/statement.ts";
+import type { Query, Tx } from "../../../src/store/engine/tx.ts";
 
 const DAY_MS = 86_400_000;
 

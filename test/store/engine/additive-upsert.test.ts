@@ -1,7 +1,7 @@
 // Additive upserts of jobs in one batch: each row is written once, with the sum of all jobs.
 import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
-import type { Tx } from "../../../src/store/engine/statement.ts";
+import type { Tx } from "../../../src/store/engine/tx.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import { usageDayUpsert, tenantMonthUpsert } from "../../../src/store/queries/usage.ts";
 import { backends } from "../../../harness/databases/backends.ts";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { GENESIS_HASH } from "../../../src/kernel/audit/chain.ts";
 import { appendEntries, prepareEntries, type AuditHeads } from "../../../src/store/engine/audit-ledger.ts";
 import { LoopShare } from "../../../src/platform/event-loop.ts";
-import type { Query, Row, Tx } from "../../../src/store/engine/statement.ts";
+import type { Query, Row, Tx } from "../../../src/store/engine/tx.ts";
 
 const entry = (workspace_id: string, id: string) => {
   const target = { action: "tenant.created", target_type: "tenant", target_id: null };

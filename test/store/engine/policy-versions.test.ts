@@ -1,6 +1,6 @@
 // Policy versions within one group, on a transaction that only records writes.
 import { describe, expect, it } from "vitest";
-import type { Query, Row, Tx } from "../../../src/store/engine/statement.ts";
+import type { Query, Row, Tx } from "../../../src/store/engine/tx.ts";
 import { PolicyVersions, type Undo } from "../../../src/store/engine/policy-versions.ts";
 
 /** Every project is at version 7 until a test changes that. */

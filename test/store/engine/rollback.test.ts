@@ -19,7 +19,7 @@ import { createTenant, editTenant } from "../../../src/domain/workspaces/tenants
 import { fail, Failure } from "../../../src/kernel/errors.ts";
 import { LoopShare, yieldToEventLoop } from "../../../src/platform/event-loop.ts";
 import { PolicyVersions } from "../../../src/store/engine/policy-versions.ts";
-import type { Tx } from "../../../src/store/engine/statement.ts";
+import type { Tx } from "../../../src/store/engine/tx.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 
 afterEach(() => void vi.restoreAllMocks());

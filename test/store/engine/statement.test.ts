@@ -2,7 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import { insertReplay, replayByKey } from "../../../src/store/queries/idempotency-replays.ts";
-import { columns, compileQuery, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
+import { columns, compileQuery, statement } from "../../../src/store/engine/statement.ts";
+import type { Query, Reader } from "../../../src/store/engine/tx.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 

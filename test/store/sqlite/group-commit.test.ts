@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { connectSqlite } from "../../../src/store/sqlite/open.ts";
 import { WalSync } from "../../../src/store/sqlite/wal-sync.ts";
-import type { Tx } from "../../../src/store/engine/statement.ts";
+import type { Tx } from "../../../src/store/engine/tx.ts";
 import { openGroup } from "../../../harness/databases/sqlite-group.ts";
 import { pace } from "../../../harness/waiting.ts";
 

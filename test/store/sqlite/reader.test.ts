@@ -4,7 +4,7 @@ import { expect, it, vi } from "vitest";
 import type { Connection } from "../../../src/store/sqlite/open.ts";
 import { SqliteReader } from "../../../src/store/sqlite/reader.ts";
 import { QueryMemo } from "../../../src/store/engine/query-memo.ts";
-import type { Query } from "../../../src/store/engine/statement.ts";
+import type { Query } from "../../../src/store/engine/tx.ts";
 
 const ONE = { sql: "select 1 as one", values: [] };
 

@@ -6,12 +6,12 @@ import { formatVkey } from "../../../kernel/crypto/signed-note.ts";
 import { formatTimestamp } from "../../../kernel/timestamps.ts";
 import { preferNativeFolders } from "../../../platform/native-addons.ts";
 import { readChainRows, readCheckpointKey, listChains } from "../../../store/audit/chains.ts";
-import { ChainVerifier } from "../../../store/audit/chain-verifier.ts";
+import { ChainVerifications } from "../../../store/audit/chain-verifications.ts";
 import { expectedCheckpoints } from "../../../store/offline/contents.ts";
 import type { DatabaseTarget } from "../../../store/target.ts";
 import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
-import type { Checkpoints, Verdict } from "./verify-rows.ts";
+import type { Checkpoints, ChainVerdict } from "./verify-rows.ts";
 import { operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { usageErrors } from "../../settings.ts";
 import { ExitError } from "../../ui/output.ts";
@@ -63,15 +63,15 @@ export async function storedVkey(source: Source, workspace_id: string): Promise<
 export async function verifyOffline(
   options: OfflineOptions,
   loadCheckpoints: (source: Source) => Promise<Checkpoints | undefined>,
-): Promise<Verdict[]> {
+): Promise<ChainVerdict[]> {
   const target = await databaseOf(options);
   return withOfflineSource(target, async (source) => {
     const given = await loadCheckpoints(source);
     const wanted = selectedChain(options);
     const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
     if (wanted && !chains.includes(wanted)) throw new ExitError(`There is no audit chain ${wanted}.`, 2);
-    const verifier = new ChainVerifier(target, new AbortController().signal);
-    const verdicts: Verdict[] = [];
+    const verifier = new ChainVerifications(target, new AbortController().signal);
+    const verdicts: ChainVerdict[] = [];
     for (const workspace_id of wanted ? [wanted] : new Set([...chains, ...(given ? [given.workspace_id] : [])])) {
       const saved = given?.workspace_id === workspace_id ? given.expected : [];
       const expected = [...(await expectedCheckpoints(source, workspace_id)), ...saved];

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { canonicalize } from "../../../kernel/audit/canonical.ts";
 import type { HashedRow } from "../../../kernel/audit/chain.ts";
 import { ExitError, fileError } from "../../ui/output.ts";
-import { NotVerifiable, RowVerifier, type Checkpoints, type Verdict } from "./verify-rows.ts";
+import { NotVerifiable, RowVerifier, type Checkpoints, type ChainVerdict } from "./verify-rows.ts";
 
 /** Rejects a line longer than its canonical form: it hides something from a parser, such as a duplicate key. */
 function parseRow(line: string): HashedRow | null {
@@ -16,7 +16,7 @@ function parseRow(line: string): HashedRow | null {
   }
 }
 
-export async function verifyFile(file: string, checkpoints: Checkpoints | undefined): Promise<Verdict[]> {
+export async function verifyFile(file: string, checkpoints: Checkpoints | undefined): Promise<ChainVerdict[]> {
   const verifier = new RowVerifier(checkpoints);
   let number = 0;
   try {

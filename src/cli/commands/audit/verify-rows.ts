@@ -21,7 +21,7 @@ import { sha256Bytes, verifyEd25519 } from "../../../platform/crypto.ts";
 import { checkpointBreak } from "../../../store/audit/verify.ts";
 import { ExitError } from "../../ui/output.ts";
 
-export type Verdict = {
+export type ChainVerdict = {
   workspace_id: string;
   verified: boolean;
   checked: number;
@@ -105,7 +105,7 @@ export class RowVerifier {
     this.#noteRoot(chain);
   }
 
-  verdicts(): Verdict[] {
+  verdicts(): ChainVerdict[] {
     return [...this.#chains].map(([workspace_id, { verifier, roots }]) => {
       const expected = this.#checkpoints?.workspace_id === workspace_id ? this.#checkpoints.expected : [];
       const contradicted = verifier.reason === null ? checkpointBreak(expected, roots, verifier.seq) : null;

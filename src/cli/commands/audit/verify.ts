@@ -6,7 +6,7 @@ import { ExitError, plural, print, readTextFile } from "../../ui/output.ts";
 import { withProgress } from "../../ui/progress.ts";
 import { fetchCheckpoint, readLog } from "./log.ts";
 import type { OfflineOptions } from "./offline.ts";
-import type { Verdict } from "./verify-rows.ts";
+import type { ChainVerdict } from "./verify-rows.ts";
 import { MINUTE_MS } from "../../../kernel/durations.ts";
 
 export type VerifyOptions = OfflineOptions &
@@ -36,7 +36,7 @@ async function verifyLog(options: VerifyOptions): Promise<void> {
   const target = requireBearer(resolveTarget(options));
   if (options.checkpoint) return report(await verifyByCheckpoint(target, options), options);
   const response = await verifyOnServer(target);
-  const chain = JSON.parse(response.text) as Verdict;
+  const chain = JSON.parse(response.text) as ChainVerdict;
   if (options.json) print(response.text.trimEnd());
   else if (!options.quiet && chain.verified) print(`Audit log verified: ${verifiedText(chain)}.`);
   if (!chain.verified) throw brokenError(chain);
@@ -60,7 +60,7 @@ async function verifyOnServer(target: Target): Promise<ApiResponse> {
 }
 
 /** Verifies the database, or an export. */
-async function verifyLocal(options: VerifyOptions): Promise<Verdict[]> {
+async function verifyLocal(options: VerifyOptions): Promise<ChainVerdict[]> {
   const { openCheckpoints } = await import("./verify-rows.ts");
   const notes = options.checkpoint === undefined ? undefined : readTextFile(options.checkpoint);
   if (options.file) {
@@ -77,7 +77,7 @@ async function verifyLocal(options: VerifyOptions): Promise<Verdict[]> {
   });
 }
 
-async function verifyByCheckpoint(target: Target, options: VerifyOptions): Promise<Verdict[]> {
+async function verifyByCheckpoint(target: Target, options: VerifyOptions): Promise<ChainVerdict[]> {
   const { RowVerifier, openCheckpoints } = await import("./verify-rows.ts");
   const key = options.vkey ?? (await fetchCheckpoint(target)).vkey;
   const verifier = new RowVerifier(openCheckpoints(readTextFile(options.checkpoint ?? ""), key));
@@ -85,19 +85,19 @@ async function verifyByCheckpoint(target: Target, options: VerifyOptions): Promi
   return verifier.verdicts();
 }
 
-function verifiedText({ checked, head_hash }: Verdict): string {
+function verifiedText({ checked, head_hash }: ChainVerdict): string {
   return `${plural(checked, "row")}, head ${head_hash}`;
 }
 
-function brokenText({ broken_seq, reason, checked }: Verdict): string {
+function brokenText({ broken_seq, reason, checked }: ChainVerdict): string {
   return `broken at seq ${broken_seq}: ${reason}. ${plural(checked, "valid row")} before it`;
 }
 
-function brokenError(verdict: Verdict): ExitError {
+function brokenError(verdict: ChainVerdict): ExitError {
   return new ExitError(`The audit log is ${brokenText(verdict)}.`, 4);
 }
 
-function report(verdicts: Verdict[], options: VerifyOptions): void {
+function report(verdicts: ChainVerdict[], options: VerifyOptions): void {
   const broken = verdicts.find(({ verified }) => !verified);
   if (options.json)
     print(JSON.stringify({ object: "audit_verification", verified: broken === undefined, chains: verdicts }));
@@ -105,14 +105,14 @@ function report(verdicts: Verdict[], options: VerifyOptions): void {
   if (broken) throw brokenError(broken);
 }
 
-function printVerdicts(verdicts: Verdict[], options: VerifyOptions): void {
+function printVerdicts(verdicts: ChainVerdict[], options: VerifyOptions): void {
   for (const verdict of verdicts) print(verdictText(verdict));
   if (verdicts.length === 0) print("The audit log is empty.");
   if (options.file && !options.checkpoint)
     print("Note: without --checkpoint, rows missing at the end are not detected.");
 }
 
-function verdictText(verdict: Verdict): string {
+function verdictText(verdict: ChainVerdict): string {
   const { workspace_id, verified, checkpoint_size } = verdict;
   if (!verified) return `${workspace_id}: ${brokenText(verdict)}.`;
   const extended = checkpoint_size === null ? "" : `; extends the checkpoint at ${plural(checkpoint_size, "row")}`;

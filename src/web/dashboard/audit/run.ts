@@ -3,7 +3,7 @@ import type { BreakReason } from "../../../kernel/audit/chain.ts";
 import { call, request } from "../api/call.ts";
 import { readSetting, writeSetting } from "../api/store.ts";
 import { openCheckpoint, type Opened } from "./checkpoint.ts";
-import { linesOf, verifyRows, type OnRows, type SeenRow, type Verdict } from "./verify.ts";
+import { linesOf, verifyRows, type OnRows, type SeenRow, type ChainVerdict } from "./verify.ts";
 
 export const REASONS: Record<BreakReason, string> = {
   seq_gap: "a row is missing or out of order",
@@ -13,7 +13,7 @@ export const REASONS: Record<BreakReason, string> = {
   checkpoint_mismatch: "the rows are not those of the signed checkpoint",
 };
 
-export type Result = { verdict: Verdict; opened: Opened; seen: SeenRow | null; at: string };
+export type Result = { verdict: ChainVerdict; opened: Opened; seen: SeenRow | null; at: string };
 
 function recall(workspaceId: string): SeenRow | null {
   try {

@@ -17,7 +17,7 @@ type Expected = {
   seen: SeenRow | null;
 };
 
-export type Verdict = {
+export type ChainVerdict = {
   rows: number;
   /** The last valid row. */
   head: ChainHead;
@@ -48,10 +48,10 @@ export async function verifyRows(
   lines: AsyncIterable<string>,
   { workspaceId, head, checkpoint, seen }: Expected,
   onRows: OnRows = () => {},
-): Promise<Verdict> {
+): Promise<ChainVerdict> {
   const chain = createChainVerifier(sha256Hex);
   const tree = new MerkleTree(sha256);
-  let broken: Verdict["broken"] = null;
+  let broken: ChainVerdict["broken"] = null;
   let continues: boolean | null = seen?.seq === 0 ? true : null;
   const fail = (reason: BreakReason, seq = chain.seq + 1): void => {
     broken ??= { reason, seq };

@@ -18,7 +18,7 @@ const SLICE_MS = 250;
 type Run = { usedMs: number; seq: number; result: Promise<ChainCheck> };
 type Waiting = { run: Run; start: () => void };
 
-export class ChainVerifier {
+export class ChainVerifications {
   readonly #target: DatabaseTarget;
   readonly #signal: AbortSignal;
   readonly #running = new Map<string, Run>();
