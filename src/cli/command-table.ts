@@ -145,7 +145,7 @@ export const commandTable: Record<string, CommandEntry> = {
     load: async () => (await import("./commands/release/release.ts")).addReleaseCommands,
   },
   top: {
-    description: "Show who holds how much of what workspaces share.",
+    description: "Show the largest users of each shared resource.",
     load: async () => (await import("./commands/setup/top.ts")).addTopCommand,
   },
   status: {

@@ -213,7 +213,7 @@ export const settingsTable = {
     "KEYRACK_DISK_RESERVE_MB",
     "zero_or_megabytes",
     "1024",
-    "Free MiB on the disk of SQLite below which workspaces that wrote much get 503. Below 200 MiB everyone does, except for what ends a credential. 0 = off, both.",
+    "Free disk space in MiB, for SQLite. Below it, the workspaces that wrote the most get 503; below 200 MiB every write does, except those that end a credential. 0 = off, both.",
   ),
   throttle_subjects: setting(
     "KEYRACK_THROTTLE_SUBJECTS",

@@ -8,6 +8,7 @@ import { MIB } from "../kernel/sizes.ts";
 import { cacheShares } from "./cache-shares.ts";
 import { Ledger, type Limits } from "./ledger.ts";
 import type { OwnerKind } from "./owners.ts";
+import { FLEET_READS, THREAD_READS } from "./slots.ts";
 
 export type Share = {
   readonly what: string;
@@ -156,13 +157,13 @@ export const sharesTable = {
     atBound: "waits its turn after 250 ms; the chain that has used least time is next",
   },
   usage_reads: {
-    what: "Reads in worker threads, as of usage series: 8 at a time, of an account at most as many as are free, 2 of a cell and 2 of all portals of the account; so only refusals are shown here",
+    what: `Reads in worker threads, such as usage series: ${THREAD_READS.atOnce} run at a time, ${THREAD_READS.perOwner} per cell and ${THREAD_READS.perOwner} for all portals of an account, which never holds more than are free. Only refusals are shown here`,
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound: "waits 2 s for its turn, then 503; at once when 1,000 are waiting",
   },
   fleet_reads: {
-    what: "Reads of all nodes, or all keys, of a project: 2 of a cell at a time; so only refusals are shown here",
+    what: `Reads of all nodes, or all keys, of a project: ${FLEET_READS.perOwner} per cell run at a time. Only refusals are shown here`,
     owners: ["cell"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound:

@@ -1,7 +1,7 @@
-// Turns of the event loop. Within one turn an owner runs what it has ready at once for a slice of measured time; what
-// exceeds that runs in rounds, a slice for each owner that waits, and sockets are read between two rounds; a round with
-// many owners is cut. So a flood of one owner delays another's work by a slice or two. While only one owner has sent
-// requests lately its slice is longer, because the queue costs a twentieth of a request. bench: ratelimit/check
+// Shares the event loop fairly. In each turn an owner may use one slice of measured time; further work is queued and
+// runs in rounds, one slice per owner, with socket reads between rounds. A round with many owners is cut short. So a
+// flood by one owner delays the others by a slice or two. While a single owner is active its slice is longer, because
+// queueing costs time. bench: ratelimit/check
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 

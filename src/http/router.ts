@@ -91,8 +91,8 @@ function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }:
 }
 
 /**
- * Where the fast lane is on, also h3's responses are written in its way; srvx then finds them sent. Not those that are
- * written piece by piece, because srvx would end them. bench: rules/self
+ * With the fast lane on, small responses of h3 are also written by FastResponse; srvx finds them sent and does nothing.
+ * Streamed ones are not, because srvx would end them early. bench: rules/self
  */
 function canSendFast(res: ServerResponse, response: HttpResponse, { method }: HttpRequest): res is FastResponse {
   if (!(res instanceof FastResponse) || method === "HEAD" || response.body instanceof Readable) return false;

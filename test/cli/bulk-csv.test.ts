@@ -37,7 +37,7 @@ describe("a file", () => {
       "Row 2: 2 cells",
     ],
     ["a row with too many cells", (id: string) => `tenant_id,name\n${id},Acme, Inc\n`, "Row 1: 3 cells for 2 columns"],
-    ["a column twice", (id: string) => `tenant_id,name,name\n${id},a,b\n`, 'the column "name" is there twice'],
+    ["a column twice", (id: string) => `tenant_id,name,name\n${id},a,b\n`, 'column "name" appears twice'],
   ])("is refused before anything is created for %s", async (what, text, message) => {
     const { id } = await cli.api("POST", "/v1/tenants", { external_id: what });
     const refused = await createKeys(write("refused.csv", text(id)));

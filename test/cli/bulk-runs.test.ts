@@ -68,7 +68,7 @@ it("ends with 1 and names the nodes that do not have the change yet", async () =
   const env = { KEYRACK_URL: server.url, KEYRACK_SECRET_KEY: "krsk_live_x", HOME: at.dir };
   const args = ["key", "bulk", "revoke", "--all", "--yes", "--wait"];
   const { code, stdout, stderr } = await keyrack(args, { env, cwd: at.dir });
-  expect([code, stderr]).toEqual([1, "keyrack: The keys are changed, but node-7 do not have it yet.\n"]);
+  expect([code, stderr]).toEqual([1, "keyrack: The keys were changed, but not yet confirmed by: node-7.\n"]);
   expect(stdout).toContain("Acknowledged by 0 of 1 node of project p.");
   expect(readdirSync(at.dir)).toEqual([]);
 });

@@ -125,7 +125,7 @@ export function viewKey(row: ApiKeyRow) {
   };
 }
 
-/** The key as the tenant's own people may see it: without what is the vendor's. */
+/** The key as shown to its tenant: without the vendor's meta and quotas. */
 export function forCustomer<T extends ApiKey>(view: T): T {
   const shown = { ...view, meta: {} };
   delete shown.quotas;

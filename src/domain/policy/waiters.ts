@@ -1,9 +1,8 @@
-// The long polls of one project, and when they are woken. The first change after a quiet moment wakes them at once. A
-// wake lasts until its polls wait again, because their responses and acknowledgements cost more than the wake itself;
-// the next one follows after a pause as long as that kept the process busy, so that many changes in a row (a bulk mint)
-// cannot take more than half of it. That time counts up to a few milliseconds for each poll: what else keeps the
-// process busy must not delay the changes of a small fleet. A wake reads the head once, for all, and yields to other
-// requests between slices. bench: fleet/checks-beside-wakes
+// Wakes the long polls of one project. After a quiet moment, the first change wakes them immediately. The next wake
+// follows after a pause as long as the last one kept the process busy, until its polls were waiting again, because
+// responses and acknowledgements cost more than the wake itself. So a burst of changes, such as a bulk mint, uses at
+// most half of the process. The pause is at most a few milliseconds for each poll: other work must not delay the
+// changes of a small fleet. A wake reads the head once and yields between slices. bench: fleet/checks-beside-wakes
 import { performance } from "node:perf_hooks";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Subscription } from "../core/subscription.ts";

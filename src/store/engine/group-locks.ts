@@ -1,7 +1,7 @@
 // Locks what the jobs of a group share with other processes, before the first of them runs and in one order in every
 // process: audit heads, then the names that jobs declare. Otherwise two groups that write the same rows in another
-// order deadlock, because a group holds its row locks until its commit. A job whose lock another process holds for
-// long, as one that is paused, is left out: the others must not wait for it.
+// order deadlock, because a group holds its row locks until its commit. If another process, such
+// as a paused one, holds the lock of a job for longer than WAIT_MS, the job is left out: it must not delay the others.
 import { lockHeads, tryLockHeads, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import type { Pending } from "./job.ts";

@@ -56,7 +56,7 @@ function parseRows(bulk: Bulk, text: string): Record<string, unknown>[] {
     return flag;
   });
   const repeated = columns.find((flag, i) => columns.indexOf(flag) !== i);
-  if (repeated) throw new ExitError(`${file}: the column "${repeated.name}" is there twice.`, 2);
+  if (repeated) throw new ExitError(`${file}: column "${repeated.name}" appears twice.`, 2);
   const bodies = rows.map((cells, at) => {
     // A shifted or dropped cell would mint a key with another expiry than the file says.
     if (cells.length !== columns.length)

@@ -96,7 +96,7 @@ function save(file: string, run: Run): void {
 function load(file: string, action: BulkAction, options: KeyBulkOptions): Run {
   const { filter, ...fields } = bodyOf(options);
   if (Object.keys(filter).length > 0 || Object.keys(fields).length > 0)
-    throw new ExitError("--resume takes what matches from the file. Leave the other flags out.", 2);
+    throw new ExitError("--resume reads the filter from the file. Leave the other flags out.", 2);
   let run: Run;
   try {
     run = JSON.parse(readFileSync(file, "utf8")) as Run;
@@ -105,7 +105,11 @@ function load(file: string, action: BulkAction, options: KeyBulkOptions): Run {
       ? new ExitError(`${file} is not a progress file.`, 2)
       : fileError("read", file, error);
   }
-  if (run.action !== action) throw new ExitError(`${file} is of a run to ${run.action}.`, 2);
+  if (run.action !== action)
+    throw new ExitError(
+      `${file} belongs to a run of ${run.action}. Use: keyrack key bulk ${run.action} --resume ${file}`,
+      2,
+    );
   return run;
 }
 
@@ -219,5 +223,5 @@ export async function runKeyBulk(action: BulkAction, options: KeyBulkOptions): P
   const { bulk_id, expect, changed, out } = run;
   report(options, { action, bulk_id, matched: expect, changed, out, ...(waited && { propagation: waited.all }) });
   if (waited && waited.missing.length > 0)
-    throw new ExitError(`The keys are changed, but ${waited.missing.join(", ")} do not have it yet.`, 1);
+    throw new ExitError(`The keys were changed, but not yet confirmed by: ${waited.missing.join(", ")}.`, 1);
 }

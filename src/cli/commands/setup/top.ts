@@ -34,7 +34,7 @@ async function top(options: TopOptions): Promise<void> {
     quiet: [...new Set(rows.map(([, owner]) => owner))].join("\n"),
     human:
       rows.length === 0
-        ? "Nothing that is shared is in use."
+        ? "No shared resource is in use."
         : table([["RESOURCE", "OWNER", "USED", "SHARE", "PART", "REFUSED (5 MIN)"], ...rows]),
   });
 }

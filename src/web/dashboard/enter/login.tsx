@@ -8,7 +8,7 @@ import { CurrentPasswordField, EmailField } from "./fields.tsx";
 
 export function LogIn() {
   const { data, problem } = useRead("GET /v1/setup", {}).state.value;
-  // Where it cannot be known, as beside a server of 0.1, the form itself says whether sign-up is closed.
+  // Without an answer (a 0.1 server lacks the field) the link is shown; the sign-up form says if sign-up is closed.
   const maySignUp = data ? (data.sign_up ?? "open") === "open" : problem !== null;
   return (
     <Card title="Log in">
