@@ -126,7 +126,19 @@ function isBody(chunk: unknown): boolean {
   return chunk === undefined || chunk === null || typeof chunk === "function" || isChunk(chunk);
 }
 
-type WriteArgs = [encoding?: unknown, done?: unknown];
+/** The chunk of `write(chunk, encoding, callback)` or `end`; both arguments before the callback are optional. */
+function toBytes([chunk, encoding]: unknown[]): Uint8Array {
+  if (typeof chunk !== "string") return chunk instanceof Uint8Array ? chunk : new Uint8Array();
+  return Buffer.from(chunk, typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8");
+}
+
+/** As Node does by itself where the head and the whole body come with one `end`. */
+function declareLength(res: ServerResponse, length: number): void {
+  const { statusCode: status, req } = res;
+  const isBodyless = req.method === "HEAD" || status < 200 || status === 204 || status === 304;
+  const isDeclared = ["content-length", "transfer-encoding", "trailer"].some((name) => res.hasHeader(name));
+  if (!isBodyless && !isDeclared) res.setHeader("content-length", length);
+}
 
 /** Captures a response and holds back its end until it is stored. */
 export class NodeCapture {
@@ -146,28 +158,42 @@ export class NodeCapture {
     this.#copy = new BodyRecorder(claim.maxBodyBytes);
     const { writeHead, write, end } = res as unknown as Record<string, (...args: unknown[]) => unknown>;
     this.#restore = () => Object.assign(res, { writeHead, write, end });
+    // A write or end after the first `end` has no effect: Node would emit an error for it, which ends the process. Its
+    // callback is called at the end of the response.
+    const drop = <T>(args: unknown[], result: T): T => {
+      const callback = args.find((one) => typeof one === "function");
+      this.#sent?.then(() => end?.call(res, callback)).catch(() => {});
+      return result;
+    };
     const wrapped = {
       writeHead: (status: number, ...rest: unknown[]) => {
         this.#captureHeaders(rest.at(-1));
         return writeHead?.call(res, status, ...rest);
       },
-      write: (chunk: unknown, ...rest: WriteArgs) => {
-        const pass = () => write?.call(res, chunk, ...rest);
-        if (!isChunk(chunk)) return pass(); // which throws
-        if (this.#held) return this.#afterSent(pass, false);
+      write: (...args: unknown[]) => {
+        const pass = () => write?.call(res, ...args);
+        if (!isChunk(args[0])) return pass(); // which throws
+        if (this.#held) return drop(args, false);
         this.#captureHeaders(null);
-        this.#add(chunk, rest[0]);
+        this.#copy.add(toBytes(args));
         return pass();
       },
       end: (...args: unknown[]) => {
         const pass = () => end?.call(res, ...args);
         // Node throws for an invalid chunk here, in the handler: later nothing would catch it.
         if (!isBody(args[0])) return pass();
-        if (this.#held) return this.#afterSent(pass, res);
+        if (this.#held) return drop(args, res);
         if (this.#sent) return pass();
-        this.#held = true;
         this.#captureHeaders(null);
-        this.#add(args[0], args[1]);
+        const bytes = toBytes(args);
+        if (!res.headersSent) {
+          declareLength(res, bytes.length);
+          writeHead?.call(res, res.statusCode);
+        }
+        // Like the head: whatever runs before the response is stored must see that there is one.
+        Object.defineProperty(res, "writableEnded", { value: true });
+        this.#held = true;
+        this.#copy.add(bytes);
         this.#sent = this.#claim
           .complete(res.statusCode, this.#headers, this.#copy.bytes())
           .then(() => {
@@ -213,15 +239,6 @@ export class NodeCapture {
     if (!this.#sent && this.#returned) this.#claim.abandon();
   }
 
-  /**
-   * A write or end after the first `end` is repeated once that has happened, so that Node treats it as late. Whatever
-   * it throws is dropped: an unhandled rejection would end the process.
-   */
-  #afterSent<T>(repeat: () => unknown, result: T): T {
-    this.#sent?.then(repeat).catch(() => {});
-    return result;
-  }
-
   /** Captures the headers before the first byte: later ones belong to a content encoding. */
   #captureHeaders(extra: unknown): void {
     if (this.#headers) return;
@@ -231,11 +248,5 @@ export class NodeCapture {
     } else if (typeof extra === "object" && extra !== null) {
       for (const [name, value] of Object.entries(extra)) this.#headers[name.toLowerCase()] = value;
     }
-  }
-
-  #add(chunk: unknown, encoding: unknown): void {
-    const named = typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8";
-    if (typeof chunk === "string") this.#copy.add(Buffer.from(chunk, named));
-    else if (chunk instanceof Uint8Array) this.#copy.add(chunk);
   }
 }

@@ -1,9 +1,11 @@
-// Errors in and around an idempotent handler release its claim.
+// Errors in and around an idempotent handler release its claim; what follows its response changes nothing.
 
 import express from "express";
 import { describe, expect, it } from "vitest";
 import * as onExpress from "../../../src/sdk/adapters/express.ts";
+import * as onNode from "../../../src/sdk/adapters/node.ts";
 import { startIdempotentServer } from "../../../harness/sdk/idempotent-server.ts";
+import { until } from "../../../harness/waiting.ts";
 
 describe("a response that cannot be sent", () => {
   it("throws in the handler, where it is caught, and releases the claim", async () => {
@@ -64,6 +66,80 @@ describe("a response that cannot be sent", () => {
     judge();
     await new Promise((resolve) => setImmediate(resolve));
     expect(errors).toEqual([]);
+  });
+});
+
+describe("a handler that continues after its response", () => {
+  const respond = (res: express.Response) => res.status(201).json({ id: 1 });
+  const handlers: Record<string, Parameters<typeof onExpress.idempotent>[1]> = {
+    "by next()": (_req, res, next) => (respond(res as express.Response), next()),
+    "by a second response, unless one is sent": (_req, res) => {
+      respond(res as express.Response);
+      if (!res.headersSent) res.writeHead(503).end("timed out");
+    },
+    "by a second response, unless one has ended": (_req, res) => {
+      respond(res as express.Response);
+      if (!res.writableEnded) res.writeHead(503).end("timed out");
+    },
+    "by another write and end": (_req, res) => {
+      respond(res as express.Response);
+      res.write("more");
+      res.end("more", () => {});
+    },
+  };
+  for (const [how, handler] of Object.entries(handlers)) {
+    it(`${how} sends and stores only the first`, async () => {
+      await using s = await startIdempotentServer();
+      const app = express();
+      app.post("/", onExpress.protect(s.r.keyrack), onExpress.idempotent(s.r.keyrack, handler));
+      const url = await s.serve(app);
+      for (let i = 0; i < 2; i++) {
+        const response = await fetch(url, { method: "POST", headers: s.headers });
+        expect([response.status, await response.text()]).toEqual([201, '{"id":1}']);
+      }
+      expect(s.verbs()).toEqual(["claim", "complete", "claim"]);
+    });
+  }
+
+  it("gets the callback of a late write or end", async () => {
+    await using s = await startIdempotentServer();
+    const called: string[] = [];
+    const handler: onNode.Handler = (_req, res) => {
+      res.end("ok");
+      res.write("more", () => called.push("write"));
+      res.end(() => called.push("end"));
+    };
+    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler)));
+    expect(await (await fetch(url, { method: "POST", headers: s.headers })).text()).toBe("ok");
+    await until(() => called.length === 2);
+    expect(called).toEqual(["write", "end"]);
+  });
+});
+
+describe("the head of a claimed response", () => {
+  it("is the one that Node makes without a claim", async () => {
+    await using s = await startIdempotentServer();
+    const bodies = ["", "grüße", "R3LDvMOfZQ=="] as const;
+    const handler: onNode.Handler = (req, res) => {
+      const [status, body] = (req.url ?? "").slice(1).split("/").map(Number);
+      res.statusCode = status ?? 200;
+      res.end(bodies[body ?? 0], body === 2 ? "base64" : "utf8");
+    };
+    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler)));
+    const { "idempotency-key": _none, ...unclaimed } = s.headers;
+    const head = async (path: string, method: string, headers: Record<string, string>) => {
+      const response = await fetch(url + path, { method, headers });
+      await response.arrayBuffer();
+      return ["content-length", "transfer-encoding"].map((name) => response.headers.get(name));
+    };
+    for (const method of ["POST", "HEAD"]) {
+      for (const path of ["/200/0", "/200/1", "/200/2", "/201/2", "/204/0", "/205/0", "/304/0"])
+        expect([method, path, await head(path, method, s.headers)]).toEqual([
+          method,
+          path,
+          await head(path, method, unclaimed),
+        ]);
+    }
   });
 });
 
