@@ -47,7 +47,8 @@ export function idempotent<Req extends RequestLike = FastifyRequest, Reply exten
   const route = internalsOf(keyrack).idempotent(options);
   return async (request: Req, reply: Reply): Promise<unknown> => {
     const begun = await beginOnNode(route, nodeView(request));
-    if (begun.kind === "skip") return handler(request, reply);
+    const run = () => untilResponded(handler(request, reply), reply.raw);
+    if (begun.kind === "skip") return run();
     if (begun.kind === "respond") {
       const { status, headers, body } = begun.response;
       return reply
@@ -55,8 +56,17 @@ export function idempotent<Req extends RequestLike = FastifyRequest, Reply exten
         .headers(headers)
         .send(typeof body === "string" ? body : Buffer.from(body));
     }
-    return new NodeCapture(reply.raw, begun.claim).run(() => handler(request, reply));
+    return new NodeCapture(reply.raw, begun.claim).run(run);
   };
+}
+
+/**
+ * A handler that returns undefined, rather than a promise of it, responds by a callback. Fastify does not see that
+ * through the wrapper: it would send the undefined as soon as the wrapper's promise resolves.
+ */
+function untilResponded(value: unknown, raw: ServerResponse): unknown {
+  if (value !== undefined || raw.closed) return value;
+  return new Promise<void>((resolve) => raw.once("close", () => resolve()));
 }
 
 /** The raw request with fastify's body and context. A derived object: the raw request is not modified. */
