@@ -110,6 +110,7 @@ function holdBackEnd(
   claim: Claim,
 ): ReadableStream<Uint8Array> {
   let last: Uint8Array | null = null;
+  let isCancelled = false;
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
@@ -117,6 +118,11 @@ function holdBackEnd(
         for (let sent = false; !sent; ) {
           const { done, value } = await reader.read();
           if (done) await store();
+          // Cancelled while it waited for this chunk: `cancel` reads what follows.
+          if (isCancelled) {
+            if (value) copy.add(value);
+            return;
+          }
           if (last) controller.enqueue(last);
           sent = done || last !== null;
           last = value ?? null;
@@ -130,6 +136,7 @@ function holdBackEnd(
     },
     // The client disconnected: the remainder is still stored, as long as it fits.
     async cancel(reason) {
+      isCancelled = true;
       try {
         for (;;) {
           const { done, value } = await reader.read();

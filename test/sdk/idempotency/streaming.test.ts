@@ -9,7 +9,7 @@ import * as onHono from "../../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../../src/sdk/adapters/node.ts";
 import { startIdempotentServer } from "../../../harness/sdk/idempotent-server.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
-import { until } from "../../../harness/waiting.ts";
+import { turns, until } from "../../../harness/waiting.ts";
 import type { Ports } from "../../../src/sdk/runtime.ts";
 
 describe("a handler that streams", () => {
@@ -123,6 +123,35 @@ describe("a handler that streams", () => {
     finish();
     await until(() => s.verbs().includes("complete"));
     expect(await (await fetch(url, { method: "POST", headers: s.headers })).text()).toBe("charged");
+  });
+
+  it("is stored on fetch when the client disconnects between two chunks, and does not run again", async () => {
+    await using s = await startIdempotentServer();
+    let runs = 0;
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const writer = writable.getWriter();
+    const send = (text: string) => void writer.write(new TextEncoder().encode(text)).catch(() => {});
+    const handler = onFetch.idempotent(s.r.keyrack, () => new Response(runs++ === 0 ? readable : "again"));
+    const serve = onFetch.protect(s.r.keyrack, {}, handler);
+    const request = () => new Request("http://vendor.test/", { method: "POST", headers: s.headers });
+    const reader = (await serve(request())).body?.getReader();
+    send("one ");
+    send("two ");
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe("one ");
+    await turns(); // the next chunk is being waited for
+    const cancelled = reader?.cancel();
+    send("three ");
+    send("four");
+    void writer.close().catch(() => {});
+    await cancelled;
+    await until(() => s.verbs().length > 1);
+    const retry = await serve(request());
+    expect([await retry.text(), retry.headers.get("idempotent-replayed"), runs]).toEqual([
+      "one two three four",
+      "true",
+      1,
+    ]);
+    expect(s.verbs()).toEqual(["claim", "complete", "claim"]);
   });
 
   it("is still stored after close(), which does not keep the process alive", async () => {
