@@ -4,16 +4,16 @@
 import { rateLimitHeaders } from "../kernel/ratelimit/headers.ts";
 import type { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import type { TrustedProxies } from "../kernel/network/trusted-proxies.ts";
-import type { RequestClient } from "./client-info.ts";
+import type { RequestClient } from "./telemetry/client-info.ts";
 import type { Context, Subject, Verdict } from "./context.ts";
 import { type TextResponse, type DenialName, denialResponse } from "./denials.ts";
 import type { ChargeResult, Limiter } from "./limits/check.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
-import type { Outside } from "./outside.ts";
-import type { Reporter } from "./report.ts";
+import type { Outside } from "./telemetry/outside.ts";
+import type { Reporter } from "./telemetry/report.ts";
 import type { Otel } from "./otel.ts";
 import type { Ports } from "./runtime.ts";
-import { type AddedTags, cleanTags, type Tags } from "./tags.ts";
+import { type AddedTags, cleanTags, type Tags } from "./telemetry/tags.ts";
 import { NO_GROUPS, readScopes, type RequiredScopes, type ScopeRequirement } from "./scopes.ts";
 import type { Verifier } from "./verifier.ts";
 

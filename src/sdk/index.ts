@@ -20,6 +20,6 @@ export type { IdempotentOptions } from "./idempotency/idempotency.ts";
 export { KeyrackError } from "./keyrack.ts";
 export type { FailMode, KeyrackOptions } from "./options.ts";
 export type { OtelApi } from "./otel.ts";
-export type { Tags } from "./tags.ts";
+export type { Tags } from "./telemetry/tags.ts";
 export type { Keyrack, ReportedRequest, Status, VerifyOptions } from "./internals.ts";
 export type { Level, Log } from "./runtime.ts";

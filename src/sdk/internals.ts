@@ -6,7 +6,7 @@ import type { Context, Denied, Verdict } from "./context.ts";
 import type { Guard, ProtectOptions } from "./guard.ts";
 import type { IdempotentOptions, IdempotentRoute } from "./idempotency/idempotency.ts";
 import type { FailMode } from "./options.ts";
-import type { Tags } from "./tags.ts";
+import type { Tags } from "./telemetry/tags.ts";
 import type { RequiredScopes, ScopeRequirement } from "./scopes.ts";
 
 export type VerifyOptions = {

@@ -13,11 +13,11 @@ import { CheckLimiter } from "./limits/check.ts";
 import { type KeyrackOptions, readFailMode, readOptions, type Settings } from "./options.ts";
 import { INTERNALS, type Keyrack, type ReportedRequest, type Status, type VerifyOptions } from "./internals.ts";
 import { Otel } from "./otel.ts";
-import { NotedVerdicts } from "./outside.ts";
-import { Reporter, type RequestOutcome } from "./report.ts";
+import { NotedVerdicts } from "./telemetry/outside.ts";
+import { Reporter, type RequestOutcome } from "./telemetry/report.ts";
 import { defaultPorts, type Log, type Ports, safeLog } from "./runtime.ts";
 import { NO_GROUPS, readScopes } from "./scopes.ts";
-import { AddedTags, cleanTags } from "./tags.ts";
+import { AddedTags, cleanTags } from "./telemetry/tags.ts";
 import { Verifier } from "./verifier.ts";
 
 /** The control plane rejected the configuration (400, 401, 403 or 404), or no policy arrived in time. */

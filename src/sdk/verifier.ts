@@ -11,7 +11,7 @@ import { wordsToUuid } from "../kernel/crypto/word-codec.ts";
 import { type Context, DENIED, type Denied, type Subject, type Verdict } from "./context.ts";
 import type { PolicyState } from "./feed/policy-state.ts";
 import type { FailMode, Settings } from "./options.ts";
-import { type Outside, outsideOf } from "./outside.ts";
+import { type Outside, outsideOf } from "./telemetry/outside.ts";
 import type { Log, Ports } from "./runtime.ts";
 import { NO_GROUPS, type ScopeRequirement } from "./scopes.ts";
 

@@ -2,14 +2,14 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { Reporter } from "../../src/sdk/report.ts";
-import { Client } from "../../src/sdk/client.ts";
-import { readOptions } from "../../src/sdk/options.ts";
-import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
-import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
-import { ManualPorts } from "../../harness/sdk/ports.ts";
-import { until } from "../../harness/waiting.ts";
-import type { LogLine } from "../../harness/sdk/test-keyrack.ts";
+import { Reporter } from "../../../src/sdk/telemetry/report.ts";
+import { Client } from "../../../src/sdk/client.ts";
+import { readOptions } from "../../../src/sdk/options.ts";
+import { SDK_NAME, SDK_VERSION } from "../../../src/sdk/version.ts";
+import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
+import { ManualPorts } from "../../../harness/sdk/ports.ts";
+import { until } from "../../../harness/waiting.ts";
+import type { LogLine } from "../../../harness/sdk/test-keyrack.ts";
 
 const TENANTS = ["0190163d-8694-739b-aea5-000000000001", "0190163d-8694-739b-aea5-000000000002"];
 const happened = {
@@ -291,7 +291,7 @@ describe("sampling", () => {
 
 describe("the library's name", () => {
   it("is the package's own version", () => {
-    const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+    const { version } = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as {
       version: string;
     };
     expect(SDK_VERSION).toBe(version);

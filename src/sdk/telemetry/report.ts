@@ -2,15 +2,15 @@
 // throws into one. Memory is bounded; dropped events are counted and the count is reported. A batch that may have
 // arrived is resent byte for byte: the control plane counts identical bodies once.
 
-import { Backoff } from "./backoff.ts";
-import { CallError, type Runtime } from "./client.ts";
+import { Backoff } from "../backoff.ts";
+import { CallError, type Runtime } from "../client.ts";
 import { ClientInfo, type RequestClient } from "./client-info.ts";
-import type { Subject } from "./context.ts";
+import type { Subject } from "../context.ts";
 import { type Outside, outsideFields } from "./outside.ts";
 import { redactCredentials } from "./redact.ts";
-import { randomHex } from "./runtime.ts";
+import { randomHex } from "../runtime.ts";
 import type { Tags } from "./tags.ts";
-import { utcDay } from "../kernel/durations.ts";
+import { utcDay } from "../../kernel/durations.ts";
 
 export type RequestOutcome = {
   method: string;

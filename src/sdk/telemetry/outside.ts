@@ -2,9 +2,9 @@
 // key's networks. Their events have the network of the client, so that a list can be tried in
 // report mode before it is enforced. The address itself never leaves the process.
 
-import { networkOfAddress } from "../kernel/network/cidr.ts";
-import type { Decision, Outcome } from "../kernel/policy/policy.ts";
-import type { Context, Denied, Subject, Verdict } from "./context.ts";
+import { networkOfAddress } from "../../kernel/network/cidr.ts";
+import type { Decision, Outcome } from "../../kernel/policy/policy.ts";
+import type { Context, Denied, Subject, Verdict } from "../context.ts";
 
 /** `refused` is false in report mode. `network`: the /24 or /48 of the address, null when that is unknown. */
 export type Outside = { readonly refused: boolean; readonly network: string | null };

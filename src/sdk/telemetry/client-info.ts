@@ -1,8 +1,8 @@
 // What a key's last use shows of the client: its network, cut before it leaves the process, and the product name of its
 // user agent. Few events carry them: a key's first of each minute, and those that differ from the one before.
 
-import { MINUTE_MS } from "../kernel/durations.ts";
-import { clientNetworkOf, productOf } from "../kernel/network/client-network.ts";
+import { MINUTE_MS } from "../../kernel/durations.ts";
+import { clientNetworkOf, productOf } from "../../kernel/network/client-network.ts";
 
 export type RequestClient = { readonly address: string | null; readonly userAgent: string | null | undefined };
 /** The fields of an event. */

@@ -1,13 +1,13 @@
 // The network and the user agent that events name: cut in the process, when they change and once a minute.
 
 import { describe, expect, it } from "vitest";
-import { ClientInfo } from "../../src/sdk/client-info.ts";
-import { internalsOf } from "../../src/sdk/internals.ts";
-import type { KeyrackOptions } from "../../src/sdk/options.ts";
-import type { ProtectOptions } from "../../src/sdk/guard.ts";
-import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
-import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
-import { until } from "../../harness/waiting.ts";
+import { ClientInfo } from "../../../src/sdk/telemetry/client-info.ts";
+import { internalsOf } from "../../../src/sdk/internals.ts";
+import type { KeyrackOptions } from "../../../src/sdk/options.ts";
+import type { ProtectOptions } from "../../../src/sdk/guard.ts";
+import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
+import { SDK_NAME, SDK_VERSION } from "../../../src/sdk/version.ts";
+import { until } from "../../../harness/waiting.ts";
 
 const RULE = { id: "m", limit: 10, window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
 

@@ -1,7 +1,7 @@
 // Tags of a request's event: up to four names with short values, which the usage series group by. What is not a tag is
 // left out: telemetry must not fail a request.
 
-import type { Context } from "./context.ts";
+import type { Context } from "../context.ts";
 import { redactCredentials } from "./redact.ts";
 
 export type Tags = Readonly<Record<string, string>>;
