@@ -14,12 +14,15 @@ export class CallError extends Error {
   /** The HTTP status, or 0 without a response. */
   readonly status: number;
   readonly retryAfterMs: number;
+  /** Paths of the fields that a 400 names, if the call reads them. */
+  readonly problems: readonly string[];
 
-  constructor(fault: CallFault, message: string, status = 0, retryAfterMs = 0) {
+  constructor(fault: CallFault, message: string, status = 0, retryAfterMs = 0, problems: readonly string[] = []) {
     super(message);
     this.fault = fault;
     this.status = status;
     this.retryAfterMs = retryAfterMs;
+    this.problems = problems;
   }
 }
 
@@ -31,6 +34,8 @@ export type Call = {
   timeoutMs: number;
   maxBytes?: number;
   signal?: AbortSignal;
+  /** Reads the body of a 400. */
+  readsProblems?: boolean;
 };
 
 export type Reply = { status: number; etag: string | null; json: unknown };
@@ -93,7 +98,8 @@ export class Client {
     const etag = response.headers.get("etag");
     if (status === 304) return { status, etag, json: null };
     if (status < 200 || status > 299) {
-      throw new CallError("rejected", `Rejected with status ${status}.`, status, retryAfter(response));
+      const problems = status === 400 && call.readsProblems ? await readProblems(response) : [];
+      throw new CallError("rejected", `Rejected with status ${status}.`, status, retryAfter(response), problems);
     }
     return { status, etag, json: await readJson(response, call.maxBytes ?? MAX_BYTES) };
   }
@@ -114,6 +120,13 @@ async function readJson(response: Response, maxBytes: number): Promise<unknown> 
   } catch {
     throw new CallError("malformed", "The response is not JSON.", response.status);
   }
+}
+
+/** Empty where the response names no field. */
+async function readProblems(response: Response): Promise<string[]> {
+  const body = (await readJson(response, MAX_BYTES).catch(() => null)) as { error?: { details?: unknown } } | null;
+  const details = body?.error?.details;
+  return Array.isArray(details) ? details.map((detail: { path?: unknown } | null) => String(detail?.path)) : [];
 }
 
 async function readBytes(response: Response, maxBytes: number): Promise<Uint8Array> {

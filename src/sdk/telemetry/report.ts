@@ -1,13 +1,16 @@
 // Telemetry: reports the outcome of each request in batches, in the background. It never delays a request and never
 // throws into one. Memory is bounded; dropped events are counted and the count is reported. A batch that may have
-// arrived is resent byte for byte: the control plane counts identical bodies once.
+// arrived is resent byte for byte: the control plane counts identical bodies once. Of a batch that it rejects, only the
+// events that it names are lost.
 
 import { Backoff } from "../backoff.ts";
 import { CallError, type Runtime } from "../client.ts";
 import { ClientInfo, type RequestClient } from "./client-info.ts";
 import type { Subject } from "../context.ts";
+import { BATCH_EVENTS, EventQueue } from "./event-queue.ts";
 import { type Outside, outsideFields } from "./outside.ts";
 import { redactCredentials } from "./redact.ts";
+import { withoutRejected } from "./rejected-events.ts";
 import { randomHex } from "../runtime.ts";
 import type { Tags } from "./tags.ts";
 import { utcDay } from "../../kernel/durations.ts";
@@ -31,12 +34,11 @@ export type RequestOutcome = {
   client?: RequestClient | null;
 };
 
-type Batch = { body: string; events: number; dropped: number };
+/** `resends`: how often it was sent before, with events that the control plane rejected. */
+type Batch = { events: readonly string[]; body: string; dropped: number; resends: number };
 
-const BATCH_EVENTS = 1000;
-const BATCH_CHARS = 1 << 20;
-const QUEUE_EVENTS = 10_000;
-const QUEUE_CHARS = 8 << 20;
+/** At 20 problems a response, every event of a batch can be named. */
+const RESENDS_MAX = 60;
 /**
  * The part of the queue, and of a batch, for requests that are refused for their key. They cost a stranger or a former
  * customer nothing, and must not displace the events that customers are billed by, here or in the workspace's budget.
@@ -103,7 +105,7 @@ export class Reporter {
     cancel();
     this.#cancel?.();
     this.#stopped.abort();
-    const left = this.#queued + (this.#pending?.events ?? 0);
+    const left = this.#queued + (this.#pending?.events.length ?? 0);
     if (left > 0) this.#runtime.log("warn", "events were not delivered before closing", { events: left });
   }
 
@@ -128,39 +130,46 @@ export class Reporter {
   }
 
   async #send(): Promise<void> {
-    const batch = (this.#pending ??= this.#nextBatch());
-    try {
-      await this.#runtime.client.call({
-        method: "POST",
-        path: "/v1/ingest/batch",
-        body: batch.body,
-        timeoutMs: SEND_TIMEOUT_MS,
-        signal: this.#stopped.signal,
-      });
-      this.#pending = null;
-      this.#backoff.succeed();
-    } catch (error) {
-      this.#handleFailure(batch, error);
+    let batch: Batch | null = (this.#pending ??= this.#toBatch([...this.#events.take(), ...this.#refused.take()]));
+    while (batch) {
+      try {
+        await this.#runtime.client.call({
+          method: "POST",
+          path: "/v1/ingest/batch",
+          body: batch.body,
+          timeoutMs: SEND_TIMEOUT_MS,
+          signal: this.#stopped.signal,
+          readsProblems: true,
+        });
+        this.#pending = null;
+        this.#backoff.succeed();
+        return;
+      } catch (error) {
+        batch = this.#handleFailure(batch, error);
+      }
     }
   }
 
-  /** A batch rejected for its content would be rejected again: drops it and counts its events. */
-  #handleFailure(batch: Batch, error: unknown): void {
+  /** Returns what can be sent now: a batch rejected for its content, without the events that the response names. */
+  #handleFailure(batch: Batch, error: unknown): Batch | null {
     const status = error instanceof CallError ? error.status : 0;
-    this.#backoff.fail(error instanceof CallError ? error.retryAfterMs : 0);
     if (status === 400 || status === 413 || status === 415 || status === 422) {
-      this.#pending = null;
+      const left = batch.resends < RESENDS_MAX ? withoutRejected(batch.events, (error as CallError).problems) : [];
+      const rejected = batch.events.length - left.length;
       this.#dropped += batch.dropped; // counted when they were dropped
       this.#seenToday.clear();
-      this.#countDropped(batch.events);
-      this.#runtime.log("warn", "a batch of events was rejected", { status, events: batch.events });
-    } else if (this.#backoff.shouldLog) {
-      this.#runtime.log("warn", "events cannot be delivered", { status, failures: this.#backoff.failures });
+      this.#countDropped(rejected);
+      this.#runtime.log("warn", "events were rejected", { status, events: rejected });
+      this.#pending = left.length > 0 ? this.#toBatch(left, batch.resends + 1) : null;
+      if (this.#pending) return this.#pending;
     }
+    this.#backoff.fail(error instanceof CallError ? error.retryAfterMs : 0);
+    if (this.#pending && this.#backoff.shouldLog)
+      this.#runtime.log("warn", "events cannot be delivered", { status, failures: this.#backoff.failures });
+    return null;
   }
 
-  #nextBatch(): Batch {
-    const events = [...this.#events.take(), ...this.#refused.take()];
+  #toBatch(events: readonly string[], resends = 0): Batch {
     const dropped = this.#dropped;
     this.#dropped = 0;
     const head = JSON.stringify({
@@ -172,7 +181,7 @@ export class Reporter {
       events_dropped: dropped,
       key_first_daily: true,
     });
-    return { body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, events: events.length, dropped };
+    return { events, body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, dropped, resends };
   }
 
   #countDropped(events: number): void {
@@ -228,40 +237,6 @@ export class Reporter {
 /** Whether the request was refused for its key. Those at a limit, which are many of a customer's own, are not. */
 function isRefused({ subject, denial, status }: RequestOutcome): boolean {
   return subject === null || (denial !== null && (status === 401 || status === 403));
-}
-
-/** Bounded by count and size: `share` of each bound of the reporter. */
-class EventQueue {
-  readonly #share: number;
-  readonly #events: string[] = [];
-  #chars = 0;
-
-  constructor(share: number) {
-    this.#share = share;
-  }
-
-  get length(): number {
-    return this.#events.length;
-  }
-
-  /** False where there is no room. */
-  push(event: string): boolean {
-    const chars = this.#chars + event.length;
-    if (this.#events.length >= QUEUE_EVENTS * this.#share || chars > QUEUE_CHARS * this.#share) return false;
-    this.#events.push(event);
-    this.#chars = chars;
-    return true;
-  }
-
-  /** Removes the oldest events, as many as its share of a batch holds. */
-  take(): string[] {
-    let [chars, count] = [0, 0];
-    while (count < this.length && count < BATCH_EVENTS * this.#share && chars < BATCH_CHARS * this.#share) {
-      chars += this.#events[count++]?.length ?? 0;
-    }
-    this.#chars -= chars;
-    return this.#events.splice(0, count);
-  }
 }
 
 /** What is no duration is 0: the control plane would reject the whole batch for it. */

@@ -176,7 +176,7 @@ describe("the reporter", () => {
     s.plane.injectFault = () => (refuse ? { status: 400, text: "{}" } : undefined);
     s.reporter.record(happened);
     s.ports.advance(1000);
-    await until(() => s.lines.some(({ message }) => message === "a batch of events was rejected"));
+    await until(() => s.lines.some(({ message }) => message === "events were rejected"));
     refuse = false;
     s.reporter.record({ ...happened, path: "/next" });
     await s.reporter.close();

@@ -1,0 +1,96 @@
+// A batch of which the control plane rejects some events: only those are lost, and the resends are bounded.
+
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { startTestKeyrack, type LogLine, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
+import type { Context } from "../../../src/sdk/context.ts";
+import { createKeyrack, type Keyrack } from "../../../src/sdk/index.ts";
+import { withoutRejected } from "../../../src/sdk/telemetry/rejected-events.ts";
+import { until } from "../../../harness/waiting.ts";
+
+const request = { method: "GET", path: "/", route: "/", status: 200, durationMs: 1 };
+
+function contextOf(keyrack: Keyrack, key: string): Context {
+  const verdict = keyrack.verify(key);
+  if (!verdict.ok) throw new Error(verdict.code);
+  return verdict.context;
+}
+
+for (const back of backends) {
+  describe(`events of keys that a real server with ${back} does not know`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    it("are lost alone: all others of the batch count", async () => {
+      const w = await r.workspace();
+      const { id, key } = await w.mint();
+      const lines: LogLine[] = [];
+      const keyrack = createKeyrack({
+        url: r.url,
+        secretKey: w.keys.sk_owner,
+        projectId: w.project_id,
+        log: (level, message, fields) => void lines.push({ level, message, fields }),
+      }) as Keyrack;
+      await keyrack.ready();
+      const context = contextOf(keyrack, key);
+      // More keys than one response names, among them one that is busy.
+      const keyIds = [...Array.from({ length: 45 }, () => randomUUID()), ...Array<string>(100).fill(randomUUID())];
+      for (let i = 0; i < 300; i++) {
+        keyrack.report({ ...request, context });
+        const keyId = keyIds[i];
+        if (keyId) keyrack.report({ ...request, context: { ...context, keyId } });
+      }
+      await keyrack.close();
+      const { body } = await w.call("sk_owner", `GET /v1/keys/${id}/usage?days=1`);
+      expect(body.data[0]).toMatchObject({ requests: 300, errors: 0 });
+      const rejected = lines.filter(({ message }) => message === "events were rejected");
+      expect(rejected.map(({ fields }) => fields["status"])).toEqual([400, 400, 400]);
+      expect(rejected.reduce((sum, { fields }) => sum + Number(fields["events"]), 0)).toBe(145);
+    });
+  });
+}
+
+describe("a control plane that names events", () => {
+  /** Reports events of one key; `problems` of a batch, if any, reject it. */
+  const send = async (r: TestKeyrack, problems: (batch: number) => string[] | undefined, events = 3) => {
+    const { key } = r.plane.mint();
+    await until(() => r.keyrack.verify(key).ok);
+    const context = contextOf(r.keyrack, key);
+    let batches = 0;
+    r.plane.injectFault = ({ path }) => {
+      const paths = path === "/v1/ingest/batch" ? problems(batches++) : undefined;
+      return (
+        paths && { status: 400, json: { error: { details: paths.map((path) => ({ path, message: "is wrong" })) } } }
+      );
+    };
+    for (let i = 0; i < events; i++) r.keyrack.report({ ...request, path: `/${i}`, context });
+    await r.keyrack.close();
+    return batches;
+  };
+
+  it("for a field other than an id loses no other event of their key, and learns how many were lost", async () => {
+    await using r = await startTestKeyrack();
+    expect(await send(r, (batch) => (batch === 0 ? ["events[1].status", "events[1].ts"] : undefined))).toBe(2);
+    expect([r.plane.ingest.events.map(({ path }) => path), r.plane.ingest.dropped]).toEqual([["/0", "/2"], 1]);
+  });
+
+  it("one at a time, without end, gets a bounded number of requests, and the remaining events are counted", async () => {
+    await using r = await startTestKeyrack();
+    const batches = await send(r, () => ["events[0].status"], 200);
+    expect(batches).toBe(61);
+    const dropped = r.lines.filter(({ message }) => message === "events were rejected");
+    expect(dropped.reduce((sum, { fields }) => sum + Number(fields["events"]), 0)).toBe(200);
+  });
+
+  it.each([[["events"]], [["sample_rate"]], [["events[9].status"]], [["events[x].status", "undefined", ""]], [[]]])(
+    "as %j names none of them: the batch is lost, and not sent again",
+    (problems) => {
+      expect(withoutRejected(["{}", "{}"], problems)).toEqual([]);
+    },
+  );
+});
