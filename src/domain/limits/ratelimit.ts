@@ -1,7 +1,6 @@
 // Rate-limit checks and leases. The counters need no database read; this file adds the live/test boundary, and saves
 // in-process counters with windows of a minute and more, so that a restart does not reset quotas.
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
-import { thenMaybe } from "../../kernel/maybe-promise.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
@@ -36,7 +35,7 @@ export function checkLimits(ctx: Machine, input: CheckInput) {
   const { project_id, env, key_id, tenant_id, cost, limits } = input; // a spread costs more than the check
   const { workspace_id, account_id } = actor;
   const subject = { workspace_id, account_id, project_id, env, key_id, tenant_id, cost, limits };
-  if (input.quotas) return thenMaybe(checkWithQuotas(ctx, subject, owedOf(input)), resultWithQuotas);
+  if (input.quotas) return checkWithQuotas(ctx, subject, owedOf(input)).then(resultWithQuotas);
   const verdict = services.counters.counter.check(subject);
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
 }

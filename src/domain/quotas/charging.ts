@@ -2,7 +2,7 @@
 // memory first and put back when a rate limit refuses, because the counters may be on Redis.
 import { randomUUID } from "node:crypto";
 import { fail } from "../../kernel/errors.ts";
-import { catchMaybe, thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
+import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Overage } from "../../kernel/quotas/quota.ts";
 import { LEASE_MAX_MS, retryAfterSeconds } from "../../kernel/ratelimit/window.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
@@ -47,46 +47,33 @@ const NO_RULES: Verdict = {
 };
 const NO_LEASE: Lease = { granted: 0, lease_id: null, expires_in_ms: 0, store: "memory", policies: [] };
 
-/** Returns without a promise when all units are at hand and the counters are in process. bench: ratelimit/check */
-export function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: Owed): MaybePromise<WithQuotas<Verdict>> {
-  return thenMaybe(holdingsOf(ctx, request), (holdings) =>
-    thenRelease(ctx, holdings, () => {
-      if (owed.units > 0) return chargeOwed(ctx, holdings, owed).then(() => checkHoldings(ctx, holdings, request));
-      return checkHoldings(ctx, holdings, request);
-    }),
-  );
-}
-
-function checkHoldings(ctx: Machine, holdings: Holding[], request: CheckRequest): MaybePromise<WithQuotas<Verdict>> {
-  const { cost } = request;
-  const charged = cost === 0 ? peek(ctx, holdings) : spendAll(ctx, holdings, cost);
-  return thenMaybe(charged, (spent) => {
-    if ("refusedBy" in spent)
-      return thenMaybe(checkRules(ctx, { ...request, cost: 0 }), (rules) =>
-        denial(ctx, holdings, { ...spent, cost, rules }),
-      );
-    const verdict = undoOnError(ctx, holdings, spent, () => checkRules(ctx, request));
-    return thenMaybe(verdict, (rules) => {
-      // A node that has stopped waiting owes the units of the request, and will send them.
-      if (!rules.allowed || ctx.hasDisconnected?.()) restoreAll(ctx, holdings, spent, cost);
-      else prefetchAll(ctx, holdings);
-      return { ...rules, limited_quota: null, quotas: statesOf(ctx, holdings) };
-    });
-  });
-}
-
-/** Afterwards, however the request ends, holdings that nothing else will use give their units back. */
-function thenRelease<T>({ services }: Machine, holdings: Holding[], work: () => MaybePromise<T>): MaybePromise<T> {
-  const release = (): void => {
-    for (const holding of holdings) if (holding.isTransient) void services.quotas.giveBack(holding);
-  };
-  let done: MaybePromise<T> | undefined;
+export async function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: Owed): Promise<WithQuotas<Verdict>> {
+  const holdings = await holdingsOf(ctx, request);
   try {
-    done = work();
+    if (owed.units > 0) await chargeOwed(ctx, holdings, owed);
+    return await checkHoldings(ctx, holdings, request);
   } finally {
-    if (!(done instanceof Promise)) release();
+    releaseTransient(ctx, holdings);
   }
-  return done instanceof Promise ? done.finally(release) : done;
+}
+
+async function checkHoldings(ctx: Machine, holdings: Holding[], request: CheckRequest): Promise<WithQuotas<Verdict>> {
+  const { cost } = request;
+  const spent = await (cost === 0 ? peek(ctx, holdings) : spendAll(ctx, holdings, cost));
+  if ("refusedBy" in spent) {
+    const rules = await checkRules(ctx, { ...request, cost: 0 });
+    return denial(ctx, holdings, { ...spent, cost, rules });
+  }
+  const rules = await undoOnError(ctx, holdings, spent, () => checkRules(ctx, request));
+  // A node that has stopped waiting owes the units of the request, and will send them.
+  if (!rules.allowed || ctx.hasDisconnected?.()) restoreAll(ctx, holdings, spent, cost);
+  else prefetchAll(ctx, holdings);
+  return { ...rules, limited_quota: null, quotas: statesOf(ctx, holdings) };
+}
+
+/** Gives back the units of holdings that are not kept beyond this request. */
+function releaseTransient({ services }: Machine, holdings: Holding[]): void {
+  for (const holding of holdings) if (holding.isTransient) void services.quotas.giveBack(holding);
 }
 
 function checkRules({ services }: Machine, request: CheckRequest): MaybePromise<Verdict> {
@@ -95,7 +82,11 @@ function checkRules({ services }: Machine, request: CheckRequest): MaybePromise<
 
 export async function leaseWithQuotas(ctx: Machine, request: LeaseRequest, owed: Owed): Promise<WithQuotas<Lease>> {
   const holdings = await holdingsOf(ctx, request);
-  return thenRelease(ctx, holdings, () => leaseHoldings(ctx, holdings, request, owed));
+  try {
+    return await leaseHoldings(ctx, holdings, request, owed);
+  } finally {
+    releaseTransient(ctx, holdings);
+  }
 }
 
 async function leaseHoldings(
@@ -135,16 +126,14 @@ async function leaseRules({ services }: Machine, request: LeaseRequest): Promise
 }
 
 /** A key that the caller may not use is treated like one that does not exist: it has no quotas. */
-function holdingsOf(ctx: Machine, request: CheckRequest | LeaseRequest): MaybePromise<Holding[]> {
+async function holdingsOf(ctx: Machine, request: CheckRequest | LeaseRequest): Promise<Holding[]> {
   const { services, actor } = ctx;
   const owner = ownerOf(actor);
-  const found = services.quotas.definitions.of(services.store.read, owner, request);
-  return thenMaybe(found, (definition) => {
-    if (definition === null || !mayCharge(actor, definition)) return [];
-    return definition.metered.map((metered) =>
-      services.quotas.open(owner, request.workspace_id, metered, definition.order),
-    );
-  });
+  const definition = await services.quotas.definitions.of(services.store.read, owner, request);
+  if (definition === null || !mayCharge(actor, definition)) return [];
+  return definition.metered.map((metered) =>
+    services.quotas.open(owner, request.workspace_id, metered, definition.order),
+  );
 }
 
 function mayCharge(actor: SecretKeyActor, { env, project_id }: Definition): boolean {
@@ -194,15 +183,13 @@ async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, m
 }
 
 /** Reports whether 1 unit would be admitted, without charging anything. */
-function peek(ctx: Machine, holdings: Holding[]): MaybePromise<Charge> {
-  const now = ctx.services.clock.now();
+async function peek(ctx: Machine, holdings: Holding[]): Promise<Charge> {
+  const { clock, quotas } = ctx.services;
+  const now = clock.now();
   const unread = holdings.filter((holding) => holding.availability(1, now) !== "ready" && !holding.isKnown(now));
-  const verdict = (): Charge => {
-    const refusedBy = refusing(holdings, 1, ctx.services.clock.now());
-    return refusedBy.length > 0 ? { refusedBy } : holdings.map(() => []);
-  };
-  if (unread.length === 0) return verdict();
-  return Promise.all(unread.map((holding) => ctx.services.quotas.look(holding))).then(verdict);
+  await Promise.all(unread.map((holding) => quotas.look(holding)));
+  const refusedBy = refusing(holdings, 1, clock.now());
+  return refusedBy.length > 0 ? { refusedBy } : holdings.map(() => []);
 }
 
 function restoreAll({ services }: Machine, holdings: Holding[], spent: Spent[], units: number): void {
@@ -212,16 +199,18 @@ function restoreAll({ services }: Machine, holdings: Holding[], spent: Spent[], 
 }
 
 /** Restores the units if the counters fail, as they may on Redis. */
-function undoOnError<T>(
+async function undoOnError<T>(
   ctx: Machine,
   holdings: Holding[],
   spent: Spent[],
   work: () => MaybePromise<T>,
-): MaybePromise<T> {
-  return catchMaybe(work, (error) => {
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
     restoreAll(ctx, holdings, spent, Number.POSITIVE_INFINITY);
     throw error;
-  });
+  }
 }
 
 function prefetchAll({ services }: Machine, holdings: Holding[]): void {
@@ -233,8 +222,8 @@ const unitsOf = (spent: Spent): number => spent.reduce((sum, { part }) => sum + 
 type Refusal = { refusedBy: readonly Holding[]; cost: number; rules: Verdict };
 
 /**
- * The refusal by quotas. `rules` is what the rate limits say of one more request: asking them takes time, so the
- * holdings are not asked again, which would no longer know.
+ * The refusal by quotas. `rules`: the rate limits' verdict on one more request. Reading it may take a while, so
+ * `refusedBy` is the earlier result: a holding's cached denial may have expired since.
  */
 function denial(ctx: Machine, holdings: Holding[], { refusedBy, cost, rules }: Refusal): WithQuotas<Verdict> {
   const { quotas, clock } = ctx.services;
