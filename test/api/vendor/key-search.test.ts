@@ -238,7 +238,8 @@ for (const back of backends) {
       });
       const plain = (await r.call(member.session, `GET /v1/keys/${id}`)).body;
       expect(["successor_id", "verdict"].filter((name) => name in plain)).toEqual([]);
-      for (const include of ["verdict,verdict", "verdict,successor,verdict", "successor,", "moon"])
+      const all = "effective,last_used,successor,verdict";
+      for (const include of ["verdict,verdict", "verdict,successor,verdict", `${all},${all}`, "successor,", "moon"])
         expectRefusal(await r.call(t.owner.session, `GET /v1/keys/${id}?include=${include}`), 400, "invalid_request");
       const foreign = await r.workspace();
       const asked = `GET /v1/keys/${id}?include=verdict,successor`;
