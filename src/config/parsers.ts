@@ -1,6 +1,6 @@
 // Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the
 // name.
-import { alternatives } from "../kernel/alternatives.ts";
+import { alternatives } from "../kernel/text/alternatives.ts";
 import { parseSettingNetwork } from "../kernel/network/cidr.ts";
 import { addressIn, isPublicAddress } from "../kernel/network/public-addresses.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";

@@ -2,7 +2,7 @@
 import { BoundedMap } from "../kernel/bounded-map.ts";
 import type { z } from "zod";
 import { isCleanText, UNCLEAN } from "../kernel/clean-text.ts";
-import { alternatives } from "../kernel/alternatives.ts";
+import { alternatives } from "../kernel/text/alternatives.ts";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
 import { parseJson, soundJson, textOf } from "./body/json.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";

@@ -1,7 +1,7 @@
 // `keyrack gateway`: a verifier process that a reverse proxy asks, for APIs that are not written for Node.
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
-import { alternatives } from "../../kernel/alternatives.ts";
+import { alternatives } from "../../kernel/text/alternatives.ts";
 import type { GatewayMode } from "../../gateway.ts";
 import type { Level } from "../../platform/log.ts";
 import type { LimitsMode } from "../../sdk/guard.ts";
