@@ -8,7 +8,7 @@ import { openCopySource, type CopySource } from "../store/offline/copy-source.ts
 import { openCopySink } from "../store/offline/copy-sink.ts";
 import { inspect } from "../store/offline/thread-tasks.ts";
 import type { Inspection } from "../store/threads/tasks.ts";
-import { clearUnfinished, dropUnfinished, markUnfinished, copyTargetState } from "../store/postgres/copy-target.ts";
+import { assertCopyTarget, dropCopy, finishCopy, startCopy } from "../store/postgres/copy-target.ts";
 import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { readAppliedMigrations } from "../store/schema/applied.ts";
@@ -85,8 +85,7 @@ async function assertDestination(to: DatabaseTarget): Promise<void> {
       throw new BackupRefused(`There is a file at ${to.file} already. Move it away first.`);
     return;
   }
-  if ((await copyTargetState(to.url)) === "in use")
-    throw new BackupRefused(`The database ${describeTarget(to)} is not empty. Name an empty one.`);
+  await assertCopyTarget(to.url, describeTarget(to));
 }
 
 async function assertCurrentSchema({ source }: CopySource, from: DatabaseTarget): Promise<void> {
@@ -102,7 +101,7 @@ function copyInto(source: CopySource, options: CopyOptions): Promise<Inspection>
 }
 
 async function createSchema(to: DatabaseTarget): Promise<void> {
-  const store = await openStore(to, { now: Date.now, fatal: () => {} });
+  const store = await openStore(to, { now: Date.now, fatal: () => {}, unfinishedCopy: true });
   await store.close();
 }
 
@@ -149,15 +148,14 @@ async function copyIntoSqlite(file: string, source: CopySource, options: CopyOpt
 }
 
 async function copyIntoPostgres(to: PostgresTarget, source: CopySource, onProgress: OnProgress): Promise<Inspection> {
-  await dropUnfinished(to.url);
-  await createSchema(to);
-  await markUnfinished(to.url);
+  await startCopy(to.url);
   try {
+    await createSchema(to);
     const inspected = await verifyCopy(to, await copyAllRows(source, to, onProgress), onProgress);
-    await clearUnfinished(to.url);
+    await finishCopy(to.url);
     return inspected;
   } catch (error) {
-    await dropUnfinished(to.url).catch(() => {}); // it stays marked, and the next copy drops it
+    await dropCopy(to.url).catch(() => {}); // it stays marked, and the next copy drops it
     throw error;
   }
 }

@@ -220,10 +220,13 @@ export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, 
 }
 
 /** Loads pg only when it is needed. */
-async function driverFor(target: DatabaseTarget, { fatal }: StoreEvents): Promise<SqliteDriver | PostgresDriver> {
+async function driverFor(
+  target: DatabaseTarget,
+  { fatal, unfinishedCopy }: StoreEvents,
+): Promise<SqliteDriver | PostgresDriver> {
   if (target.kind === "sqlite") return new SqliteDriver(target.file, fatal);
   const { PostgresDriver } = await import("./postgres/driver.ts");
-  return new PostgresDriver(target.url, target.pool);
+  return new PostgresDriver(target.url, target.pool, { unfinishedCopy });
 }
 
 export async function openStore(target: DatabaseTarget, events: StoreEvents): Promise<Store> {

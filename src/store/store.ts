@@ -22,6 +22,8 @@ export type StoreEvents = Pick<GroupCommitEvents, "now" | "fatal"> & {
   beforeMigrate?: (plan: MigrationPlan) => Promise<void>;
   /** Where nothing is migrated, missing indexes on PostgreSQL are reported in `warnings` instead of built. */
   leaveIndexes?: boolean;
+  /** Opens a PostgreSQL database that is marked as an unfinished copy: for the copy itself. */
+  unfinishedCopy?: boolean;
 };
 
 /** About how many bytes a committed write of an owner has stored. */

@@ -8,10 +8,12 @@ import { copyOrder, checksumDifferences, checksumRows } from "../../src/store/of
 import { openCopySource } from "../../src/store/offline/copy-source.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { markUnfinished } from "../../src/store/postgres/copy-target.ts";
+import { MIGRATION_LOCK } from "../../src/store/postgres/advisory-locks.ts";
+import { startCopy, UNFINISHED_COPY } from "../../src/store/postgres/copy-target.ts";
 import { backends, freshDatabase } from "../../harness/databases/backends.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
+import { until } from "../../harness/waiting.ts";
 
 const quiet = (): void => {};
 
@@ -141,11 +143,61 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     const events = { now: Date.now, fatal: quiet };
     await (await openStore(there.target, events)).close();
     await rawSql(there.target, "insert into deployment (name, value) values ('half', 'a copy')");
-    await markUnfinished(there.target.url);
+    await startCopy(there.target.url);
     await expect(openStore(there.target, events)).rejects.toThrow("unfinished copy");
     await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
     expect(checksumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
     await (await openStore(there.target, events)).close();
+    await there.dispose();
+  });
+
+  it("marks the database before it creates a table, so that no server starts on a copy that was killed", async () => {
+    await using d = await deployment("sqlite");
+    await (await d.start()).stop();
+    const there = await freshDatabase("postgres");
+    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const to = there.target;
+    await rawSql(to, `select pg_advisory_lock(${MIGRATION_LOCK})`);
+    const copying = copyOffline({ settings: d.settings(), to, dryRun: false, onProgress: quiet });
+    const waiting = `select 1 from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+                      where l.locktype = 'advisory' and l.objid = ${MIGRATION_LOCK} and not l.granted`;
+    await until(async () => (await rawSql(to, waiting)).length > 0); // about to create the tables
+    const [mark] = await rawSql(to, "select obj_description('public'::regnamespace, 'pg_namespace') as mark");
+    expect(mark).toEqual({ mark: UNFINISHED_COPY });
+    await rawSql(to, `select pg_advisory_unlock(${MIGRATION_LOCK})`);
+    await copying;
+    await (await openStore(to, { now: Date.now, fatal: quiet })).close();
+    await there.dispose();
+  });
+
+  it("refuses a schema other than public and a role that does not own it, also with --dry-run", async () => {
+    await using d = await deployment("sqlite");
+    await (await d.start()).stop();
+    const there = await freshDatabase("postgres");
+    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const { target } = there;
+    const go = async (url: string, dryRun: boolean) => {
+      const to = { kind: "postgres", url } as const;
+      return copyOffline({ settings: d.settings(), to, dryRun, onProgress: quiet }).catch(refusal);
+    };
+    await rawSql(target, "grant all on schema public to pg_monitor");
+    const notOwner = new URL(target.url);
+    notOwner.searchParams.set("options", "-c role=pg_monitor");
+    await rawSql(target, "create schema other");
+    const elsewhere = new URL(target.url);
+    elsewhere.searchParams.set("options", "-c search_path=other,public");
+    for (const dryRun of [true, false]) {
+      expect(await go(notOwner.href, dryRun)).toMatchObject({
+        exitCode: 1,
+        message: expect.stringContaining("alter schema public owner to pg_monitor") as string,
+      });
+      expect(await go(elsewhere.href, dryRun)).toMatchObject({
+        exitCode: 1,
+        message: expect.stringContaining("set search_path to public") as string,
+      });
+    }
+    const made = "select count(*) as n from pg_tables where schemaname in ('public', 'other')";
+    expect(await rawSql(target, made)).toEqual([{ n: 0 }]);
     await there.dispose();
   });
 });

@@ -1,38 +1,73 @@
-// The PostgreSQL database that `db copy` writes to. Its schema is marked until the copy is verified: servers refuse a
-// marked database, and the next copy starts over.
+// The PostgreSQL database that `db copy` writes to. Its schema is marked from before the first table is created until
+// the copy is verified: servers refuse a marked database, and the next copy starts over.
+import type { Client } from "pg";
 import { withPostgres } from "./client.ts";
+import { ToolRefused } from "./tools.ts";
 
 export const UNFINISHED_COPY = "keyrack copy unfinished";
 
-/** unfinished: an interrupted copy of ours. */
-export function copyTargetState(url: string): Promise<"empty" | "unfinished" | "in use"> {
+type Target = { schema: string | null; role: string; database: string; owns: boolean; mark: string | null };
+
+/** To mark the schema, and to drop it after a failure, the role must own it and be allowed to create it again. */
+const READ_TARGET = `select current_schema()::text as schema, quote_ident(current_user) as role,
+    quote_ident(current_database()) as database, obj_description(n.oid, 'pg_namespace') as mark,
+    coalesce(pg_has_role(n.nspowner, 'USAGE'), false) and has_database_privilege(current_database(), 'CREATE') as owns
+  from (values (1)) one left join pg_namespace n on n.nspname = 'public'`;
+
+/** Refuses a database that a copy could not mark or drop, or that holds anything but an unfinished copy. */
+export function assertCopyTarget(url: string, name: string): Promise<void> {
   return withPostgres(url, async (client) => {
-    const { rows: marks } = await client.query<{ mark: string | null }>(
-      "select obj_description(current_schema()::regnamespace, 'pg_namespace') as mark",
-    );
-    if (marks[0]?.mark === UNFINISHED_COPY) return "unfinished";
-    const { rows: tables } = await client.query<{ name: string }>(
-      "select quote_ident(relname) as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v', 'm')",
-    );
-    for (const { name } of tables) {
-      if (name === "schema_migrations") continue;
-      const { rows } = await client.query(`select 1 from ${name} limit 1`);
-      if (rows.length > 0) return "in use";
-    }
-    return tables.some(({ name }) => name === "schema_migrations") || tables.length === 0 ? "empty" : "in use";
+    const { schema, role, database, owns, mark } = await readTarget(client);
+    if (schema !== "public")
+      throw new ToolRefused(
+        `Tables would be created in ${schema ? `the schema ${schema}` : "no schema"}, and a copy supports only public. Run as a superuser: alter role ${role} in database ${database} set search_path to public`,
+      );
+    if (!owns)
+      throw new ToolRefused(
+        `The role ${role} does not own the database ${name}. Run as a superuser: alter database ${database} owner to ${role}; alter schema public owner to ${role}`,
+      );
+    if (mark !== UNFINISHED_COPY && !(await isEmpty(client)))
+      throw new ToolRefused(`The database ${name} is not empty. Name an empty one.`);
   });
 }
 
-/** Drops the schema of an unfinished copy. Caution: the only place of the copy that could destroy data. */
-export async function dropUnfinished(url: string): Promise<void> {
-  if ((await copyTargetState(url)) !== "unfinished") return;
-  await withPostgres(url, (client) => client.query("drop schema public cascade; create schema public"));
+async function readTarget(client: Client): Promise<Target> {
+  const [target] = (await client.query<Target>(READ_TARGET)).rows;
+  if (!target) throw new Error("no row of the copy's target");
+  return target;
 }
 
-export async function markUnfinished(url: string): Promise<void> {
-  await withPostgres(url, (client) => client.query(`comment on schema public is '${UNFINISHED_COPY}'`));
+/** Tables without rows are empty if they are ours. */
+async function isEmpty(client: Client): Promise<boolean> {
+  const { rows: tables } = await client.query<{ name: string }>(
+    "select quote_ident(relname) as name from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm')",
+  );
+  for (const { name } of tables) {
+    if (name === "schema_migrations") continue;
+    const { rows } = await client.query(`select 1 from public.${name} limit 1`);
+    if (rows.length > 0) return false;
+  }
+  return tables.some(({ name }) => name === "schema_migrations") || tables.length === 0;
 }
 
-export async function clearUnfinished(url: string): Promise<void> {
+/** Marks the database, in the same transaction in which the tables of an unfinished copy are dropped. */
+export async function startCopy(url: string): Promise<void> {
+  const mark = `comment on schema public is '${UNFINISHED_COPY}'`;
+  await withPostgres(url, async (client) => client.query(`begin; ${await dropSql(client)}; ${mark}; commit`));
+}
+
+/** Removes the mark of a verified copy. */
+export async function finishCopy(url: string): Promise<void> {
   await withPostgres(url, (client) => client.query("comment on schema public is null"));
+}
+
+/** Drops an unfinished copy. */
+export async function dropCopy(url: string): Promise<void> {
+  await withPostgres(url, async (client) => client.query(await dropSql(client)));
+}
+
+/** Caution: the only place of the copy that could destroy data. */
+async function dropSql(client: Client): Promise<string> {
+  const { mark } = await readTarget(client);
+  return mark === UNFINISHED_COPY ? "drop schema public cascade; create schema public" : "";
 }

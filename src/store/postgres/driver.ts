@@ -90,6 +90,7 @@ export class PostgresDriver implements Driver {
   readonly writer: PostgresWriter = new PostgresWriter();
   readonly #url: string;
   readonly #options: ConnectOptions = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION };
+  readonly #unfinishedCopy: boolean;
   #listener: Client | undefined;
   #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};
@@ -98,8 +99,9 @@ export class PostgresDriver implements Driver {
   #checking: NodeJS.Timeout | undefined;
   #closing = false;
 
-  constructor(url: string, poolSize: number) {
+  constructor(url: string, poolSize: number, { unfinishedCopy = false } = {}) {
     this.#url = url;
+    this.#unfinishedCopy = unfinishedCopy;
     const options = `${SESSION} -c default_transaction_read_only=on`;
     this.reader = new PostgresReader(url, { ...this.#options, options, pipeline: true }, poolSize);
   }
@@ -127,7 +129,7 @@ export class PostgresDriver implements Driver {
     const [marked] = await this.reader.query<{ mark: string | null }>(
       "select obj_description(current_schema()::regnamespace, 'pg_namespace') as mark",
     );
-    if (marked?.mark === UNFINISHED_COPY)
+    if (marked?.mark === UNFINISHED_COPY && !this.#unfinishedCopy)
       throw new Error("PostgreSQL holds an unfinished copy. Run keyrack db copy again.");
     return settings.data_checksums === "off" ? ["PostgreSQL runs without data checksums"] : [];
   }
