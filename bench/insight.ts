@@ -11,8 +11,8 @@ import { bodyOf } from "./ratelimit.ts";
 import { median, type Row } from "./report.ts";
 import type { RowName } from "./rows.ts";
 import { inTurns, perSecond, type Pair, type Side } from "./turns.ts";
+import { HOUR_MS } from "../src/kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
 const HOURS = 30 * 24;
 const EVENTS = 1_000;
 const ROUTES = 50;

@@ -12,9 +12,9 @@ import { saveProgress } from "../src/store/queries/search-terms.ts";
 import type { SearchTermRow } from "../src/store/schema/tables.ts";
 import type { Store } from "../src/store/store.ts";
 import type { DatabaseTarget } from "../src/store/target.ts";
+import { DAY_MS } from "../src/kernel/durations.ts";
 
 const PIECE = 10_000;
-const DAY_MS = 86_400_000;
 /** The keys were made evenly over this time. */
 const DAYS = 400;
 const NAMES = ["billing", "search", "mobile", "partner", "import", "export", "reports", "backup"];

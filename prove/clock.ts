@@ -13,9 +13,8 @@ import type { Scratch } from "../harness/databases/scratch.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 import { hash } from "../harness/models/idempotency.ts";
 import { LOCK_MS } from "../src/kernel/idempotency.ts";
+import { DAY_MS, HOUR_MS } from "../src/kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const JUMPS = [HOUR_MS, -HOUR_MS, DAY_MS, -DAY_MS, 61_000, -61_000, 5_000, -5_000] as const;
 const LIMIT = 40;
 const WINDOW_MS = 60_000;

@@ -1,6 +1,6 @@
+import { DAY_MS } from "../src/kernel/durations.ts";
 // security.txt (RFC 9116) for a release: where to report a vulnerability. The publisher serves it under /.well-known/
 // and provides the address; without one there is no file.
-const DAY_MS = 86_400_000;
 /** The RFC recommends less than a year, so that a stale address expires. */
 const GOOD_FOR_DAYS = 360;
 const SCHEMES = ["https:", "mailto:", "tel:"];

@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { withKept } from "./kept-connections.ts";
 import { openDatabases } from "./open-databases.ts";
+import { HOUR_MS } from "../../src/kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
 const UNKNOWN_DATABASE = "3D000";
 const DUPLICATE_DATABASE = "42P04";
 /** The name contains the time of creation, so that databases of killed runs can be recognised. */

@@ -19,6 +19,7 @@ import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import type { Row } from "../databases/raw-sql.ts";
 import type { TestServices } from "../instances/services.ts";
 import { seeded } from "../random.ts";
+import { DAY_MS } from "../../src/kernel/durations.ts";
 
 /** Has nothing yet. */
 export const NEW_CALLER = { hasTag: () => false, sdk: null };
@@ -26,7 +27,6 @@ export const NEW_CALLER = { hasTag: () => false, sdk: null };
 export const STEPS = 24;
 /** Concurrent sequences share commits and caches. */
 export const AT_ONCE = 20;
-const DAY_MS = 86_400_000;
 const LISTS = [[], ["10.0.0.0/8"], ["2001:db8::/32", "192.0.2.1"]];
 const MODES: IpMode[] = ["enforce", "report"];
 const RULE = { window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;

@@ -1,8 +1,8 @@
 // Retention: 7 days, 4 weeks and 12 months, counted in periods that have a backup.
 import { describe, expect, it } from "vitest";
 import { selectKept, type DatedBackup } from "../../src/backup/retention.ts";
+import { DAY_MS } from "../../src/kernel/durations.ts";
 
-const DAY_MS = 24 * 3_600_000;
 const NOW = Date.UTC(2026, 10, 15, 3);
 const at = (ms: number): DatedBackup => ({ id: new Date(ms).toISOString(), created_at: new Date(ms).toISOString() });
 const daily = (days: number): DatedBackup[] => Array.from({ length: days }, (_, i) => at(NOW - i * DAY_MS));

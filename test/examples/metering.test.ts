@@ -11,10 +11,10 @@ import { testInstance } from "../../harness/instances/test-instance.ts";
 import { testClock } from "../../harness/instances/test-services.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
+import { DAY_MS } from "../../src/kernel/durations.ts";
 
 const DOC = readFileSync(join(import.meta.dirname, "../../docs/metering.md"), "utf8");
 const NOON = Date.UTC(2026, 9, 20, 12);
-const DAY = 86_400_000;
 
 const script = (name: string): string => new RegExp(`\`\`\`js\n(// ${name}\n[^]*?)\`\`\``).exec(DOC)?.[1] ?? "";
 
@@ -60,7 +60,7 @@ async function exportLines(): Promise<{ text: string; ids: string[] }> {
   };
   await send("a", w.tenant_id, 42);
   await send("b", other.body.id as string, 2);
-  r.clock.advance(9 * DAY);
+  r.clock.advance(9 * DAY_MS);
   await send("c", w.tenant_id, 5);
   await foldJournal(r.app.services);
   const range = "from=2026-10-20T00:00Z&to=2026-10-30T00:00Z";

@@ -4,17 +4,16 @@ import { backends } from "../../harness/databases/backends.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { trimLoginFailures, reapLogins } from "../../src/domain/auth/retention.ts";
 import { jobs } from "../../src/server/jobs.ts";
-
-const DAY = 86_400_000;
+import { DAY_MS } from "../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`old sessions and tokens on ${back}`, () => {
     it("are deleted in pieces of 1,000 rows, each with a commit of its own", async () => {
       await using r = await testInstance(back);
       const { services } = r.app;
-      const ends = r.clock.now() - 31 * DAY;
+      const ends = r.clock.now() - 31 * DAY_MS;
       const session = (i: number) =>
-        `('s${i}', 'a', 's${i}', 'x', 0, 0, ${ends + (i === 0 ? 2 * DAY : 0)}, ${2 * ends})`;
+        `('s${i}', 'a', 's${i}', 'x', 0, 0, ${ends + (i === 0 ? 2 * DAY_MS : 0)}, ${2 * ends})`;
       const token = (i: number) => `('t${i}', 'a', 'password_reset', 0, ${ends})`;
       const rows = (row: (i: number) => string) => Array.from({ length: 2_101 }, (_, i) => row(i)).join(", ");
       await r.sql(
@@ -45,7 +44,7 @@ for (const back of backends) {
       const now = r.clock.now();
       const rows = Array.from({ length: 6 }, (_, i) => `('a${i + 2}', '', 1, ${now + i + 2})`);
       await r.sql(
-        `insert into login_failures (address_key, bucket, consecutive, failed_at) values ('disabled', '', 100, 1), ('old', '', 99, ${now - 91 * DAY}), ${rows.join(", ")}`,
+        `insert into login_failures (address_key, bucket, consecutive, failed_at) values ('disabled', '', 100, 1), ('old', '', 99, ${now - 91 * DAY_MS}), ${rows.join(", ")}`,
       );
       const left = async () =>
         (await r.sql("select address_key from login_failures order by failed_at")).map((row) => row["address_key"]);

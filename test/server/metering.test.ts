@@ -9,8 +9,7 @@ import { tempDir } from "../../harness/processes/cli.ts";
 import { startServer, type Running } from "../../harness/processes/server.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { until } from "../../harness/waiting.ts";
-
-const HOUR = 3_600_000;
+import { HOUR_MS } from "../../src/kernel/durations.ts";
 
 describe("a push that is killed", () => {
   it("sends the same events again after kill -9, so each unit counts once", async () => {
@@ -27,7 +26,7 @@ describe("a push that is killed", () => {
       const call: Call = (bearer, route, body, options) => send(server.ready.url, bearer, route, body, options);
       const bootstrap = readFileSync(join(folder.dir, "bootstrap.token"), "utf8").trim();
       const { key, project_id, tenant_id } = await makeWorld(call, bootstrap, "metering");
-      const ts = new Date(Date.now() - 3 * HOUR).toISOString();
+      const ts = new Date(Date.now() - 3 * HOUR_MS).toISOString();
       const events = [1, 2, 3].map((n) => telemetryEvent({ ts, request_id: `r${n}`, project_id, tenant_id, cost: n }));
       await must(call(key, "POST /v1/ingest/batch", telemetryBatch(events)));
       const sentAt = Date.now();

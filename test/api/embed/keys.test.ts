@@ -4,9 +4,9 @@ import { endpoints } from "../../../src/api/index.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { ALL_SCOPES, embed, ORIGIN } from "../../../harness/instances/embed.ts";
 import { expectRefusal, sharedInstance, testInstance, type Reply } from "../../../harness/instances/test-instance.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
-const HOUR_MS = 3_600_000;
 const EXPOSED = "request-id, retry-after, ratelimit, ratelimit-policy";
 const corsOf = ({ headers }: Reply): string[] =>
   [...headers.keys()].filter((name) => name.startsWith("access-control"));

@@ -11,8 +11,8 @@ import {
 } from "../../../harness/instances/test-instance.ts";
 import { formatApiKey, formatCredential } from "../../../src/kernel/credentials.ts";
 import { createKeyrack } from "../../../src/sdk/index.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-const MINUTE = 60_000;
 type AuditRow = { action: string; actor_type: string; actor_id: string; target_id: string; payload: Json };
 
 for (const back of backends) {
@@ -224,9 +224,9 @@ describe("the holder plane", () => {
       return statuses;
     };
     expect(await statusesOf(6, "POST /v1/self/rotate", key, {})).toEqual([...Array(5).fill(403), 429]);
-    r.clock.advance(MINUTE);
+    r.clock.advance(MINUTE_MS);
     expect((await statusesOf(31, "GET /v1/self", key)).slice(29)).toEqual([200, 429]);
-    r.clock.advance(MINUTE);
+    r.clock.advance(MINUTE_MS);
     expect((await statusesOf(61, "GET /v1/self", "kr_live_x")).slice(59)).toEqual([401, 429]);
   });
 

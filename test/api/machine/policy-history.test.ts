@@ -6,9 +6,8 @@ import { reapDeltaLog } from "../../../src/domain/policy/retention.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const RULE = { id: "minute", limit: 5, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 
 for (const back of backends) {

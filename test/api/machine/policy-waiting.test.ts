@@ -7,9 +7,7 @@ import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { until } from "../../../harness/waiting.ts";
 import { recordPresence } from "../../../src/domain/nodes/presence.ts";
-
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`waiting on the policy feed on ${back}`, () => {

@@ -5,9 +5,8 @@ import { PolicyDelta, PolicySnapshot } from "../../../src/api/machine/policy-sch
 import { backends } from "../../../harness/databases/backends.ts";
 import { policyFeed } from "../../../harness/instances/policy-feed.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const FOREIGN = "01890a5d-ac96-774b-bcce-b302099a8057";
 const RULE = { id: "minute", limit: 5, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 

@@ -16,9 +16,8 @@ import {
   type Reply,
   type TestInstance,
 } from "../../../harness/instances/test-instance.ts";
+import { HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
 /** The test acts as a trusted proxy, so it can claim any network. */
 const at = (network: number): Record<string, string> => ({
   "x-forwarded-for": `10.${network >> 8}.${network & 255}.7`,
@@ -35,7 +34,7 @@ for (const back of backends) {
       r = await open();
     });
     // The windows of earlier tests have lapsed. A second before a quarter of an hour: no window may end with that.
-    beforeEach(() => r.clock.set((Math.floor(r.clock.now() / HOUR) + 3) * HOUR - 1_000));
+    beforeEach(() => r.clock.set((Math.floor(r.clock.now() / HOUR_MS) + 3) * HOUR_MS - 1_000));
     afterAll(() => r[Symbol.asyncDispose]());
     const tryLogin = (email: string, network: number, password = "wrong", on = r): Promise<Reply> =>
       on.call(null, "POST /v1/auth/sessions", { email, password }, { headers: at(network) });
@@ -45,7 +44,7 @@ for (const back of backends) {
     /** Each from a network of its own, twenty in a quarter of an hour. */
     const failHundredTimes = async (email: string): Promise<void> => {
       for (let n = 0; n < 100; n += 20) {
-        r.clock.advance(15 * MINUTE);
+        r.clock.advance(15 * MINUTE_MS);
         const replies = await Promise.all(Array.from({ length: 20 }, (_, i) => tryLogin(email, 100 + n + i)));
         expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([401]));
       }
@@ -89,7 +88,7 @@ for (const back of backends) {
       // Even the right password has to wait; other networks are not affected.
       expectRefusal(await tryLogin(known, 1, PASSWORD), 429, "rate_limited");
       expect((await tryLogin(known, 3, PASSWORD)).status).toBe(201);
-      r.clock.advance(15 * MINUTE - 2_000);
+      r.clock.advance(15 * MINUTE_MS - 2_000);
       expect((await tryLogin(known, 1, PASSWORD)).status).toBe(201);
     });
 
@@ -100,7 +99,7 @@ for (const back of backends) {
       expectRefusal(refused, 429, "rate_limited");
       expect(refused.headers.get("ratelimit-policy")).toBe('"logins";q=60;w=900');
       expect((await tryLogin(email, 2, PASSWORD)).status).toBe(201);
-      r.clock.advance(15 * MINUTE);
+      r.clock.advance(15 * MINUTE_MS);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
     });
 
@@ -120,7 +119,7 @@ for (const back of backends) {
       expect((await tryLogin(email, 52, PASSWORD)).status).toBe(201);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       // After thirty days it is a network like any other.
-      r.clock.advance(30 * 24 * HOUR + 1);
+      r.clock.advance(30 * 24 * HOUR_MS + 1);
       await failTimes(20, email, (n) => 60 + n);
       await tryLogin(email, 90);
       expectRefusal(await tryLogin(email, 1, PASSWORD), 429, "rate_limited");
@@ -137,7 +136,7 @@ for (const back of backends) {
       const email = await account(r);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       await failHundredTimes(email);
-      r.clock.advance(24 * HOUR);
+      r.clock.advance(24 * HOUR_MS);
       const refused = await tryLogin(email, 300, PASSWORD);
       expectRefusal(refused, 429, "rate_limited");
       expect(refused.body.error.message).toContain("Reset the password");
@@ -153,7 +152,7 @@ for (const back of backends) {
     it.runIf(onOne)("disables an address without an account in the same way", async () => {
       const email = freshEmail();
       await failHundredTimes(email);
-      r.clock.advance(24 * HOUR);
+      r.clock.advance(24 * HOUR_MS);
       const refused = await tryLogin(email, 300);
       expectRefusal(refused, 429, "rate_limited");
       expect(refused.body.error.message).toContain("Reset the password");
@@ -174,7 +173,7 @@ for (const back of backends) {
       for (let n = 0; n < 60; n++) expect((await signUp(1)).status).toBe(400);
       expectRefusal(await signUp(1), 429, "rate_limited");
       expect((await signUp(2)).status).toBe(400);
-      r.clock.advance(HOUR);
+      r.clock.advance(HOUR_MS);
       expect((await signUp(1)).status).toBe(400);
     });
 
@@ -195,7 +194,7 @@ for (const back of backends) {
       expectRefusal(await ask(1), 429, "rate_limited");
       expect((await ask(2)).status).toBe(202);
       expect(await receivedMail(r, email)).toHaveLength(1 + 3);
-      r.clock.advance(HOUR);
+      r.clock.advance(HOUR_MS);
       await ask(2);
       expect(await receivedMail(r, email)).toHaveLength(1 + 4);
     });

@@ -14,9 +14,7 @@ import {
   team,
 } from "../../../harness/instances/people.ts";
 import { expectRefusal, headerNames, sharedInstance } from "../../../harness/instances/test-instance.ts";
-
-const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
+import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`sessions on ${back}`, () => {
@@ -30,7 +28,7 @@ for (const back of backends) {
         "id, user_id, lookup_hash, display_prefix, created_at, last_seen_at, expires_at, absolute_expires_at, revoked_at";
       const insert = (user: string, name: string, count: number, revoked_at: number | "null"): Promise<unknown> => {
         const rows = Array.from({ length: count }, (_, i) => {
-          const times = [now - 1_000 + i, now, now + DAY, now + DAY, revoked_at].join(", ");
+          const times = [now - 1_000 + i, now, now + DAY_MS, now + DAY_MS, revoked_at].join(", ");
           return `('${name}-${i}', '${user}', '${name}-${i}', 'x', ${times})`;
         });
         return r.sql(`insert into sessions (${columns}) values ${rows.join(", ")}`);
@@ -73,8 +71,8 @@ for (const back of backends) {
       expect(body.token).toMatch(/^krses_[A-Za-z0-9_-]{32}[0-9a-f]{8}$/);
       expect(body.display_prefix).toBe(body.token.slice(0, 12));
       expect(body.active_workspace_id).toBe(t.id);
-      expect(Date.parse(body.expires_at)).toBe(now + 12 * HOUR);
-      expect(Date.parse(body.absolute_expires_at)).toBe(now + 30 * DAY);
+      expect(Date.parse(body.expires_at)).toBe(now + 12 * HOUR_MS);
+      expect(Date.parse(body.absolute_expires_at)).toBe(now + 30 * DAY_MS);
       expect(body.user).toEqual({
         id: t.owner.id,
         email: t.owner.email,
@@ -169,22 +167,22 @@ for (const back of backends) {
       expect(await touched()).toBe(start + 61_000);
       const born = r.clock.now() - 61_000;
       for (let hours = 11; hours < 30 * 24; hours += 11) {
-        r.clock.advance(11 * HOUR);
+        r.clock.advance(11 * HOUR_MS);
         await touched();
       }
-      expect(await stored()).toBe(born + 30 * DAY);
-      r.clock.set(born + 30 * DAY - 1);
+      expect(await stored()).toBe(born + 30 * DAY_MS);
+      r.clock.set(born + 30 * DAY_MS - 1);
       expect((await r.call(p.session, "GET /v1/auth/me")).status).toBe(200);
-      r.clock.set(born + 30 * DAY);
+      r.clock.set(born + 30 * DAY_MS);
       expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
     });
 
     it("ends an idle session after twelve hours", async () => {
       const p = await person(r);
-      r.clock.advance(12 * HOUR - 1);
+      r.clock.advance(12 * HOUR_MS - 1);
       expect((await r.call(p.session, "GET /v1/auth/sessions")).status).toBe(200);
       const idle = await person(r);
-      r.clock.advance(12 * HOUR);
+      r.clock.advance(12 * HOUR_MS);
       expectRefusal(await r.call(idle.session, "GET /v1/auth/me"), 401, "invalid_session");
     });
 

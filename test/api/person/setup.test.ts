@@ -19,8 +19,8 @@ import {
 } from "../../../harness/instances/test-instance.ts";
 import { issueSetupLink } from "../../../src/domain/workspaces/setup-tokens.ts";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-const MINUTE = 60_000;
 const tokenOf = (url: string): string => url.slice(url.indexOf("token=") + "token=".length);
 const newToken = async (r: TestInstance): Promise<string> => tokenOf((await issueSetupLink(r.app.services)).url);
 const form = (token: string, more: object = {}): object => ({
@@ -51,7 +51,7 @@ for (const back of backends) {
 
     it("refuses an unknown, expired, mistyped or foreign token alike, before it looks at the password", async () => {
       const stale = await newToken(r);
-      r.clock.advance(61 * MINUTE);
+      r.clock.advance(61 * MINUTE_MS);
       const token = await newToken(r);
       const tokens = [
         stale,

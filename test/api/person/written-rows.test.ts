@@ -6,15 +6,14 @@ import { deploymentActions, person } from "../../../harness/instances/people.ts"
 import { expectRefusal, testInstance } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { soleOwner } from "../../../src/fairness/owners.ts";
+import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
 const MIB = 1024 * 1024;
 
 for (const back of backends) {
   describe(`what a person writes on ${back}`, () => {
     it("is 30 renames an hour, whatever others do", async () => {
-      const clock = testClock(20_000 * DAY);
+      const clock = testClock(20_000 * DAY_MS);
       await using r = await testInstance(back, { clock, flags: { throttle: "on" } });
       const [ada, bob] = [await person(r), await person(r)];
       const rename = (session: string, name: string) => r.call(session, "PATCH /v1/auth/me", { name });
@@ -25,12 +24,12 @@ for (const back of backends) {
       expect((await rename(bob.session, "Bob")).status).toBe(200);
       const renames = (await deploymentActions(r)).filter((action) => action === "user.updated");
       expect(renames).toHaveLength(31);
-      clock.advance(HOUR);
+      clock.advance(HOUR_MS);
       expect((await rename(ada.session, "Ada 31")).status).toBe(200);
     });
 
     it("counts, and is refused at their share until midnight, except for the end of a session", async () => {
-      const clock = testClock(20_000 * DAY);
+      const clock = testClock(20_000 * DAY_MS);
       await using r = await testInstance(back, { clock, flags: { throttle: "on" } });
       const ada = await person(r);
       const { shares, writtenBytes } = r.app.services;
@@ -51,7 +50,7 @@ for (const back of backends) {
       const login = await r.call(null, "POST /v1/auth/sessions", { email: ada.email, password: ada.password });
       expect(login.status).toBe(201);
       expect((await r.call(ada.session, `DELETE /v1/auth/sessions/${login.body.id}`)).status).toBe(200);
-      clock.advance(DAY);
+      clock.advance(DAY_MS);
       const again = await r.call(null, "POST /v1/auth/sessions", { email: ada.email, password: ada.password });
       const later = await r.call(again.body.token, "PATCH /v1/auth/me", { name: "Augusta" });
       expect(later.status, later.text).toBe(200);

@@ -9,8 +9,8 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, freshEmail, person, receivedMail, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { report, scannerFixture, scannerKeysFile, WHERE } from "../../../harness/instances/scanner.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 for (const back of backends) {

@@ -8,8 +8,8 @@ import { auditRows, freshEmail, receivedMail, memberOf, person, team } from "../
 import { expectRefusal, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { report, ROUTE, scannerFixture, WHERE } from "../../../harness/instances/scanner.ts";
 import { GITHUB, headersFor, signed } from "../../../harness/instances/scanner-keys.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
 const iso = (ms: number): string => new Date(ms).toISOString();
 

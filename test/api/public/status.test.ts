@@ -4,8 +4,8 @@ import type { BackupState } from "../../../src/domain/health/state.ts";
 import { VERSION } from "../../../src/platform/version.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-const DAY_MS = 86_400_000;
 /** The default schedule; nothing is due before a minute has passed. */
 const SCHEDULED = { flags: { backup_every: "24h", restore_test_every: "7d" } } as const;
 const FINE = { api: "ok", database: "ok", redis: "disabled", worker: "ok", backup: "unknown" };

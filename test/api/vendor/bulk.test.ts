@@ -6,8 +6,8 @@ import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../
 import { EXAMINED_MAX } from "../../../src/domain/keys/bulk.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import { countEligible, eligibleKeys, rangeEnd } from "../../../src/store/queries/key-bulk.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-const DAY = 86_400_000;
 type AuditRow = { action: string; target_id: string; payload: Json };
 type Listed = { id: string; successor_id: string; key: string };
 
@@ -193,7 +193,7 @@ for (const back of backends) {
         { action: "revoke", filter: all, cursor: "x" },
       ])
         expectRefusal(await bulk(w, body), 400, "invalid_request", "cursor");
-      r.clock.advance(7 * DAY + 1);
+      r.clock.advance(7 * DAY_MS + 1);
       expectRefusal(await bulk(w, { action: "revoke", filter: all, cursor }), 400, "invalid_request", "cursor");
       expect(await audit(w, "api_key.revoked")).toEqual([]);
     });

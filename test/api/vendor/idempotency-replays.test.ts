@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { person } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
-
-const DAY = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`Idempotency-Key on ${back}`, () => {
@@ -113,7 +112,7 @@ for (const back of backends) {
       const body = { external_id: "mine" };
       const first = await w.call("sk_owner", "POST /v1/tenants", body, keyed("same"));
       expect((await w.call("sk_admin", "POST /v1/tenants", body, keyed("same"))).status).toBe(409);
-      r.clock.advance(DAY - 1);
+      r.clock.advance(DAY_MS - 1);
       const again = await w.call("sk_owner", "POST /v1/tenants", body, keyed("same"));
       expect([first.status, again.status, again.body.id]).toEqual([201, 201, first.body.id]);
       r.clock.advance(1);

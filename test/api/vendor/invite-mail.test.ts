@@ -12,9 +12,8 @@ import {
 } from "../../../harness/instances/people.ts";
 import { testInstance, type Reply, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { deliverDue } from "../../../src/domain/mail/outbox.ts";
+import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
 const PER_DAY = 12;
 
 for (const back of backends) {
@@ -42,7 +41,7 @@ for (const back of backends) {
     async function teams(count: number): Promise<Team[]> {
       const made: Team[] = [];
       for (let i = 0; i < count; i++) {
-        r.clock.advance(HOUR);
+        r.clock.advance(HOUR_MS);
         made.push(await team(r));
       }
       return made;
@@ -67,11 +66,11 @@ for (const back of backends) {
         message: "Too many invitations to this address, or in all, for one day.",
         details: [{ path: "email", message: "cannot be invited again today" }],
       });
-      expect(refused.headers.get("retry-after")).toBe(String(DAY / 1000));
-      expect(refused.headers.get("ratelimit")).toBe(`"invites_address";r=0;t=${DAY / 1000}`);
-      expect(refused.headers.get("ratelimit-policy")).toBe(`"invites_address";q=3;w=${DAY / 1000}`);
+      expect(refused.headers.get("retry-after")).toBe(String(DAY_MS / 1000));
+      expect(refused.headers.get("ratelimit")).toBe(`"invites_address";r=0;t=${DAY_MS / 1000}`);
+      expect(refused.headers.get("ratelimit-policy")).toBe(`"invites_address";q=3;w=${DAY_MS / 1000}`);
       expect((await mailTo(email)).length).toBe(3);
-      r.clock.advance(DAY);
+      r.clock.advance(DAY_MS);
       expect((await inviteAndRevoke(secondKey, email)).status).toBe(201);
       expect((await mailTo(email)).length).toBe(4);
     });
@@ -104,7 +103,7 @@ for (const back of backends) {
         Object.keys((await invite(last.key, freshEmail())).body),
       ]);
       expect((await mailTo(email)).length).toBe(10);
-      r.clock.advance(DAY - 1);
+      r.clock.advance(DAY_MS - 1);
       expect((await mailTo(email)).length).toBe(10);
       r.clock.advance(1);
       expect((await mailTo(email)).length).toBe(13);
@@ -132,7 +131,7 @@ for (const back of backends) {
       const reset = (email: string) => r.call(null, "POST /v1/auth/password_resets", { email });
       const responses = new Set<string>();
       for (let hour = 0; hour < 8; hour++) {
-        r.clock.advance(HOUR);
+        r.clock.advance(HOUR_MS);
         for (let i = 0; i < 3; i++) {
           const { status, body } = await reset(known.email);
           responses.add(JSON.stringify([status, body]));
@@ -143,7 +142,7 @@ for (const back of backends) {
         (await receivedMail(r, known.email)).filter(({ subject }) => subject === "Reset your password").length;
       expect(responses.size).toBe(1);
       expect(await resets()).toBe(10);
-      r.clock.advance(DAY);
+      r.clock.advance(DAY_MS);
       await reset(known.email);
       await deliverDue(r.app.services);
       expect(await resets()).toBe(11);

@@ -15,8 +15,8 @@ import {
 } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, testInstance, type Reply } from "../../../harness/instances/test-instance.ts";
 import { ROUNDS } from "../../../harness/rounds.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-const DAY = 86_400_000;
 const ACCEPT = "POST /v1/auth/invites/accept";
 
 for (const back of backends) {
@@ -45,7 +45,7 @@ for (const back of backends) {
         role: "admin",
         invited_by: t.owner.id,
         created_at: expect.any(String),
-        expires_at: new Date(Date.parse(rest.created_at) + 7 * DAY).toISOString(),
+        expires_at: new Date(Date.parse(rest.created_at) + 7 * DAY_MS).toISOString(),
         accepted_at: null,
         revoked_at: null,
         token_shown_once: true,

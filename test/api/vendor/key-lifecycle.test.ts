@@ -4,8 +4,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { KEY_FIELDS } from "../../../harness/instances/fields.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
-
-const HOUR = 3_600_000;
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`the lifecycle of keys on ${back}`, () => {
@@ -71,14 +70,14 @@ for (const back of backends) {
 
     it("copies the key's settings on rotation and shortens the old key, never extending it", async () => {
       await fresh();
-      const expires_at = new Date(r.clock.now() + 48 * HOUR).toISOString();
+      const expires_at = new Date(r.clock.now() + 48 * HOUR_MS).toISOString();
       const key = await w.mint({ name: "n", scopes: ["s"], meta: { m: 1 }, expires_at });
       const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, { overlap_hours: 0.5 });
       expect(Object.keys(body)).toEqual([...KEY_FIELDS, "key", "key_shown_once", "previous_key"]);
       expect(body).toMatchObject({ name: "n", scopes: ["s"], meta: { m: 1 }, rotated_from: key.id, expires_at });
       expect(body.previous_key).toMatchObject({
         id: key.id,
-        expires_at: new Date(r.clock.now() + HOUR / 2).toISOString(),
+        expires_at: new Date(r.clock.now() + HOUR_MS / 2).toISOString(),
       });
       // The old key's new expiry came from rotation: a second rotation neither copies it nor moves it later.
       const again = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, { overlap_hours: 168 });
@@ -94,7 +93,7 @@ for (const back of backends) {
       const rotated = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`);
       expect(rotated.body).toMatchObject({ expires_at: null, previous_key: { expires_at: key.expires_at } });
       const next = await w.call("sk_owner", `POST /v1/keys/${rotated.body.id}/rotate`, {});
-      expect(next.body.previous_key.expires_at).toBe(new Date(r.clock.now() + 24 * HOUR).toISOString());
+      expect(next.body.previous_key.expires_at).toBe(new Date(r.clock.now() + 24 * HOUR_MS).toISOString());
       await w.call("sk_owner", `POST /v1/keys/${next.body.id}/revoke`);
       const refused = await w.call("sk_owner", `POST /v1/keys/${next.body.id}/rotate`);
       expectRefusal(refused, 409, "conflict");
@@ -134,7 +133,7 @@ for (const back of backends) {
     it("does not postpone a quarantined key's expiry", async () => {
       await fresh();
       const { id } = await w.mint();
-      const at = r.clock.now() + HOUR;
+      const at = r.clock.now() + HOUR_MS;
       await r.sql(
         `update api_keys set quarantined_at = 1, quarantine_reason = 'x', expires_at = ${at} where id = '${id}'`,
       );

@@ -3,14 +3,13 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
-
-const DAY = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`the key policy of a project on ${back}`, () => {
     const r = sharedInstance(back);
 
-    const inDays = (days: number): string => new Date(r.clock.now() + days * DAY).toISOString();
+    const inDays = (days: number): string => new Date(r.clock.now() + days * DAY_MS).toISOString();
     const setPolicy = (w: Workspace, key_policy: object) =>
       w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
     const want = (w: Workspace, more: Json = {}): Json => {
@@ -72,7 +71,7 @@ for (const back of backends) {
       const same = { name: "renamed", expires_at: given.expires_at };
       expect((await w.call("sk_owner", `PATCH /v1/keys/${given.id}`, same)).status).toBe(200);
       const soon = await w.mint({ expires_at: inDays(50) });
-      r.clock.advance(20 * DAY);
+      r.clock.advance(20 * DAY_MS);
       const rotate = async (id: string) => (await w.call("sk_owner", `POST /v1/keys/${id}/rotate`, {})).body.expires_at;
       expect(await rotate(given.id)).toBe(inDays(30));
       expect(await rotate(soon.id)).toBe(inDays(30));
@@ -80,7 +79,7 @@ for (const back of backends) {
       const bulk = await w.call("sk_owner", "POST /v1/bulk/keys", { action: "rotate", filter: { ids: [given.id] } });
       expect(bulk.body.changed).toBe(0);
       const another = await w.mint();
-      r.clock.advance(DAY);
+      r.clock.advance(DAY_MS);
       const { data } = (
         await w.call("sk_owner", "POST /v1/bulk/keys", { action: "rotate", filter: { ids: [another.id] } })
       ).body;
@@ -91,7 +90,7 @@ for (const back of backends) {
       const w = await r.workspace();
       const forever = await w.mint();
       const short = await w.mint({ expires_at: inDays(5) });
-      r.clock.advance(50 * DAY);
+      r.clock.advance(50 * DAY_MS);
       const young = await w.mint({ expires_at: inDays(400) });
       const other = (await w.call("sk_owner", "POST /v1/projects", { name: "B", slug: "bbb" })).body.id;
       await w.mint({ project_id: other });

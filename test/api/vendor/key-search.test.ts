@@ -4,9 +4,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { memberOf, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
-
-const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
+import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`finding keys on ${back}`, () => {
@@ -26,22 +24,22 @@ for (const back of backends) {
 
     it("lists each state in its order, in pages, and counts the same in the overview", async () => {
       const w = await r.workspace();
-      const old = await w.mint({ name: "gone", expires_at: at(HOUR) });
-      await w.mint({ name: "gone later", expires_at: at(2 * HOUR) });
-      r.clock.advance(3 * HOUR);
+      const old = await w.mint({ name: "gone", expires_at: at(HOUR_MS) });
+      await w.mint({ name: "gone later", expires_at: at(2 * HOUR_MS) });
+      r.clock.advance(3 * HOUR_MS);
       for (const [name, days] of [
         ["soon", 2],
         ["sooner", 1],
         ["far", 30],
       ] as const)
-        await w.mint({ name, expires_at: at(days * DAY) });
+        await w.mint({ name, expires_at: at(days * DAY_MS) });
       r.clock.advance(1);
       await w.mint({ name: "plain" });
       const revoked = await w.mint({ name: "revoked" });
       await w.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, {});
-      const disabled = await w.mint({ name: "disabled", expires_at: at(DAY) });
+      const disabled = await w.mint({ name: "disabled", expires_at: at(DAY_MS) });
       await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
-      const leaked = await w.mint({ name: "leaked", expires_at: at(3 * DAY) });
+      const leaked = await w.mint({ name: "leaked", expires_at: at(3 * DAY_MS) });
       await r.sql(`update api_keys set quarantined_at = ${r.clock.now()} where id = '${leaked.id}'`);
       await w.mint({ name: "tested", env: "test" });
       expect(old.expires_at).toBeTruthy();
@@ -156,7 +154,7 @@ for (const back of backends) {
       const look = async (key: string, more: object = {}, as: "sk_owner" | "sk_test" = "sk_owner") =>
         (await w.call(as, "POST /v1/keys/lookup", { key, ...more })).body;
       const codes = ({ reasons }: { reasons: { code: string }[] }): string[] => reasons.map(({ code }) => code);
-      const key = await w.mint({ scopes: ["a"], expires_at: at(DAY) });
+      const key = await w.mint({ scopes: ["a"], expires_at: at(DAY_MS) });
       const good = await look(` ${key.key}\n`, { scopes: ["a"], project_id: w.project_id });
       expect(good).toMatchObject({
         kind: "api_key",
@@ -174,7 +172,7 @@ for (const back of backends) {
       expect(good).toMatchObject({ reasons: [], nodes: { live: 0, current: 0 } });
       const lacking = await look(key.key, { scopes: ["b"], project_id: w.id });
       expect([codes(lacking), lacking.code]).toEqual([["other_project", "missing_scopes"], "invalid_key"]);
-      r.clock.advance(2 * DAY);
+      r.clock.advance(2 * DAY_MS);
       await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {});
       expect(codes(await look(key.key))).toEqual(["revoked", "expired"]);
       const mistyped = `${key.key.slice(0, -1)}${key.key.endsWith("0") ? "1" : "0"}`;
@@ -213,7 +211,7 @@ for (const back of backends) {
       const make = async (route: string, body: object): Promise<string> => (await r.call(t.key, route, body)).body.id;
       const project_id = await make("POST /v1/projects", { name: "Orders", slug: "orders" });
       const tenant_id = await make("POST /v1/tenants", { external_id: "globex" });
-      const made = { project_id, tenant_id, env: "live", expires_at: at(DAY) };
+      const made = { project_id, tenant_id, env: "live", expires_at: at(DAY_MS) };
       const { id } = (await r.call(t.owner.session, "POST /v1/keys", made)).body;
       const show = async (include: string) =>
         (await r.call(member.session, `GET /v1/keys/${id}?include=${include}`)).body;
@@ -225,7 +223,7 @@ for (const back of backends) {
       const [, second] = [await rotate(), (r.clock.advance(1), await rotate())];
       expect(await show("successor")).toMatchObject({ successor_id: second.body.id });
       const end = second.body.previous_key.expires_at as string;
-      r.clock.advance(2 * HOUR);
+      r.clock.advance(2 * HOUR_MS);
       const since = new Date(r.clock.now()).toISOString();
       await r.call(t.owner.session, `POST /v1/keys/${id}/revoke`, {});
       expect((await show("verdict")).verdict).toMatchObject({

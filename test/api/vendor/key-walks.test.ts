@@ -9,8 +9,7 @@ import { wordsOf } from "../../../src/domain/search/words.ts";
 import { countDisabled, countExpired, countSuspended, countUnrevoked } from "../../../src/store/queries/key-counts.ts";
 import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts";
 import { countTermMatches } from "../../../src/store/queries/search-terms.ts";
-
-const DAY = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`walking keys on ${back}`, () => {
@@ -51,7 +50,7 @@ for (const back of backends) {
         ["second", 2, "live"],
         ["fourth", 4, "live"],
       ] as const) {
-        const { id } = await w.mint({ name, env, expires_at: at(days * DAY) });
+        const { id } = await w.mint({ name, env, expires_at: at(days * DAY_MS) });
         if (name !== "third") await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, {});
       }
       await w.mint({ name: "never" });
@@ -69,7 +68,7 @@ for (const back of backends) {
       const [suspended, deleted] = await Promise.all(
         ["late", "gone"].map(async (external_id) => {
           const { body } = await w.call("sk_owner", "POST /v1/tenants", { external_id, name: external_id });
-          await w.mint({ name: external_id, tenant_id: body.id, expires_at: at(DAY) });
+          await w.mint({ name: external_id, tenant_id: body.id, expires_at: at(DAY_MS) });
           return body.id as string;
         }),
       );

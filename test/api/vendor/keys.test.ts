@@ -5,8 +5,8 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { KEY_FIELDS } from "../../../harness/instances/fields.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR = 3_600_000;
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const limit = { id: "per-minute", limit: 10, window_ms: 60_000, algorithm: "sliding", scope: "key" };
 
@@ -193,7 +193,7 @@ for (const back of backends) {
     it("sets and removes an expiry, but not one in the past", async () => {
       await fresh();
       const { id } = await w.mint();
-      const at = new Date(r.clock.now() + HOUR).toISOString();
+      const at = new Date(r.clock.now() + HOUR_MS).toISOString();
       expect((await w.call("sk_owner", `PATCH /v1/keys/${id}`, { expires_at: at })).body.expires_at).toBe(at);
       expect((await w.call("sk_owner", `PATCH /v1/keys/${id}`, { expires_at: null })).body.expires_at).toBeNull();
       const past = { expires_at: new Date(r.clock.now()).toISOString() };

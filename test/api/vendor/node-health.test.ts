@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-const MINUTE = 60_000;
 const SDK = "@keyrack/sdk/1.2.3";
 
 for (const back of backends) {
@@ -99,7 +99,7 @@ for (const back of backends) {
       expect(await degradedOf(w)).toEqual({ "n all": true, "other all": false });
       const { data, counts } = await fleet(w, "&state=degraded");
       expect([data.map(({ node_id }) => node_id), counts.degraded, counts.total]).toEqual([["n"], 1, 2]);
-      r.clock.advance(5 * MINUTE);
+      r.clock.advance(5 * MINUTE_MS);
       expect(await degradedOf(w)).toEqual({ "n all": false, "other all": false });
       expect((await fleet(w, "&state=degraded")).data).toEqual([]);
       // A batch that was counted before is no news.
@@ -117,13 +117,13 @@ for (const back of backends) {
       const marked = async () => (await r.sql("select * from policy_nodes where project_id = $1", [w.project_id]))[0];
       const first = r.clock.now();
       await report(w, { degraded: true });
-      r.clock.advance(MINUTE - 1);
+      r.clock.advance(MINUTE_MS - 1);
       await report(w, { degraded: true });
       await poll(w, { sdk: SDK });
       expect(Number((await marked())?.degraded_at)).toBe(first);
       r.clock.advance(1);
       await report(w, { degraded: true });
-      expect(Number((await marked())?.degraded_at)).toBe(first + MINUTE);
+      expect(Number((await marked())?.degraded_at)).toBe(first + MINUTE_MS);
     });
 
     it("lets a test credential mark nodes of test keys only", async () => {

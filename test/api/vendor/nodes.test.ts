@@ -12,8 +12,8 @@ import {
   projectsWithNodes,
   unregisteredNodes,
 } from "../../../src/store/queries/nodes.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-const MINUTE = 60_000;
 const names = (body: { data: { node_id: string }[] }): string[] => body.data.map(({ node_id }) => node_id);
 
 for (const back of backends) {
@@ -43,7 +43,7 @@ for (const back of backends) {
       await w.mint();
       const version = await versionOf(w);
       await poll(w, "old", version);
-      serve(3 * MINUTE);
+      serve(3 * MINUTE_MS);
       await w.mint();
       await poll(w, "behind", version);
       r.clock.advance(1);
@@ -76,7 +76,7 @@ for (const back of backends) {
       await w.mint();
       const version = await versionOf(w);
       await poll(w, "silent", version);
-      serve(3 * MINUTE);
+      serve(3 * MINUTE_MS);
       await w.mint();
       serve(20_000);
       for (const node of ["a", "b", "c"]) await poll(w, node, version + 1);

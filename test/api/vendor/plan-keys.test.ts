@@ -6,8 +6,8 @@ import { plansOf } from "../../../harness/databases/plans.ts";
 import { activeKeysOf } from "../../../src/store/queries/keys.ts";
 import { countActiveKeys } from "../../../src/store/queries/plans.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-const DAY = 86_400_000;
 const rule = (id: string, limit = 5): Json => ({ id, limit, window_ms: 60_000, algorithm: "sliding", scope: "key" });
 
 for (const back of backends) {
@@ -73,13 +73,13 @@ for (const back of backends) {
       await onPlan(w, await newPlan(w, { max_keys: 1 }));
       r.clock.advance(2_000);
       await w.mint();
-      const later = new Date(r.clock.now() + DAY).toISOString();
+      const later = new Date(r.clock.now() + DAY_MS).toISOString();
       expectRefusal(await w.call("sk_owner", `PATCH /v1/keys/${key.id}`, { expires_at: later }), 409, "conflict");
     });
 
     it("bound the life of new keys, edits and successors together with the project", async () => {
       const w = await r.workspace();
-      const inDays = (days: number): string => new Date(r.clock.now() + days * DAY).toISOString();
+      const inDays = (days: number): string => new Date(r.clock.now() + days * DAY_MS).toISOString();
       const plan = await newPlan(w, { key_ttl_days: 10 });
       const before = await w.mint();
       await onPlan(w, plan);

@@ -2,8 +2,8 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR = 3_600_000;
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const limit = { id: "r", limit: 5, window_ms: 1000, algorithm: "fixed", scope: "tenant" };
 
@@ -208,7 +208,7 @@ for (const back of backends) {
       });
       expect(body).toMatchObject({ rotated_from: w.keyIds.sk_owner, expires_at: null });
       expect((await r.call(w.keys.sk_owner, "GET /v1/workspace")).status).toBe(200);
-      r.clock.advance(HOUR);
+      r.clock.advance(HOUR_MS);
       expectRefusal(await r.call(w.keys.sk_owner, "GET /v1/workspace"), 401, "invalid_key");
       expect((await r.call(body.key, "GET /v1/workspace")).status).toBe(200);
       const now = await r.call(body.key, `POST /v1/secret_keys/${body.id}/rotate`, { overlap_hours: 0 });

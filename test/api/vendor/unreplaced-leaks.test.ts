@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { scannerFixture } from "../../../harness/instances/scanner.ts";
 import type { Json, Workspace } from "../../../harness/instances/test-instance.ts";
-
-const MINUTE_MS = 60_000;
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`leaked keys in the overview on ${back}`, () => {

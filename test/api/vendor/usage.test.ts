@@ -5,9 +5,9 @@ import { reapUsage } from "../../../src/domain/usage/usage.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const START = Date.UTC(2026, 9, 31, 23, 59, 30);
-const DAY = 86_400_000;
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 for (const back of backends) {
@@ -41,7 +41,7 @@ for (const back of backends) {
     const get = async (path: string, as: "sk_owner" | "sk_test" = "sk_owner") => w.call(as, `GET ${path}`);
 
     it("returns exactly `days` rows, oldest first, today last, filled with zeros", async () => {
-      await report({ ts: iso(START - 2 * DAY), status: 401, denial_reason: "revoked" }, {});
+      await report({ ts: iso(START - 2 * DAY_MS), status: 401, denial_reason: "revoked" }, {});
       const { body } = await get(`/v1/keys/${key.id}/usage?days=4`);
       expect(body).toEqual({
         object: "usage",
@@ -145,16 +145,16 @@ for (const back of backends) {
 
     it("keeps daily figures for 400 days, months forever, and receipts for 24 hours", async () => {
       await report({});
-      r.clock.advance(DAY - 1);
+      r.clock.advance(DAY_MS - 1);
       await reapIngest(r.app.services);
       expect(await r.sql(`select 1 from ingest_batches where workspace_id = '${w.id}'`)).toHaveLength(1);
       r.clock.advance(1);
       await reapIngest(r.app.services);
       expect(await r.sql(`select 1 from ingest_batches where workspace_id = '${w.id}'`)).toHaveLength(0);
-      r.clock.set(START + 400 * DAY);
+      r.clock.set(START + 400 * DAY_MS);
       await reapUsage(r.app.services);
       expect(await r.sql(`select 1 from usage_days where workspace_id = '${w.id}'`)).toHaveLength(1);
-      r.clock.advance(DAY);
+      r.clock.advance(DAY_MS);
       await reapUsage(r.app.services);
       expect(await r.sql(`select 1 from usage_days where workspace_id = '${w.id}'`)).toHaveLength(0);
       expect(await r.sql(`select 1 from usage_tenant_months where workspace_id = '${w.id}'`)).toHaveLength(1);

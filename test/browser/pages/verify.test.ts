@@ -13,8 +13,7 @@ import {
 } from "../../../harness/browser/suite.ts";
 import { account, freshEmail, lastMail, PASSWORD, receivedMail } from "../../../harness/instances/people.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
-
-const HOUR_MS = 3_600_000;
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 describe.runIf(hasBrowser)("the verification page", () => {
   const suite = useBrowserSuite();

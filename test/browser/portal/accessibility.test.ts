@@ -8,9 +8,9 @@ import { expectAccessible, expectAccessibleInLooks, setLook } from "../../../har
 import { useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { vendorPage } from "../../../harness/browser/vendor-page.ts";
 import type { TestInstance, Workspace } from "../../../harness/instances/test-instance.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
-const DAY_MS = 86_400_000;
 
 // Colours and layout are independent: each scheme and each width once, all combinations for screenshots.
 const WIDE = { width: 1100, height: 900 };

@@ -9,8 +9,7 @@ import { verifyChain, verifyDueChains } from "../../../src/domain/audit/chain-ve
 import { latestCheckpoint } from "../../../src/domain/audit/checkpoints.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
-
-const HOUR = 3_600_000;
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`long audit chains on ${back}`, () => {
@@ -58,14 +57,14 @@ for (const back of backends) {
       const [row] = await f.sql("select payload from audit_log where seq = 3");
       await f.sql(payload(3, "x"));
       expect(await f.verify()).toMatchObject({ verified: true, full: { seq: 11 } });
-      f.clock.advance(HOUR);
+      f.clock.advance(HOUR_MS);
       await f.verify({ full: true });
       await f.idle();
       await expect.poll(() => f.verify()).toMatchObject({ verified: false, broken_seq: 3, reason: "hash_mismatch" });
       // Putting it back is not enough: only a whole verification says so.
       await f.sql("update audit_log set payload = $1 where seq = 3", [String(row?.payload)]);
       expect(await f.verify()).toMatchObject({ verified: false, broken_seq: 3, checked: 2 });
-      f.clock.advance(HOUR);
+      f.clock.advance(HOUR_MS);
       await f.verify({ full: true });
       await expect.poll(() => f.verify()).toMatchObject({ verified: true, checked: 12, full: { seq: 12 } });
     });
@@ -95,7 +94,7 @@ for (const back of backends) {
       await f.verify();
       await dropAppendOnly(f.target);
       await f.sql(payload(3, "x"));
-      f.clock.advance(48 * HOUR);
+      f.clock.advance(48 * HOUR_MS);
       expect(await f.verify()).toMatchObject({ verified: true });
       f.clock.advance(1);
       expect(await f.verify()).toMatchObject({ verified: false, broken_seq: 3 });
@@ -114,11 +113,11 @@ for (const back of backends) {
       const first = await marks();
       expect(first).toEqual({ seq: 11, verified_at: f.clock.now() });
       await f.add("later");
-      f.clock.advance(HOUR - 1);
+      f.clock.advance(HOUR_MS - 1);
       await f.verify({ full: true });
       await verifyDueChains(f.services);
       expect(await marks()).toEqual(first);
-      f.clock.advance(23 * HOUR + 1);
+      f.clock.advance(23 * HOUR_MS + 1);
       await verifyDueChains(f.services);
       expect(await marks()).toEqual({ seq: 12, verified_at: f.clock.now() });
     });

@@ -13,12 +13,11 @@ import { formatCredential, type CredentialKind } from "../../../src/kernel/crede
 import { backends } from "../../../harness/databases/backends.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
+import { HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 /** Turns a synchronous throw into a rejection. */
 const resolve = async (services: Services, bearer: string) => resolveBearer(services, bearer);
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
 const mint = (kind: CredentialKind, env: "live" | "test" | null): string =>
   formatCredential(kind, env, randomBytes(24));
 
@@ -95,7 +94,7 @@ for (const back of backends) {
       const { services, clock } = fixture();
       const actor = { kind: "bootstrap" } as const;
       const { secret_key } = await createWorkspace({ services, actor }, { name: "B", slug: "b", env: "test" });
-      const ends = clock.now() + HOUR;
+      const ends = clock.now() + HOUR_MS;
       await fixture().sql("update secret_keys set expires_at = $1 where id = $2", [ends, secret_key.id]);
       clock.set(ends - 1);
       expect(await resolve(services, secret_key.key)).toMatchObject({ env: "test", expires_at: ends });
@@ -115,16 +114,16 @@ for (const back of backends) {
         await written();
         return column("secret_keys", "last_used_at", secret.id);
       };
-      clock.advance(HOUR);
+      clock.advance(HOUR_MS);
       const first = clock.now();
       expect(Number(await used())).toBe(first);
-      clock.advance(MINUTE - 1);
+      clock.advance(MINUTE_MS - 1);
       expect(Number(await used())).toBe(first);
       services.touched.clear(); // like another process, which has to read the row
       expect(Number(await used())).toBe(first);
       clock.advance(1);
-      expect(Number(await used())).toBe(first + MINUTE);
-      clock.advance(MINUTE);
+      expect(Number(await used())).toBe(first + MINUTE_MS);
+      clock.advance(MINUTE_MS);
       const broken = {
         ...services,
         store: { ...services.store, read: services.store.read, write: () => Promise.reject(new Error()) },
@@ -132,7 +131,7 @@ for (const back of backends) {
       await resolve(broken, secret.key);
       await written();
       expect(services.touched.get(secret.id)).toBeUndefined();
-      expect(Number(await used())).toBe(first + 2 * MINUTE);
+      expect(Number(await used())).toBe(first + 2 * MINUTE_MS);
     });
 
     it("has its last use written and remembered at the expense of its cell", async () => {
@@ -141,7 +140,7 @@ for (const back of backends) {
       const write = vi.spyOn(services.store, "write");
       onTestFinished(() => write.mockRestore());
       services.touched.clear();
-      clock.advance(MINUTE);
+      clock.advance(MINUTE_MS);
       await resolve(services, secret.key);
       expect(write.mock.calls.map(([{ owner }]) => owner)).toEqual([cell]);
       expect(services.shares.of("touches").usedBy(cell)).toBe(1);
@@ -164,16 +163,16 @@ for (const back of backends) {
         await written();
         return Number(await column("sessions", "expires_at", id));
       };
-      clock.advance(MINUTE - 1);
-      expect(await expiry()).toBe(createdAt + 12 * HOUR);
+      clock.advance(MINUTE_MS - 1);
+      expect(await expiry()).toBe(createdAt + 12 * HOUR_MS);
       clock.advance(1);
-      expect(await expiry()).toBe(createdAt + MINUTE + 12 * HOUR);
-      clock.set(createdAt + MINUTE + 12 * HOUR - 1);
+      expect(await expiry()).toBe(createdAt + MINUTE_MS + 12 * HOUR_MS);
+      clock.set(createdAt + MINUTE_MS + 12 * HOUR_MS - 1);
       await expiry();
-      clock.advance(12 * HOUR);
+      clock.advance(12 * HOUR_MS);
       expect(await failureOf(token)).toBe("invalid_session");
-      const end = createdAt + 30 * 24 * HOUR;
-      await fixture().sql("update sessions set expires_at = $1 where id = $2", [end + HOUR, id]);
+      const end = createdAt + 30 * 24 * HOUR_MS;
+      await fixture().sql("update sessions set expires_at = $1 where id = $2", [end + HOUR_MS, id]);
       clock.set(end - 1);
       expect(await expiry()).toBe(end);
       clock.set(end);

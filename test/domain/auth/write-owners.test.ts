@@ -8,8 +8,8 @@ import { requestReset } from "../../../src/domain/auth/password-resets.ts";
 import { logIn } from "../../../src/domain/auth/sessions.ts";
 import { signUp } from "../../../src/domain/auth/users.ts";
 import type { SessionActor } from "../../../src/domain/core/actor.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-const MINUTE = 60_000;
 const NETWORK = "192.0.2.0/24";
 
 for (const back of backends) {
@@ -37,7 +37,7 @@ for (const back of backends) {
       const { token } = await logIn(anonymous, person);
       const actor = (await resolveBearer(services, token)) as SessionActor;
       const self = `person ${actor.user_id}`;
-      clock.advance(MINUTE);
+      clock.advance(MINUTE_MS);
       expect(await owners(async () => resolveBearer(services, token))).toEqual([self]);
       expect(await owners(() => requestVerification({ services, actor }))).toEqual([self]);
     });

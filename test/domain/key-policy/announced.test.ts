@@ -5,8 +5,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { lastMail } from "../../../harness/instances/people.ts";
 import { testInstance, type Json, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { applyKeyPolicies } from "../../../src/domain/key-policy/job.ts";
-
-const DAY = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`an idle key on ${back}`, () => {
@@ -25,13 +24,13 @@ for (const back of backends) {
       await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
       const report = async () => {
         const now = r.clock.now();
-        const row = `'${w.project_id}', 'live', ${Math.floor(now / DAY)}, ${now}, 0`;
+        const row = `'${w.project_id}', 'live', ${Math.floor(now / DAY_MS)}, ${now}, 0`;
         await r.sql(`insert into telemetry_days (project_id, env, day, last_at, sampled) values (${row})`);
         await r.sql(`update api_keys set last_used_at = ${now} where id = '${used.id}'`);
       };
       const pass = async (days: number, ...daily: (() => Promise<void>)[]) => {
         for (let day = 0; day < days; day++) {
-          r.clock.advance(DAY);
+          r.clock.advance(DAY_MS);
           for (const each of daily) await each();
         }
       };

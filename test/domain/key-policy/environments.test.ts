@@ -5,8 +5,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, lastMail } from "../../../harness/instances/people.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { applyKeyPolicies } from "../../../src/domain/key-policy/job.ts";
-
-const DAY = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`key policies and environments on ${back}`, () => {
@@ -16,7 +15,7 @@ for (const back of backends) {
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
-    const inDays = (days: number): string => new Date(r.clock.now() + days * DAY).toISOString();
+    const inDays = (days: number): string => new Date(r.clock.now() + days * DAY_MS).toISOString();
     const setPolicy = (w: Workspace, key_policy: object) =>
       w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
 
@@ -55,8 +54,8 @@ for (const back of backends) {
       r.clock.advance(1_000);
       for (let i = 0; i < 12; i++) await w.mint();
       await setPolicy(w, { idle_revoke_days: 7 });
-      r.clock.advance(8 * DAY);
-      const today = Math.floor(r.clock.now() / DAY);
+      r.clock.advance(8 * DAY_MS);
+      const today = Math.floor(r.clock.now() / DAY_MS);
       for (const env of ["live", "test"])
         for (let day = today - 6; day <= today; day++)
           await r.sql(

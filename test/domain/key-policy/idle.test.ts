@@ -12,9 +12,8 @@ import {
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { keyBehind, keyUses } from "../../../src/store/queries/idle-keys.ts";
 import { applyKeyPolicies, runKeyPolicies } from "../../../src/domain/key-policy/job.ts";
+import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
 const IDLE_DAYS = 7;
 const REQUEST = { method: "GET", path: "/", route: null, status: 200, duration_ms: 1, degraded: false };
 
@@ -53,7 +52,7 @@ for (const back of backends) {
     /** Days on which one key is used and reported. */
     const pass = async (w: Workspace, days: number, used: readonly string[], more?: Json, of?: Json) => {
       for (let day = 0; day < days; day++) {
-        r.clock.advance(DAY);
+        r.clock.advance(DAY_MS);
         await report(w, used, more, of);
       }
     };
@@ -98,7 +97,7 @@ for (const back of backends) {
       const w = await r.workspace();
       const [used, idle] = [await w.mint(), await w.mint()];
       await setPolicy(w, { idle_revoke_days: IDLE_DAYS });
-      r.clock.advance(20 * DAY);
+      r.clock.advance(20 * DAY_MS);
       await run();
       expect([(await reportOf(w)).idle.blocked_by.live, await isRevoked(w, idle.id)]).toEqual(["no_telemetry", false]);
       await pass(w, 3, [used.id]);
@@ -106,10 +105,10 @@ for (const back of backends) {
       expect(await isRevoked(w, idle.id)).toBe(false);
       await pass(w, 2, [used.id]);
       expect((await reportOf(w)).idle.blocked_by.live).toBeNull();
-      r.clock.advance(3 * DAY);
+      r.clock.advance(3 * DAY_MS);
       await run();
       expect([(await reportOf(w)).idle.blocked_by.live, await isRevoked(w, used.id)]).toEqual(["no_telemetry", false]);
-      r.clock.advance(60 * DAY);
+      r.clock.advance(60 * DAY_MS);
       await run();
       expect([await isRevoked(w, idle.id), await isRevoked(w, used.id)]).toEqual([false, false]);
     });
@@ -148,7 +147,7 @@ for (const back of backends) {
       await r.sql(`update api_keys set quarantined_at = ${r.clock.now()} where id = '${leaked.id}'`);
       await w.call("sk_owner", `POST /v1/keys/${enabled.id}/enable`, {});
       const replaced = await w.mint();
-      await r.sql(`update api_keys set created_at = ${r.clock.now() - 30 * DAY} where id = '${replaced.id}'`);
+      await r.sql(`update api_keys set created_at = ${r.clock.now() - 30 * DAY_MS} where id = '${replaced.id}'`);
       await w.call("sk_owner", `POST /v1/keys/${replaced.id}/rotate`, { overlap_hours: 168 });
       await pass(w, 2, [used.id]);
       await run();
@@ -216,16 +215,16 @@ for (const back of backends) {
       await pass(w, IDLE_DAYS + 1, [used.id]);
       await runKeyPolicies(r.app.services);
       expect(await isRevoked(w, idle.id)).toBe(false);
-      const services = { ...r.app.services, settings: { ...r.app.services.settings, key_policy_every: HOUR } };
+      const services = { ...r.app.services, settings: { ...r.app.services.settings, key_policy_every: HOUR_MS } };
       await runKeyPolicies(services);
       expect(await isRevoked(w, idle.id)).toBe(true);
       const aged = async (): Promise<string> => {
         const { id } = await w.mint();
-        await r.sql(`update api_keys set created_at = ${r.clock.now() - 30 * DAY} where id = '${id}'`);
+        await r.sql(`update api_keys set created_at = ${r.clock.now() - 30 * DAY_MS} where id = '${id}'`);
         return id;
       };
       const next = await aged();
-      r.clock.advance(HOUR - 1);
+      r.clock.advance(HOUR_MS - 1);
       await runKeyPolicies(services);
       expect(await isRevoked(w, next)).toBe(false);
       r.clock.advance(1);
@@ -264,7 +263,7 @@ for (const back of backends) {
       const project = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body;
       expect(project.key_policy.max_ttl_days).toBeNull();
       await setPolicy(w, { idle_revoke_days: 30 });
-      r.clock.advance(IDLE_DAYS * DAY);
+      r.clock.advance(IDLE_DAYS * DAY_MS);
       const blocks = async (query: string) => (await reportOf(w, query)).idle.blocked_by.live;
       // The stored rule is old enough; another one would begin now.
       expect([await blocks(""), await blocks("idle_revoke_days=30"), await blocks("idle_revoke_days=60")]).toEqual([

@@ -5,8 +5,7 @@ import { lastMail, memberOf, team } from "../../../harness/instances/people.ts";
 import { testInstance, type Json, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { forgetNotices } from "../../../src/domain/key-policy/notices.ts";
 import { applyKeyPolicies } from "../../../src/domain/key-policy/job.ts";
-
-const DAY = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`notices of ending keys on ${back}`, () => {
@@ -16,10 +15,10 @@ for (const back of backends) {
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
-    const inDays = (days: number): string => new Date(r.clock.now() + days * DAY).toISOString();
+    const inDays = (days: number): string => new Date(r.clock.now() + days * DAY_MS).toISOString();
     /** Nodes report requests on each of the last days, today included. */
     const reportDays = async (project_id: string, days: number) => {
-      const today = Math.floor(r.clock.now() / DAY);
+      const today = Math.floor(r.clock.now() / DAY_MS);
       for (let day = today - days + 1; day <= today; day++)
         await r.sql(
           `insert into telemetry_days (project_id, env, day, last_at, sampled) values ('${project_id}', 'live', ${day}, ${r.clock.now()}, 0)`,
@@ -52,10 +51,10 @@ for (const back of backends) {
       expect(mail).toContain(`${inDays(9).slice(0, 10)}  ${String(key.display_prefix)}… expires`);
       expect(mail).toMatch(/^Tenant: customer\r?$/m);
       expect(mail).not.toContain("customer's own name");
-      r.clock.advance(DAY);
+      r.clock.advance(DAY_MS);
       await applyKeyPolicies(r.app.services);
       expect(await digests(t.owner.email)).toHaveLength(1);
-      r.clock.advance(6 * DAY);
+      r.clock.advance(6 * DAY_MS);
       await Promise.all([applyKeyPolicies(r.app.services), applyKeyPolicies(r.app.services)]);
       expect(await digests(t.owner.email)).toHaveLength(2);
     });
@@ -74,10 +73,10 @@ for (const back of backends) {
       expect(await digests(billing_email)).toHaveLength(1);
       const { blocked_by } = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}/key_policy/report`)).body.idle;
       expect(blocked_by.live).toBe("too_recent");
-      r.clock.advance(DAY);
+      r.clock.advance(DAY_MS);
       await applyKeyPolicies(r.app.services);
       expect(await digests(billing_email)).toHaveLength(1);
-      r.clock.advance(18 * DAY);
+      r.clock.advance(18 * DAY_MS);
       const later = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}/key_policy/report`)).body.idle;
       expect(later.blocked_by.live).toBe("too_recent");
     });
@@ -90,12 +89,12 @@ for (const back of backends) {
       await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
       const { id } = await w.mint();
       for (let day = 0; day < 3; day++) {
-        r.clock.advance(DAY);
+        r.clock.advance(DAY_MS);
         await r.sql(`update api_keys set last_used_at = ${r.clock.now()} where id = '${id}'`);
         await applyKeyPolicies(r.app.services);
       }
       expect(await digests(billing_email)).toEqual([]);
-      r.clock.advance(24.5 * DAY); // three days before the first revocation is possible
+      r.clock.advance(24.5 * DAY_MS); // three days before the first revocation is possible
       await reportDays(w.project_id, 7);
       await applyKeyPolicies(r.app.services);
       expect(await digests(billing_email)).toHaveLength(1);
@@ -111,10 +110,10 @@ for (const back of backends) {
         await forgetNotices(r.app.services, r.clock.now());
       };
       await run();
-      r.clock.advance(DAY);
+      r.clock.advance(DAY_MS);
       await run();
       expect(await recorded()).toBe(1);
-      r.clock.advance(DAY + 1);
+      r.clock.advance(DAY_MS + 1);
       await run();
       expect(await recorded()).toBe(0);
     });
@@ -126,11 +125,11 @@ for (const back of backends) {
       for (let i = 0; i < 12; i++) await w.mint();
       const key_policy = { notice_days: [1], idle_revoke_days: 7 };
       await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
-      r.clock.advance(6.5 * DAY);
+      r.clock.advance(6.5 * DAY_MS);
       await reportDays(w.project_id, 6);
       await applyKeyPolicies(r.app.services);
       expect((await lastMail(r, billing_email)).text).toContain("revoked soon because they are not used: 12.");
-      r.clock.advance(1.5 * DAY);
+      r.clock.advance(1.5 * DAY_MS);
       await w.mint({ expires_at: inDays(0.5) });
       await applyKeyPolicies(r.app.services);
       expect((await lastMail(r, billing_email)).text).toContain(
@@ -142,7 +141,7 @@ for (const back of backends) {
         (await r.sql(`select key_id from key_notices where kind = 'idle' and ${ofKeys}`)).length;
       await forgetNotices(r.app.services, r.clock.now());
       expect(await recorded()).toBe(2);
-      r.clock.advance(DAY);
+      r.clock.advance(DAY_MS);
       await reportDays(w.project_id, 1);
       await applyKeyPolicies(r.app.services);
       await forgetNotices(r.app.services, r.clock.now());

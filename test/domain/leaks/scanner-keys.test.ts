@@ -21,9 +21,9 @@ import { makeCertificate } from "../../../harness/processes/certificate.ts";
 import { tempDir } from "../../../harness/processes/cli.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { IDENTIFIER, keyList, signed } from "../../../harness/instances/scanner-keys.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 const BODY = Buffer.from("[]");
-const MINUTE = 60_000;
 
 /** Scanner keys loaded by `respond`. */
 function keysFrom(respond: () => Promise<KeyList>) {
@@ -45,7 +45,7 @@ describe("the scanner's public keys", () => {
   it("are fetched once an hour", async () => {
     const { clock, verify, loads } = keysFrom(reachable);
     expect(await Promise.all([verify(), verify(), verify()])).toEqual([true, true, true]);
-    clock.advance(60 * MINUTE - 1);
+    clock.advance(60 * MINUTE_MS - 1);
     expect([await verify(), loads()]).toEqual([true, 1]);
     clock.advance(1);
     expect([await verify(), loads()]).toEqual([true, 2]);
@@ -54,10 +54,10 @@ describe("the scanner's public keys", () => {
   it("are reloaded at most once a minute when reports name an unknown key", async () => {
     const { clock, verify, loads } = keysFrom(reachable);
     await verify();
-    clock.advance(MINUTE);
+    clock.advance(MINUTE_MS);
     for (let i = 0; i < 5; i++) expect(await verify("unknown")).toBe(false);
     expect(loads()).toBe(2);
-    clock.advance(MINUTE);
+    clock.advance(MINUTE_MS);
     expect([await verify("unknown"), loads()]).toEqual([false, 3]);
   });
 
@@ -67,13 +67,13 @@ describe("the scanner's public keys", () => {
     for (let i = 0; i < 3; i++) await expect(verify()).rejects.toMatchObject({ status: 503 });
     expect(loads()).toBe(1);
     respond = reachable;
-    clock.advance(MINUTE);
+    clock.advance(MINUTE_MS);
     expect(await verify()).toBe(true);
     respond = unreachable;
-    clock.advance(MINUTE);
+    clock.advance(MINUTE_MS);
     await expect(verify("unknown")).rejects.toMatchObject({ status: 503 });
     expect(await verify()).toBe(true); // a cached key needs no request
-    clock.advance(60 * MINUTE);
+    clock.advance(60 * MINUTE_MS);
     await expect(verify()).rejects.toMatchObject({ status: 503 });
   });
 

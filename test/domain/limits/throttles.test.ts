@@ -4,13 +4,13 @@ import { testClock } from "../../../harness/instances/test-services.ts";
 import { Throttles, type Throttle } from "../../../src/domain/limits/throttles.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { networkOwner } from "../../../src/fairness/owners.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-const MINUTE = 60_000;
-const LOGIN: Throttle = { name: "login", limit: 3, windowMs: MINUTE };
+const LOGIN: Throttle = { name: "login", limit: 3, windowMs: MINUTE_MS };
 const [SENDER, OTHER] = ["203.0.113.0/24", "198.51.100.0/24"];
 
 function throttlesOf(bound = Number.POSITIVE_INFINITY) {
-  const clock = testClock(10 * MINUTE);
+  const clock = testClock(10 * MINUTE_MS);
   const ledger = new Ledger({ bound, share: Number.POSITIVE_INFINITY });
   const throttles = new Throttles(clock, true, ledger);
   /** How many of `count` attempts are admitted. */
@@ -35,14 +35,14 @@ describe("throttles", () => {
     for (let i = 0; i < 10; i++) expect(admitted(`other-${i}`, OTHER)).toBe(1);
     expect(admitted("person", OTHER, 2)).toBe(1);
     expect([admitted("guessed", SENDER), admitted("made-up-0", SENDER), admitted("new", SENDER)]).toEqual([0, 0, 0]);
-    clock.advance(MINUTE);
+    clock.advance(MINUTE_MS);
     expect([admitted("guessed", SENDER), admitted("new", SENDER)]).toEqual([1, 1]);
   });
 
   it("keep a filled window when the wall clock is set forward", () => {
     const { clock, admitted } = throttlesOf();
     expect(admitted("guessed", SENDER, 5)).toBe(3);
-    clock.jump(2 * MINUTE);
+    clock.jump(2 * MINUTE_MS);
     expect(admitted("guessed", SENDER)).toBe(0);
   });
 
@@ -69,18 +69,18 @@ describe("throttles", () => {
   it("make room with windows that have lapsed", () => {
     const { clock, ledger, admitted } = throttlesOf(100);
     for (let i = 0; i < 100; i++) admitted(`a-${i}`, SENDER);
-    clock.advance(MINUTE);
+    clock.advance(MINUTE_MS);
     for (let i = 0; i < 100; i++) expect(admitted(`b-${i}`, SENDER)).toBe(1);
     expect(ledger.used).toBe(100);
   });
 
   it("sweep a bounded number of lapsed windows with each request, whatever their lengths", () => {
     const { clock, ledger, admitted } = throttlesOf();
-    const lengths = [MINUTE, 2 * MINUTE, 3 * MINUTE];
+    const lengths = [MINUTE_MS, 2 * MINUTE_MS, 3 * MINUTE_MS];
     for (const windowMs of lengths)
       for (let i = 0; i < 1_000; i++) admitted(`${windowMs}-${i}`, SENDER, 1, { ...LOGIN, windowMs });
     const before = ledger.used;
-    clock.advance(10 * MINUTE);
+    clock.advance(10 * MINUTE_MS);
     admitted("next", OTHER);
     expect(before - ledger.used).toBeGreaterThan(0);
     expect(before - ledger.used).toBeLessThan(1_000);
@@ -88,7 +88,7 @@ describe("throttles", () => {
 
   it("begin a window with its first use that counts, wherever the clock is, and say when it ends", () => {
     const { clock, throttles, admitted } = throttlesOf();
-    clock.advance(MINUTE - 1_000);
+    clock.advance(MINUTE_MS - 1_000);
     expect(admitted("ada", SENDER, 3)).toBe(3);
     admitted("bob", SENDER);
     throttles.refund(LOGIN, "bob");

@@ -8,8 +8,8 @@ import { cellOwner, soleOwner } from "../../../src/fairness/owners.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import type { OnWritten, Store } from "../../../src/store/store.ts";
 import { unboundedLedger } from "../../../harness/ledgers.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-const DAY = 86_400_000;
 const MIB = 1024 * 1024;
 const completion = (lock_token: string) => ({
   env: "live",
@@ -24,7 +24,7 @@ const ledgerOf = () => unboundedLedger();
 for (const back of backends) {
   describe(`bytes written in a day on ${back}`, () => {
     it("are bounded for each environment, except for what ends a credential, until midnight", async () => {
-      const clock = testClock(20_000 * DAY + 1_000);
+      const clock = testClock(20_000 * DAY_MS + 1_000);
       await using r = await testInstance(back, { clock, flags: { throttle: "on", writes_mb_per_day: "8" } });
       const w = await r.workspace();
       const other = await r.workspace();
@@ -76,10 +76,10 @@ for (const back of backends) {
       expect(() => later.requireRoom(cellOwner(w.id, "live"))).toThrow("used up its share");
       later.requireRoom(cellOwner(other.id, "live"));
 
-      clock.advance(DAY);
+      clock.advance(DAY_MS);
       expect((await create("sk_test")).status).toBe(201);
       expect((await create("sk_owner")).status).toBe(201);
-      clock.advance(2 * DAY);
+      clock.advance(2 * DAY_MS);
       await services.writtenBytes.reap();
       expect(await r.sql("select env from written_bytes where day = 20000")).toEqual([]);
     });
@@ -109,7 +109,7 @@ for (const back of backends) {
     });
 
     it("revokes embed tokens 60 times a minute, which is not limited below the share", async () => {
-      const clock = testClock(20_000 * DAY);
+      const clock = testClock(20_000 * DAY_MS);
       await using r = await testInstance(back, { clock, flags: { throttle: "on", writes_mb_per_day: "8" } });
       const w = await r.workspace();
       const second = await w.call("sk_owner", "POST /v1/tenants", { external_id: "second" });
@@ -138,7 +138,7 @@ describe("a disk that is almost full", () => {
     let free = 1023 * MIB;
     const store = { onWritten: (listener: OnWritten) => (written = listener) } as unknown as Store;
     const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 1024 };
-    const clock = testClock(20_000 * DAY);
+    const clock = testClock(20_000 * DAY_MS);
     const diskSpace = async () => ({ free, total: 4096 * MIB });
     const bytes = new WrittenBytes({ store, clock, settings, ledger: ledgerOf(), diskSpace });
     const [much, little] = [cellOwner("much", "live"), cellOwner("little", "live")];
@@ -149,9 +149,9 @@ describe("a disk that is almost full", () => {
     await bytes.flush();
     expect(() => bytes.requireRoom(much)).toThrow("The storage is full");
     bytes.requireRoom(little);
-    clock.advance(DAY);
+    clock.advance(DAY_MS);
     expect(() => bytes.requireRoom(much)).toThrow("The storage is full"); // since yesterday
-    clock.advance(DAY);
+    clock.advance(DAY_MS);
     bytes.requireRoom(much);
     free = 2048 * MIB;
     written(much, 65 * MIB);
@@ -187,7 +187,13 @@ describe("bytes that could not be added", () => {
     const write = vi.fn(async () => [5]);
     const store = { dialect: "postgres", onWritten: () => {}, write } as unknown as Store;
     const diskSpace = async () => ({ free: MIB, total: MIB });
-    const bytes = new WrittenBytes({ store, clock: testClock(20_000 * DAY), settings, ledger: ledgerOf(), diskSpace });
+    const bytes = new WrittenBytes({
+      store,
+      clock: testClock(20_000 * DAY_MS),
+      settings,
+      ledger: ledgerOf(),
+      diskSpace,
+    });
     const writesAfter = async (error: Error): Promise<number> => {
       bytes.add(cellOwner("w", "live"), 5);
       write.mockRejectedValueOnce(error);
@@ -204,7 +210,7 @@ describe("bytes that could not be added", () => {
     let written: OnWritten = () => {};
     const store = { onWritten: (listener: OnWritten) => (written = listener) } as unknown as Store;
     const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 0 };
-    const clock = testClock(20_000 * DAY);
+    const clock = testClock(20_000 * DAY_MS);
     const diskSpace = async () => ({ free: MIB, total: MIB });
     const bytes = new WrittenBytes({ store, clock, settings, ledger: ledgerOf(), diskSpace });
     const added: unknown[] = [];
@@ -216,7 +222,7 @@ describe("bytes that could not be added", () => {
     Object.assign(store, { write });
     written(cellOwner("w", "live"), 5);
     await expect(bytes.flush()).rejects.toThrow("away");
-    clock.advance(DAY);
+    clock.advance(DAY_MS);
     written(cellOwner("w", "live"), 7);
     await bytes.flush();
     expect(added.map((values) => (values as unknown[]).slice(0, 4))).toEqual([

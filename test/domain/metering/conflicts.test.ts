@@ -8,9 +8,9 @@ import { meterReceiver, type MeterEvent } from "../../../harness/meter-receiver.
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const NOON = Date.UTC(2026, 9, 20, 12);
-const HOUR = 3_600_000;
 const DELAYS = [30_000, 60_000, 120_000];
 
 /** An instance with an hour of one unit for each of these tenants, which is due. */
@@ -28,7 +28,7 @@ async function setup(back: (typeof backends)[number], tenants: string[]) {
   };
   for (const external_id of tenants) await report(external_id);
   await foldJournal(r.app.services);
-  clock.advance(2 * HOUR);
+  clock.advance(2 * HOUR_MS);
   const alone = (subject: string): MeterEvent[] =>
     receiver.requests.flatMap(({ events }) => (events.length === 1 ? events : [])).filter((e) => e.subject === subject);
   return {

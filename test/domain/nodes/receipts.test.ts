@@ -14,8 +14,8 @@ import {
   showPropagation,
 } from "../../../src/domain/nodes/propagation.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR = 3_600_000;
 const MIB = 1024 * 1024;
 const MAX = 100;
 
@@ -159,7 +159,7 @@ describe("calls that wait for nodes", () => {
     await nodes.flushed();
     const answered: number[] = [];
     const call = ({ ctx, project_id }: typeof busy, name: number) => {
-      const query = { project_id, version: 1, wait_ms: HOUR };
+      const query = { project_id, version: 1, wait_ms: HOUR_MS };
       return showPropagation(ctx, query, NEVER_DISCONNECTS).finally(() => answered.push(name));
     };
     const calls = Array.from({ length: MAX }, (_, i) => call(busy, i));

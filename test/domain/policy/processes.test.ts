@@ -13,8 +13,7 @@ import { createKey } from "../../../src/domain/keys/keys.ts";
 import { policySnapshot } from "../../../src/domain/policy/policy.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
-
-const HOUR = 3_600_000;
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const NODE = { node_id: "n", env_scope: "live", caps: 0, full_power: false, sdk: null } as const;
 
@@ -54,7 +53,7 @@ describe.runIf(backends.includes("postgres"))("polls of another process", () => 
     const p = await project(fixture);
     const { feed, store } = other.services;
     const resync = new Promise((resolve) => store.onNotice("resync", resolve));
-    const subscription = feed.subscribe(p.owner, { project_id: p.project_id, version: 1 }, HOUR, NEVER_DISCONNECTS)!;
+    const subscription = feed.subscribe(p.owner, { project_id: p.project_id, version: 1 }, HOUR_MS, NEVER_DISCONNECTS)!;
     proxy.swallowListeners();
     await p.change();
     expect(await subscription.changed()).toMatchObject({ version: 2 });

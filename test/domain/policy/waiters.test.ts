@@ -4,8 +4,7 @@ import { turns } from "../../../harness/waiting.ts";
 import { NEVER_DISCONNECTS, Subscription } from "../../../src/domain/core/subscription.ts";
 import type { Head } from "../../../src/domain/policy/head.ts";
 import { Waiters } from "../../../src/domain/policy/waiters.ts";
-
-const HOUR = 3_600_000;
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 /**
  * The pause after a wake of this many polls, when one comes back after others while other work has kept the process
@@ -13,7 +12,7 @@ const HOUR = 3_600_000;
  */
 const pauseAfter = async (polls: number, active: number, others = 0) => {
   const waiters = new Waiters(async () => ({ version: 4 }) as Head);
-  const newPoll = () => new Subscription<Head>(HOUR, NEVER_DISCONNECTS, () => {});
+  const newPoll = () => new Subscription<Head>(HOUR_MS, NEVER_DISCONNECTS, () => {});
   const woken = Array.from({ length: polls }, newPoll);
   for (const poll of woken) waiters.add(poll, 3);
   waiters.wake(4);
@@ -34,25 +33,25 @@ const pauseAfter = async (polls: number, active: number, others = 0) => {
 };
 
 it("a wake is delayed by as long as the process was busy, up to 5 s, when a poll comes back after the last", async () => {
-  const many = await pauseAfter(6_000, HOUR);
+  const many = await pauseAfter(6_000, HOUR_MS);
   expect(many).toBeGreaterThan(1_000);
   expect(many).toBeLessThanOrEqual(5_000);
 });
 
 it("a wake of few polls is delayed by what they cost, however busy others keep the process", async () => {
-  expect(await pauseAfter(10, HOUR)).toBeLessThanOrEqual(50);
-  expect(await pauseAfter(100, HOUR)).toBeLessThanOrEqual(500);
+  expect(await pauseAfter(10, HOUR_MS)).toBeLessThanOrEqual(50);
+  expect(await pauseAfter(100, HOUR_MS)).toBeLessThanOrEqual(500);
 });
 
 it("a wake is not delayed by more polls than were woken", async () => {
-  expect(await pauseAfter(2_000, HOUR, 1_999)).toBeGreaterThan(1_000);
-  expect(await pauseAfter(2_000, HOUR, 2_000)).toBeLessThanOrEqual(50);
+  expect(await pauseAfter(2_000, HOUR_MS, 1_999)).toBeGreaterThan(1_000);
+  expect(await pauseAfter(2_000, HOUR_MS, 2_000)).toBeLessThanOrEqual(50);
 });
 
 it("a version that was announced before is not new, also while its wake is delayed", async () => {
   let version = 4;
   const waiters = new Waiters(async () => ({ version }) as Head);
-  const poll = new Subscription<Head>(HOUR, NEVER_DISCONNECTS, () => {});
+  const poll = new Subscription<Head>(HOUR_MS, NEVER_DISCONNECTS, () => {});
   waiters.add(poll, 3);
   expect([waiters.wake(4), waiters.wake(4)]).toEqual([true, false]);
   await poll.changed();

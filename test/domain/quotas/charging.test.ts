@@ -10,8 +10,8 @@ import { Ledger } from "../../../src/fairness/ledger.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-const DAY_MS = 86_400_000;
 const rule: RateLimit = { id: "burst", limit: 3, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 
 for (const back of backends) {

@@ -4,8 +4,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { sharedServices, testServices } from "../../../harness/instances/test-services.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
-
-const DAY_MS = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends) {
   describe(`quotas on ${back}`, () => {

@@ -5,8 +5,8 @@ import { testServices, type TestServices } from "../../../harness/instances/test
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { createGrant, listGrants, voidGrant } from "../../../src/domain/quotas/grants.ts";
 import { reapBalances, reapGrants } from "../../../src/domain/quotas/retention.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-const DAY_MS = 86_400_000;
 const none = quotaOf({ amount: 0, refill: "none" });
 
 for (const back of backends) {

@@ -2,8 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { moveUses } from "../../../src/domain/search/changes.ts";
 import type { Query, Tx } from "../../../src/store/engine/tx.ts";
-
-const DAY_MS = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 describe("keys that are used on another day", () => {
   it("are moved in the index by few statements, however many there are", async () => {

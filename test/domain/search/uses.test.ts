@@ -7,8 +7,7 @@ import { ingest } from "../../../src/domain/ingest/ingest.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
-
-const DAY_MS = 86_400_000;
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const back of backends)
   describe(`the index of last uses on ${back}`, () => {

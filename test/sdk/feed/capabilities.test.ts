@@ -8,8 +8,8 @@ import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../../harness/sdk/ports.ts";
 import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 import { until } from "../../../harness/waiting.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-const MINUTE = 60_000;
 const calls = (plane: FakeControlPlane) =>
   plane.seen
     .filter(({ path }) => path.startsWith("/v1/policy/"))
@@ -41,7 +41,7 @@ describe("capabilities", () => {
       });
     expect(codes()).toEqual(["403 key_disabled", "403 insufficient_scope", "403 tenant_suspended", "401 expired_key"]);
     await plane.down();
-    ports.advance(86_400_000 + MINUTE); // older than maxStaleMs
+    ports.advance(86_400_000 + MINUTE_MS); // older than maxStaleMs
     expect(codes()).toEqual(["403 key_disabled", "admitted", "403 tenant_suspended", "401 expired_key"]);
     expect(r.keyrack.verify(same.key)).toMatchObject({ context: { verified: false } });
   });
@@ -67,7 +67,7 @@ describe("capabilities", () => {
     // Still refused: what it holds stays and is polled as before, without another snapshot. Logged once.
     await until(() => calls(plane).includes("delta -"));
     const before = calls(plane).length;
-    ports.mono += 6 * MINUTE;
+    ports.mono += 6 * MINUTE_MS;
     const next = plane.mint(); // ends the poll in flight
     await until(() => calls(plane).slice(before).join().endsWith("snapshot cidr,disabled,formats,quotas,delta -"));
     plane.mint();
@@ -80,7 +80,7 @@ describe("capabilities", () => {
     // Upgraded meanwhile: a snapshot brings what was withheld, without a restart.
     plane.feed.capable = true;
     const disabled = plane.mint({ disabled: "key" });
-    ports.mono += 7 * MINUTE;
+    ports.mono += 7 * MINUTE_MS;
     plane.mint();
     await until(() => r.keyrack.status().caps.length > 0);
     expect(r.keyrack.verify(disabled.key)).toMatchObject({ code: "key_disabled" });
@@ -129,7 +129,7 @@ describe("capabilities", () => {
     await until(() => r.lines.some(({ message }) => message.includes("feed failed"))); // the next call is scheduled
     plane.injectFault = () => undefined;
     plane.feed.capable = true;
-    ports.advance(7 * MINUTE);
+    ports.advance(7 * MINUTE_MS);
     await until(() => r.keyrack.verify(key, { ip: "203.0.113.9", scopes: ["read"] }).ok);
   });
 });

@@ -8,8 +8,8 @@ import { openStore } from "../../../src/store/database.ts";
 import { backgroundThreads, ThreadPool, threads } from "../../../src/store/threads/pool.ts";
 import { NOTHING_VERIFIED } from "../../../src/store/audit/verify.ts";
 import { withSignal } from "../../../src/store/progress.ts";
+import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
 const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
 const file = join(dir, "some.db");
 const quick = { op: "quick", file } as const;

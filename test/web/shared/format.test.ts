@@ -1,9 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { formatDuration, formatRelative, nameTimes } from "../../../src/web/shared/format.ts";
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 describe("relative times", () => {
   it.each([

@@ -8,8 +8,8 @@ import { linesOf } from "../forms/lines.ts";
 import { rulesOf, ruleText, rulesText, type Rules } from "./limits.ts";
 import type { Project, ScopeCatalogue } from "../api/records.ts";
 import type { ApiKey } from "./state.ts";
+import { DAY_MS } from "../../../kernel/durations.ts";
 
-const DAY_MS = 86_400_000;
 const EXPIRY_DAYS = [30, 90, 365];
 const NO_POLICY = { default_ttl_days: null, max_ttl_days: null };
 

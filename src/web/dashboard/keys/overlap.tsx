@@ -4,8 +4,8 @@ import { serverNow } from "../api/clock.ts";
 import { SelectField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
 import { Time } from "../parts/time.tsx";
+import { HOUR_MS } from "../../../kernel/durations.ts";
 
-const HOUR_MS = 3_600_000;
 const DEFAULT = "24";
 const OVERLAPS: readonly Option[] = [
   ["0", "Not at all: it stops now"],

@@ -3,6 +3,7 @@ import type { RouteOutput } from "../../../client.ts";
 import { successorOf } from "../../shared/successor.ts";
 import { serverNow } from "../api/clock.ts";
 import type { Tone } from "../parts/badge.tsx";
+import { DAY_MS } from "../../../kernel/durations.ts";
 
 export type ApiKey = RouteOutput<"GET /v1/keys/{id}">;
 
@@ -31,7 +32,6 @@ type KeyState = { name: string; tone: Tone; sentence: Sentence; reason?: string 
 /** With a time in it, if there is one. */
 type Sentence = readonly [before: string, at?: string, after?: string];
 
-const DAY_MS = 86_400_000;
 const SOON_DAYS = 7;
 const IDLE_DAYS = 30;
 

@@ -2,6 +2,7 @@
 import type { RouteOutput } from "../../../client.ts";
 import type { Env } from "../../../kernel/credentials.ts";
 import { serverNow } from "../api/clock.ts";
+import { DAY_MS } from "../../../kernel/durations.ts";
 
 /** What the portal reads of a key. */
 type Key = Pick<
@@ -19,7 +20,6 @@ type Key = Pick<
   | "last_used_at"
 >;
 
-const DAY_MS = 86_400_000;
 const ago = (days: number): string => new Date(serverNow() - days * DAY_MS).toISOString();
 
 export const sampleTenant = { id: "sample-tenant", external_id: "example-customer", name: "Example customer" };

@@ -4,6 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { session } from "../api/session.ts";
 import { lockPage } from "../api/sign-in.ts";
 import { onSettingsChange, readSetting, writeSetting } from "../api/store.ts";
+import { MINUTE_MS } from "../../../kernel/durations.ts";
 
 export const IDLE_CHOICES = [
   [5, "After 5 minutes"],
@@ -16,7 +17,6 @@ export const IDLE_CHOICES = [
 const DEFAULT_MINUTES = 30;
 const CHECK_MS = 10_000;
 const WRITE_MS = 5_000;
-const MINUTE_MS = 60_000;
 
 function storedMinutes(): number {
   const stored = Number(readSetting("idle_minutes") ?? DEFAULT_MINUTES);

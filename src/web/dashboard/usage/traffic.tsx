@@ -14,10 +14,10 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { typeWords } from "../audit/words.tsx";
 import { Breakdown, type Figures } from "./breakdown.tsx";
 import { byMonth, monthName, monthStart } from "./months.ts";
+import { HOUR_MS } from "../../../kernel/durations.ts";
 
 type Query = NonNullable<RouteInput<"GET /v1/usage/series">["query"]>;
 
-const HOUR_MS = 3_600_000;
 const RANGES = [
   ["24h", "Last 24 hours"],
   ["7d", "Last 7 days"],
