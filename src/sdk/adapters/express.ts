@@ -58,10 +58,13 @@ export function idempotent<Req extends IncomingMessage = ExpressRequest, Res ext
       if (begun.kind === "respond") return writeResponse(res, begun.response);
       if (begun.kind === "skip") return void (await handler(req, res, next));
       const capture = new NodeCapture(res, begun.claim);
-      // "route" and "router" are express's signals to skip handlers, not errors.
       const watched: Next = (error) => {
-        if (!error || error === "route" || error === "router") next(error);
-        else void capture.failed().then(() => next(error));
+        // "route" and "router" are express's signals to skip handlers, not errors.
+        if (!error || error === "route" || error === "router") {
+          // Errors of the handlers that follow are only visible as the response of express's error handler.
+          capture.isFinal = (status) => status < 500;
+          next(error);
+        } else void capture.failed().then(() => next(error));
       };
       await capture.run(() => handler(req, res, watched));
     };

@@ -56,7 +56,14 @@ export function idempotent<Req extends RequestLike = FastifyRequest, Reply exten
         .headers(headers)
         .send(typeof body === "string" ? body : Buffer.from(body));
     }
-    return new NodeCapture(reply.raw, begun.claim).run(run);
+    const capture = new NodeCapture(reply.raw, begun.claim);
+    // In fastify, sending an error is throwing it.
+    const send = reply.send.bind(reply);
+    reply.send = (payload) => {
+      if (payload instanceof Error) capture.isFinal = () => false;
+      return send(payload);
+    };
+    return capture.run(run);
   };
 }
 

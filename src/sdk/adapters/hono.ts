@@ -25,6 +25,9 @@ export type HonoLike = {
     matchedRoutes?: { path: string }[];
   };
   res: Response;
+  /** Whether `res` is set. */
+  finalized?: boolean;
+  error?: Error | undefined;
   /** Where hono's own server for node passes the request. */
   env?: unknown;
   header(name: string, value: string): void;
@@ -65,7 +68,16 @@ export function idempotent<C extends HonoLike = HonoContext>(
     const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), () => c.req.arrayBuffer());
     if (begun.kind === "respond") return toResponse(begun.response);
     if (begun.kind === "skip") return handler(c, next);
-    return runClaimed(begun.claim, () => handler(c, next));
+    const { claim } = begun;
+    const response = await runClaimed(claim, async () => {
+      const made = await handler(c, next);
+      // The error of a handler behind `next`, which hono has turned into a response.
+      if (c.error) await claim.release();
+      // The response of a handler behind `next`: hono ignores what this one returns.
+      return c.finalized ? c.res : made;
+    });
+    if (c.finalized) c.res = response;
+    return response;
   };
 }
 

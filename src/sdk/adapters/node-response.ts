@@ -142,6 +142,8 @@ function declareLength(res: ServerResponse, length: number): void {
 
 /** Captures a response and holds back its end until it is stored. */
 export class NodeCapture {
+  /** Asked at the end of the response: one that is not final is sent and not stored, and a retry may run. */
+  isFinal: (status: number) => boolean = () => true;
   readonly #res: ServerResponse;
   readonly #claim: Claim;
   readonly #copy: BodyRecorder;
@@ -194,8 +196,9 @@ export class NodeCapture {
         Object.defineProperty(res, "writableEnded", { value: true });
         this.#held = true;
         this.#copy.add(bytes);
-        this.#sent = this.#claim
-          .complete(res.statusCode, this.#headers, this.#copy.bytes())
+        const isFinal = this.isFinal(res.statusCode);
+        const ended = isFinal ? claim.complete(res.statusCode, this.#headers, this.#copy.bytes()) : claim.release();
+        this.#sent = ended
           .then(() => {
             this.#held = false;
             pass();

@@ -59,6 +59,16 @@ describe("a fastify handler that responds by a callback", () => {
     for (const replayed of [null, "true"]) expect(await app.post()).toEqual([200, "first", replayed]);
   });
 
+  it("releases the claim by sending an error, like a throw", async () => {
+    await using app = await startApp(
+      (reply, run) => void reply.code(503).send(run === 1 ? new Error("the bank is away") : "paid"),
+    );
+    expect((await app.post())[0]).toBe(503);
+    expect(await app.post()).toEqual([503, "paid", null]);
+    expect(await app.post()).toEqual([503, "paid", "true"]);
+    expect(app.s.verbs()).toEqual(["claim", "release", "claim", "complete", "claim"]);
+  });
+
   it("has its response stored when its client disconnects first", async () => {
     let finish = () => {};
     await using app = await startApp((reply) => (finish = () => void reply.code(201).send("charged")));

@@ -1,9 +1,14 @@
 // Errors in and around an idempotent handler release its claim; what follows its response changes nothing.
 
+import type { RequestListener } from "node:http";
 import express from "express";
+import { Hono } from "hono";
+import { toNodeHandler } from "srvx/node";
 import { describe, expect, it } from "vitest";
 import * as onExpress from "../../../src/sdk/adapters/express.ts";
+import * as onHono from "../../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../../src/sdk/adapters/node.ts";
+import type { Keyrack } from "../../../src/sdk/internals.ts";
 import { startIdempotentServer } from "../../../harness/sdk/idempotent-server.ts";
 import { until } from "../../../harness/waiting.ts";
 
@@ -180,4 +185,67 @@ describe("an express error", () => {
     expect(await (await fetch(url, { method: "POST", headers: s.headers })).text()).toBe("failed");
     expect(s.verbs()).toEqual(["claim", "release"]);
   });
+});
+
+describe("a handler that calls next()", () => {
+  type Behind = (run: number) => { status: number };
+  const kinds: Record<string, (keyrack: Keyrack, behind: Behind) => RequestListener> = {
+    express: (keyrack, behind) => {
+      let runs = 0;
+      const app = express();
+      const delegate = onExpress.idempotent(keyrack, (_req, _res, next) => next());
+      app.post("/", onExpress.protect(keyrack), delegate, async (_req, res) => {
+        const run = ++runs;
+        res.status(behind(run).status).send(`run ${run}`);
+      });
+      const failed: express.ErrorRequestHandler = (_error, _req, res, _next) => void res.status(502).send("failed");
+      return app.use(failed);
+    },
+    hono: (keyrack, behind) => {
+      let runs = 0;
+      const app = new Hono();
+      const delegate = onHono.idempotent(keyrack, async (c, next) => (await next(), c.res));
+      app.post("/", onHono.protect(keyrack), delegate, async () => {
+        const run = ++runs;
+        return new Response(`run ${run}`, { status: behind(run).status });
+      });
+      app.onError((_error, c) => c.text("failed", 502));
+      return toNodeHandler((request: Request) => app.fetch(request)) as RequestListener;
+    },
+  };
+  for (const [kind, make] of Object.entries(kinds)) {
+    const respondTo = async (behind: Behind) => {
+      await using s = await startIdempotentServer();
+      const url = await s.serve(make(s.r.keyrack, behind));
+      const responses: unknown[] = [];
+      for (let i = 0; i < 3; i++) {
+        const response = await fetch(url, { method: "POST", headers: s.headers });
+        responses.push([response.status, await response.text(), response.headers.get("idempotent-replayed")]);
+      }
+      return { responses, verbs: s.verbs() };
+    };
+
+    it(`on ${kind} has the response of the next one stored, even if it is an error`, async () => {
+      const { responses, verbs } = await respondTo(() => ({ status: 402 }));
+      expect(responses).toEqual([
+        [402, "run 1", null],
+        [402, "run 1", "true"],
+        [402, "run 1", "true"],
+      ]);
+      expect(verbs).toEqual(["claim", "complete", "claim", "claim"]);
+    });
+
+    it(`on ${kind} releases the claim when the next one throws, so that a retry runs`, async () => {
+      const { responses, verbs } = await respondTo((run) => {
+        if (run === 1) throw new Error("the bank is away");
+        return { status: 201 };
+      });
+      expect(responses).toEqual([
+        [502, "failed", null],
+        [201, "run 2", null],
+        [201, "run 2", "true"],
+      ]);
+      expect(verbs).toEqual(["claim", "release", "claim", "complete", "claim"]);
+    });
+  }
 });
