@@ -50,9 +50,10 @@ async function listBalances(ctx: Ctx, metered: readonly Metered[]) {
 async function balanceOf(ctx: Ctx, metered: Metered) {
   const { stored, own } = await readBoth(ctx, metered);
   const { quota, scope, source, env } = metered;
-  const held = own.held + stored.others.held;
-  const unspent = own.unspent + stored.others.unspent;
-  const inGrants = own.granted + stored.others.granted;
+  const { others } = stored;
+  const held = own.held + others.held;
+  const unspent = own.unspent + others.unspent;
+  const inGrants = own.granted + others.granted;
   const fromAmount = stored.fromAmount - (unspent + held - inGrants);
   const granted = stored.granted + inGrants;
   const isEndless = stored.period.end === Number.POSITIVE_INFINITY;

@@ -15,7 +15,7 @@ import type { Store } from "../../store/store.ts";
 import type { Clock } from "../core/clock.ts";
 import { record } from "../core/record.ts";
 import { Definitions, type Metered } from "./definitions.ts";
-import { Holding } from "./holding.ts";
+import { Holding, type AppliedQuota } from "./holding.ts";
 import { claimReturn, returnsOf, writeLease } from "./lease-records.ts";
 import { QuotaLeases, RETURNABLE_MS, type NewLease } from "./leases.ts";
 import {
@@ -87,49 +87,46 @@ export class QuotaBank {
     return this.#holdings.get(balanceName(metered));
   }
 
-  open(owner: Owner, workspace_id: string, metered: Metered, order: number): Holding {
-    const now = this.#clock.now();
+  open(owner: Owner, workspace_id: string, metered: Metered): Holding {
     const known = this.find(metered);
-    if (known) {
-      if (known.metered !== metered) known.define(metered, order, now);
-      return known;
-    }
+    if (known) return known;
     const payer = cellOwner(workspace_id, metered.env, owner.group);
-    const holding = new Holding({ metered, order, workspace_id, owner: payer, now, isTransient: false });
+    const holding = new Holding({ metered, workspace_id, owner: payer, now: this.#clock.now() });
     holding.isTransient = !this.#fair.add(owner, holding);
     if (!holding.isTransient) this.#holdings.set(balanceName(metered), holding);
     return holding;
   }
 
   /** Takes a block, and at least `units` in all if there are as many. Check `holding.availability` afterwards. */
-  fetch(holding: Holding, units: number): Promise<void> {
-    holding.pending ??= this.#turn(holding, (generation) => this.#take(holding, units, generation));
+  fetch(one: AppliedQuota, units: number): Promise<void> {
+    const { holding } = one;
+    holding.pending ??= this.#turn(holding, () => this.#take(one, units));
     return holding.pending;
   }
 
   /** Fetches the next block while the last quarter is being spent, so that no check waits for it. */
-  prefetch(holding: Holding): void {
-    if (holding.pending || holding.isTransient || !holding.isLow) return;
-    if (holding.quota.overage === "deny" && holding.stored?.available === 0) return;
-    this.fetch(holding, 0).catch((error) => this.#log.warn("no quota block was fetched", { error: String(error) }));
+  prefetch(one: AppliedQuota): void {
+    const { holding, metered } = one;
+    if (holding.pending || holding.isTransient || !holding.isLow(metered.quota)) return;
+    this.fetch(one, 0).catch((error) => this.#log.warn("no quota block was fetched", { error: String(error) }));
   }
 
   /** Charges units that were admitted without asking, even beyond zero. */
-  async chargeOwed(holding: Holding, owed: OwedCharge): Promise<void> {
+  async chargeOwed({ holding, metered }: AppliedQuota, owed: OwedCharge): Promise<void> {
     while (holding.pending) await holding.pending.catch(() => {});
-    holding.pending = this.#turn(holding, async (generation) => {
-      const stored = await this.#write(holding, [], (tx, request) => takeOwed(tx, request, owed));
-      holding.know(stored, this.#clock.now(), generation);
+    holding.pending = this.#turn(holding, async () => {
+      const stored = await this.#write(holding, [], (tx, request) => takeOwed(tx, { ...request, metered }, owed));
+      holding.know(stored, this.#clock.now());
     });
     await holding.pending;
   }
 
   /** Reads the balance without taking anything. */
   async look(holding: Holding): Promise<void> {
-    const { metered, turns, generation } = holding;
+    const { metered, turns } = holding;
     const request = { metered, process_id: this.process_id, now: this.#clock.now() };
     const stored = await readBalance(this.#store.read, request);
-    if (holding.turns === turns && !holding.pending) holding.know(stored, this.#clock.now(), generation);
+    if (holding.turns === turns && !holding.pending) holding.know(stored, this.#clock.now());
   }
 
   async lend(owner: Owner, lease: NewLease): Promise<void> {
@@ -147,10 +144,10 @@ export class QuotaBank {
       if (shared === null || !(await claimReturn(this.#store, owner, lease_id, this.#clock.now()))) return 0;
       if (!own) return this.#returnRecord(owner, workspace_id, shared, unused);
     }
-    const { units, holdings } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
-    for (const holding of holdings) {
-      const isKept = this.find(holding.metered) === holding;
-      if (!isKept || holding.shed()) await this.giveBack(holding, !isKept);
+    const { units, applied } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
+    for (const { holding, metered } of applied) {
+      const isKept = this.find(metered) === holding;
+      if (!isKept || holding.shed(metered.quota)) await this.giveBack(holding, !isKept);
     }
     return units;
   }
@@ -161,8 +158,8 @@ export class QuotaBank {
     const { units, charges } = returnsOf(record, unused, now);
     if (units === 0) return 0;
     for (const { metered, returns } of charges) {
-      const newHolding = { metered, order: 0, workspace_id, owner, now, isTransient: true };
-      const holding = this.find(metered) ?? new Holding(newHolding);
+      const holding = this.find(metered) ?? new Holding({ metered, workspace_id, owner, now });
+      holding.isTransient = this.find(metered) === undefined;
       holding.putBack(returns);
       await this.giveBack(holding, false);
     }
@@ -196,18 +193,20 @@ export class QuotaBank {
   /** Gives everything back that is not spent, or only what waits to be given back. */
   async giveBack(holding: Holding, all = true): Promise<void> {
     while (holding.pending) await holding.pending.catch(() => {});
-    const returns = holding.takeReturns(this.#clock.now(), all);
+    if (all) holding.giveUpAll();
+    const returns = holding.takeReturns(this.#clock.now());
     if (returns.length === 0) return;
-    holding.pending = this.#turn(holding, (generation) => this.#return(holding, returns, generation));
+    holding.pending = this.#turn(holding, () => this.#return(holding, returns));
     await holding.pending.catch(() => {});
   }
 
   async #settle(holding: Holding, now: number): Promise<void> {
     if (holding.pending) return; // since the sweep began
     const isUnused = holding.isUnused(now);
-    const returns = holding.takeReturns(now, isUnused);
+    if (isUnused) holding.giveUpAll();
+    const returns = holding.takeReturns(now);
     if (returns.length > 0 || holding.isUnpublished) {
-      holding.pending = this.#turn(holding, (generation) => this.#return(holding, returns, generation));
+      holding.pending = this.#turn(holding, () => this.#return(holding, returns));
       return holding.pending.catch(() => {}); // a request may wait for it: the next sweep drops the holding
     }
     const isEmpty = holding.unspent === 0 && holding.held === 0 && !holding.hasReturns;
@@ -228,10 +227,10 @@ export class QuotaBank {
   }
 
   /** Runs the one transaction that a holding may have at a time. */
-  async #turn(holding: Holding, work: (generation: number) => Promise<void>): Promise<void> {
+  async #turn(holding: Holding, work: () => Promise<void>): Promise<void> {
     holding.turns++;
     try {
-      await work(holding.generation);
+      await work();
     } catch (error) {
       this.metrics.failed++;
       throw error;
@@ -240,18 +239,19 @@ export class QuotaBank {
     }
   }
 
-  async #take(holding: Holding, units: number, generation: number): Promise<void> {
-    const returns = holding.takeReturns(this.#clock.now(), false);
+  async #take({ holding, metered }: AppliedQuota, units: number): Promise<void> {
+    holding.giveUpBeyond(metered.quota);
+    const returns = holding.takeReturns(this.#clock.now());
     const need = Math.max(0, units - holding.unspent);
-    const taken = await this.#write(holding, returns, (tx, request) => takeUnits(tx, { ...request, need }));
-    holding.add(taken, this.#clock.now(), generation);
+    const taken = await this.#write(holding, returns, (tx, request) => takeUnits(tx, { ...request, metered, need }));
+    holding.add(taken, this.#clock.now());
     this.metrics[taken.parts.length > 0 ? "taken" : "empty"]++;
   }
 
-  async #return(holding: Holding, returns: readonly Return[], generation: number): Promise<void> {
+  async #return(holding: Holding, returns: readonly Return[]): Promise<void> {
     if (returns.length > 0) this.metrics.returned++;
     const stored = await this.#write(holding, returns, async (_tx, _request, after) => after);
-    if (stored) holding.know(stored, this.#clock.now(), generation);
+    if (stored) holding.know(stored, this.#clock.now());
   }
 
   /** Returns units and does `work` in one transaction. `after`: the balance with the units, null if there were none. */

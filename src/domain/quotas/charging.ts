@@ -10,7 +10,7 @@ import { confinedTo, ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Machine } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
 import type { Definition } from "./definitions.ts";
-import type { Holding, Spent } from "./holding.ts";
+import type { AppliedQuota, Spent } from "./holding.ts";
 import type { Owed } from "./takes.ts";
 
 /**
@@ -33,8 +33,10 @@ type QuotaState = {
   exceeded: boolean;
 };
 
-/** What was spent of each holding, or those that refused. */
-type Charge = Spent[] | { readonly refusedBy: readonly Holding[] };
+/** A quota that lacks units, and the milliseconds until it may have them; Infinity where waiting does not help. */
+type Refusal = { readonly id: string; readonly wait: number };
+/** What was spent of each quota, or who refused. */
+type Charge = Spent[] | { readonly refusedBy: readonly Refusal[] };
 
 export type WithQuotas<T> = T & { limited_quota: string | null; quotas: QuotaState[] };
 
@@ -48,32 +50,36 @@ const NO_RULES: Verdict = {
 const NO_LEASE: Lease = { granted: 0, lease_id: null, expires_in_ms: 0, store: "memory", policies: [] };
 
 export async function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: Owed): Promise<WithQuotas<Verdict>> {
-  const holdings = await holdingsOf(ctx, request);
+  const applied = await appliedOf(ctx, request);
   try {
-    if (owed.units > 0) await chargeOwed(ctx, holdings, owed);
-    return await checkHoldings(ctx, holdings, request);
+    if (owed.units > 0) await chargeOwed(ctx, applied, owed);
+    return await checkApplied(ctx, applied, request);
   } finally {
-    releaseTransient(ctx, holdings);
+    releaseTransient(ctx, applied);
   }
 }
 
-async function checkHoldings(ctx: Machine, holdings: Holding[], request: CheckRequest): Promise<WithQuotas<Verdict>> {
+async function checkApplied(
+  ctx: Machine,
+  applied: AppliedQuota[],
+  request: CheckRequest,
+): Promise<WithQuotas<Verdict>> {
   const { cost } = request;
-  const spent = await (cost === 0 ? peek(ctx, holdings) : spendAll(ctx, holdings, cost));
+  const spent = await (cost === 0 ? peek(ctx, applied) : spendAll(ctx, applied, cost));
   if ("refusedBy" in spent) {
     const rules = await checkRules(ctx, { ...request, cost: 0 });
-    return denial(ctx, holdings, { ...spent, cost, rules });
+    return denial(ctx, applied, spent.refusedBy, rules);
   }
-  const rules = await undoOnError(ctx, holdings, spent, () => checkRules(ctx, request));
+  const rules = await undoOnError(ctx, applied, spent, () => checkRules(ctx, request));
   // A node that has stopped waiting owes the units of the request, and will send them.
-  if (!rules.allowed || ctx.hasDisconnected?.()) restoreAll(ctx, holdings, spent, cost);
-  else prefetchAll(ctx, holdings);
-  return { ...rules, limited_quota: null, quotas: statesOf(ctx, holdings) };
+  if (!rules.allowed || ctx.hasDisconnected?.()) restoreAll(ctx, applied, spent, cost);
+  else prefetchAll(ctx, applied);
+  return { ...rules, limited_quota: null, quotas: statesOf(ctx, applied) };
 }
 
 /** Gives back the units of holdings that are not kept beyond this request. */
-function releaseTransient({ services }: Machine, holdings: Holding[]): void {
-  for (const holding of holdings) if (holding.isTransient) void services.quotas.giveBack(holding);
+function releaseTransient({ services }: Machine, applied: AppliedQuota[]): void {
+  for (const { holding } of applied) if (holding.isTransient) void services.quotas.giveBack(holding);
 }
 
 function checkRules({ services }: Machine, request: CheckRequest): MaybePromise<Verdict> {
@@ -81,43 +87,43 @@ function checkRules({ services }: Machine, request: CheckRequest): MaybePromise<
 }
 
 export async function leaseWithQuotas(ctx: Machine, request: LeaseRequest, owed: Owed): Promise<WithQuotas<Lease>> {
-  const holdings = await holdingsOf(ctx, request);
+  const applied = await appliedOf(ctx, request);
   try {
-    return await leaseHoldings(ctx, holdings, request, owed);
+    return await leaseApplied(ctx, applied, request, owed);
   } finally {
-    releaseTransient(ctx, holdings);
+    releaseTransient(ctx, applied);
   }
 }
 
-async function leaseHoldings(
+async function leaseApplied(
   ctx: Machine,
-  holdings: Holding[],
+  applied: AppliedQuota[],
   request: LeaseRequest,
   owed: Owed,
 ): Promise<WithQuotas<Lease>> {
-  if (owed.units > 0) await chargeOwed(ctx, holdings, owed);
-  const spent = await spendAll(ctx, holdings, 1, request.want);
+  if (owed.units > 0) await chargeOwed(ctx, applied, owed);
+  const spent = await spendAll(ctx, applied, 1, request.want);
   if ("refusedBy" in spent) {
     const { policies } = await checkRules(ctx, { ...request, cost: 0 });
-    const { limited_quota, quotas } = denial(ctx, holdings, { ...spent, cost: 1, rules: NO_RULES });
+    const { limited_quota, quotas } = denial(ctx, applied, spent.refusedBy, NO_RULES);
     return { ...NO_LEASE, policies, limited_quota, quotas };
   }
   const { clock, quotas } = ctx.services;
   const want = spent.length === 0 ? request.want : unitsOf(spent[0]!);
-  const rules = await undoOnError(ctx, holdings, spent, () => leaseRules(ctx, { ...request, want }));
+  const rules = await undoOnError(ctx, applied, spent, () => leaseRules(ctx, { ...request, want }));
   const isAwaited = !ctx.hasDisconnected?.(); // as for a check: a node that has stopped waiting sends what it owes
-  restoreAll(ctx, holdings, spent, isAwaited ? want - rules.granted : want);
+  restoreAll(ctx, applied, spent, isAwaited ? want - rules.granted : want);
   const now = clock.now();
   const ends = [now + rules.expires_in_ms, ...spent.flatMap((pieces) => pieces.map(({ block }) => block.end))];
   const end = Math.min(...ends);
-  if (isAwaited && rules.lease_id !== null && holdings.length > 0) {
-    const charges = holdings.map((holding, i) => ({ holding, spent: spent[i]! }));
+  if (isAwaited && rules.lease_id !== null && applied.length > 0) {
+    const charges = applied.map((one, i) => ({ ...one, spent: spent[i]! }));
     const { workspace_id } = request;
     await quotas.lend(ownerOf(ctx.actor), { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges });
   }
-  prefetchAll(ctx, holdings);
+  prefetchAll(ctx, applied);
   const expires_in_ms = rules.granted === 0 ? 0 : Math.max(0, end - now);
-  return { ...rules, expires_in_ms, limited_quota: null, quotas: statesOf(ctx, holdings) };
+  return { ...rules, expires_in_ms, limited_quota: null, quotas: statesOf(ctx, applied) };
 }
 
 async function leaseRules({ services }: Machine, request: LeaseRequest): Promise<Lease> {
@@ -126,14 +132,15 @@ async function leaseRules({ services }: Machine, request: LeaseRequest): Promise
 }
 
 /** A key that the caller may not use is treated like one that does not exist: it has no quotas. */
-async function holdingsOf(ctx: Machine, request: CheckRequest | LeaseRequest): Promise<Holding[]> {
+async function appliedOf(ctx: Machine, request: CheckRequest | LeaseRequest): Promise<AppliedQuota[]> {
   const { services, actor } = ctx;
   const owner = ownerOf(actor);
   const definition = await services.quotas.definitions.of(services.store.read, owner, request);
   if (definition === null || !mayCharge(actor, definition)) return [];
-  return definition.metered.map((metered) =>
-    services.quotas.open(owner, request.workspace_id, metered, definition.order),
-  );
+  const { workspace_id } = request;
+  return definition.metered.map((metered) => {
+    return { metered, holding: services.quotas.open(owner, workspace_id, metered) };
+  });
 }
 
 function mayCharge(actor: SecretKeyActor, { env, project_id }: Definition): boolean {
@@ -141,133 +148,133 @@ function mayCharge(actor: SecretKeyActor, { env, project_id }: Definition): bool
   return project_id === null || reachesProject(actor, project_id);
 }
 
-async function chargeOwed({ services }: Machine, holdings: Holding[], owed: Owed): Promise<void> {
+async function chargeOwed({ services }: Machine, applied: AppliedQuota[], owed: Owed): Promise<void> {
   const { quotas, writtenBytes } = services;
-  const charge = (holding: Holding): Promise<void> =>
-    quotas.chargeOwed(holding, { ...owed, storesId: writtenBytes.hasRoom(holding.owner) });
-  await Promise.all(holdings.map(charge));
+  const charge = (one: AppliedQuota): Promise<void> =>
+    quotas.chargeOwed(one, { ...owed, storesId: writtenBytes.hasRoom(one.holding.owner) });
+  await Promise.all(applied.map(charge));
 }
 
-/** Spends at least `units` and up to `most` from every holding, or nothing if one of them has too little. */
-function spendAll(ctx: Machine, holdings: Holding[], units: number, most = units): MaybePromise<Charge> {
-  const spent = trySpend(holdings, units, most, ctx.services.clock.now());
-  return spent === undefined ? fetchAndSpend(ctx, holdings, units, most) : spent;
+/** Spends at least `units` and up to `most` from every quota, or nothing if one of them has too little. */
+function spendAll(ctx: Machine, applied: AppliedQuota[], units: number, most = units): MaybePromise<Charge> {
+  const spent = trySpend(applied, units, most, ctx.services.clock.now());
+  return spent === undefined ? fetchAndSpend(ctx, applied, units, most) : spent;
 }
 
 /**
  * Returns undefined if the database must be read first. Caution: must stay synchronous between checking and spending.
  */
-function trySpend(holdings: Holding[], units: number, most: number, now: number): Charge | undefined {
+function trySpend(applied: AppliedQuota[], units: number, most: number, now: number): Charge | undefined {
   let [count, isUnknown] = [most, false];
-  for (const holding of holdings) {
-    const availability = holding.availability(units, now);
-    if (availability === "denied") return { refusedBy: refusing(holdings, units, now) };
+  for (const one of applied) {
+    const availability = availabilityOf(one, units, now);
+    if (availability === "denied") return { refusedBy: refusalsOf(applied, units, now) };
     isUnknown ||= availability === "unknown";
-    count = Math.min(count, holding.unspent);
+    count = Math.min(count, one.holding.spendable(one.metered.quota));
   }
-  return isUnknown ? undefined : holdings.map((holding) => holding.spend(count, now));
+  return isUnknown ? undefined : applied.map(({ holding, metered }) => holding.spend(metered.quota, count, now));
 }
 
-const refusing = (holdings: Holding[], units: number, now: number): Holding[] =>
-  holdings.filter((holding) => holding.availability(units, now) === "denied");
+const availabilityOf = ({ holding, metered }: AppliedQuota, units: number, now: number) =>
+  holding.availability(metered.quota, units, now);
 
-async function fetchAndSpend(ctx: Machine, holdings: Holding[], units: number, most: number): Promise<Charge> {
+function refusalsOf(applied: AppliedQuota[], units: number, now: number): Refusal[] {
+  const refusing = applied.filter((one) => availabilityOf(one, units, now) === "denied");
+  return refusing.map((one) => ({ id: one.metered.quota.id, wait: waitOf(one, units, now) }));
+}
+
+async function fetchAndSpend(ctx: Machine, applied: AppliedQuota[], units: number, most: number): Promise<Charge> {
   const { quotas, clock } = ctx.services;
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const missing = holdings.filter((holding) => holding.availability(units, clock.now()) === "unknown");
-    await Promise.all(missing.map((holding) => quotas.fetch(holding, units)));
-    const spent = trySpend(holdings, units, most, clock.now());
+    const missing = applied.filter((one) => availabilityOf(one, units, clock.now()) === "unknown");
+    await Promise.all(missing.map((one) => quotas.fetch(one, units)));
+    const spent = trySpend(applied, units, most, clock.now());
     if (spent !== undefined) return spent;
   }
   throw fail("unavailable");
 }
 
 /** Reports whether 1 unit would be admitted, without charging anything. */
-async function peek(ctx: Machine, holdings: Holding[]): Promise<Charge> {
+async function peek(ctx: Machine, applied: AppliedQuota[]): Promise<Charge> {
   const { clock, quotas } = ctx.services;
   const now = clock.now();
-  const unread = holdings.filter((holding) => holding.availability(1, now) !== "ready" && !holding.isKnown(now));
-  await Promise.all(unread.map((holding) => quotas.look(holding)));
-  const refusedBy = refusing(holdings, 1, clock.now());
-  return refusedBy.length > 0 ? { refusedBy } : holdings.map(() => []);
+  const missing = applied.filter((one) => availabilityOf(one, 1, now) !== "ready");
+  const unread = missing.filter(({ holding }) => !holding.isKnown(now));
+  await Promise.all(unread.map(({ holding }) => quotas.look(holding)));
+  const refusedBy = refusalsOf(applied, 1, clock.now());
+  return refusedBy.length > 0 ? { refusedBy } : applied.map(() => []);
 }
 
-function restoreAll({ services }: Machine, holdings: Holding[], spent: Spent[], units: number): void {
+function restoreAll({ services }: Machine, applied: AppliedQuota[], spent: Spent[], units: number): void {
   if (units <= 0) return;
   const now = services.clock.now();
-  for (const [i, holding] of holdings.entries()) holding.restore(spent[i]!, units, now);
+  for (const [i, { holding }] of applied.entries()) holding.restore(spent[i]!, units, now);
 }
 
 /** Restores the units if the counters fail, as they may on Redis. */
 async function undoOnError<T>(
   ctx: Machine,
-  holdings: Holding[],
+  applied: AppliedQuota[],
   spent: Spent[],
   work: () => MaybePromise<T>,
 ): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    restoreAll(ctx, holdings, spent, Number.POSITIVE_INFINITY);
+    restoreAll(ctx, applied, spent, Number.POSITIVE_INFINITY);
     throw error;
   }
 }
 
-function prefetchAll({ services }: Machine, holdings: Holding[]): void {
-  for (const holding of holdings) services.quotas.prefetch(holding);
+function prefetchAll({ services }: Machine, applied: AppliedQuota[]): void {
+  for (const one of applied) services.quotas.prefetch(one);
 }
 
 const unitsOf = (spent: Spent): number => spent.reduce((sum, { part }) => sum + part.units, 0);
-
-type Refusal = { refusedBy: readonly Holding[]; cost: number; rules: Verdict };
 
 /**
  * The refusal by quotas. `rules`: the rate limits' verdict on one more request. Reading it may take a while, so
  * `refusedBy` is the earlier result: a holding's cached denial may have expired since.
  */
-function denial(ctx: Machine, holdings: Holding[], { refusedBy, cost, rules }: Refusal): WithQuotas<Verdict> {
-  const { quotas, clock } = ctx.services;
-  const now = clock.now();
-  const units = Math.max(1, cost);
-  quotas.metrics.denied++;
-  let [limited, longest] = [null as string | null, 0];
-  for (const holding of refusedBy) {
-    const wait = waitOf(holding, units, now);
-    if (limited === null || wait > longest) [limited, longest] = [holding.quota.id, wait];
-  }
+function denial(
+  ctx: Machine,
+  applied: AppliedQuota[],
+  refusedBy: readonly Refusal[],
+  rules: Verdict,
+): WithQuotas<Verdict> {
+  ctx.services.quotas.metrics.denied++;
+  const limiting = refusedBy.reduce((longest, one) => (one.wait > longest.wait ? one : longest));
   const ruleWait = rules.allowed ? 0 : (rules.retry_after_seconds ?? Number.POSITIVE_INFINITY) * 1_000;
   return {
     ...rules,
     allowed: false,
-    retry_after_seconds: retryAfterSeconds(Math.max(longest, ruleWait)),
-    limited_quota: limited,
-    quotas: statesOf(ctx, holdings),
+    retry_after_seconds: retryAfterSeconds(Math.max(limiting.wait, ruleWait)),
+    limited_quota: limiting.id,
+    quotas: statesOf(ctx, applied),
   };
 }
 
-/** Milliseconds until the request may be admitted; Infinity where waiting does not help. */
-function waitOf({ stored, quota, granted }: Holding, units: number, now: number): number {
-  if (stored === null || units > quota.amount + stored.granted + granted + stored.others.granted)
-    return Number.POSITIVE_INFINITY;
+/** Precondition: the holding is known. */
+function waitOf({ holding, metered: { quota } }: AppliedQuota, units: number, now: number): number {
+  const { stored, granted } = holding;
+  const others = stored?.others;
+  if (!others || units > quota.amount + stored.granted + granted + others.granted) return Number.POSITIVE_INFINITY;
   const wait = stored.period.end - now;
-  return stored.others.unspent > 0 ? Math.min(wait, OTHERS_WAIT_MS) : wait;
+  return others.unspent > 0 ? Math.min(wait, OTHERS_WAIT_MS) : wait;
 }
 
-function statesOf({ services }: Machine, holdings: Holding[]): QuotaState[] {
+function statesOf({ services }: Machine, applied: AppliedQuota[]): QuotaState[] {
   const now = services.clock.now();
-  return holdings.map((holding) => {
-    const { metered, quota, stored, unspent, granted } = holding;
-    const fromAmount = (stored?.fromAmount ?? 0) - (unspent - granted);
-    const left = Math.max(0, quota.amount - fromAmount);
-    const end = stored?.period.end ?? Number.POSITIVE_INFINITY;
+  return applied.map(({ holding, metered: { quota, scope } }) => {
+    const end = holding.stored?.period.end ?? Number.POSITIVE_INFINITY;
     return {
       id: quota.id,
-      scope: metered.scope,
+      scope,
       amount: quota.amount,
-      remaining: left + (stored?.granted ?? 0) + granted,
+      remaining: holding.remaining(quota),
       reset_ms: end === Number.POSITIVE_INFINITY ? null : Math.max(0, end - now),
       overage: quota.overage,
-      exceeded: fromAmount > quota.amount,
+      exceeded: holding.fromAmount > quota.amount,
     };
   });
 }

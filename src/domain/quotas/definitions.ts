@@ -27,8 +27,6 @@ export type Definition = {
   readonly project_id: string | null;
   readonly env: Env;
   readonly metered: readonly Metered[];
-  /** Sequence number of the read, within this process. */
-  readonly order: number;
 };
 
 type Entry = {
@@ -95,8 +93,7 @@ export class Definitions {
     const changedAt = this.#changes.get(workspace_id)?.order ?? 0;
     if (known && known.order > changedAt && now < known.until) return known.definition;
     const order = ++this.#order;
-    return thenMaybe(readDefinition(on, subject), (read) => {
-      const definition = read && { ...read, order };
+    return thenMaybe(readDefinition(on, subject), (definition) => {
       this.#entries.set(owner, id, { definition, order, until: now + DEFINITIONS_MS });
       return definition;
     });

@@ -5,7 +5,7 @@ import { addPart, blockSize, sumOf, type Part } from "../../kernel/quotas/alloca
 import type { Period } from "../../kernel/quotas/period.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { Metered } from "./definitions.ts";
-import type { Return, Stored, Taken } from "./takes.ts";
+import { availableOf, type Return, type Stored, type Taken } from "./takes.ts";
 
 /** How long a denial is trusted, unless this process changes the balance: another process may give units back. */
 const EXHAUSTED_MS = 1_000;
@@ -16,6 +16,8 @@ type Block = {
   readonly period: Period;
   readonly end: number;
   readonly size: number;
+  /** Units of the amount that were taken in all, with this block; 0 if it has none of them. */
+  readonly fromAmount: number;
   /** The holding's generation when the block was taken. */
   readonly generation: number;
   parts: Part[];
@@ -28,19 +30,29 @@ export type Spent = { readonly block: Block; readonly part: Part }[];
 
 type Availability = "ready" | "denied" | "unknown";
 
-type HoldingOptions = Pick<Holding, "metered" | "order" | "workspace_id" | "owner" | "isTransient"> & {
-  now: number;
-};
+/**
+ * A quota of the caller, and what this process holds of its balance. Keys that rotation made share the balance, but
+ * their quotas may differ in amount and overage; so may those of a tenant's keys, in the seconds after a change.
+ */
+export type AppliedQuota = { readonly metered: Metered; readonly holding: Holding };
+
+/**
+ * Whether a block may be spent under a quota: not if it reaches beyond the quota's amount. Its `fromAmount` counts all
+ * units that were spent before, so no quota is overspent, under whichever one the block was taken.
+ */
+const isWithin = (block: Block, { overage, amount }: Quota): boolean =>
+  overage === "report" || block.fromAmount <= amount;
+
+type HoldingOptions = Pick<Holding, "metered" | "workspace_id" | "owner"> & { now: number };
 
 export class Holding {
-  metered: Metered;
-  /** Sequence number of the definition in use. */
-  order: number;
+  /** Names the balance and its calendar. Amount and overage are the caller's own. */
+  readonly metered: Metered;
   readonly workspace_id: string;
   /** Who pays for its writes. */
   readonly owner: Owner;
   /** Not kept beyond one request: there was no room for it. */
-  isTransient: boolean;
+  isTransient = false;
   /** Unspent units in blocks. */
   unspent = 0;
   /** Units in leases of nodes, and how many of them came from grants. */
@@ -53,56 +65,52 @@ export class Holding {
   /** Counts transactions, so that a read notices one in between. */
   turns = 0;
   /**
-   * Raised when everything is given up, as after a change of the quota. Units of earlier blocks that come again are
-   * given back, also where nothing was left of the block; so are those of a take that began earlier.
+   * Raised when everything is given up, as when a grant is voided. Units of earlier blocks that come again are given
+   * back, also where nothing was left of the block.
    */
-  generation = 0;
+  #generation = 0;
   /** Whether the last change has not been published to other processes. */
   isUnpublished = false;
   #storedAt = Number.NEGATIVE_INFINITY;
   #blocks: Block[] = [];
   #returns: Return[] = [];
 
-  constructor({ metered, order, workspace_id, owner, now, isTransient }: HoldingOptions) {
+  constructor({ metered, workspace_id, owner, now }: HoldingOptions) {
     this.metered = metered;
-    this.order = order;
     this.workspace_id = workspace_id;
     this.owner = owner;
-    this.usedAt = now;
-    this.isTransient = isTransient;
-  }
-
-  get quota(): Quota {
-    return this.metered.quota;
-  }
-
-  /**
-   * Takes over a changed definition: units that were taken under another one are given back. One that was read earlier
-   * changes nothing: keys of a tenant are read at different times, and their checks must not replace each other's
-   * definition.
-   */
-  define(metered: Metered, order: number, now: number): void {
-    if (order < this.order) return;
-    const { amount, overage } = this.quota;
-    this.metered = metered;
-    this.order = order;
-    if (metered.quota.amount === amount && metered.quota.overage === overage) return;
-    this.#giveUpAll();
-    this.stored = null;
     this.usedAt = now;
   }
 
   /** Whether these units can be spent now; `unknown` needs the database. */
-  availability(units: number, now: number): Availability {
+  availability(quota: Quota, units: number, now: number): Availability {
     this.#closeEnded(now);
-    if (units <= this.unspent && this.stored !== null && now < this.stored.period.end) return "ready";
-    if (this.quota.overage === "report" || !this.isKnown(now)) return "unknown";
-    return this.unspent + (this.stored?.available ?? 0) < units ? "denied" : "unknown";
+    if (this.stored !== null && now < this.stored.period.end && units <= this.spendable(quota)) return "ready";
+    if (quota.overage === "report" || !this.isKnown(now)) return "unknown";
+    return this.remaining(quota) < units ? "denied" : "unknown";
   }
 
-  /** Whether what the database has was read lately enough. */
+  /** Unspent units in blocks that may be spent under this quota. */
+  spendable(quota: Quota): number {
+    let sum = 0;
+    for (const block of this.#blocks) if (isWithin(block, quota)) sum += sumOf(block.parts);
+    return sum;
+  }
+
+  /** Units of the amount that are spent, or held by others. */
+  get fromAmount(): number {
+    return (this.stored?.fromAmount ?? 0) - (this.unspent - this.granted);
+  }
+
+  /** Units that this process can spend under this quota, with those that it could take. */
+  remaining({ amount }: Quota): number {
+    return Math.max(0, amount - this.fromAmount) + (this.stored?.granted ?? 0) + this.granted;
+  }
+
+  /** Whether what the database has was read lately enough to refuse a request. */
   isKnown(now: number): boolean {
-    return this.stored !== null && now < this.stored.period.end && now - this.#storedAt < EXHAUSTED_MS;
+    const { stored } = this;
+    return stored?.others != null && now < stored.period.end && now - this.#storedAt < EXHAUSTED_MS;
   }
 
   /** Invalidates what was read: the database has changed, for example by a grant. */
@@ -110,37 +118,36 @@ export class Holding {
     this.#storedAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** `generation`: the one in which the transaction began. */
-  know(stored: Stored, now: number, generation: number): void {
-    if (generation !== this.generation) return; // what is available is that of another definition
+  know(stored: Stored, now: number): void {
     this.stored = stored;
     this.#storedAt = now;
   }
 
   /** Adds the units of a take. */
-  add({ parts, end, stored }: Taken, now: number, generation: number): void {
-    this.know(stored, now, generation);
+  add({ parts, end, stored }: Taken, now: number): void {
+    this.know(stored, now);
     const size = sumOf(parts);
     if (size === 0) return;
-    this.#blocks.push({ period: stored.period, end, size, generation, parts, isOver: false });
+    const fromAmount = parts.some(({ grant }) => grant === null) ? stored.fromAmount : 0;
+    const generation = this.#generation;
+    this.#blocks.push({ period: stored.period, end, size, fromAmount, generation, parts, isOver: false });
     this.unspent += size;
     this.isUnpublished = true;
-    if (generation !== this.generation) this.#giveUp((block) => block.generation === generation);
   }
 
   /** Precondition: `availability` returned "ready" for these units. */
-  spend(units: number, now: number): Spent {
+  spend(quota: Quota, units: number, now: number): Spent {
     const spent: Spent = [];
     let missing = units;
     while (missing > 0) {
-      const block = this.#blocks[0]!;
+      const block = this.#blocks.find((one) => isWithin(one, quota))!;
       const part = block.parts[0]!;
       const taken = Math.min(part.units, missing);
       part.units -= taken;
       missing -= taken;
       spent.push({ block, part: { grant: part.grant, units: taken } });
       if (part.units === 0) block.parts.shift();
-      if (block.parts.length === 0) this.#blocks.shift();
+      if (block.parts.length === 0) this.#blocks.splice(this.#blocks.indexOf(block), 1);
     }
     this.unspent -= units;
     this.usedAt = now;
@@ -157,7 +164,7 @@ export class Holding {
       part.units -= given;
       left -= given;
       this.isUnpublished = true;
-      if (block.isOver || block.generation < this.generation || now >= block.end) {
+      if (block.isOver || block.generation < this.#generation || now >= block.end) {
         this.#returns.push({ period: block.period, parts: [{ grant: part.grant, units: given }] });
         continue;
       }
@@ -167,10 +174,10 @@ export class Holding {
     }
   }
 
-  /** Whether the next block should be fetched: a quarter of the last one is left. */
-  get isLow(): boolean {
-    const last = this.#blocks.at(-1);
-    return this.unspent <= (last?.size ?? 0) / 4;
+  /** Whether the next block should be fetched: a quarter of the last one is left, and there are more to take. */
+  isLow(quota: Quota): boolean {
+    if (this.unspent > (this.#blocks.at(-1)?.size ?? 0) / 4) return false;
+    return quota.overage === "report" || this.stored === null || availableOf(this.stored, quota) > 0;
   }
 
   isUnused(now: number): boolean {
@@ -202,10 +209,11 @@ export class Holding {
    * Gives up what is beyond a block: leases that come back bring more, and with the block that may be on its way a
    * crash may cost two. True where units wait to be given back.
    */
-  shed(): boolean {
-    const { available = 0, taken = 0 } = this.stored ?? {};
-    const { overage, amount } = this.quota;
-    const most = blockSize(overage === "report" ? Math.max(amount, taken) : available + this.unspent);
+  shed(quota: Quota): boolean {
+    const { overage, amount } = quota;
+    const available = this.stored === null ? 0 : availableOf(this.stored, quota);
+    const isReport = overage === "report";
+    const most = blockSize(isReport ? Math.max(amount, this.stored?.taken ?? 0) : available + this.unspent);
     while (this.unspent > most) {
       const [oldest] = this.#blocks;
       this.#giveUp((block) => block === oldest);
@@ -213,10 +221,9 @@ export class Holding {
     return this.hasReturns;
   }
 
-  /** Takes what is to be given back out of this holding: what is left of ended blocks, or of all of them. */
-  takeReturns(now: number, all: boolean): Return[] {
+  /** Takes what is to be given back out of this holding, with what is left of ended blocks. */
+  takeReturns(now: number): Return[] {
     this.#closeEnded(now);
-    if (all) this.#giveUpAll();
     return this.#returns.splice(0);
   }
 
@@ -229,9 +236,15 @@ export class Holding {
     for (const block of this.#blocks) if (now >= block.end) return this.#giveUp(({ end }) => now >= end);
   }
 
-  #giveUpAll(): void {
-    this.generation++;
+  /** Not while a take is pending: its block would be of the new generation. */
+  giveUpAll(): void {
+    this.#generation++;
     this.#giveUp(() => true);
+  }
+
+  /** Gives up the blocks that may not be spent under this quota, so that their units can be taken under it. */
+  giveUpBeyond(quota: Quota): void {
+    this.#giveUp((block) => !isWithin(block, quota));
   }
 
   #giveUp(isOver: (block: Block) => boolean): void {
@@ -245,5 +258,6 @@ export class Holding {
     }
     this.#blocks = this.#blocks.filter((block) => !block.isOver);
     this.isUnpublished = true;
+    this.forget(); // until they are in the database, fewer would seem to be left
   }
 }

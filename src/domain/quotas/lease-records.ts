@@ -22,8 +22,8 @@ export function writeLease({ granted, end, charges }: NewLease): string {
   const record: LeaseRecord = {
     granted,
     end,
-    charges: charges.map(({ holding, spent }) => ({
-      metered: holding.metered,
+    charges: charges.map(({ metered, spent }) => ({
+      metered,
       spent: spent.map(({ block, part }) => ({ ...part, start: block.period.start })),
     })),
   };

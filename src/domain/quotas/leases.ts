@@ -6,12 +6,12 @@ import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { sumOf } from "../../kernel/quotas/allocation.ts";
-import type { Holding, Spent } from "./holding.ts";
+import type { AppliedQuota, Spent } from "./holding.ts";
 
 export const RETURNABLE_MS = MINUTE_MS;
-const NOTHING = { units: 0, holdings: [] };
+const NOTHING = { units: 0, applied: [] };
 
-type Charge = { readonly holding: Holding; readonly spent: Spent };
+type Charge = AppliedQuota & { readonly spent: Spent };
 /** `granted`: units of the lease that came from grants. */
 type Held = Charge & { readonly granted: number };
 type Entry = {
@@ -42,9 +42,9 @@ export class QuotaLeases {
 
   /** Returns null if there is no room. */
   put(owner: Owner, lease: NewLease): Entry | null {
-    const charges = lease.charges.map(({ holding, spent }) => {
-      const fromGrants = spent.map(({ part }) => part).filter(({ grant }) => grant !== null);
-      return { holding, spent, granted: sumOf(fromGrants) };
+    const charges = lease.charges.map((charge) => {
+      const fromGrants = charge.spent.map(({ part }) => part).filter(({ grant }) => grant !== null);
+      return { ...charge, granted: sumOf(fromGrants) };
     });
     const entry = { ...lease, charges, isEnded: false, isShared: false };
     if (!this.#fair.add(owner, entry)) return null;
@@ -61,8 +61,13 @@ export class QuotaLeases {
     return entry?.workspace_id === workspace_id ? entry : undefined;
   }
 
-  /** Puts unused units back; returns how many, and into which holdings. */
-  return(workspace_id: string, id: string, unused: number, now: number): { units: number; holdings: Holding[] } {
+  /** Puts unused units back; returns how many, and of which quotas. */
+  return(
+    workspace_id: string,
+    id: string,
+    unused: number,
+    now: number,
+  ): { units: number; applied: readonly AppliedQuota[] } {
     const entry = this.find(workspace_id, id);
     if (!entry) return NOTHING;
     this.#fair.delete(entry);
@@ -70,7 +75,7 @@ export class QuotaLeases {
     if (now >= entry.end + RETURNABLE_MS) return NOTHING;
     const units = Math.max(0, Math.min(unused, entry.granted));
     for (const { holding, spent } of entry.charges) holding.restore(spent, units, now);
-    return { units, holdings: entry.charges.map(({ holding }) => holding) };
+    return { units, applied: entry.charges };
   }
 
   /** Ends expired leases. A lease lives for at most 10 s, so the oldest end first, approximately. */

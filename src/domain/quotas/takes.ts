@@ -32,11 +32,14 @@ export type Stored = {
   readonly fromAmount: number;
   /** Units of grants. */
   readonly granted: number;
-  /** Units that can still be taken. */
-  readonly available: number;
-  /** What other processes hold; only read where nothing can be taken. */
-  readonly others: HeldUnits;
+  /** What other processes hold; null where it was not read. */
+  readonly others: HeldUnits | null;
 };
+
+/** Units that can still be taken under this quota. */
+export function availableOf({ fromAmount, granted }: Stored, { amount }: Quota): number {
+  return Math.max(0, amount - fromAmount) + granted;
+}
 
 /** Units in blocks and in leases, and how many of them came from grants. */
 type HeldUnits = { readonly unspent: number; readonly held: number; readonly granted: number };
@@ -53,7 +56,7 @@ export function balanceName(metered: Metered): string {
   return `${subject_id}/${env}/${quota_id}/${calendar}`;
 }
 
-/** `process_id`: of this process. */
+/** `process_id`: of this process. Only a take depends on the amount and overage of the quota. */
 type ReadRequest = { metered: Metered; process_id: string; now: number };
 type BalanceRequest = ReadRequest & { workspace_id: string };
 
@@ -64,10 +67,10 @@ export type TakeRequest = BalanceRequest & {
   owed?: number;
 };
 
-type State = { row: QuotaBalanceRow; period: Period; sources: UnitSource[] };
+type State = { row: QuotaBalanceRow; period: Period };
 
 /** The row in the period of `now`: spent amounts of past periods do not count. */
-function inPeriod(row: QuotaBalanceRow, quota: Quota, now: number): { row: QuotaBalanceRow; period: Period } {
+function inPeriod(row: QuotaBalanceRow, quota: Quota, now: number): State {
   const period = periodAfter(quota, row.period_start, now);
   return {
     period,
@@ -75,22 +78,23 @@ function inPeriod(row: QuotaBalanceRow, quota: Quota, now: number): { row: Quota
   };
 }
 
-async function sourcesOf(on: Reader, { metered, now }: ReadRequest, at: Omit<State, "sources">) {
+async function grantsOf(on: Reader, { metered, now }: ReadRequest): Promise<UnitSource[]> {
   const grants = await openGrants.all(on, { ...balanceKey(metered), now });
-  const amount = { grant: null, left: Math.max(0, metered.quota.amount - at.row.from_amount), end: at.period.end };
-  return [
-    amount,
-    ...grants.map(({ id, remaining, expires_at }): UnitSource => {
-      return { grant: id, left: remaining, end: expires_at ?? Number.POSITIVE_INFINITY };
-    }),
-  ];
+  return grants.map(({ id, remaining, expires_at }) => {
+    return { grant: id, left: remaining, end: expires_at ?? Number.POSITIVE_INFINITY };
+  });
+}
+
+async function sourcesOf(on: Reader, request: ReadRequest, { row, period }: State): Promise<UnitSource[]> {
+  const left = Math.max(0, request.metered.quota.amount - row.from_amount);
+  return [{ grant: null, left, end: period.end }, ...(await grantsOf(on, request))];
 }
 
 const leftIn = (sources: readonly UnitSource[]): number => sources.reduce((total, { left }) => total + left, 0);
 
-function storedOf({ row, period, sources }: State, others: HeldUnits): Stored {
+function storedOf({ row, period }: State, sources: readonly UnitSource[], others: HeldUnits | null): Stored {
   const granted = leftIn(sources.filter(({ grant }) => grant !== null));
-  return { period, taken: row.taken, fromAmount: row.from_amount, granted, available: leftIn(sources), others };
+  return { period, taken: row.taken, fromAmount: row.from_amount, granted, others };
 }
 
 function emptyBalance({ metered, now }: ReadRequest, workspace_id: string): QuotaBalanceRow {
@@ -133,14 +137,14 @@ export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
     if (await takeFromGrants(tx, parts)) {
       const left = sources.map((source) => notBelowZero({ ...source, left: source.left - unitsOf(parts, source) }));
       const isExhausted = units < request.need || (quota.overage === "deny" && leftIn(left) === 0);
-      const others = isExhausted ? await sumOthers(tx, request, at.period) : NONE_HELD;
+      const others = isExhausted ? await sumOthers(tx, request, at.period) : null;
       const row = { ...at.row, taken: at.row.taken + units, from_amount: at.row.from_amount + amountIn(parts) };
       if (units > 0) await updateBalance.run(tx, { ...row, used_at: now });
       const end = Math.min(
         at.period.end,
         ...sources.filter((source) => isIn(parts, source)).map((source) => source.end),
       );
-      return { parts, end, stored: storedOf({ ...at, row, sources: left }, others) };
+      return { parts, end, stored: storedOf({ ...at, row }, left, others) };
     }
     if (attempt === ATTEMPTS_MAX)
       throw new Error("the grants of a quota changed during every attempt to take from them");
@@ -224,9 +228,7 @@ export async function returnUnits(tx: Tx, request: BalanceRequest, returns: read
     }
   }
   await updateBalance.run(tx, { ...row, used_at: now });
-  const sources = await sourcesOf(tx, request, { ...at, row });
-  const others = leftIn(sources) === 0 ? await sumOthers(tx, request, at.period) : NONE_HELD;
-  return storedOf({ ...at, row, sources }, others);
+  return storedOf({ ...at, row }, await grantsOf(tx, request), null);
 }
 
 /** Publishes what this process holds to the other processes. */
@@ -235,10 +237,10 @@ export async function publishHolding(tx: Tx, row: QuotaHoldingRow): Promise<void
 }
 
 /** Reads the balance, and what other processes hold, without changing it. */
-export async function readBalance(on: Reader, request: ReadRequest): Promise<Stored> {
+export async function readBalance(on: Reader, request: ReadRequest): Promise<Stored & { others: HeldUnits }> {
   const { metered, now } = request;
   const row = (await balanceByKey.first(on, balanceKey(metered))) ?? emptyBalance(request, "");
   const at = inPeriod(row, metered.quota, now);
   const others = await sumOthers(on, request, at.period);
-  return storedOf({ ...at, sources: await sourcesOf(on, request, at) }, others);
+  return { ...storedOf(at, await grantsOf(on, request), others), others };
 }

@@ -218,7 +218,8 @@ for (const back of backends) {
           env: "live",
           quota: quotaOf(),
         } as const;
-        await quotas.fetch(quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, metered, 1), 1);
+        const holding = quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, metered);
+        await quotas.fetch({ metered, holding }, 1);
       }
       await quotas.close();
       const taken = "select count(*) as n from quota_balances where subject_id like 'closing-%' and taken > 0";

@@ -24,8 +24,8 @@ for (const back of backends)
       const [stranger, victim] = [(await vendorOf(fixture.services)).actor, (await vendorOf(fixture.services)).actor];
       const take = async (actor: typeof victim, subject_id: string) => {
         const metered = { scope: "key", source: "key", subject_id, env: "live", quota: quotaOf() } as const;
-        const holding = quotas.open(ownerOf(actor), actor.workspace_id, metered, 1);
-        await quotas.fetch(holding, 1);
+        const holding = quotas.open(ownerOf(actor), actor.workspace_id, metered);
+        await quotas.fetch({ metered, holding }, 1);
         return holding;
       };
       const holdings = [
