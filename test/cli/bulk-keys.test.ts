@@ -23,7 +23,12 @@ async function tenantWithKeys(name: string, count: number): Promise<{ tenant_id:
   const { id: tenant_id } = await cli.api("POST", "/v1/tenants", { external_id: name });
   const ids: string[] = [];
   const mint = async (): Promise<void> => {
-    const { id } = await cli.api("POST", "/v1/keys", { project_id: cli.seed.project_id, tenant_id, env: "live" });
+    const { id } = await cli.api("POST", "/v1/keys", {
+      project_id: cli.seed.project_id,
+      tenant_id,
+      env: "live",
+      name: "=1+1",
+    });
     ids.push(id);
   };
   for (let made = 0; made < count; made += 10)
@@ -76,6 +81,7 @@ describe("keyrack key bulk", () => {
       expect(successors.get(id)?.id).toBe(successor_id);
       expect(key.startsWith(successors.get(id)?.display_prefix ?? "-")).toBe(true);
     }
+    expect(rows.every((row) => row.at(-1) === "'=1+1")).toBe(true);
   });
 
   it("shows what matches, and changes nothing without --yes or in a dry run", async () => {

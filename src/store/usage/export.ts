@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { canonicalize } from "../../kernel/audit/canonical.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
+import { quoted, withoutFormula } from "../../kernel/text/csv.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { namesOf, type Named } from "./series-labels.ts";
 import { hasNoKey, readGroupPage, type ExportGroups, type GroupPosition } from "./export-groups.ts";
@@ -179,14 +180,13 @@ function jsonLine(row: UsageRow): string {
   return `${JSON.stringify({ object: "usage_row", ...row })}\n`;
 }
 
-/** Every text is quoted; one that a spreadsheet would run as a formula gets a leading apostrophe. */
+/** Every text is quoted. */
 function csvLine(row: UsageRow): string {
   const cells = COLUMNS.map((name) => {
     const value = row[name];
     if (value === null) return "";
     if (typeof value !== "string") return String(value);
-    const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-    return `"${safe.replaceAll('"', '""')}"`;
+    return quoted(withoutFormula(value));
   });
   return `${cells.join(",")}\r\n`;
 }

@@ -2,12 +2,13 @@
 // repeated run never creates a record twice, however the first one ended (the server keeps the keys for 24 hours).
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
+import { csvRow } from "../../../kernel/text/csv.ts";
 import type { CommandSpec, FlagSpec } from "../../api/command-spec.ts";
 import type { Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { ExitError, escapeControls, plural, print, readTextFile } from "../../ui/output.ts";
 import { createProgressBar } from "../../ui/progress.ts";
-import { csvLine, parseCsv } from "./csv.ts";
+import { parseCsv } from "./csv.ts";
 import type { BulkOptions } from "./flags.ts";
 import { sendUntilDone } from "./retry.ts";
 import { openAppend, openState, type BulkState } from "./state.ts";
@@ -94,11 +95,11 @@ async function createOne(target: Target, spec: CommandSpec, body: unknown, idemp
 function openKeysFile(file: string | undefined): { append(created: Created): void; close(): void } {
   if (!file) return { append: () => {}, close: () => {} };
   const keys = openAppend(file);
-  if (keys.lines.length === 0) keys.append(csvLine(KEY_COLUMNS));
+  if (keys.lines.length === 0) keys.append(`${csvRow(KEY_COLUMNS)}\n`);
   const known = new Set(keys.lines.map((line) => line.split(",")[0]));
   return {
     append(created) {
-      if (!known.has(created.id)) keys.append(csvLine(KEY_COLUMNS.map((name) => created[name] ?? null)));
+      if (!known.has(created.id)) keys.append(`${csvRow(KEY_COLUMNS.map((name) => created[name] ?? null))}\n`);
     },
     close: () => keys.close(),
   };

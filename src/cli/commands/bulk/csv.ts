@@ -1,4 +1,4 @@
-// CSV after RFC 4180: commas, double quotes, doubled quotes inside quotes; LF or CRLF; a byte order mark is skipped.
+// Reads CSV after RFC 4180: commas, double quotes, doubled quotes inside quotes; LF or CRLF. Skips a byte order mark.
 import { ExitError } from "../../ui/output.ts";
 
 export function parseCsv(text: string): string[][] {
@@ -19,9 +19,4 @@ export function parseCsv(text: string): string[][] {
     row = [];
   }
   return rows.filter((cells) => cells.length > 1 || cells[0] !== "");
-}
-
-export function csvLine(cells: readonly (string | null)[]): string {
-  const quoted = cells.map((cell) => (/[",\r\n]/.test(cell ?? "") ? `"${cell?.replaceAll('"', '""')}"` : (cell ?? "")));
-  return `${quoted.join(",")}\n`;
 }

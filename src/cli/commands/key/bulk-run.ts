@@ -3,12 +3,12 @@
 // Idempotency-Key of the page gives a lost answer back, with the same keys, for 24 hours.
 import { readFileSync, rmSync } from "node:fs";
 import { resolve } from "node:path";
+import { csvRow } from "../../../kernel/text/csv.ts";
 import { writeFileAtomically } from "../../../platform/fsync.ts";
 import { ApiError, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { ExitError, fileError, isTerminal, plural, print, table } from "../../ui/output.ts";
 import { createProgressBar } from "../../ui/progress.ts";
-import { csvLine } from "../bulk/csv.ts";
 import { sendUntilDone } from "../bulk/retry.ts";
 import { openAppend } from "../bulk/state.ts";
 import type { BulkAction } from "../../../kernel/bulk-actions.ts";
@@ -149,13 +149,13 @@ function report(options: KeyBulkOptions, result: Report & { propagation?: unknow
 function openKeys(file: string | null): { append(keys: readonly Key[]): void; close(): void } {
   if (!file) return { append: () => {}, close: () => {} };
   const log = openAppend(file);
-  if (log.lines.length === 0) log.append(csvLine(KEY_COLUMNS));
+  if (log.lines.length === 0) log.append(`${csvRow(KEY_COLUMNS)}\n`);
   const known = new Set(log.lines.map((line) => line.split(",")[1]));
   return {
     append(keys) {
       const lines = keys
         .filter(({ successor_id }) => !successor_id || !known.has(successor_id))
-        .map((key) => csvLine(KEY_COLUMNS.map((name) => key[name] ?? null)));
+        .map((key) => `${csvRow(KEY_COLUMNS.map((name) => key[name] ?? null))}\n`);
       if (lines.length > 0) log.append(lines.join(""));
     },
     close: () => log.close(),

@@ -3,7 +3,7 @@
 import { Fragment } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { axisLabels, layoutChart, type Area, type Chart as Layout } from "../../shared/chart.ts";
-import { toCsv } from "../../shared/csv.ts";
+import { toCsv } from "../../../kernel/text/csv.ts";
 import { formatCompact, formatNumber } from "../../shared/format.ts";
 import { Button } from "./button.tsx";
 import { download } from "./download.ts";

@@ -1,6 +1,6 @@
 // Usage: traffic over time, and for billing the active tenants by month and the requests of each tenant.
 import type { RouteOutput } from "../../../client.ts";
-import { toCsv } from "../../shared/csv.ts";
+import { toCsv } from "../../../kernel/text/csv.ts";
 import { formatNumber, plural } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import { Filters, projectOptions, SelectFilter } from "../forms/filters.tsx";

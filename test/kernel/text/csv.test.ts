@@ -1,6 +1,6 @@
-// CSV of the dashboard and the portal, as spreadsheets read it.
+// CSV as spreadsheets read it.
 import { describe, expect, it } from "vitest";
-import { toCsv } from "../../../src/web/shared/csv.ts";
+import { toCsv } from "../../../src/kernel/text/csv.ts";
 
 describe("CSV", () => {
   it("quotes what RFC 4180 asks for, and ends every line with CR LF", () => {
@@ -13,7 +13,7 @@ describe("CSV", () => {
     for (const text of ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"]) expect(toCsv([text], [])).toBe(`'${text}\r\n`);
     expect(toCsv(["\r=1"], [])).toBe(`"'\r=1"\r\n`);
     expect(toCsv(['=HYPERLINK("x","y")'], [])).toBe(`"'=HYPERLINK(""x"",""y"")"\r\n`);
-    expect(toCsv(["a=1", "1-1"], [])).toBe("a=1,1-1\r\n");
+    expect(toCsv(["a=1", "1-1"], [[-1]])).toBe("a=1,1-1\r\n-1\r\n");
   });
 
   it("leaves text of any script as it is", () => {
