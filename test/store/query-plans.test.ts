@@ -16,6 +16,7 @@ import {
   unsettledHours,
   unsettledState,
 } from "../../src/store/queries/metering.ts";
+import { TO_SEND } from "../../src/store/usage/metered-hours.ts";
 import {
   changedKeys,
   indexedProjects,
@@ -55,8 +56,8 @@ for (const back of backends) {
         (on) => changedHours.all(on, { before: 9, changedBefore: 9, limit: 1 }),
         (on) => liveTenantGroups.all(on, { workspace_id: "w", tenant: "t", project_id: "p", limit: 50 }),
         (on) => findMeteredHours(on, 1, [1, 2]),
-        (on) => unsettledHours.all(on, { refused: 0, limit: 50 }),
-        (on) => unsettledState.all(on, { refused: 0 }),
+        (on) => unsettledHours.all(on, { ...TO_SEND, limit: 50 }),
+        (on) => unsettledState.all(on, TO_SEND),
       ];
       for (const read of reads) await expectNoScan(r.target, read);
       const filter = { kind: "tenant", projects: null, env: "live" } as const;

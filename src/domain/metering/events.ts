@@ -2,8 +2,9 @@
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { usageRowId } from "../../store/usage/export.ts";
+import { offeredParts } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
-import { sumsOfPart } from "./parts.ts";
+import { FIELDS, sumsOfPart } from "./parts.ts";
 
 /** A stored hour of a tenant and project. */
 type MeteredHour = {
@@ -11,6 +12,7 @@ type MeteredHour = {
   group_id: number;
   parts: string;
   settled: number;
+  refused: number;
   workspace_id: string;
   project_id: string;
   tenant: string;
@@ -43,14 +45,19 @@ type MeterEvent = {
   };
 };
 
-/** The parts that the receiver has not accepted. */
-export function unsettledParts(services: Services, row: MeteredHour): MeterPart[] {
+/** The parts that were not offered to the receiver yet, or not answered. */
+export function partsToSend(services: Services, row: MeteredHour): MeterPart[] {
   const { hour, group_id } = row;
   const sums = JSON.parse(row.parts) as number[];
   const parts: MeterPart[] = [];
-  for (let part = row.settled + 1; part <= sums.length / 3; part++)
+  for (let part = offeredParts(row) + 1; part <= sums.length / FIELDS; part++)
     parts.push({ hour, group_id, part, event: eventOf(services, row, sums, part) });
   return parts;
+}
+
+/** The first part that the receiver has refused. Which of the parts behind it were refused too is only logged. */
+export function refusedEvent(services: Services, row: MeteredHour): MeterEvent {
+  return eventOf(services, row, JSON.parse(row.parts) as number[], row.settled + 1);
 }
 
 /** The same part has the same id and values whenever it is sent: receivers count it once. */

@@ -17,7 +17,7 @@ import { dueBefore } from "./state.ts";
 
 const GROUPS_AT_ONCE = 100;
 /** Units, requests and errors. */
-const FIELDS = 3;
+export const FIELDS = 3;
 
 type Sums = readonly [units: number, requests: number, errors: number];
 type Hour = { hour: number; workspace_id: string; changes: number };

@@ -3,10 +3,11 @@
 // deduplicates by source and id counts each unit once.
 import { readFile } from "node:fs/promises";
 import { failureOf, post, type Posted } from "../../platform/post.ts";
-import { refuseHour, settlePart, unsettledHours } from "../../store/queries/metering.ts";
+import { refusePart, settlePart, unsettledHours } from "../../store/queries/metering.ts";
+import { TO_SEND } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { unsettledParts, type MeterPart } from "./events.ts";
+import { partsToSend, type MeterPart } from "./events.ts";
 import { PartMaker } from "./parts.ts";
 import { warnOfLoss } from "./status.ts";
 
@@ -52,9 +53,9 @@ async function sendDue(services: Services): Promise<void> {
   const { store, shutdown } = services;
   const maker = new PartMaker(services);
   while (!shutdown.signal.aborted) {
-    const rows = await unsettledHours.all(store.read, { refused: 0, limit: EVENTS_MAX });
+    const rows = await unsettledHours.all(store.read, { ...TO_SEND, limit: EVENTS_MAX });
     if (rows.length === 0 && (await maker.makeParts()) === 0) return;
-    const parts = rows.flatMap((row) => unsettledParts(services, row)).slice(0, EVENTS_MAX);
+    const parts = rows.flatMap((row) => partsToSend(services, row)).slice(0, EVENTS_MAX);
     const conflict = await send(services, parts);
     if (conflict) throw unavailable(services, conflict);
   }
@@ -130,9 +131,13 @@ async function settle(services: Services, parts: readonly MeterPart[]): Promise<
   services.meter.succeeded(services.clock.now());
 }
 
-async function setAside(services: Services, { hour, group_id, event }: MeterPart, status: number): Promise<undefined> {
+async function setAside(
+  services: Services,
+  { hour, group_id, part, event }: MeterPart,
+  status: number,
+): Promise<undefined> {
   services.meter.conflicts.delete(event.id);
   services.meter.refused++;
   services.log.error("the metering system refused an event; see keyrack meter status", { event_id: event.id, status });
-  await record(services, (tx) => refuseHour.run(tx, { hour, group_id }));
+  await record(services, (tx) => refusePart.run(tx, { hour, group_id, part }));
 }

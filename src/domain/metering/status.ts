@@ -8,9 +8,10 @@ import {
   unsettledHours,
   unsettledState,
 } from "../../store/queries/metering.ts";
+import { REFUSED, TO_SEND } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { unsettledParts } from "./events.ts";
+import { refusedEvent } from "./events.ts";
 import { dueBefore, isAtRisk, lostAt } from "./state.ts";
 
 const REFUSED_SHOWN = 100;
@@ -21,7 +22,7 @@ export async function oldestUnsentHour({ store, clock, settings }: Services): Pr
   const due = { before: dueBefore(settings, now), changedBefore: now - settings.meter_settle, limit: 1 };
   const [changed, unsettled] = await Promise.all([
     changedHours.first(store.read, due),
-    unsettledState.first(store.read, { refused: 0 }),
+    unsettledState.first(store.read, TO_SEND),
   ]);
   const hours = [changed?.hour, unsettled?.oldest].filter((hour) => typeof hour === "number");
   return hours.length === 0 ? null : Math.min(...hours);
@@ -57,9 +58,9 @@ export async function showMeter(services: Services) {
   const { settings, meter, store } = services;
   const [hour, unsettled, refused, refusedRows] = await Promise.all([
     oldestUnsentHour(services),
-    unsettledState.first(store.read, { refused: 0 }),
-    unsettledState.first(store.read, { refused: 1 }),
-    unsettledHours.all(store.read, { refused: 1, limit: REFUSED_SHOWN }),
+    unsettledState.first(store.read, TO_SEND),
+    unsettledState.first(store.read, REFUSED),
+    unsettledHours.all(store.read, { ...REFUSED, limit: REFUSED_SHOWN }),
   ]);
   const time = (at: number | null): string | null => (at === null ? null : formatTimestamp(at));
   return {
@@ -69,7 +70,7 @@ export async function showMeter(services: Services) {
     deleted_at: time(hour === null ? null : lostAt(settings, hour)),
     unsettled: unsettled?.rows ?? 0,
     refused: refused?.rows ?? 0,
-    refused_ids: refusedRows.flatMap((row) => unsettledParts(services, row).map(({ event }) => event.id)),
+    refused_ids: refusedRows.map((row) => refusedEvent(services, row).id),
     last_sent_at: time(meter.lastSentAt),
     last_error: meter.lastError,
     next_attempt_at: time(meter.retryAt === 0 ? null : meter.retryAt),

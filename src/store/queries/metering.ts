@@ -7,6 +7,7 @@ import { findRows } from "../engine/find-rows.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { MeteredHourRow } from "../schema/tables.ts";
+import type { RefusedRange } from "../usage/metered-hours.ts";
 
 /** To be run in the transaction that changes the hour's sums. */
 export const markHour = statement<{ hour: number; workspace_id: string; now: number }>()((db, p) =>
@@ -88,6 +89,10 @@ export function findMeteredHours(on: Reader, hour: number, groups: readonly numb
   return findRows(on, select, { columns: ["hour", "group_id"], type: "bigint", keys });
 }
 
+const setAside = sql<number>`1000000`; // SET_ASIDE
+const offered = sql<number>`(case when refused = 0 then settled else refused % ${setAside} end)`;
+const refusedNext = sql<number>`${offered} + 1 + (case when ${offered} + 1 < sent then 0 else ${setAside} end)`;
+
 /** New rows, and further parts of existing ones. */
 export const writeParts = bulkInsert<Pick<MeteredHourRow, "hour" | "group_id" | "parts" | "sent">>(
   ["hour", "group_id", "parts", "sent"],
@@ -96,56 +101,77 @@ export const writeParts = bulkInsert<Pick<MeteredHourRow, "hour" | "group_id" | 
       .insertInto("metered_hours")
       .values(rows.map((row) => ({ ...row, settled: sql<number>`0`, refused: sql<number>`0` })))
       .onConflict((oc) =>
-        oc
-          .columns(["hour", "group_id"])
-          .doUpdateSet({ parts: sql<string>`excluded.parts`, sent: sql<number>`excluded.sent` }),
+        oc.columns(["hour", "group_id"]).doUpdateSet({
+          parts: sql<string>`excluded.parts`,
+          sent: sql<number>`excluded.sent`,
+          refused: sql<number>`metered_hours.refused % ${setAside}`,
+        }),
       ),
 );
 
-/** Hours with parts that the receiver has not accepted, oldest first. */
-export const unsettledHours = statement<{ refused: 0 | 1; limit: number }>()((db, p) =>
+/** Hours with parts that the receiver has not accepted. Those with a refused part come last: the order of the index. */
+export const unsettledHours = statement<RefusedRange & { limit: number }>()((db, p) =>
   db
     .selectFrom("metered_hours as m")
     .innerJoin("usage_groups as g", "g.id", "m.group_id")
     .leftJoin("tenants as t", "t.id", "g.tenant")
     .leftJoin("projects as p", "p.id", "g.project_id")
-    .select(["m.hour", "m.group_id", "m.parts", "m.settled"])
+    .select(["m.hour", "m.group_id", "m.parts", "m.settled", "m.refused"])
     .select(["g.workspace_id", "g.project_id", "g.tenant", "t.external_id", "t.plan_id", "p.slug"])
     .whereRef("m.settled", "<", "m.sent")
-    .where("m.refused", "=", p.refused)
+    .where("m.refused", ">=", p.from)
+    .where("m.refused", "<", p.below)
+    .orderBy("m.refused")
     .orderBy("m.hour")
     .orderBy("m.group_id")
     .limit(p.limit),
 );
 
-/** Changes nothing if the hour has been replayed since. */
-export const settlePart = statement<{ hour: number; group_id: number; part: number }>()((db, p) =>
+type PartKey = { hour: number; group_id: number; part: number };
+
+/** Changes nothing if the hour has been replayed since, or a part before this one is to be sent again. */
+export const settlePart = statement<PartKey>()((db, p) =>
   db
     .updateTable("metered_hours")
-    .set({ settled: p.part })
+    .set({
+      settled: sql<number>`case when refused = 0 then settled + 1 else settled end`,
+      refused: sql<number>`case when refused = 0 then 0 else ${refusedNext} end`,
+    })
     .where("hour", "=", p.hour)
     .where("group_id", "=", p.group_id)
-    .where("settled", "=", sql<number>`${p.part} - 1`),
+    .where(offered, "=", sql<number>`${p.part} - 1`),
 );
 
-export const refuseHour = statement<{ hour: number; group_id: number }>()((db, p) =>
-  db.updateTable("metered_hours").set({ refused: 1 }).where("hour", "=", p.hour).where("group_id", "=", p.group_id),
+/** As settlePart, for a part that the receiver will not take. */
+export const refusePart = statement<PartKey>()((db, p) =>
+  db
+    .updateTable("metered_hours")
+    .set({ refused: refusedNext })
+    .where("hour", "=", p.hour)
+    .where("group_id", "=", p.group_id)
+    .where(offered, "=", sql<number>`${p.part} - 1`),
 );
 
+/** Offers again the first refused part of each hour and all behind it. */
 export const retryRefused = statement<Record<string, never>>()((db) =>
-  db.updateTable("metered_hours").set({ refused: 0 }).whereRef("settled", "<", "sent").where("refused", "=", 1),
+  db
+    .updateTable("metered_hours")
+    .set({ refused: 0 })
+    .whereRef("settled", "<", "sent")
+    .where("refused", ">", sql<number>`0`),
 );
 
 export const replayHour = statement<{ hour: number }>()((db, p) =>
   db.updateTable("metered_hours").set({ settled: 0, refused: 0 }).where("hour", "=", p.hour),
 );
 
-export const unsettledState = statement<{ refused: 0 | 1 }>()((db, p) =>
+export const unsettledState = statement<RefusedRange>()((db, p) =>
   db
     .selectFrom("metered_hours")
     .select((eb) => [eb.fn.countAll<number>().as("rows"), eb.fn.min<number | null>("hour").as("oldest")])
     .whereRef("settled", "<", "sent")
-    .where("refused", "=", p.refused),
+    .where("refused", ">=", p.from)
+    .where("refused", "<", p.below),
 );
 
 export const reapMeteredHours = deletePiece<{ before: number }>()(

@@ -1,7 +1,8 @@
-// The push of usage to a receiver that answers 409: for a moment, or because it has an event already.
+// The push of usage to a receiver that answers 409, for a moment or because it has an event already, and to one that
+// refuses a part of an hour.
 import { describe, expect, it } from "vitest";
 import { pushUsage } from "../../../src/domain/metering/push.ts";
-import { showMeter } from "../../../src/domain/metering/status.ts";
+import { retryMeter, showMeter } from "../../../src/domain/metering/status.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { meterReceiver, type MeterEvent } from "../../../harness/meter-receiver.ts";
@@ -20,21 +21,28 @@ async function setup(back: (typeof backends)[number], tenants: string[]) {
   const flags = { meter_url: receiver.url, public_url: "https://keys.example.com" };
   const r = await testInstance(back, { clock, flags });
   const w = await r.workspace();
-  const report = async (external_id: string): Promise<void> => {
-    const tenant_id = (await w.call("sk_owner", "POST /v1/tenants", { external_id })).body.id as string;
-    const own = { project_id: w.project_id, tenant_id, ts: new Date(NOON).toISOString(), request_id: external_id };
-    const reply = await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch([telemetryEvent(own)]));
-    expect(reply.status).toBe(202);
+  const ids = new Map<string, string>();
+  for (const external_id of tenants)
+    ids.set(external_id, (await w.call("sk_owner", "POST /v1/tenants", { external_id })).body.id as string);
+  let serial = 0;
+  const report = async (...names: string[]): Promise<void> => {
+    const ts = new Date(NOON).toISOString();
+    const events = names.map((name) =>
+      telemetryEvent({ project_id: w.project_id, tenant_id: ids.get(name), ts, request_id: `r${++serial}` }),
+    );
+    expect((await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(events))).status).toBe(202);
+    await foldJournal(r.app.services);
+    clock.advance(2 * HOUR_MS);
   };
-  for (const external_id of tenants) await report(external_id);
-  await foldJournal(r.app.services);
-  clock.advance(2 * HOUR_MS);
+  await report(...tenants);
   const alone = (subject: string): MeterEvent[] =>
     receiver.requests.flatMap(({ events }) => (events.length === 1 ? events : [])).filter((e) => e.subject === subject);
   return {
     receiver,
     clock,
     alone,
+    report,
+    retry: () => retryMeter(r.app.services),
     push: () => pushUsage(r.app.services),
     status: () => showMeter(r.app.services),
     warnings: () => r.logs.filter((line) => line.includes("has an event already")),
@@ -85,5 +93,54 @@ describe.each(backends)("a conflict of the push on %s", (back) => {
     expect(s.receiver.total().value).toBe(1);
     expect(await s.status()).toMatchObject({ unsettled: 0, refused: 0, last_error: null });
     expect([...s.warnings(), ...s.refusals()]).toEqual([]);
+  });
+});
+
+describe.each(backends)("a refused part of an hour on %s", (back) => {
+  it("keeps no further part of the hour from being sent, and is the one that is shown and sent again", async () => {
+    await using s = await setup(back, ["unknown"]);
+    s.receiver.answer = () => ({ status: 422 });
+    await s.push();
+    const id = s.alone("unknown")[0]?.id as string;
+    const lastPart = (): unknown => s.receiver.requests.at(-1)?.events.map(({ data }) => data.part);
+    expect(await s.status()).toMatchObject({ unsettled: 0, refused: 1, refused_ids: [id] });
+
+    s.receiver.answer = () => ({ status: 204 });
+    await s.report("unknown", "unknown");
+    await s.push();
+    await s.push();
+    expect([s.receiver.requests.length, lastPart(), s.receiver.total().value]).toEqual([2, [2], 2]);
+    expect(await s.status()).toMatchObject({ unsettled: 0, refused: 1, refused_ids: [id], oldest_unsent_hour: null });
+
+    s.receiver.answer = () => ({ status: 422 });
+    await s.report("unknown");
+    await s.push();
+    expect([s.receiver.requests.length, lastPart(), s.refusals().length]).toEqual([3, [3], 2]);
+
+    s.receiver.answer = () => ({ status: 204 });
+    await s.report("unknown");
+    expect(await s.retry()).toBe(1);
+    await s.push();
+    expect(lastPart()).toEqual([4]);
+    expect(s.receiver.total().value).toBe(5);
+    expect(await s.status()).toMatchObject({ unsettled: 0, refused: 0, refused_ids: [] });
+  });
+
+  it("is set aside alone where other parts of the hour are in the same request", async () => {
+    await using s = await setup(back, ["unknown"]);
+    s.receiver.answer = () => ({ status: 422 });
+    await s.push();
+    await s.report("unknown");
+    await s.push();
+    await s.report("unknown");
+    await s.push();
+    await s.retry();
+    s.receiver.answer = (events) => ({ status: events.some(({ data }) => data.part === 2) ? 422 : 204 });
+    await s.push();
+    await s.push();
+    expect(s.receiver.total().value).toBe(2);
+    const { refused_ids, unsettled } = await s.status();
+    expect([refused_ids.map((id) => id.slice(-2)), unsettled]).toEqual([["-2"], 0]);
+    expect(s.refusals()).toHaveLength(4);
   });
 });
