@@ -50,6 +50,8 @@ const KNOWN = ["ttlMs", "required"];
 const CLAIM_TIMEOUT_MS = 5000;
 const CLAIM_BYTES_MAX = 8 * MIB;
 const CLOSE_MS = 2000;
+/** Most handlers have responded by then. */
+const IN_PROGRESS_WAIT_MAX_MS = 2000;
 const REPLAYED = { "idempotent-replayed": "true" };
 // A quoted RFC 8941 string, or the same characters without quotes: 1 to 255 of visible ASCII.
 const QUOTED = /^"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\]){1,255})"$/;
@@ -124,8 +126,9 @@ export class Idempotency {
       return { kind: "run", claim: new Claim(this.#runtime, grant, this.#storing) };
     }
     if (state === "in_progress") {
-      const wait = isCount(retry_after_ms) ? retry_after_ms / 1000 : 1;
-      return respond(denialResponse("idempotency_in_progress", { retryAfterSeconds: wait }));
+      // The control plane names the end of the lease, which matters only if the process that holds it has crashed.
+      const wait = isCount(retry_after_ms) ? Math.min(retry_after_ms, IN_PROGRESS_WAIT_MAX_MS) : 0;
+      return respond(denialResponse("idempotency_in_progress", { retryAfterSeconds: wait / 1000 }));
     }
     if (state === "mismatch") return respond(denialResponse("idempotency_mismatch"));
     if (state === "replay") return respond(toReplay(response));
