@@ -1,6 +1,6 @@
 // fastify 5: `protect` is an `onRequest` or `preHandler` hook, `idempotent` wraps a route's handler. The context is
 // `request.keyrack`. Fastify parses the body before a handler runs; retries are compared by `request.rawBody` where it
-// exists (plugin fastify-raw-body), otherwise by the parsed JSON.
+// exists (plugin fastify-raw-body), otherwise by the parsed JSON. Uploads that a handler streams cannot be compared.
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -46,7 +46,8 @@ export function idempotent<Req extends RequestLike = FastifyRequest, Reply exten
 ) {
   const route = internalsOf(keyrack).idempotent(options);
   return async (request: Req, reply: Reply): Promise<unknown> => {
-    const begun = await beginOnNode(route, nodeView(request));
+    // A body that fastify's parsers left unread is the handler's to read.
+    const begun = await beginOnNode(route, nodeView(request), false);
     const run = () => untilResponded(handler(request, reply), reply.raw);
     if (begun.kind === "skip") return run();
     if (begun.kind === "respond") {
@@ -81,7 +82,7 @@ function nodeView(request: RequestLike & { rawBody?: unknown; keyrack?: Context 
   const { raw, rawBody, body, keyrack } = request;
   return Object.create(raw, {
     rawBody: { value: rawBody },
-    body: { value: body ?? "" },
+    body: { value: body },
     keyrack: { value: keyrack },
   }) as NodeRequest;
 }

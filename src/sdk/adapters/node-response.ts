@@ -58,11 +58,11 @@ export function onResponseClosed(res: ServerResponse, onStatus: (status: number)
   else res.once("close", report);
 }
 
-/** Requests a claim for a Node request; reads its body if it has not been read. */
-export async function beginOnNode(route: IdempotentRoute, req: NodeRequest): Promise<BeginResult> {
+/** Requests a claim for a Node request. `mayRead`: reads its body if it has not been read. */
+export async function beginOnNode(route: IdempotentRoute, req: NodeRequest, mayRead = true): Promise<BeginResult> {
   const key = req.headers["idempotency-key"];
   const header = Array.isArray(key) ? key.join(",") : key;
-  const body = header === undefined ? "" : await bodyOf(req);
+  const body = header === undefined ? "" : await bodyOf(req, mayRead);
   if (body === null)
     return { kind: "respond", response: denialResponse("body_too_large", { headers: { connection: "close" } }) };
   const request = { context: req.keyrack, method: req.method ?? "GET", ...splitUrl(req), body, key: header };
@@ -70,12 +70,16 @@ export async function beginOnNode(route: IdempotentRoute, req: NodeRequest): Pro
 }
 
 /** The raw bytes, or the parsed JSON if a parser consumed them; null when too large or incomplete. */
-async function bodyOf(req: NodeRequest): Promise<IdempotentRequest["body"] | null> {
+async function bodyOf(req: NodeRequest, mayRead: boolean): Promise<IdempotentRequest["body"] | null> {
   for (const body of [req.rawBody, req.body]) {
     if (typeof body === "string" || body instanceof Uint8Array) return body;
   }
-  if (req.body !== undefined) return { parsed: req.body };
-  if (req.readableEnded || req.readableDidRead) return hadBody(req) ? { used: true } : "";
+  const isRead = req.readableEnded || req.readableDidRead;
+  const isSent = hadBody(req);
+  // Express 4 sets `{}` for a body that no parser has read, and parsers of multipart bodies leave files elsewhere.
+  const isParsed = !isSent || (isRead && !/^multipart\//i.test(req.headers["content-type"] ?? ""));
+  if (isParsed && req.body !== undefined) return { parsed: req.body };
+  if (isRead || !mayRead) return isSent ? { used: true } : "";
   const bytes = await readBody(req);
   if (!bytes) return null;
   // The stream is consumed now: sets the body where a body parser would have put it.
@@ -84,8 +88,10 @@ async function bodyOf(req: NodeRequest): Promise<IdempotentRequest["body"] | nul
   return bytes;
 }
 
-function hadBody({ headers }: NodeRequest): boolean {
-  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+/** A request of HTTP/2 may have a body without either header. */
+function hadBody(req: NodeRequest & { stream?: { endAfterHeaders?: boolean } }): boolean {
+  const { "transfer-encoding": encoding, "content-length": length } = req.headers;
+  return encoding !== undefined || Number(length ?? 0) > 0 || req.stream?.endAfterHeaders === false;
 }
 
 /**

@@ -24,7 +24,7 @@ export type IdempotentOptions = {
 
 /**
  * The parts of a request that a claim covers. `body` is its raw bytes, or its parsed JSON when the bytes are gone;
- * `used`: it was consumed and left nowhere, so no retry can be compared with it.
+ * `used`: its bytes are elsewhere, wholly or in part, so no retry can be compared with it.
  */
 export type IdempotentRequest = {
   context: Context | null | undefined;
@@ -84,7 +84,7 @@ export class Idempotency {
       return respond(denialResponse("idempotency_unavailable"));
     }
     if (typeof request.body === "object" && "used" in request.body) {
-      this.#runtime.log("error", "the request's body was read before idempotent() could see it", {});
+      this.#runtime.log("error", "idempotent() cannot see the body of a request", {});
       return respond(denialResponse("idempotency_unavailable"));
     }
     const print = fingerprint(request, request.body);

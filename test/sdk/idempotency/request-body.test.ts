@@ -103,10 +103,72 @@ describe("the body of an idempotent request", () => {
       const sent = await fetch(url, { method: "POST", headers: s.headers, body: raw });
       expect([sent.status, runs, s.verbs()]).toEqual([503, 0, []]);
     }
-    const error = { level: "error", message: "the request's body was read before idempotent() could see it" };
+    const error = { level: "error", message: "idempotent() cannot see the body of a request" };
     expect(s.r.lines.filter(({ level }) => level === "error")).toMatchObject([error, error]);
     const empty = await fetch(await s.serve(listeners[0] as RequestListener), { method: "POST", headers: s.headers });
     expect([empty.status, await empty.text()]).toEqual([200, "1"]);
+  });
+
+  it("that no parser has read is read and compared, whatever express 4 has set", async () => {
+    await using s = await startIdempotentServer();
+    const bodies: unknown[] = [];
+    const app = express();
+    app.use((req, _res, next) => ((req.body = {}), next()));
+    const handler = (req: express.Request, res: express.Response) => void res.json(bodies.push(String(req.body)));
+    app.post("/", onExpress.protect(s.r.keyrack), onExpress.idempotent(s.r.keyrack, handler));
+    const url = await s.serve(app);
+    const send = (body: string) =>
+      fetch(url, { method: "POST", headers: { ...s.headers, "content-type": "text/csv" }, body });
+    expect((await send("amount=5")).status).toBe(200);
+    expect((await send("amount=5")).headers.get("idempotent-replayed")).toBe("true");
+    expect((await send("amount=5000")).status).toBe(422);
+    expect(bodies).toEqual(["amount=5"]);
+  });
+
+  it("is a 503 where a parser of uploads leaves a part of it elsewhere", async () => {
+    await using s = await startIdempotentServer();
+    let runs = 0;
+    const app = express();
+    // As multer does: the fields are in the body, the files elsewhere.
+    app.use((req, _res, next) => void req.once("end", () => ((req.body = { title: "a" }), next())).resume());
+    const handler = (_req: express.Request, res: express.Response) => void res.json(++runs);
+    app.post("/", onExpress.protect(s.r.keyrack), onExpress.idempotent(s.r.keyrack, handler));
+    const uploads = fastify();
+    // As @fastify/multipart does: the handler reads the stream.
+    uploads.addContentTypeParser("multipart/form-data", (_request, _payload, done) => done(null));
+    uploads.post(
+      "/",
+      { preHandler: onFastify.protect(s.r.keyrack) },
+      onFastify.idempotent(s.r.keyrack, async () => ++runs),
+    );
+    await uploads.ready();
+    const { "content-type": _json, ...headers } = s.headers;
+    for (const listener of [app, uploads.routing.bind(uploads)]) {
+      const url = await s.serve(listener);
+      const body = new FormData();
+      body.set("title", "a");
+      body.set("file", new Blob(["AAA"]), "a.txt");
+      const response = await fetch(url, { method: "POST", headers, body });
+      expect([response.status, runs, s.verbs()]).toEqual([503, 0, []]);
+    }
+    const error = { level: "error", message: "idempotent() cannot see the body of a request" };
+    expect(s.r.lines.filter(({ level }) => level === "error")).toMatchObject([error, error]);
+    await uploads.close();
+  });
+
+  it("that is missing is compared as empty on fastify", async () => {
+    await using s = await startIdempotentServer();
+    const app = fastify();
+    app.delete(
+      "/",
+      { preHandler: onFastify.protect(s.r.keyrack) },
+      onFastify.idempotent(s.r.keyrack, async () => "gone"),
+    );
+    const { "content-type": _json, ...headers } = s.headers;
+    const send = () => app.inject({ method: "DELETE", url: "/", headers });
+    expect((await send()).body).toBe("gone");
+    expect((await send()).headers["idempotent-replayed"]).toBe("true");
+    await app.close();
   });
 
   it("over a megabyte is rejected with 413 on node:http, and the handler does not run", async () => {
