@@ -4,7 +4,8 @@
 import type { Context as HonoContext } from "hono";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
-import type { IdempotentOptions } from "../idempotency/idempotency.ts";
+import { sha256HexParts } from "../hashing.ts";
+import type { IdempotentOptions, IdempotentRequest } from "../idempotency/idempotency.ts";
 import { type Keyrack, internalsOf } from "../internals.ts";
 import type { SocketLike } from "./peer.ts";
 import { beginOnWeb, toIncomingRequest, toResponse, runClaimed, socketOf } from "./web-response.ts";
@@ -22,6 +23,8 @@ export type HonoLike = {
     raw: Request;
     path: string;
     arrayBuffer(): Promise<ArrayBuffer>;
+    /** The bodies that were read, by kind: hono makes other kinds from the first. */
+    bodyCache?: { formData?: FormData | Promise<FormData> | undefined };
     matchedRoutes?: { path: string }[];
   };
   res: Response;
@@ -64,8 +67,7 @@ export function idempotent<C extends HonoLike = HonoContext>(
 ) {
   const route = internalsOf(keyrack).idempotent(options);
   return async (c: C, next: () => Promise<void>): Promise<Response> => {
-    // Hono caches a body that a middleware has read.
-    const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), () => c.req.arrayBuffer());
+    const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), () => cachedBody(c.req));
     if (begun.kind === "respond") return toResponse(begun.response);
     if (begun.kind === "skip") return handler(c, next);
     const { claim } = begun;
@@ -79,6 +81,20 @@ export function idempotent<C extends HonoLike = HonoContext>(
     if (c.finalized) c.res = response;
     return response;
   };
+}
+
+/** Hono caches a body that a middleware has read by the methods of `c.req`. */
+async function cachedBody(req: HonoLike["req"]): Promise<IdempotentRequest["body"]> {
+  const cache = req.bodyCache ?? {};
+  const [first] = Object.keys(cache);
+  if (!first) return { used: true };
+  // Made into bytes, a form gets a new random boundary each time.
+  if (first !== "formData" || !cache.formData) return new Uint8Array(await req.arrayBuffer());
+  const fields = [...(await cache.formData)].map(async ([name, value]) => {
+    if (typeof value === "string") return [name, value];
+    return [name, value.name, value.type, sha256HexParts([new Uint8Array(await value.arrayBuffer())])];
+  });
+  return { parsed: await Promise.all(fields) };
 }
 
 /** The last match is the route's handler; those before it are middlewares. */

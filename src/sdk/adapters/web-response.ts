@@ -6,7 +6,7 @@ import type { Claim } from "../idempotency/claim.ts";
 import type { Context } from "../context.ts";
 import type { IncomingRequest } from "../guard.ts";
 import { denialResponse } from "../denials.ts";
-import type { BeginResult, PlainResponse, IdempotentRoute } from "../idempotency/idempotency.ts";
+import type { BeginResult, IdempotentRequest, PlainResponse, IdempotentRoute } from "../idempotency/idempotency.ts";
 import { REQUEST_BODY_MAX, BodyRecorder } from "../idempotency/replay.ts";
 import { peerOf, type SocketLike } from "./peer.ts";
 
@@ -54,14 +54,11 @@ export async function beginOnWeb(
   route: IdempotentRoute,
   request: Request,
   context: Context | null | undefined,
-  readUsed?: () => Promise<ArrayBuffer>,
+  readUsed: () => Promise<IdempotentRequest["body"]> = async () => ({ used: true }),
 ): Promise<BeginResult> {
   const key = request.headers.get("idempotency-key");
   const { pathname, search } = new URL(request.url);
-  const read = async () => {
-    if (!request.bodyUsed) return readCopy(request);
-    return readUsed ? new Uint8Array(await readUsed()) : { used: true as const };
-  };
+  const read = () => (request.bodyUsed ? readUsed() : readCopy(request));
   const body = key === null ? "" : await read();
   if (body === null) return { kind: "respond", response: denialResponse("body_too_large") };
   return route.begin({ context, method: request.method, path: pathname, query: search.slice(1), body, key });

@@ -4,11 +4,13 @@ import { type IncomingMessage, request as sendRequest, type RequestListener } fr
 import { once } from "node:events";
 import express from "express";
 import fastify from "fastify";
+import { Hono } from "hono";
 import { toNodeHandler } from "srvx/node";
 import { describe, expect, it } from "vitest";
 import * as onExpress from "../../../src/sdk/adapters/express.ts";
 import * as onFastify from "../../../src/sdk/adapters/fastify.ts";
 import * as onFetch from "../../../src/sdk/adapters/fetch.ts";
+import * as onHono from "../../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../../src/sdk/adapters/node.ts";
 import { startIdempotentServer } from "../../../harness/sdk/idempotent-server.ts";
 import { until } from "../../../harness/waiting.ts";
@@ -169,6 +171,33 @@ describe("the body of an idempotent request", () => {
     expect((await send()).body).toBe("gone");
     expect((await send()).headers["idempotent-replayed"]).toBe("true");
     await app.close();
+  });
+
+  it("is compared by its fields on hono where a middleware has read it as a form", async () => {
+    await using s = await startIdempotentServer();
+    const app = new Hono();
+    app.use(async (c, next) => {
+      await (c.req.query("raw") === undefined ? c.req.formData() : c.req.raw.text());
+      await next();
+    });
+    const handler = onHono.idempotent(s.r.keyrack, async (c) => c.json([...(await c.req.formData()).keys()]));
+    app.post("/", onHono.protect(s.r.keyrack), handler);
+    const { "content-type": _json, ...headers } = s.headers;
+    const send = async (file: string, search = "") => {
+      const body = new FormData();
+      body.set("amount", "5");
+      body.set("file", new Blob([file]), "a.txt");
+      const response = await app.request(`/${search}`, { method: "POST", headers, body });
+      await response.text();
+      return [response.status, response.headers.get("idempotent-replayed")];
+    };
+    expect([await send("AAA"), await send("AAA")]).toEqual([
+      [200, null],
+      [200, "true"],
+    ]);
+    expect(await send("BBB")).toEqual([422, null]);
+    // Read past hono, it is cached nowhere.
+    expect(await send("AAA", "?raw")).toEqual([503, null]);
   });
 
   it("over a megabyte is rejected with 413 on node:http, and the handler does not run", async () => {
