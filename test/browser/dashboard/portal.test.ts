@@ -29,13 +29,21 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await suite.instance.call(t.owner.session, `PATCH /v1/projects/${t.project_id}`, { scope_catalogue });
     const key = { project_id: t.project_id, tenant_id: t.tenant_id, env: "live", name: "Their key" };
     await suite.instance.call(t.owner.session, "POST /v1/keys", key);
+    await suite.instance.call(t.owner.session, "POST /v1/tenants", { external_id: "initech", name: "Initech" });
     const g = await open(t, { page: "portal" });
     const { page } = g;
     const portal = page.locator("keyrack-portal");
-    await portal.getByText("Reporting").waitFor(); // sample data
+    await page.getByText("Sample data. Choose a tenant").waitFor();
+    await portal.getByText("Reporting").waitFor();
     await page.getByRole("combobox", { name: "Tenant" }).click();
+    await page.getByRole("option", { name: /Initech/ }).click();
+    await page.getByText("This tenant has no live keys in this project. What you see is sample data.").waitFor();
+    await portal.getByText("Example customer").waitFor(); // invented keys are not shown as Initech's
+    await page.getByRole("combobox", { name: "Tenant" }).fill("glo");
     await page.getByRole("option", { name: /Globex/ }).click();
     await portal.getByText("Their key").waitFor();
+    await portal.getByText(/^Globex/).waitFor();
+    expect(await page.getByText("sample data").count()).toBe(0);
     await portal.getByRole("button", { name: /^Revoke/ }).click();
     await portal
       .getByRole("dialog")

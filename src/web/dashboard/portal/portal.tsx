@@ -3,7 +3,8 @@ import { useState } from "preact/hooks";
 import { Combobox, type Suggestion } from "../forms/combobox.tsx";
 import { CheckField, SelectField, type Option } from "../forms/field.tsx";
 import { env, hrefTo, serverUrl } from "../here.ts";
-import { searchTenants, useProjectsRead, useTenants, type Project } from "../api/records.ts";
+import { useRead } from "../api/query.ts";
+import { searchTenants, useProjectsRead, useTenants, type Project, type Tenant } from "../api/records.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Page, Panel } from "../parts/page.tsx";
@@ -78,6 +79,37 @@ function Controls({ projects, project, setProject, tenant, setTenant, look, setL
   );
 }
 
+type PreviewProps = { project: Project; look: Look };
+
+function SamplePreview({ project, look, note }: PreviewProps & { note: string }) {
+  return (
+    <>
+      <p class="warning">{note}</p>
+      <Preview subject={{ project, tenant: null, env: env.value }} look={look} />
+    </>
+  );
+}
+
+/** Sample data never appears under the tenant's name: it would be taken for the tenant's keys. */
+function TenantPreview({ project, look, tenant }: PreviewProps & { tenant: Tenant }) {
+  const of = { project_id: project.id, tenant_id: tenant.id, env: env.value };
+  const read = useRead("GET /v1/keys", { query: { ...of, include_revoked: "true", limit: 1 } });
+  return (
+    <Loaded read={read}>
+      {({ data }) =>
+        data.length > 0 ? (
+          <Preview subject={{ project, tenant, env: env.value }} look={look} />
+        ) : (
+          <SamplePreview
+            {...{ project, look }}
+            note={`This tenant has no ${env.value} keys in this project. What you see is sample data.`}
+          />
+        )
+      }
+    </Loaded>
+  );
+}
+
 function Workbench({ projects, first }: { projects: readonly Project[]; first: Project }) {
   const [projectId, setProject] = useState(first.id);
   const [chosen, setTenant] = useState<Suggestion | null>(null);
@@ -89,11 +121,12 @@ function Workbench({ projects, first }: { projects: readonly Project[]; first: P
       <Panel title="Preview">
         <Controls {...{ projects, project, setProject, tenant: chosen, setTenant, look, setLook }} />
         <ColourFields theme={look.theme} colours={look.colours} onChange={(colours) => setLook({ ...look, colours })} />
-        <Preview subject={{ project, tenant, env: env.value }} look={look} />
-        <p class="muted small">
-          {tenant ? "Keys of this tenant, or sample data if it has none." : "Sample data."} Nothing that you press here
-          changes anything.
-        </p>
+        {tenant ? (
+          <TenantPreview {...{ project, look, tenant }} />
+        ) : (
+          <SamplePreview {...{ project, look }} note="Sample data. Choose a tenant to see its keys." />
+        )}
+        <p class="muted small">Nothing that you press here changes anything.</p>
       </Panel>
       <Origins />
       <Panel title="Embed it">

@@ -1,5 +1,5 @@
-// The portal as a customer would see it, with keys of a chosen tenant. It is the real element; its reads are answered
-// from this person's own session and its writes are refused, so a preview changes nothing.
+// The portal as a customer would see it, with keys of a chosen tenant or sample data. It is the real element; its reads
+// are answered from this person's own session and its writes are refused, so a preview changes nothing.
 import { useEffect, useRef } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import type { Env } from "../../../kernel/credentials.ts";
@@ -10,6 +10,7 @@ import { colourProperties, type Colours } from "./colours.ts";
 import { sampleKeys, sampleTenant, sampleUsage } from "./sample.ts";
 
 export type Look = { theme: string; locale: string; colours: Colours; mayChange: boolean };
+/** Without a tenant it is sample data. */
 type Subject = { project: Project; tenant: Tenant | null; env: Env };
 
 type EmbedSession = RouteOutput<"GET /v1/embed/session">;
@@ -34,7 +35,7 @@ async function keysOf({ project, tenant, env }: Subject, withRevoked: boolean) {
     include_revoked: withRevoked ? ("true" as const) : ("false" as const),
   };
   const { data } = await call("GET /v1/keys", { query });
-  return data.length === 0 ? sampleKeys(env) : data.map((key) => ({ ...key, meta: {} }));
+  return data.map((key) => ({ ...key, meta: {} }));
 }
 
 async function quotasOf({ tenant, env }: Subject) {
