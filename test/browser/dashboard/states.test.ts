@@ -33,6 +33,8 @@ const PAGES = [
 
 /** Longer than the longest back-off with its jitter: by then a page has asked again. */
 const RETRIED_MS = 70_000;
+/** How long the page waits for an answer (src/web/dashboard/api/call.ts). */
+const ANSWER_MS = 40_000;
 const REQUEST_ID = "01a1e3c8-0444-732a-922b-13ab70423f87";
 
 /** How the server appears to respond. What the login needs is not touched. */
@@ -116,7 +118,7 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     expect(await page.evaluate("violations")).toEqual([]);
   });
 
-  it("keeps what is shown when a refresh fails, says so, and disables what would change something offline", async () => {
+  it("keeps what is shown when a refresh fails, disables changes offline, and gives up on a request without answer", async () => {
     const t = await shop(suite.instance);
     const address = await fill(t);
     await using g = await signedIn(suite.browser, suite.instance, t, { page: address("keys/{key}") });
@@ -141,8 +143,22 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     expect(await page.getByRole("dialog").count()).toBe(0);
     set("normal");
     await page.getByText(/^Offline/).waitFor({ state: "detached" });
+
+    // A request that is never answered leaves the dialog usable, with what was typed.
+    await page.clock.install();
     await button(page, "Edit").click();
-    await page.getByRole("dialog", { name: "Edit key" }).waitFor();
+    const edit = page.getByRole("dialog", { name: "Edit key" });
+    await edit.getByLabel(/^Name/).fill("CI two");
+    set("silent");
+    await edit.getByRole("button", { name: "Save" }).click();
+    await edit.getByRole("button", { name: "Please wait…" }).waitFor();
+    await page.clock.fastForward(ANSWER_MS);
+    await edit.getByRole("alert").getByText("Cannot reach the server.").waitFor();
+    set("normal");
+    await page.clock.fastForward(RETRIED_MS);
+    await page.getByText(/^Offline/).waitFor({ state: "detached" });
+    await edit.getByRole("button", { name: "Save" }).click();
+    await g.at("CI two");
   });
 
   it("shows a member every page, and sends nothing when what is disabled is pressed", async () => {

@@ -19,8 +19,13 @@ export const ownSwitches = { count: 0 };
 /** Counts refusals for lack of rights: the person's role may have changed. */
 export const forbidden = signal(0);
 
+/** A request without an answer must not lock its dialog. Longer than the server's own deadline, which says more. */
+const ANSWER_MS = 40_000;
+
 type CallOptions = {
   signal?: AbortSignal | undefined;
+  /** The body is read as it comes: only its beginning has a time limit. */
+  isStream?: boolean;
   /** A token other than the signed-in person's; null sends none. */
   token?: string | null;
   keepalive?: boolean;
@@ -46,6 +51,8 @@ async function send(method: string, path: string, input: Input, token: string | 
   const { body, idempotencyKey } = input;
   // People's own endpoints work in every workspace.
   const workspace = token !== null && !path.startsWith("/v1/auth/") ? workspaceId.value : null;
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(), ANSWER_MS);
   try {
     const response = await fetch(urlFor(path, input), {
       method,
@@ -56,7 +63,7 @@ async function send(method: string, path: string, input: Input, token: string | 
         ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
-      signal: options.signal ?? null,
+      signal: AbortSignal.any([limit.signal, ...(options.signal ? [options.signal] : [])]),
       credentials: "omit",
       cache: "no-store",
       keepalive: options.keepalive ?? false,
@@ -64,11 +71,14 @@ async function send(method: string, path: string, input: Input, token: string | 
     respondedAt = Date.now();
     offlineSince.value = null;
     learnServerTime(response.headers.get("date"));
+    if (!options.isStream) await response.clone().arrayBuffer();
     return response;
   } catch (error) {
     if (options.signal?.aborted) throw error;
     offlineSince.value ??= respondedAt ?? Date.now();
     throw new Problem(0);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -77,7 +87,7 @@ async function refusal(response: Response): Promise<Problem> {
   return new Problem(response.status, error, response.headers);
 }
 
-/** The response as it comes, for streams and texts. Refusals throw; a 401 waits for a new login and repeats once. */
+/** The response itself, for streams and texts. Refusals throw; a 401 waits for a new login and repeats once. */
 export async function request(route: string, input: Input = {}, options: CallOptions = {}): Promise<Response> {
   const [method = "GET", path = "/"] = route.split(" ");
   const own = options.token === undefined;

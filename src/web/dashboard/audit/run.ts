@@ -30,7 +30,7 @@ export async function verifyHere(workspaceId: string, abort: AbortSignal, onRows
   const note = await request("GET /v1/audit_logs/checkpoint", {}, signal);
   const opened = await openCheckpoint(await note.text(), note.headers.get("audit-vkey") ?? "", workspaceId);
   const seen = recall(workspaceId);
-  const { body } = await request("GET /v1/audit_logs/export", {}, signal);
+  const { body } = await request("GET /v1/audit_logs/export", {}, { ...signal, isStream: true });
   const expected = { workspaceId, head: { seq: head_seq, hash: head_hash }, checkpoint: opened.checkpoint, seen };
   const verdict = await verifyRows(body ? linesOf(body) : noLines(), expected, onRows);
   if (opened.signed === false) verdict.broken ??= { seq: verdict.head.seq, reason: "checkpoint_mismatch" };

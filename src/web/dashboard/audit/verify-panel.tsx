@@ -125,7 +125,7 @@ function TooLong() {
 
 /** The export as a file, unless it is too long for one. */
 async function saveLog(abort: AbortSignal): Promise<"saved" | "too_long"> {
-  const response = await request("GET /v1/audit_logs/export", {}, { signal: abort });
+  const response = await request("GET /v1/audit_logs/export", {}, { signal: abort, isStream: true });
   if (Number(response.headers.get("audit-to-seq")) > FILE_ROWS_MAX) {
     void response.body?.cancel();
     return "too_long";
