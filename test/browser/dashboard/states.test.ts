@@ -159,6 +159,22 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     await page.getByText(/^Offline/).waitFor({ state: "detached" });
     await edit.getByRole("button", { name: "Save" }).click();
     await g.at("CI two");
+
+    // The page shows a change at once, and one by another client as soon as a refusal reveals it. Nothing polls now.
+    await page.evaluate("Object.defineProperty(document, 'hidden', { value: true })");
+    const panel = page.locator("section", { has: page.getByRole("heading", { name: "Changes" }) });
+    await button(page, "Disable").click();
+    await button(page, "Disable key").click();
+    await panel.getByText("API key disabled").waitFor();
+    await button(page, "Done").click();
+    await suite.instance.call(t.key, `POST /v1/${address("keys/{key}")}/revoke`, {});
+    await button(page, "Enable").click();
+    await button(page, "Enable key").click();
+    await page.getByRole("alert").getByText("A revoked key cannot be changed.").waitFor();
+    await button(page, "Cancel").click();
+    await page.locator(".state-line", { hasText: "Revoked" }).waitFor();
+    await panel.getByText("API key revoked").waitFor();
+    expect(await button(page, "Edit").getAttribute("aria-disabled")).toBe("true");
   });
 
   it("shows a member every page, and sends nothing when what is disabled is pressed", async () => {

@@ -140,15 +140,23 @@ export function clearQueries(): void {
   queries.clear();
 }
 
+/** Every change has a row here. */
+const AUDIT_ROWS = "GET /v1/audit_logs ";
+
 /**
  * Loads again what is on the screen and forgets what is not, after a change. `about`: part of the route, "/v1/keys".
  */
 export function refreshReads(about = ""): void {
   for (const [key, query] of queries) {
-    if (!key.includes(about)) continue;
+    if (!key.includes(about) && !key.includes(AUDIT_ROWS)) continue;
     if (query.isUsed) query.refresh();
     else queries.delete(key);
   }
+}
+
+/** After a refusal for the state of a record, or for its absence: it has changed since it was read. */
+export function refreshAfter({ status }: Problem): void {
+  if (status === 404 || status === 409) refreshReads();
 }
 
 export type Read<T> = { state: ReadonlySignal<ReadState<T>>; refresh: () => void };

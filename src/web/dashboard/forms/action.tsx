@@ -1,6 +1,7 @@
 // A button that sends a request at once. A refusal is shown at its place: it needs an answer, so it is no toast.
 import { useState } from "preact/hooks";
 import { problemMessage, toProblem } from "../api/problems.ts";
+import { refreshAfter } from "../api/query.ts";
 import { Button, type ButtonProps } from "../parts/button.tsx";
 
 type ActionButtonProps = Pick<ButtonProps, "children" | "kind" | "label" | "needs" | "disabled"> & {
@@ -15,7 +16,11 @@ export function ActionButton({ send, needs = "member", ...button }: ActionButton
     setRefusal("");
     setBusy(true);
     send()
-      .catch((error: unknown) => setRefusal(problemMessage(toProblem(error))))
+      .catch((error: unknown) => {
+        const problem = toProblem(error);
+        refreshAfter(problem);
+        setRefusal(problemMessage(problem));
+      })
       .finally(() => setBusy(false));
   };
   return (

@@ -3,6 +3,7 @@
 import { createContext, type ComponentChildren, type RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { problemMessage, toProblem, type Detail, type Problem } from "../api/problems.ts";
+import { refreshAfter } from "../api/query.ts";
 import { Button, type ButtonKind } from "../parts/button.tsx";
 import { useUnsaved } from "./unsaved.ts";
 
@@ -138,6 +139,7 @@ export function Form(props: FormProps) {
       setChanged(false);
     } catch (error) {
       const problem = toProblem(error);
+      refreshAfter(problem);
       if (!onProblem?.(problem)) showDetails(problem.details, problemMessage(problem));
     } finally {
       setBusy(false);
