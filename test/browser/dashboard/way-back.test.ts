@@ -12,6 +12,13 @@ const IS_BELOW_HEADER = `(() => {
   return dialog.querySelector("input").getBoundingClientRect().top >= bottom;
 })()`;
 
+/** To be evaluated in a page: where its first row is, and what has the focus. */
+const FIRST_ROW = `(() => {
+  const top = document.querySelector("tbody tr")?.getBoundingClientRect().top;
+  const header = document.querySelector("header").getBoundingClientRect().bottom;
+  return { isBelowHeader: top >= header && top < innerHeight, focused: document.activeElement.innerText };
+})()`;
+
 describe.runIf(hasBrowser)("the way back to a list", () => {
   const suite = useBrowserSuite();
 
@@ -49,6 +56,17 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     expect(await page.getByRole("link", { name: "Keys", exact: true }).last().getAttribute("href")).toContain(filters);
     await page.goBack();
     await expect.poll(() => page.evaluate("scrollY > 0 && document.activeElement.innerText")).toContain("Key 1");
+
+    // A new page is shown from its first row, below the header, with the focus still on the pager.
+    await page.route("**/v1/keys?*", async (route) => {
+      const response = await route.fetch({ url: route.request().url().replace("&after=more", "") });
+      await route.fulfill({ response, json: { ...(await response.json()), next_cursor: "more" } });
+    });
+    await g.show("keys");
+    await expect.poll(() => button(page, "Next page").getAttribute("aria-disabled")).toBeNull();
+    await button(page, "Next page").press("Enter");
+    await expect.poll(() => page.url()).toContain("after=more");
+    await expect.poll(() => page.evaluate(FIRST_ROW)).toEqual({ isBelowHeader: true, focused: "Next page" });
 
     await g.show("keys/nope");
     await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();

@@ -46,21 +46,30 @@ type PagerProps = {
 /** The button that was pressed last, until the page that it opened is there. */
 let pressed: "back" | "forward" | null = null;
 
-/** Gives the focus back to the button: while a page loads, the pager is not there. */
+/**
+ * Shows a new page from its first row, and gives the focus back to the button: while a page loads, the pager is not
+ * there.
+ */
 function usePressed(at: string) {
-  const [back, forward] = [useRef<HTMLButtonElement>(null), useRef<HTMLButtonElement>(null)];
+  const [list, back, forward] = [
+    useRef<HTMLElement>(null),
+    useRef<HTMLButtonElement>(null),
+    useRef<HTMLButtonElement>(null),
+  ];
   useLayoutEffect(() => {
-    const button = pressed && { back, forward }[pressed].current;
-    if (document.activeElement === document.body) button?.focus();
+    if (!pressed) return;
+    const button = { back, forward }[pressed].current;
+    if (document.activeElement === document.body) button?.focus({ preventScroll: true });
+    list.current?.parentElement?.querySelector(":scope > .table-scroll")?.scrollIntoView();
     pressed = null;
   }, [at]);
-  return { back, forward };
+  return { list, back, forward };
 }
 
 export function Pager({ name = "after", next, shown, what, total }: PagerProps) {
   const at = param(name);
   const isOnly = at === "" && next === null && param("limit") === "";
-  const buttons = usePressed(at);
+  const { list, ...buttons } = usePressed(at);
   const forward = (): void => {
     if (next === null) return;
     pressed = "forward";
@@ -69,7 +78,7 @@ export function Pager({ name = "after", next, shown, what, total }: PagerProps) 
     setParams({ [name]: next });
   };
   return (
-    <nav class="pager" aria-label={`Pages of ${what}s`}>
+    <nav ref={list} class="pager" aria-label={`Pages of ${what}s`}>
       <span class="muted small" role="status">
         {isOnly ? plural(shown, what) : `${plural(shown, what)} on this page`}
         {!isOnly && total !== undefined && total > shown && `, ${formatNumber(total)} in all`}
