@@ -6,6 +6,8 @@ import { expectAccessible, setLook } from "../../../harness/browser/pages.ts";
 import { button, dialog, field, REASON, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
 const EVIL = '"><img src=x onerror=alert(1)>\u202Egnp.exe';
+/** Without a place to break. */
+const LONG_ID = `cus_${"1".repeat(96)}`;
 
 describe.runIf(hasBrowser)("projects and tenants", () => {
   const suite = useBrowserSuite();
@@ -93,7 +95,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await setLook(page, { viewport: { width: 390, height: 780 }, colorScheme: "dark" });
     await button(page, "Create tenant").click();
     const create = dialog(page, "Create tenant");
-    await create.getByLabel("External id").fill("cus_1");
+    await create.getByLabel("External id").fill(LONG_ID);
     await create.getByLabel(/^Name/).fill(EVIL);
     await create.getByLabel(/^Meta/).fill("{");
     await create.getByRole("button", { name: "Create tenant" }).click();
@@ -117,7 +119,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     const confirm = dialog(page, "Delete tenant");
     await confirm.getByRole("button", { name: "Delete tenant" }).click({ force: true }); // not typed yet: does nothing
     expect(await page.evaluate(REASON)).toEqual({ isShown: true, isInWindow: true, scrolls: false });
-    await confirm.getByLabel("Type cus_1 to confirm").fill("cus_1");
+    await confirm.getByLabel(`Type ${LONG_ID} to confirm`).fill(LONG_ID);
     await confirm.getByRole("button", { name: "Delete tenant" }).click();
     await page.getByText("Tenant deleted. 0 keys revoked.").waitFor();
     await g.show("audit");
