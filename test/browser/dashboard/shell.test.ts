@@ -47,7 +47,16 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     expect(lookups).toEqual([`${suite.instance.url}/v1/keys/lookup${JSON.stringify({ key })}`]);
     await field(page, "Search or jump to").fill("glob");
     await found("Tenants", /^Globex globex/).waitFor();
-    await found("Keys", /^CI /).waitFor();
+    await found("Keys", /^CI kr_live_[\w-]{6}… · Globex$/).waitFor();
+    await said.getByText("2 results").waitFor();
+    // What is cut is not counted as all, and one option leads to the whole list.
+    for (const name of ["CI 2", "CI 3", "CI 4", "CI 5"])
+      await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name });
+    await field(page, "Search or jump to").fill("globe");
+    await said.getByText("At least 5 results").waitFor();
+    await found("Keys", /^All keys matching “globe”$/).click();
+    await expect.poll(() => page.getByRole("rowheader").count()).toBe(5);
+    await page.keyboard.press("Control+k");
     await field(page, "Search or jump to").fill("order");
     await found("Projects", /^Orders orders/).waitFor();
     expect(sent.filter((text) => text.includes("/v1/projects?")).length).toBeLessThan(2); // not again for each pause

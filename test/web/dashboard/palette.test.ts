@@ -10,9 +10,10 @@ it("shows records beside any number of pages and workspaces, 20 results at most"
     ...items("workspace", 18),
     ...items("key", 2),
   ]);
-  expect(mergeResults(items("workspace", 30), items("key", 18))).toEqual([
-    ...items("workspace", 8),
-    ...items("key", 12),
+  // Four keys, projects and tenants each, and the way to the whole list of each.
+  expect(mergeResults(items("workspace", 30), items("key", 15))).toEqual([
+    ...items("workspace", 5),
+    ...items("key", 15),
   ]);
   expect(mergeResults(items("page", 1), items("key", 18))).toEqual([...items("page", 1), ...items("key", 18)]);
 });

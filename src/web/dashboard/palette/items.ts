@@ -16,10 +16,19 @@ export type PaletteItem = {
   href: string;
   /** Why it cannot be chosen. */
   disabled?: string | null;
+  /** Leads to the list, which may have more than the group. */
+  isWholeList?: boolean;
 };
 
-/** Results of each of three kinds: all of them fit beside pages and workspaces. */
+/** Results of each of three kinds, besides the way to the whole list. */
 const FOUND_MAX = 4;
+
+const wholeList = (group: string, page: string, q: string): PaletteItem => ({
+  group,
+  label: q === "" ? `All ${page}` : `All ${page} matching “${q}”`,
+  href: hrefTo(page, { query: { q } }),
+  isWholeList: true,
+});
 
 const matches = (text: string, label: string): boolean => label.toLowerCase().includes(text.toLowerCase());
 
@@ -49,21 +58,38 @@ export function localItems(text: string, pages: readonly NavItem[]): PaletteItem
 
 async function searchKeys(text: string, abort: AbortSignal): Promise<PaletteItem[]> {
   const query = { q: text, env: env.value, limit: FOUND_MAX };
-  const { data } = await call("GET /v1/keys", { query }, { signal: abort });
-  return data.map((key) => ({
+  const { data, next_cursor = null } = await call("GET /v1/keys", { query }, { signal: abort });
+  const tenants = await tenantNames(data, abort);
+  const found = data.map((key) => ({
     group: "Keys",
     label: keyTitle(key),
-    hint: `${key.display_prefix}…`,
+    hint: [`${key.display_prefix}…`, tenants.get(key.tenant_id)].filter(Boolean).join(" · "),
     href: hrefTo("keys", { id: key.id }),
   }));
+  return next_cursor === null ? found : [...found, wholeList("Keys", "keys", text)];
 }
 
+/** Names by id: keys of several tenants often have the same name. */
+async function tenantNames(
+  keys: readonly { tenant_id: string }[],
+  abort: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
+  const ids = [...new Set(keys.map(({ tenant_id }) => tenant_id))].join(",");
+  if (ids === "") return new Map();
+  const { data } = await call("GET /v1/tenants", { query: { ids } }, { signal: abort }).catch(() => ({ data: [] }));
+  return new Map(data.map((tenant) => [tenant.id, tenantLabel(tenant)]));
+}
+
+/** `q`: for the list of all, where it has a search. */
 async function searchNamed(
-  [group, page]: readonly [group: string, page: string],
+  [group, page, q]: readonly [group: string, page: string, q: string],
   search: Promise<readonly { id: string; label: string; hint?: string }[]>,
 ): Promise<PaletteItem[]> {
-  const found = (await search).slice(0, FOUND_MAX);
-  return found.map(({ id, label, hint = "" }) => ({ group, label, hint, href: hrefTo(page, { id }) }));
+  const all = await search;
+  const found = all.slice(0, FOUND_MAX).map(({ id, label, hint = "" }) => {
+    return { group, label, hint, href: hrefTo(page, { id }) };
+  });
+  return all.length > FOUND_MAX ? [...found, wholeList(group, page, q)] : found;
 }
 
 /** Records of the workspace. A search that fails leaves the others. */
@@ -71,8 +97,8 @@ export async function remoteItems(text: string, abort: AbortSignal): Promise<Pal
   if (text === "" || slug.value === "") return [];
   const found = await Promise.allSettled([
     searchKeys(text, abort),
-    searchNamed(["Projects", "projects"], searchProjects(text, abort)),
-    searchNamed(["Tenants", "tenants"], searchTenants(text, abort)),
+    searchNamed(["Projects", "projects", ""], searchProjects(text, abort)),
+    searchNamed(["Tenants", "tenants", text], searchTenants(text, abort)),
   ]);
   return found.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
 }

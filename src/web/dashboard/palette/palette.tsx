@@ -48,11 +48,12 @@ function useRecords(text: string, isCredential: boolean): readonly PaletteItem[]
 }
 
 /** What is announced about the results. */
-function words(text: string, count: number, isKnown: boolean): string {
+function words(text: string, items: readonly PaletteItem[], isKnown: boolean): string {
   const note = credentialNote(text);
   if (note !== null && keyToLookUp(text) === null) return note;
   if (!isKnown && text !== "") return "Searching…";
-  if (count > 0) return plural(count, "result");
+  const count = items.filter(({ isWholeList }) => !isWholeList).length;
+  if (items.length > 0) return `${count < items.length ? "At least " : ""}${plural(count, "result")}`;
   return note === null ? "Nothing found" : "No key of this workspace";
 }
 
@@ -140,7 +141,7 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
         onKeyDown={onKeyDown}
       />
       <Results id={id} items={items} at={at} point={setAt} choose={choose} />
-      <Announcement words={words(text, items.length, records !== null)} isShown />
+      <Announcement words={words(text, items, records !== null)} isShown />
     </>
   );
 }

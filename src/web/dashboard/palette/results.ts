@@ -1,7 +1,7 @@
 // What the command palette shows of what it found.
 const SHOWN_MAX = 20;
 /** Pages, actions and workspaces that stay beside records. More of them, such as workspaces, must not hide a key. */
-const LOCAL_MIN = 8;
+const LOCAL_MIN = 5;
 
 /** Local items first. */
 export function mergeResults<T>(local: readonly T[], records: readonly T[]): T[] {
