@@ -47,7 +47,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await field(page, "Workspace name").fill("Typed by the owner");
     await button(page, "Account menu").click();
     await page.getByRole("menuitem", { name: "Log out" }).click();
-    await expect.poll(() => questions.length).toBe(1);
+    await expect.poll(() => questions).toEqual(["Discard what you entered?"]);
     // Staying leaves no one-time token in the history.
     await page.evaluate("visited = []; addEventListener('hashchange', ({ newURL }) => visited.push(newURL))");
     await page.evaluate("location.hash = '#/reset?token=krpr_unused'");

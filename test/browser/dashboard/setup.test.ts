@@ -110,7 +110,7 @@ describe.runIf(hasBrowser)("setting up a server", () => {
     await button(page, "Download .env").first().click();
     await downloads;
     await page.getByRole("link", { name: "Open the workspace" }).click();
-    await expect.poll(() => asked).toEqual([expect.stringContaining("a key you have not stored")]);
+    await expect.poll(() => asked).toEqual(["Leave without storing the key? It is not shown again."]);
     await g.at("Ready");
     // Without the clipboard, what is selected for copying runs as it is.
     await page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })");

@@ -59,7 +59,7 @@ export function Ready({ made }: { made: Made }) {
   const [shown, setShown] = useState(false);
   const [secretStored, setSecretStored] = useState(false);
   const [keyStored, setKeyStored] = useState(false);
-  useUnsaved(!(secretStored && keyStored));
+  useUnsaved(!(secretStored && keyStored), "key");
   useEffect(() => {
     workspaceId.value = made.workspace.id;
   }, []);

@@ -118,7 +118,7 @@ export function Form(props: FormProps) {
   const [busy, setBusy] = useState(false);
   const [changed, setChanged] = useState(false);
   // What a request in flight makes is shown only here.
-  useUnsaved(busy || (watch && changed));
+  useUnsaved(busy || (watch && changed), busy ? "sending" : "entered");
   const onChanged = (name: string): void => {
     setChanged(true);
     dropError(name);

@@ -1,19 +1,27 @@
 // Forms with changes that would be lost, and secrets that were not stored yet. Leaving the page asks first.
 import { useLayoutEffect, useMemo } from "preact/hooks";
 
-const QUESTION = "Leave this page? What you entered, or a key you have not stored, will be lost.";
+/** What is asked before something is lost. */
+const QUESTIONS = {
+  entered: "Discard what you entered?",
+  sending: "Leave before the server has answered? A new key would be shown only here.",
+  key: "Leave without storing the key? It is not shown again.",
+  link: "Leave without copying the link? It is not shown again.",
+} as const;
+type Question = keyof typeof QUESTIONS;
 
-const unsaved = new Set<symbol>();
+const unsaved = new Map<symbol, Question>();
 
 /** What is unsaved now. */
-export const unsavedMarks = (): ReadonlySet<symbol> => new Set(unsaved);
+export const unsavedMarks = (): ReadonlySet<symbol> => new Set(unsaved.keys());
 
 const NOTHING: ReadonlySet<symbol> = new Set();
 
 /** False if the person wants to stay. `kept`: what leaving does not lose. */
 export function confirmLeaving(kept = NOTHING): boolean {
+  const lost = [...unsaved].findLast(([mark]) => !kept.has(mark));
   // oxlint-disable-next-line no-alert -- the browser's own question also works while a modal dialog is open
-  return [...unsaved].every((mark) => kept.has(mark)) || confirm(QUESTION);
+  return lost === undefined || confirm(QUESTIONS[lost[1]]);
 }
 
 addEventListener("beforeunload", (event) => {
@@ -21,11 +29,11 @@ addEventListener("beforeunload", (event) => {
 });
 
 /** Marks something as unsaved while `active`: from the render on, before the browser handles a new address. */
-export function useUnsaved(active: boolean): void {
+export function useUnsaved(active: boolean, question: Question): void {
   const mark = useMemo(() => Symbol("unsaved"), []);
   useLayoutEffect(() => {
     if (!active) return;
-    unsaved.add(mark);
+    unsaved.set(mark, question);
     return () => void unsaved.delete(mark);
-  }, [active]);
+  }, [active, question]);
 }

@@ -42,7 +42,7 @@ function Sent({ made, mail, onClose }: { made: Made; mail: Mail; onClose: () => 
   const ref = useRef<HTMLElement>(null);
   const [copied, setCopied] = useState(false);
   // Without mail it is the only copy.
-  useUnsaved(mail !== "smtp" && !copied);
+  useUnsaved(mail !== "smtp" && !copied, "link");
   const link = `${serverUrl()}/#/invite?token=${made.token}`;
   return (
     <Dialog title="Invitation created" onClose={onClose}>

@@ -63,7 +63,7 @@ type SecretDialogProps = {
 
 export function SecretDialog({ secret, variable, env, children, onDone }: SecretDialogProps) {
   const [stored, setStored] = useState(false);
-  useUnsaved(!stored);
+  useUnsaved(!stored, "key");
   return (
     <Dialog title="Save this key now" onClose={onDone} locked env={env}>
       <p>This is the only time the key is shown.</p>
