@@ -1,8 +1,9 @@
 // Claims a server that has no owner yet, with the link that the server printed.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { isInvalidToken, toProblem } from "../api/problems.ts";
 import { useRead } from "../api/query.ts";
+import { session } from "../api/session.ts";
 import { adopt } from "../api/sign-in.ts";
 import { WorkspaceFields } from "../forms/common-fields.tsx";
 import { TextField } from "../forms/field.tsx";
@@ -10,6 +11,7 @@ import { Form, type Values } from "../forms/form.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Snippet } from "../parts/snippet.tsx";
 import { LinkButton } from "../parts/button.tsx";
+import { go } from "../routes.ts";
 import { Card } from "./card.tsx";
 import { EmailField, NewPasswordField } from "./fields.tsx";
 import { Ready, type Made } from "./ready.tsx";
@@ -67,6 +69,12 @@ function Claimed() {
   );
 }
 
+/** For a person who is logged in, as after a reload of the page with the first keys. */
+function ToStart() {
+  useEffect(() => go("#/", { replace: true }), []);
+  return null;
+}
+
 function SetupForm({ send }: { send: (values: Values) => Promise<void> }) {
   return (
     <Form submit="Create workspace" send={send}>
@@ -110,7 +118,8 @@ export function Setup({ token }: { token: string }) {
   };
   if (made) return <Ready made={made} />;
   if (step === "stale") return <Stale />;
-  if (step === "claimed" || read.state.value.data?.open === false) return <Claimed />;
+  if (step === "claimed") return <Claimed />;
+  if (read.state.value.data?.open === false) return session.value ? <ToStart /> : <Claimed />;
   if (token === "") return <SetupHint />;
   return (
     <Card key="form" title="Set up this server">
