@@ -7,17 +7,27 @@ import { createTenant } from "../../domain/workspaces/tenants.ts";
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 
 const FIRST = ["North", "Blue", "Silver", "Green", "Bright", "Stone", "River", "Cedar", "Amber", "Swift"];
 const SECOND = ["wind", "field", "harbour", "bridge", "works", "labs", "freight", "foods", "media", "robotics"];
 const USES = ["Backend", "Mobile app", "Nightly import", "CI", "Staging", "Analytics", "Partner", "Webhooks"];
 const SCOPES = [["orders:read"], ["orders:read", "orders:write"], ["reports:read"], []];
+const OVERLAP_HOURS = 24;
 /** Keys made at the same time. */
 const TOGETHER = 200;
 
 export type Customer = { id: string; external_id: string };
-export type DemoKey = { id: string; key: string; project_id: string; tenant_id: string; env: Env };
+export type DemoKey = {
+  id: string;
+  key: string;
+  project_id: string;
+  tenant_id: string;
+  env: Env;
+  /** When it was made, and until when it is accepted. */
+  from: number;
+  until: number;
+};
 type Vendor = Ctx<SecretKeyActor>;
 
 /** The ids of three plans. None bounds what the keys of the demonstration have. */
@@ -54,15 +64,16 @@ export async function makeKeys(
     const n = from + i;
     const [project_id, tenant_id] = [projects[n % projects.length] ?? "", customers[n % customers.length]?.id ?? ""];
     const env = n % 7 === 6 ? "test" : "live";
+    const expires_at = expiryOf(n, now);
     const { id, key } = await createKey(ctx, {
       project_id,
       tenant_id,
       env,
       name: `${USES[n % USES.length]}${n % 3 === 0 ? "" : ` ${1 + (n % 5)}`}`,
       scopes: SCOPES[n % SCOPES.length],
-      expires_at: expiryOf(n, now),
+      expires_at,
     });
-    return { id, key, project_id, tenant_id, env };
+    return { id, key, project_id, tenant_id, env, from: ctx.services.clock.now(), until: expires_at ?? Infinity };
   });
 }
 
@@ -76,10 +87,13 @@ function expiryOf(n: number, now: number): number | undefined {
 export async function changeKeys(ctx: Vendor, keys: readonly DemoKey[], from: number): Promise<void> {
   await inPieces(keys.length, async (i) => {
     const n = from + i;
-    const id = keys[i]?.id ?? "";
-    if (n % 20 === 7) await revokeKey(ctx, id, n % 40 === 7 ? "the customer left" : undefined);
-    if (n % 20 === 11) await disableKey(ctx, id, "unpaid invoice");
-    if (n % 20 === 13) await rotateKey(ctx, id, 24);
+    const key = keys[i] as DemoKey;
+    const now = ctx.services.clock.now();
+    if (n % 20 === 7) await revokeKey(ctx, key.id, n % 40 === 7 ? "the customer left" : undefined);
+    if (n % 20 === 11) await disableKey(ctx, key.id, "unpaid invoice");
+    if (n % 20 === 13) await rotateKey(ctx, key.id, OVERLAP_HOURS);
+    if (n % 20 === 7 || n % 20 === 11) key.until = now;
+    if (n % 20 === 13) key.until = now + OVERLAP_HOURS * HOUR_MS;
   });
 }
 

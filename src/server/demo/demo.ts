@@ -6,6 +6,7 @@ import type { Ctx, Services } from "../../domain/core/context.ts";
 import { reportLeaks } from "../../domain/leaks/leaks.ts";
 import { createSecretKey } from "../../domain/keys/secret-keys.ts";
 import { createProject } from "../../domain/workspaces/projects.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import type { DemoClock } from "./clock.ts";
 import { changeKeys, makeCustomers, makeKeys, makePlans, type Customer, type DemoKey } from "./customers.ts";
 import { addSilentNode, keepNodes } from "./nodes.ts";
@@ -15,6 +16,8 @@ import { reportDay } from "./traffic.ts";
 /** How far in the past the instance has to start: before the traffic, so that some keys are idle. */
 export const DEMO_DAYS = 40;
 const TRAFFIC_DAYS = 30;
+/** Of a day. */
+const QUARTERS = 4;
 const MINUTES_AGO_10 = 10 / 24 / 60;
 /** Every fifth key is never used; of many keys, at most 600 are. */
 const UNUSED_EVERY = 5;
@@ -67,7 +70,10 @@ export async function seedDemo(
   return { dashboard_url: `${services.publicUrl}/`, ...emails, ...password, secret_key, project_id };
 }
 
-/** An equal share of the customers and keys comes each day; the traffic of a day is reported at its end. */
+/**
+ * An equal share of the customers and keys comes each quarter of a day. Some keys are revoked, disabled or rotated three
+ * days later. The traffic of a day is reported at its end.
+ */
 async function liveThrough(
   ctx: Ctx<SecretKeyActor>,
   clock: DemoClock,
@@ -78,17 +84,23 @@ async function liveThrough(
   const customers: Customer[] = [];
   const plans = await makePlans(ctx);
   const keys: DemoKey[] = [];
-  for (let day = DEMO_DAYS - 1; day >= 0; day--) {
-    clock.goTo(day === 0 ? MINUTES_AGO_10 : day);
-    const share = (DEMO_DAYS - day) / DEMO_DAYS;
+  let changed = 0;
+  const quarters = DEMO_DAYS * QUARTERS;
+  for (let left = quarters - 1; left >= 0; left--) {
+    clock.goTo(left === 0 ? MINUTES_AGO_10 : left / QUARTERS);
+    const share = (quarters - left) / quarters;
     const missing = Math.ceil(size.tenants * share) - customers.length;
     customers.push(...(await makeCustomers(ctx, { from: customers.length, count: missing, plans })));
-    const [from, count] = [keys.length, Math.ceil(size.keys * share) - keys.length];
-    const made = await makeKeys(ctx, { from, count, projects, customers });
-    keys.push(...made);
+    const count = Math.ceil(size.keys * share) - keys.length;
+    keys.push(...(await makeKeys(ctx, { from: keys.length, count, projects, customers })));
+    const threeDaysAgo = ctx.services.clock.now() - 3 * DAY_MS;
+    const old = keys.slice(changed).filter(({ from }) => from <= threeDaysAgo);
+    await changeKeys(ctx, old, changed);
+    changed += old.length;
+    if (left % QUARTERS !== 0) continue;
+    const day = left / QUARTERS;
     const used = keys.filter((_, n) => n % UNUSED_EVERY !== 0).slice(0, USED_MAX);
     if (day < TRAFFIC_DAYS) await reportDay(ctx, used, "orders-1");
-    await changeKeys(ctx, made, from);
     onDay(DEMO_DAYS - day);
   }
   const leaked = keys.findLast(({ env }, n) => env === "live" && n % 20 === 1);

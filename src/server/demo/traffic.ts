@@ -33,8 +33,11 @@ export async function reportDay(ctx: Ctx<SecretKeyActor>, keys: readonly DemoKey
   const now = ctx.services.clock.now();
   const hours = Array.from({ length: 24 }, (_, hour) => now - (24 - hour) * HOUR_MS);
   const events = hours
-    .flatMap((start) => Array.from({ length: eventsAt(start) }, () => start))
-    .map((start, n) => eventOf(keys, start, n));
+    .flatMap((start) => {
+      const accepted = keys.filter(({ from, until }) => from <= start && until >= start + HOUR_MS);
+      return Array.from({ length: accepted.length === 0 ? 0 : eventsAt(start) }, () => ({ start, accepted }));
+    })
+    .map(({ start, accepted }, n) => eventOf(accepted, start, n));
   const batch = { object: "ingest_batch", protocol_version: 1, node_id, sdk: SDK, sample_rate: SAMPLE_RATE, events };
   await ingest(ctx, async () => ({ bytes: Buffer.from(JSON.stringify(batch)) }));
 }
@@ -52,12 +55,14 @@ function eventOf(keys: readonly DemoKey[], start: number, n: number) {
   const [method, route] = ROUTES[n % ROUTES.length] as (typeof ROUTES)[number];
   const [status, reason] = n % 17 === 0 ? (DENIALS[(n / 17) % DENIALS.length] ?? DENIALS[0]) : [200, null];
   const isUnknown = reason === "invalid_key";
+  // The keys that are chosen have not expired.
+  const isOther = isUnknown || reason === "expired_key";
   return {
     request_id: `demo-${start}-${n}`,
     ts: formatTimestamp(start + ((n * 104_729) % HOUR_MS)),
     project_id: key.project_id,
     tenant_id: isUnknown ? null : key.tenant_id,
-    key_id: isUnknown ? null : key.id,
+    key_id: isOther ? null : key.id,
     env: key.env,
     method,
     path: route.replace(/\{.*\}/, "1"),

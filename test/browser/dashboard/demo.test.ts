@@ -67,6 +67,24 @@ describe("the demonstration", () => {
     expect(Math.round(age / 86_400_000)).toBe(DEMO_DAYS);
   });
 
+  it("uses no key before it was created or after it stopped working", async () => {
+    type Key = Record<"created_at" | "expires_at" | "disabled_at" | "revoked_at" | "last_used_at", string | null>;
+    const keys: Key[] = (await read("/v1/keys?include_revoked=true&limit=200")).data;
+    const isUsed = (key: Key, by: string | null, sign: 1 | -1): boolean =>
+      by !== null && key.last_used_at !== null && sign * (Date.parse(key.last_used_at) - Date.parse(by)) > 0;
+    expect(keys.filter((key) => isUsed(key, key.created_at, -1))).toEqual([]);
+    for (const end of ["expires_at", "disabled_at", "revoked_at"] as const) {
+      expect(
+        keys.filter((key) => isUsed(key, key[end], 1)),
+        end,
+      ).toEqual([]);
+      expect(
+        keys.some((key) => isUsed(key, key[end], -1)),
+        end,
+      ).toBe(true);
+    }
+  });
+
   describe.runIf(hasBrowser)("in a browser", () => {
     let browser: Browser;
     beforeAll(async () => {
