@@ -52,7 +52,7 @@ export async function operate<N extends OperatorCommandName>(
 }
 
 /** A running instance uses its own database and backup folder, and would ignore flags that name others. */
-async function refuseOtherPlaces(options: OperatorOptions, settings: Settings): Promise<void> {
+export async function refuseOtherPlaces(options: OperatorOptions, settings: Settings): Promise<void> {
   if (options.databaseUrl === undefined && options.backupDir === undefined) return;
   const dir = resolve(settings.data_dir);
   const { callInstance } = await import("../server/operator-socket/client.ts");

@@ -54,6 +54,11 @@ export const operatorCommands = {
     backlog: services.store.backlog,
     commits: services.store.stats.commits,
   }),
+  /** With its secrets: `keyrack doctor` tries the connections that they name. Who reads the data dir has them. */
+  "instance.settings": async ({ settings }) => {
+    const { withAbsolutePaths } = await import("../config/absolute-paths.ts");
+    return { object: "settings", version: VERSION, pid: process.pid, settings: withAbsolutePaths(settings) };
+  },
   "shares.top": async (services, args) => {
     const { listLargestOwners, RESOURCES } = await import("../domain/health/top.ts");
     return listLargestOwners(

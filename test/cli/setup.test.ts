@@ -175,6 +175,27 @@ describe("keyrack doctor", () => {
     expect(missing.filter((what) => what.includes(none))).toEqual([]);
   });
 
+  it.each(backends)("checks the settings of the running instance, not those of the shell (%s)", async (back) => {
+    using temp = tempDir();
+    const { target, dispose } = await readyDatabase(back);
+    const { app } = await startLocalInstance({
+      target,
+      dir: temp.dir,
+      flags: { throttle: "off", backup_every: "off" },
+    });
+    const { code, stdout } = await keyrack(["doctor", "--json", "--data-dir", temp.dir]);
+    await app.stop();
+    await dispose();
+    const { findings } = JSON.parse(stdout) as { findings: { level: string; what: string }[] };
+    const whats = findings.map(({ what }) => what);
+    expect(whats[0]).toContain("Its settings were checked, not those of this shell.");
+    expect(whats).toContainEqual(expect.stringContaining("Throttling is off"));
+    expect(whats).toContain("No backups are scheduled.");
+    expect(whats).toContainEqual(expect.stringContaining("The database is reachable"));
+    expect(findings.filter(({ level }) => level === "fail")).toHaveLength(1);
+    expect(code).toBe(4);
+  });
+
   it("does not call ok what it did not check", async () => {
     using temp = tempDir();
     const args = ["doctor", "--data-dir", join(temp.dir, "nowhere")];

@@ -114,7 +114,7 @@ async function check(options: OperatorOptions): Promise<void> {
     import("../../store/schema/applied.ts"),
     import("../../store/schema/migrate.ts"),
   ]);
-  const target = await offline.databaseOf(options);
+  const target = await offline.databaseOf(operatorSettings(options));
   const known = loadMigrations(target.kind);
   const { findings, schema, pending } = await offline.withOfflineSource(target, async (source) => {
     const applied = await readAppliedMigrations(source);

@@ -1,6 +1,7 @@
 // The audit log read directly from the database, with or without a running server: no lock and no credential needed.
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import type { Settings } from "../../../config/settings.ts";
 import { NIL_WORKSPACE } from "../../../kernel/audit/chain.ts";
 import { formatVkey } from "../../../kernel/crypto/signed-note.ts";
 import { formatTimestamp } from "../../../kernel/timestamps.ts";
@@ -21,9 +22,8 @@ const PAGE = 1_000;
 
 export type OfflineOptions = OperatorOptions & { workspaceId?: string; deployment?: true };
 
-export async function databaseOf(options: OperatorOptions): Promise<DatabaseTarget> {
+export async function databaseOf(settings: Settings): Promise<DatabaseTarget> {
   const { databaseTarget, requireDatabaseFile } = await import("../../../server/data-dir.ts");
-  const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
@@ -64,7 +64,7 @@ export async function verifyOffline(
   options: OfflineOptions,
   loadCheckpoints: (source: Source) => Promise<Checkpoints | undefined>,
 ): Promise<ChainVerdict[]> {
-  const target = await databaseOf(options);
+  const target = await databaseOf(operatorSettings(options));
   return withOfflineSource(target, async (source) => {
     const given = await loadCheckpoints(source);
     const wanted = selectedChain(options);
@@ -107,7 +107,7 @@ export async function readOffline(
   page: { after: number; limit: number },
   take: (row: Record<string, unknown>) => void,
 ): Promise<void> {
-  await withOfflineSource(await databaseOf(options), async (source) => {
+  await withOfflineSource(await databaseOf(operatorSettings(options)), async (source) => {
     const wanted = selectedChain(options);
     const chains = wanted ? [{ workspace_id: wanted }] : await listChains(source);
     for (const { workspace_id } of chains) {
