@@ -2,17 +2,17 @@
 // or the denial response. Adapters only translate. A request continues only with an `Admitted`; every path decides.
 
 import { rateLimitHeaders } from "../kernel/ratelimit/headers.ts";
-import type { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import type { TrustedProxies } from "../kernel/network/trusted-proxies.ts";
 import type { RequestClient } from "./telemetry/client-info.ts";
 import type { Context, Subject, Verdict } from "./context.ts";
 import { type TextResponse, type DenialName, denialResponse } from "./denials.ts";
+import { findKey, keyFromValue, type KeyHeaders } from "./key-location.ts";
 import type { ChargeResult, Limiter } from "./limits/check.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
 import type { Outside } from "./telemetry/outside.ts";
 import type { Reporter } from "./telemetry/report.ts";
 import type { Otel } from "./otel.ts";
-import type { Ports } from "./runtime.ts";
+import type { Log, Ports } from "./runtime.ts";
 import { type AddedTags, cleanTags, type Tags } from "./telemetry/tags.ts";
 import { NO_GROUPS, readScopes, type RequiredScopes, type ScopeRequirement } from "./scopes.ts";
 import type { Verifier } from "./verifier.ts";
@@ -40,11 +40,9 @@ export type ProtectOptions<Req = unknown> = {
 };
 
 /** The parts of a request that the guard reads. `path` has no query string. */
-export type IncomingRequest = {
+export type IncomingRequest = KeyHeaders & {
   method: string;
   path: string;
-  authorization: string | null | undefined;
-  apiKey: string | null | undefined;
   /** The address of the socket's peer, `unix` for a Unix socket, null when unknown. */
   peer?: string | null;
   forwardedFor?: string | null | undefined;
@@ -68,6 +66,7 @@ export type GuardDependencies = {
   checker: Limiter;
   leases: Limiter;
   ports: Ports;
+  log: Log;
   failMode: FailMode;
   trustedProxies: TrustedProxies;
   clientInfo: boolean;
@@ -76,7 +75,6 @@ export type GuardDependencies = {
   otel: Otel | null;
 };
 
-type KeyLocation = { text: string; offset: number } | null;
 type RequestState = {
   subject: Subject | null;
   denial: DenialName | null;
@@ -86,7 +84,6 @@ type RequestState = {
   outside: Outside | null;
   client: RequestClient | null;
 };
-const BEARER = "bearer ";
 const LIMITS_MODES = ["check", "lease", "off"];
 const COST_MAX = 1000;
 const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey", "getIp", "cost", "tags"];
@@ -101,6 +98,7 @@ export class Guard<Req> {
   readonly #getIp: ProtectOptions<Req>["getIp"];
   readonly #cost: NonNullable<ProtectOptions<Req>["cost"]>;
   readonly #tags: ProtectOptions<Req>["tags"];
+  #isIpLogged = false;
 
   /** `anyOf`: further groups, of each of which the key must have one. */
   constructor(
@@ -128,10 +126,8 @@ export class Guard<Req> {
     this.#tags = tags;
   }
 
+  /** Rejects only if one of the vendor's functions throws, or `cost` returns what cannot be charged. */
   async admit(req: Req, incoming: IncomingRequest): Promise<Admitted | Rejected> {
-    // Compared with true: the promise of an async function is truthy too.
-    const skip: unknown = typeof this.#skip === "function" ? this.#skip(req) : this.#skip;
-    if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
     const state: RequestState = {
       subject: null,
       denial: null,
@@ -141,10 +137,20 @@ export class Guard<Req> {
       outside: null,
       client: null,
     };
-    const decided = await this.#decide(req, incoming, state, this.#reportOnce(req, incoming, state));
-    state.context = decided.context;
-    this.#dependencies.otel?.decided(state);
-    return decided;
+    const done = this.#reportOnce(req, incoming, state);
+    try {
+      // Compared with true: the promise of an async function is truthy too.
+      const skip: unknown = typeof this.#skip === "function" ? this.#skip(req) : this.#skip;
+      if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
+      const decided = await this.#decide(req, incoming, state, done);
+      state.context = decided.context;
+      this.#dependencies.otel?.decided(state);
+      return decided;
+    } catch (error) {
+      this.#dependencies.log("error", "a function in the options of protect failed", { why: String(error) });
+      done(500, null);
+      throw error;
+    }
   }
 
   async #decide(
@@ -200,8 +206,18 @@ export class Guard<Req> {
   }
 
   #addressOf(req: Req, { peer = null, forwardedFor }: IncomingRequest): string | null {
-    if (this.#getIp) return this.#getIp(req) ?? null;
+    if (this.#getIp) return this.#readIp(this.#getIp(req));
     return this.#dependencies.trustedProxies.clientOf(peer, forwardedFor);
+  }
+
+  /** An async `getIp` has no address: the verdict does not wait for one. */
+  #readIp(ip: unknown): string | null {
+    if (typeof ip === "string") return ip;
+    if (ip === null || ip === undefined) return null;
+    if (ip instanceof Promise) ip.catch(() => {}); // not awaited: a rejection would end the process
+    if (!this.#isIpLogged) this.#dependencies.log("error", "getIp must return a string or null, and no promise", {});
+    this.#isIpLogged = true;
+    return null;
   }
 
   /** Read now: once the response has ended, the socket has no address. */
@@ -261,27 +277,4 @@ function reject(
 ): Rejected {
   state.denial = name;
   return { context: null, headers: {}, denial: denialResponse(name, extra), done };
-}
-
-/** `Authorization: Bearer <prefix>_…`, else `x-api-key`, else any other bearer token, which was meant as a key. */
-export function findKey({ authorization, apiKey }: IncomingRequest, formats: KeyFormats): KeyLocation {
-  const bearer = authorization ? bearerOffset(authorization) : 0;
-  if (authorization && bearer > 0 && formats.begin(authorization, bearer))
-    return { text: authorization, offset: bearer };
-  if (apiKey) return { text: apiKey, offset: 0 };
-  return authorization && bearer > 0 && bearer < authorization.length ? { text: authorization, offset: bearer } : null;
-}
-
-/** The offset of the credential after `Bearer` and spaces, or 0. */
-function bearerOffset(header: string): number {
-  if (header.slice(0, BEARER.length).toLowerCase() !== BEARER) return 0;
-  let at = BEARER.length;
-  while (header[at] === " ") at++;
-  return at;
-}
-
-function keyFromValue(key: unknown): KeyLocation {
-  if (key === null || key === undefined || key === "") return null;
-  // A value that is not a string cannot be a key: the verifier rejects the placeholder.
-  return { text: typeof key === "string" ? key : "?", offset: 0 };
 }

@@ -72,7 +72,7 @@ export function createKeyrackWith<Resources = undefined>(
 
   const { failMode, trustedProxies, clientInfo } = settings;
   const perRoute = { failMode, trustedProxies, clientInfo, tags, otel };
-  const dependencies: GuardDependencies = { verifier, reporter, checker, leases, ports, ...perRoute };
+  const dependencies: GuardDependencies = { verifier, reporter, checker, leases, ports, log, ...perRoute };
   let closing: Promise<void> | null = null;
   const close = async () => {
     state.close();
@@ -87,7 +87,7 @@ export function createKeyrackWith<Resources = undefined>(
     ready: ({ timeoutMs } = {}) => waiters.wait(timeoutMs),
     verify: (key, options) => verifyKey(verifier, settings, noted, key, options) as Verdict<Resources>,
     tag: (context, added) => tags.add(context, added),
-    report: reportWith({ reporter, otel, tags, noted, clientInfo, log }),
+    report: reportWith({ reporter, otel, tags, noted, clientInfo }),
     status: () => readStatus(state, ports),
     close: () => (closing ??= close()),
     [INTERNALS]: {
@@ -125,20 +125,17 @@ type ReportParts = {
   tags: AddedTags;
   noted: NotedVerdicts;
   clientInfo: boolean;
-  log: Log;
 };
 
-/** Called where a response has ended: an invalid value must not throw there. The first one is logged. */
-function reportWith({ reporter, otel, tags, noted, clientInfo, log }: ReportParts): Keyrack["report"] {
-  let isLogged = false;
+/** Called where a response has ended: an invalid value must not throw there. */
+function reportWith({ reporter, otel, tags, noted, clientInfo }: ReportParts): Keyrack["report"] {
   return (request) => {
     try {
       const decision = decisionOf(request, tags, noted, clientInfo);
       otel?.decided(decision);
       reporter.record(decision);
     } catch (error) {
-      if (!isLogged) log("error", "a request was not reported", { why: String(error) });
-      isLogged = true;
+      reporter.logInvalid(error);
     }
   };
 }

@@ -8,7 +8,8 @@ import { describe, expect, it } from "vitest";
 import { protect } from "../../src/sdk/adapters/node.ts";
 import { denialResponse, denials } from "../../src/sdk/denials.ts";
 import { OWN_FORMATS } from "../../src/kernel/crypto/key-digest.ts";
-import { findKey, type ProtectOptions } from "../../src/sdk/guard.ts";
+import type { ProtectOptions } from "../../src/sdk/guard.ts";
+import { findKey } from "../../src/sdk/key-location.ts";
 import { type Keyrack, internalsOf } from "../../src/sdk/internals.ts";
 import { replayHeaders } from "../../src/sdk/idempotency/replay.ts";
 import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
@@ -32,7 +33,7 @@ describe("finding the key", () => {
   ];
   for (const [what, authorization, apiKey, key] of cases) {
     it(`takes ${what}`, () => {
-      const found = findKey({ ...incoming, authorization, apiKey }, OWN_FORMATS);
+      const found = findKey({ authorization, apiKey }, OWN_FORMATS);
       expect(found && found.text.slice(found.offset)).toBe(key);
     });
   }
@@ -140,6 +141,36 @@ describe("protect's options", () => {
     expect((await internalsOf(r.keyrack).guard({ getKey: wrong }).admit(null, none)).denial?.status).toBe(401);
     const later = async () => null;
     expect((await internalsOf(r.keyrack).guard({ getKey: later }).admit(null, none)).denial?.status).toBe(401);
+  });
+});
+
+describe("a function in the options of protect that fails on a request", () => {
+  const broken = () => {
+    throw new Error("the vendor's own bug");
+  };
+  it.each<[string, ProtectOptions]>([
+    ["skip", { skip: broken }],
+    ["getKey", { getKey: broken }],
+    ["getIp", { getIp: broken }],
+    ["cost", { cost: broken }],
+    ["cost, whose result cannot be charged", { cost: () => 1001 }],
+  ])("is a 500 on node:http, and does not end the process: %s", async (_, options) => {
+    await using r = await startTestKeyrack();
+    const { key } = r.plane.mint("getIp" in options ? { allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" } : {});
+    await until(() => r.keyrack.status().keys === 1);
+    let runs = 0;
+    const server = createServer(protect(r.keyrack, options, (_req, res) => res.end(`${++runs}`)));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const response = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
+    expect([response.status, await response.json()]).toMatchObject([500, { error: { code: "internal_error" } }]);
+    server.close();
+    await r.keyrack.close();
+    expect(runs).toBe(0);
+    expect(r.plane.ingest.events.map(({ status }) => status)).toEqual([500]);
+    const logged = r.lines.filter(({ level }) => level === "error").map(({ message }) => message);
+    expect(logged).toEqual(["a function in the options of protect failed"]);
   });
 });
 

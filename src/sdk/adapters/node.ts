@@ -1,5 +1,6 @@
 // Plain node:http: `protect` and `idempotent` wrap a handler. The context is `req.keyrack`.
-// An error of the handler rejects the returned promise, as it would without the wrapper.
+// An error of the handler rejects the returned promise, as it would without the wrapper. One of a function in the
+// options is a 500: in `createServer(protect(…))` nothing catches it, and a request must not end the process.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
@@ -22,6 +23,12 @@ export type ProtectedRequest<Resources = unknown> = IncomingMessage & {
   rawBody?: Buffer;
 };
 export type Handler<Resources = unknown> = (req: ProtectedRequest<Resources>, res: ServerResponse) => unknown;
+const FAILED = {
+  status: 500,
+  headers: { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" },
+  body: JSON.stringify({ error: { code: "internal_error", message: "Something went wrong." } }),
+};
+
 export type Listener = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
 
 export function protect<Resources = unknown>(
@@ -32,7 +39,8 @@ export function protect<Resources = unknown>(
   const guard = internalsOf(keyrack).guard(options);
   if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
   return async (req, res) => {
-    const admitted = await guard.admit(req, toIncomingRequest(req));
+    const admitted = await guard.admit(req, toIncomingRequest(req)).catch(() => null);
+    if (!admitted) return writeResponse(res, FAILED);
     onResponseClosed(res, (status) => admitted.done(status, null));
     if (admitted.denial) return writeResponse(res, admitted.denial);
     setHeaders(res, admitted.headers);

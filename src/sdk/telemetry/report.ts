@@ -69,6 +69,7 @@ export class Reporter {
   #pending: Batch | null = null;
   #sending: Promise<void> | null = null;
   #cancel: (() => void) | null = null;
+  #isInvalidLogged = false;
 
   constructor(runtime: Runtime, onDropped: (events: number) => void = () => {}) {
     this.#runtime = runtime;
@@ -76,7 +77,22 @@ export class Reporter {
     this.#backoff = new Backoff(runtime.ports, RETRY_MS, RETRY_MAX_MS);
   }
 
+  /** Never throws: what a vendor's function returns may be anything. */
   record(outcome: RequestOutcome): void {
+    try {
+      this.#record(outcome);
+    } catch (error) {
+      this.logInvalid(error);
+    }
+  }
+
+  /** Logs the first request that could not be reported. */
+  logInvalid(error: unknown): void {
+    if (!this.#isInvalidLogged) this.#runtime.log("error", "a request was not reported", { why: String(error) });
+    this.#isInvalidLogged = true;
+  }
+
+  #record(outcome: RequestOutcome): void {
     if (this.#stopped.signal.aborted) return;
     const { settings, ports } = this.#runtime;
     const first = settings.sampleRate < 1 && this.#firstToday(outcome);

@@ -114,4 +114,16 @@ describe("events", () => {
     expect(await send({}, { getIp })).toEqual([[null, "curl"], NONE, NONE]);
     await expect(send({ clientInfo: "no" as never })).rejects.toThrow(/clientInfo must be true or false/);
   });
+
+  it.each([
+    ["a promise", async () => "203.0.113.5"],
+    ["a rejected promise", async () => Promise.reject(new Error("the vendor's own bug"))],
+    ["a list", () => ["203.0.113.5"]],
+    ["a number", () => 7],
+  ])("carry no network when getIp returns %s, which is logged once", async (_, getIp) => {
+    const lines: string[] = [];
+    const log = (level: string, message: string) => void (level === "error" && lines.push(message));
+    expect(await send({ log }, { getIp: getIp as never })).toEqual([[null, "curl"], NONE, NONE]);
+    expect(lines).toEqual(["getIp must return a string or null, and no promise"]);
+  });
 });
