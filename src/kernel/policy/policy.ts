@@ -2,6 +2,7 @@
 // the last is a refusal, and "no_policy" is an outcome that the caller has to handle.
 // Caution: `Decision` is reused between calls; read it before anything awaits.
 
+import { BoundedMap } from "../bounded-map.ts";
 import { digestApiKey, type KeyFormats, NOT_A_KEY, OWN_FORMATS, TEST_KEY } from "../crypto/key-digest.ts";
 import { DIGEST } from "../crypto/sha256-block.ts";
 import { Interner } from "./interner.ts";
@@ -179,7 +180,7 @@ function parseProfile(key: string): Profile {
 
 type Grants = Pick<Profile, "scopes" | "rules">;
 const GRANTS_MAX = 1000;
-const knownGrants = new Map<string, Grants>();
+const knownGrants = new BoundedMap<string, Grants>({ max: GRANTS_MAX, evictAtOnce: GRANTS_MAX });
 
 /** Scopes and rules, shared by profiles that differ in their restrictions. bench: verify/address-list-memory */
 function grants(scopes: readonly string[], rows: readonly RuleRow[]): Grants {
@@ -193,7 +194,6 @@ function grants(scopes: readonly string[], rows: readonly RuleRow[]): Grants {
     scopes: scopes.length === 0 ? NO_SCOPES : new ScopeSet(scopes),
     rules: rules.length === 0 ? NO_RULES : Object.freeze(rules),
   };
-  if (knownGrants.size >= GRANTS_MAX) knownGrants.clear();
   knownGrants.set(key, made);
   return made;
 }
