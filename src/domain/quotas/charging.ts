@@ -20,7 +20,7 @@ import type { Owed } from "./takes.ts";
  * need fewer, but a crash would then cost more than two blocks.
  */
 const ATTEMPTS_MAX = 1_000;
-/** While another process holds the last units, it gives unused ones back within this time. */
+/** Where other processes hold the units that a request lacks: they give unused ones back within this time. */
 const OTHERS_WAIT_MS = 10_000;
 
 type QuotaState = {
@@ -260,7 +260,10 @@ function waitOf({ holding, metered: { quota } }: AppliedQuota, units: number, no
   const others = stored?.others;
   if (!others || units > quota.amount + stored.granted + granted + others.granted) return Number.POSITIVE_INFINITY;
   const wait = stored.period.end - now;
-  return others.unspent > 0 ? Math.min(wait, OTHERS_WAIT_MS) : wait;
+  const fromGrants = Math.min(others.unspent, others.granted);
+  const fromAmount = holding.fromAmount - (others.unspent - fromGrants);
+  const left = Math.max(0, quota.amount - fromAmount) + stored.granted + granted + fromGrants;
+  return left >= units ? Math.min(wait, OTHERS_WAIT_MS) : wait;
 }
 
 function statesOf({ services }: Machine, applied: AppliedQuota[]): QuotaState[] {

@@ -54,12 +54,14 @@ describe.runIf(backends.includes("postgres"))("two processes that share a quota"
     expect(await there.check()).toMatchObject({ allowed: false, retry_after_seconds: 10 });
   });
 
-  it("name no time for a cost that waiting never admits", async () => {
+  it("wait for the next period where each other's units are not enough, and name no time where that is not", async () => {
     await using fixture = await testServices("postgres");
     await using other = await fixture.another();
     const { there } = await world(fixture, other);
     expect(await there.check({ cost: 6_401 })).toMatchObject({ allowed: false, retry_after_seconds: null });
-    expect(await there.check({ cost: 6_400 })).toMatchObject({ allowed: false, retry_after_seconds: 10 });
+    expect(await there.check({ cost: 6_399 })).toMatchObject({ allowed: false, retry_after_seconds: 10 });
+    const { allowed, retry_after_seconds, quotas } = await there.check({ cost: 6_400 });
+    expect([allowed, retry_after_seconds]).toEqual([false, Math.ceil((quotas[0]?.reset_ms ?? 0) / 1_000)]);
   });
 
   it("publish what they hold, also when a lease of a dropped holding comes back", async () => {
