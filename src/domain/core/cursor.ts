@@ -1,6 +1,7 @@
 // The cursor of a list: base64url of the encrypted JSON of a position. It needs no state on the server. Encrypted,
 // because a page may end at a record that the caller does not see, as of another project. Its key depends on the
 // workspace, the list and its filters, so a cursor of another list is refused.
+import { createHmac } from "node:crypto";
 import { failField, type FailureName } from "../../kernel/errors.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 import type { Vendor } from "./actor.ts";
@@ -21,6 +22,11 @@ export class ListCursor {
 
   write(position: Position): string {
     return encrypt(this.#key(), Buffer.from(JSON.stringify(position))).toString("base64url");
+  }
+
+  /** 32 bits that only this server can compute for this list and its filters, as hex. */
+  tag(text: string): string {
+    return createHmac("sha256", this.#key()).update(text).digest("hex").slice(0, 8);
   }
 
   /** `shape`: the types of the position's values. `failure`: for a cursor that is not in the query. */

@@ -73,7 +73,7 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   if (replayed) return replayed.value as BulkResult; // whatever matches by now
   if (action === "disable") await versionGate.assertKnownEverywhere(services, "disabled keys");
   const pages = new ListCursor(ctx, "bulk", { action, filter: JSON.stringify(bulk.filter) });
-  const run = bulk.cursor === undefined ? startRun(ctx, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
+  const run = bulk.cursor === undefined ? startRun(ctx, pages, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
   const selection = { ...selectionOf(ctx, bulk, run.before, env), lives: await livesOf(ctx, bulk) };
   const { matched, keys, next } = await readPage(ctx, selection, run.after, async (on) => {
     const count = bulk.cursor === undefined ? await countMatches(on, selection, expect) : null;
@@ -92,15 +92,30 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   return changePage(ctx, { ...bulk, bulk_id, selection, keys, next }, answer);
 }
 
+/** The digits of an id before its last 32 bits. */
+const HEAD_CHARS = 28;
+const boundOf = (bulk_id: string): string => `${bulk_id.slice(0, HEAD_CHARS)}00000000`;
+
 /**
- * The id of a run is, where this server made it, also the boundary between the keys that it matches and newer ones: so
- * a run that starts over with its id, because its first answer was lost, matches what it matched before.
+ * The id of a run is, where this server made it for the same action and filter, also the boundary between the keys that
+ * it matches and newer ones: so a run that starts over with its id, or with that of its dry run, matches what that
+ * matched. Its last 32 bits are a tag by which it is recognised. Any other id is only a name: were it a boundary, a run
+ * named after an earlier record would spare the keys minted since.
  */
-function startRun({ services }: Ctx, given: string | undefined): Run {
-  const fresh = services.newId();
-  const began = given === undefined ? null : timeOfUuid(given);
-  const isOwn = given !== undefined && began !== null && given < fresh && began > services.clock.now() - RUN_MS_MAX;
-  return { bulk_id: given ?? fresh, before: isOwn ? given : fresh, after: null };
+function startRun(ctx: Ctx, pages: ListCursor, given: string | undefined): Run {
+  const isOwn = given !== undefined && pages.tag(given.slice(0, HEAD_CHARS)) === given.slice(HEAD_CHARS);
+  const isRecent = (timeOfUuid(given ?? "") ?? 0) > ctx.services.clock.now() - RUN_MS_MAX;
+  const bulk_id = isOwn && isRecent ? given : newRunId(ctx, pages);
+  return { bulk_id: given ?? bulk_id, before: boundOf(bulk_id), after: null };
+}
+
+/** Its bound is above every id made before, and not above any made later. */
+function newRunId({ services }: Ctx, pages: ListCursor): string {
+  const made = boundOf(services.newId());
+  let id = services.newId();
+  while (boundOf(id) === made) id = services.newId();
+  const head = id.slice(0, HEAD_CHARS);
+  return head + pages.tag(head);
 }
 
 function continueRun({ services }: Ctx, pages: ListCursor, cursor: string): Run {

@@ -131,6 +131,22 @@ for (const back of backends) {
       expect([done.status, idsOf(done.body.data)]).toEqual([200, ids]);
     });
 
+    it("takes no id but that of the same run as the end of what it matches", async () => {
+      const w = await r.workspace();
+      const filter = { tenant_id: w.tenant_id };
+      const dry = (await bulk(w, { action: "disable", filter, dry_run: true })).body;
+      const [id] = await mintMany(w, 1);
+      for (const bulk_id of [w.project_id, dry.bulk_id]) {
+        const swept = (await bulk(w, { action: "revoke", filter, bulk_id, dry_run: true })).body;
+        expect([swept.bulk_id, idsOf(swept.data)]).toEqual([bulk_id, [id]]);
+      }
+      const other = (await bulk(w, { action: "disable", filter: { ids: [id] }, bulk_id: dry.bulk_id })).body;
+      expect([other.changed, (await audit(w, "api_key.disabled"))[0]?.payload]).toEqual([
+        1,
+        { env: "live", reason: null, bulk_id: dry.bulk_id },
+      ]);
+    });
+
     it("matches by every filter", async () => {
       const w = await r.workspace();
       const at = (): string => new Date(r.clock.now()).toISOString();
