@@ -20,6 +20,7 @@ describe("a list of which a server examines a part for each page", () => {
   const pages: Record<string, { data: object[]; next_cursor: string | null }> = {};
   const cursors: string[] = [];
   let server: Server;
+  let lastStderr = "";
 
   beforeAll(async () => {
     server = createServer((request, response) => {
@@ -35,10 +36,11 @@ describe("a list of which a server examines a part for each page", () => {
   async function run(args: string[], ...more: string[]) {
     cursors.length = 0;
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const { code, stdout } = await keyrack([...args, ...more], {
+    const { code, stdout, stderr } = await keyrack([...args, ...more], {
       env: { KEYRACK_URL: url, KEYRACK_SECRET_KEY: "krsk_live_x", NO_COLOR: "1" },
     });
     expect(code).toBe(0);
+    lastStderr = stderr;
     return stdout.trimEnd().split("\n");
   }
 
@@ -53,7 +55,14 @@ describe("a list of which a server examines a part for each page", () => {
         "More results: add --cursor fourth",
       ]);
       expect(cursors).toEqual(["first", "second", "third"]);
-      expect(await run(args, "--quiet")).toEqual(["id-1"]);
+      pages.fourth = { data: [{ ...row, id: "id-2", node_id: "id-2" }], next_cursor: null };
+      const isLimited = args.includes("--tail");
+      expect(await run(args, "--quiet")).toEqual(isLimited ? ["id-1"] : ["id-1", "id-2"]);
+      expect(lastStderr).toBe(isLimited ? "More results: add --cursor fourth\n" : "");
+      if (!isLimited) {
+        expect(await run(args, "--quiet", "--limit", "1")).toEqual(["id-1"]);
+        expect(lastStderr).toBe("More results: add --cursor fourth\n");
+      }
       expect((await run(args, "--cursor", "third")).at(-1)).toBe("More results: add --cursor fourth");
       expect(JSON.parse((await run(args, "--json"))[0] ?? "")).toEqual({ object: "list", ...pages.first });
 
@@ -70,6 +79,16 @@ describe("the CLI", () => {
     cli = await startSeededServer();
   });
   afterAll(() => cli?.[Symbol.asyncDispose]());
+
+  it("prints with --quiet every key of a project, more than fit on a page", async () => {
+    const { id: project_id } = await cli.api("POST", "/v1/projects", { name: "Many", slug: "many" });
+    const { id: tenant_id } = await cli.api("POST", "/v1/tenants", { external_id: "many" });
+    const body = { project_id, tenant_id, env: "live", name: "k" };
+    const made = await Promise.all(Array.from({ length: 51 }, () => cli.api("POST", "/v1/keys", body)));
+    const { stdout, stderr } = await cli.run(["key", "list", "--project-id", project_id, "--quiet"]);
+    expect(stdout.trimEnd().split("\n").toSorted()).toEqual(made.map(({ id }) => id).toSorted());
+    expect(stderr).toBe("");
+  });
 
   it("lists every grant of a quota, page by page", async () => {
     const quotas = [{ id: "calls", amount: 10, refill: "none" }];

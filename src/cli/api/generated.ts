@@ -1,7 +1,7 @@
 // Builds the commands that are one API call each from commands.gen.json. A noun's own file may extend some of them.
 import { Option, type Command } from "commander";
 import { readText } from "../../platform/packaged-files.ts";
-import { isList, printResponse } from "../ui/format.ts";
+import { isList, moreText, nextPage, printResponse } from "../ui/format.ts";
 import {
   collectValues,
   ExitError,
@@ -167,22 +167,29 @@ function nameAsFlag(path: string, { query, body }: ApiRequest): string {
 }
 
 /**
- * Sends a request, and while it gets an empty page of a list before its end, the request for the next page. --json
- * prints the first.
+ * Passes the response of a request to `show`. Of a list, the first page that is not empty; with --quiet and without
+ * --limit every page, because a script counts on all ids; with --json always the first one alone.
  */
-export async function sendListRequest(message: ApiRequest, options: ApiOptions): Promise<ApiResponse> {
+export async function sendListRequest(
+  message: ApiRequest,
+  options: ApiOptions,
+  show: (text: string) => void,
+): Promise<void> {
   const target = requireBearer(resolveTarget(options));
-  let response = await sendRequest(message, options, target);
-  for (let cursor = cursorAfter(response); cursor && !options.json; cursor = cursorAfter(response)) {
-    response = await sendRequest({ ...message, query: { ...message.query, cursor } }, options, target);
+  const isEvery = options.quiet && options.limit === undefined;
+  for (let query = message.query ?? {}; ; ) {
+    const { text } = await sendRequest({ ...message, query }, options, target);
+    const body: unknown = options.json ? null : JSON.parse(text);
+    const list = isList(body) ? body : null;
+    const next = list && nextPage(list);
+    if (!list || !next || (list.data.length > 0 && !isEvery)) {
+      show(text);
+      if (list && next && options.quiet) process.stderr.write(`${moreText(list)}\n`);
+      return;
+    }
+    if (list.data.length > 0) show(text);
+    query = { ...query, [next.name]: next.value };
   }
-  return response;
-}
-
-/** The cursor of an empty page, if the list has more. */
-function cursorAfter({ text }: ApiResponse): string | null {
-  const body: unknown = JSON.parse(text);
-  return isList(body) && body.data.length === 0 ? (body.next_cursor ?? null) : null;
 }
 
 export async function runApiCommand(
@@ -192,8 +199,8 @@ export async function runApiCommand(
   args: string[],
   options: ApiOptions,
 ): Promise<void> {
-  const { text } = await sendListRequest(buildRequest(spec, args, options), options);
-  printResponse(noun, verb, spec, text, options);
+  const show = (text: string): void => printResponse(noun, verb, spec, text, options);
+  await sendListRequest(buildRequest(spec, args, options), options, show);
 }
 
 /** For commands that check their required flags themselves. */

@@ -36,11 +36,12 @@ function grantsPath(options: QuotaOptions): string {
 
 async function readList(options: QuotaOptions, path: string, columns: readonly string[]): Promise<void> {
   const { env, limit, cursor } = options;
-  const { text } = await sendListRequest({ method: "GET", path, query: { env, limit, cursor } }, options);
-  if (options.json) return print(text.trimEnd());
-  const list = JSON.parse(text) as List;
-  const quiet = list.data.map(({ id }) => String(id)).join("\n");
-  printResult(options, { json: list, quiet, human: listText(list, columns) });
+  await sendListRequest({ method: "GET", path, query: { env, limit, cursor } }, options, (text) => {
+    if (options.json) return print(text.trimEnd());
+    const list = JSON.parse(text) as List;
+    const quiet = list.data.map(({ id }) => String(id)).join("\n");
+    printResult(options, { json: list, quiet, human: listText(list, columns) });
+  });
 }
 
 async function grant(options: QuotaOptions): Promise<void> {

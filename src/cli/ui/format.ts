@@ -86,18 +86,24 @@ function reportText(spec: CommandSpec, { data, ...record }: Report): string {
   return `${recordTable(record)}\n${rows}`;
 }
 
-/** The flag that continues a list, or null at its end. A page may be empty before that. */
-function nextFlag({ data, has_more, next_cursor }: List): string | null {
-  if (next_cursor) return `--cursor ${cell(next_cursor)}`;
-  if (!has_more) return null;
+/** The query parameter that continues a list, or null at its end. A page may be empty before that. */
+export function nextPage({ data, has_more, next_cursor }: List): { name: string; value: string } | null {
+  if (next_cursor) return { name: "cursor", value: next_cursor };
   const { seq, id } = data.at(-1) ?? {};
-  return seq === undefined ? `--after ${cell(id)}` : `--after-seq ${cell(seq)}`;
+  if (!has_more || id === undefined) return null;
+  return seq === undefined ? { name: "after", value: cell(id) } : { name: "after_seq", value: cell(seq) };
+}
+
+/** Says how to continue a list, or nothing at its end. */
+export function moreText(list: List): string {
+  const next = nextPage(list);
+  return next ? `More results: add --${next.name.replaceAll("_", "-")} ${escapeControls(next.value)}` : "";
 }
 
 export function listText(list: List, columns?: readonly string[]): string {
   const { data } = list;
-  const next = nextFlag(list);
-  const more = next === null ? [] : [dim(`More results: add ${next}`)];
+  const text = moreText(list);
+  const more = text === "" ? [] : [dim(text)];
   if (data.length === 0) return more[0] ?? NO_RESULTS;
   const shown = columns ?? Object.keys(data[0] ?? {}).filter((name) => name !== "object");
   return [listTable(data, shown), ...more].join("\n");

@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { addApiCommands, commandSpec, runApiCommand, type ApiOptions } from "../../api/generated.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";
-import { listText, type List } from "../../ui/format.ts";
+import { listText, moreText, type List } from "../../ui/format.ts";
 import { ExitError, examples, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
 import { fetchCheckpoint } from "./log.ts";
 import type { VerifyOptions } from "./verify.ts";
@@ -83,7 +83,12 @@ async function listLocal(options: ApiOptions): Promise<void> {
     Object.assign(list, await operate(options, "audit.list", { after_seq: after, limit }));
   }
   if (options.json) return print(JSON.stringify(list));
-  if (options.quiet) return list.data.forEach(({ id }) => print(String(id)));
+  if (options.quiet) {
+    for (const { id } of list.data) print(String(id));
+    const more = moreText(list);
+    if (more) process.stderr.write(`${more}\n`);
+    return;
+  }
   print(listText(list, commandSpec("audit", "list").columns));
 }
 
