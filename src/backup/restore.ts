@@ -51,9 +51,12 @@ export type Restored = FinishedRestore &
     /** Where the replaced database is kept: a file, or a schema of the same database. */
     replaced: string | null;
     new_master_key: boolean;
+    /** With `new_master_key`: whether there was no key file, so that one was created. */
+    master_key_created: boolean;
   };
 
 type Job = {
+  createsMasterKey: boolean;
   options: RestoreOptions;
   backup: Backup;
   /** The id that the restored database gets; null if it keeps that of the backup. */
@@ -79,9 +82,10 @@ export async function restoreBackup(options: RestoreOptions): Promise<Restored> 
   });
   assertRestorable(backup, target);
   assertMasterKey(options, backup);
+  const createsMasterKey = options.newMasterKey && options.masterKeyFingerprint() === null;
   // A database with tables and without an id has made no backup: this one is of another deployment, and so is its id.
   const isOther = replaced?.hasTables === true && Boolean(backup.manifest.deployment_id);
-  const job = { options, backup, deploymentId: deploymentId ?? (isOther ? newDeploymentId() : null) };
+  const job = { options, backup, createsMasterKey, deploymentId: deploymentId ?? (isOther ? newDeploymentId() : null) };
   const restored = await (target.kind === "sqlite" ? restoreSqlite(job, target.file) : restorePostgres(job, target));
   setCheckpointsAside(options.dataDir);
   return restored;
@@ -224,7 +228,7 @@ async function assertSound({ options, backup }: Job, target: DatabaseTarget): Pr
 }
 
 function report(
-  { options, backup }: Job,
+  { options, backup, createsMasterKey }: Job,
   finished: FinishedRestore,
   lost: LostChanges,
   replaced: string | null,
@@ -236,5 +240,6 @@ function report(
     ...lost,
     replaced,
     new_master_key: options.newMasterKey,
+    master_key_created: createsMasterKey,
   };
 }

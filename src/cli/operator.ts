@@ -80,7 +80,7 @@ async function withServices<T>(options: OperatorOptions, work: (services: Servic
     import("../server/offline.ts"),
     import("../platform/log.ts"),
   ]);
-  const log = createLog({ level: "error", pretty: process.stderr.isTTY });
+  const log = createLog({ level: "error", write: () => {} }); // the command reports its error itself
   const offline = await openOffline({
     settings: operatorSettings(options),
     log,

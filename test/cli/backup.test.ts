@@ -91,6 +91,10 @@ describe("backup and restore without a server", () => {
     expect(await elsewhere()).toMatchObject({ code: 2, stderr: expect.stringContaining("master key") as string });
     expect(existsSync(join(fresh, "keyrack.db"))).toBe(false);
     expect((await elsewhere("--new-master-key")).stdout).toContain("new master, signing and checkpoint keys");
+    const masterKey = readFileSync(join(fresh, "master.key"));
+    const kept = await elsewhere("--new-master-key", "--force");
+    expect(kept.stdout).toContain("Kept the master key that is here, and created new signing and checkpoint keys.");
+    expect(readFileSync(join(fresh, "master.key"))).toEqual(masterKey);
     const file = join(folder, "keyrack.db");
     const bytes = readFileSync(file);
     bytes[5_000] = (bytes[5_000] ?? 0) ^ 4;
@@ -102,7 +106,13 @@ describe("backup and restore without a server", () => {
     ]) {
       const ran = await run(...words);
       expect({ words, code: ran.code }, ran.stderr).toEqual({ words, code: 4 });
-      expect(ran.stderr).toContain("checksum");
+      expect(`${ran.stdout}${ran.stderr}`.match(/checksum/g)).toHaveLength(1);
+      expect(ran.stderr).toMatch(/^keyrack: [^\n]+[^.]\.\n$/);
+    }
+    for (const flag of ["--data-dir", "--backup-dir"]) {
+      const nowhere = await keyrack(["backup", "list", flag, join(temp.dir, "nowhere")]);
+      expect([nowhere.code, nowhere.stdout], nowhere.stderr).toEqual([2, ""]);
+      expect(nowhere.stderr).toContain(`Set ${flag}.`);
     }
     expect(readdirSync(dir).filter((name) => /restoring|restore-test/.test(name))).toEqual([]);
   });

@@ -1,5 +1,6 @@
 // `keyrack backup create/list/verify/prune/test`: in the running instance, else in this process. Only `create` and
 // `test` open it for writing.
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Settings } from "../../config/settings.ts";
@@ -74,9 +75,18 @@ async function askOrReadFiles<T>(
     if (reply) return reply.value as T;
     const { preferNativeFolders } = await import("../../platform/native-addons.ts");
     preferNativeFolders([settings.cache_dir, dir]);
+    requireFolder(settings);
     return local({ ...settings, data_dir: dir }, onProgress);
   });
 }
+
+/** A mistyped folder must not look like one without backups. */
+function requireFolder({ backup_dir, data_dir }: Settings): void {
+  const folder = resolve(backup_dir || data_dir);
+  if (!existsSync(folder))
+    throw new ExitError(`There is no folder ${folder}. Set --${backup_dir ? "backup" : "data"}-dir.`, 2);
+}
+
 type Local<T> = (settings: Settings, onProgress: OnProgress) => Promise<T>;
 
 function formatBytes(bytes: number | null): string {
@@ -137,7 +147,8 @@ async function verify(id: string | undefined, options: OperatorOptions): Promise
     quiet: findings.join("\n"),
     human: checked.ok ? `Backup ${checked.id} verified.` : findings.join("\n"),
   });
-  if (!checked.ok) throw new ExitError(`Backup ${checked.id} is damaged: ${findings[0]}.`, 4);
+  if (!checked.ok)
+    throw new ExitError(`Backup ${checked.id} is damaged: ${plural(findings.length, "problem")} found.`, 4);
 }
 
 async function prune(options: OperatorOptions & { dryRun?: true }): Promise<void> {
@@ -171,5 +182,8 @@ async function test(id: string | undefined, options: OperatorOptions): Promise<v
       : tested.findings.join("\n"),
   });
   if (!tested.pass)
-    throw new ExitError(`Backup ${tested.backup_id} failed its restore test: ${tested.findings[0]}.`, 4);
+    throw new ExitError(
+      `Backup ${tested.backup_id} failed its restore test: ${plural(tested.findings.length, "problem")} found.`,
+      4,
+    );
 }

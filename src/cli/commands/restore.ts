@@ -17,7 +17,10 @@ export function addRestoreCommand(program: Command): void {
     .argument("[id]", "the backup's id or folder (default: the newest)")
     .option("--backup-dir <dir>", "folder that holds the backups")
     .option("--force", "replace an existing database; the old one is kept next to it")
-    .option("--new-master-key", "continue without the old master key: new signing keys, unsent mail is dropped")
+    .option(
+      "--new-master-key",
+      "continue without the backup's master key, with the one here or a new one; unsent mail is dropped",
+    )
     .action((id: string | undefined, options: Options) => restore(id, options));
 }
 
@@ -76,10 +79,12 @@ function restoreReport(restored: Restored): string {
       "  Keys reported as leaked after the backup are no longer quarantined. Revoke them now:",
       ...released.map(revokeCommand),
     );
-  if (restored.new_master_key)
-    lines.push(
-      `  Created new master, signing and checkpoint keys. Dropped ${plural(restored.mail_dropped, "unsent message")}.`,
-    );
+  if (restored.new_master_key) {
+    const keys = restored.master_key_created
+      ? "Created new master, signing and checkpoint keys."
+      : "Kept the master key that is here, and created new signing and checkpoint keys.";
+    lines.push(`  ${keys} Dropped ${plural(restored.mail_dropped, "unsent message")}.`);
+  }
   return lines.join("\n");
 }
 
