@@ -4,7 +4,9 @@ import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { download } from "../../src/cli/api/request.ts";
 import { startSeededServer, type SeededServer } from "../../harness/processes/seeded-server.ts";
 
 let cli: SeededServer;
@@ -75,6 +77,15 @@ describe("keyrack audit export", () => {
       "2",
     );
     expect(seqs(offline.stdout)[0]).toBe(3);
+  });
+
+  it("ends without an error when its reader has closed the pipe", async () => {
+    const closed = new Writable({
+      write: (_chunk, _encoding, done) => done(Object.assign(new Error("write EPIPE"), { code: "EPIPE" })),
+    });
+    const target = { url: cli.seed.url, bearer: cli.seed.secret_key };
+    await download(target, { method: "GET", path: "/v1/audit_logs/export" }, closed);
+    expect(closed.destroyed).toBe(true);
   });
 
   it("reads pages from a server that has no such endpoint", async () => {

@@ -5,6 +5,7 @@ import { ExitError } from "../ui/output.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { Detail } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
+import { codeOf } from "../../platform/errors.ts";
 
 /** `hint`: what to check where the server refuses the credential. */
 export type Target = { url: string; bearer: string | null; hint?: string };
@@ -104,7 +105,11 @@ export function download(target: Target, message: ApiRequest, out: Writable): Pr
     if (response.statusCode !== 200)
       return collect(response, (refused) => fail(toExitError({ ...refused, hint: target.hint })), fail);
     response.on("error", () => fail(new ExitError("The server ended the response before it was complete.", 3)));
-    out.once("error", (error) => fail(new ExitError(`Cannot write the response (${error.message}).`, 1)));
+    out.once("error", (error) => {
+      if (codeOf(error) !== "EPIPE") return fail(new ExitError(`Cannot write the response (${error.message}).`, 1));
+      resolve(); // the reader has all it wants, as `| head` has
+      response.destroy();
+    });
     response.on("end", resolve);
     response.pipe(out, { end: false });
   });
