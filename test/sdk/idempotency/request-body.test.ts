@@ -1,6 +1,13 @@
 // Where idempotent() finds the body of a request, and what happens when it is too large or incomplete.
 
 import { type IncomingMessage, request as sendRequest, type RequestListener } from "node:http";
+import {
+  connect,
+  createServer as createHttp2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+} from "node:http2";
+import type { AddressInfo } from "node:net";
 import { once } from "node:events";
 import express from "express";
 import fastify from "fastify";
@@ -156,6 +163,29 @@ describe("the body of an idempotent request", () => {
     const error = { level: "error", message: "idempotent() cannot see the body of a request" };
     expect(s.r.lines.filter(({ level }) => level === "error")).toMatchObject([error, error]);
     await uploads.close();
+  });
+
+  it("that a middleware has consumed is a 503 on HTTP/2 too, where a body needs no header", async () => {
+    await using s = await startIdempotentServer();
+    const listener = onNode.protect(
+      s.r.keyrack,
+      {},
+      onNode.idempotent(s.r.keyrack, (_req, res) => void res.end()),
+    ) as unknown as (req: Http2ServerRequest, res: Http2ServerResponse) => void;
+    const server = createHttp2Server((req, res) => void req.once("end", () => listener(req, res)).resume());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const statusOf = async (body: string) => {
+      const sending = client.request({ ":method": "POST", ...s.headers }, { endStream: body === "" });
+      if (body !== "") sending.end(body);
+      const [headers] = (await once(sending, "response")) as [{ ":status"?: number }];
+      await once(sending.resume(), "close");
+      return headers[":status"];
+    };
+    expect([await statusOf("amount=5"), await statusOf("")]).toEqual([503, 200]);
+    client.close();
+    server.close();
   });
 
   it("that is missing is compared as empty on fastify", async () => {
