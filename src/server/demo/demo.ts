@@ -16,7 +16,7 @@ import { reportDay } from "./traffic.ts";
 /** How far in the past the instance has to start: before the traffic, so that some keys are idle. */
 export const DEMO_DAYS = 40;
 const TRAFFIC_DAYS = 30;
-/** Of a day. */
+/** Customers and keys come four times a day. */
 const QUARTERS = 4;
 const MINUTES_AGO_10 = 10 / 24 / 60;
 /** Every fifth key is never used; of many keys, at most 600 are. */
@@ -71,8 +71,8 @@ export async function seedDemo(
 }
 
 /**
- * An equal share of the customers and keys comes each quarter of a day. Some keys are revoked, disabled or rotated three
- * days later. The traffic of a day is reported at its end.
+ * An equal share of the customers and keys comes each quarter of a day. Some keys are revoked, disabled or rotated
+ * three days later. The traffic of a day is reported at its end.
  */
 async function liveThrough(
   ctx: Ctx<SecretKeyActor>,
