@@ -38,19 +38,21 @@ export function formatAbsolute(ms: number): string {
   return `${formatLocal(ms)} (${new Date(ms).toISOString().replace(/\.\d+/, "")})`;
 }
 
-const UNITS: readonly [ms: number, name: string][] = [
-  [31_536_000_000, "year"],
-  [2_592_000_000, "month"],
+/** `short`: the same for one and for many. */
+const UNITS: readonly [ms: number, name: string, short?: string][] = [
+  [31_536_000_000, "year", "yr"],
+  [2_592_000_000, "month", "mo"],
   [86_400_000, "day"],
-  [3_600_000, "hour"],
-  [60_000, "minute"],
-  [1_000, "second"],
+  [3_600_000, "hour", "hr"],
+  [60_000, "minute", "min"],
+  [1_000, "second", "sec"],
 ];
 
 /** `slackOf`: how much of a unit may be missing from it. */
-function inUnits(ms: number, slackOf: (unit: number) => number): string {
-  const [unit, name] = UNITS.find(([size]) => ms + slackOf(size) >= size) ?? [1_000, "second"];
-  return plural(Math.floor((ms + slackOf(unit)) / unit), name);
+function inUnits(ms: number, slackOf: (unit: number) => number, isShort = false): string {
+  const [unit, name, short] = UNITS.find(([size]) => ms + slackOf(size) >= size) ?? [1_000, "second", "sec"];
+  const count = Math.floor((ms + slackOf(unit)) / unit);
+  return isShort && short ? plural(count, short, short) : plural(count, name);
 }
 
 /** The largest unit that fits, rounded down: "3 days", "45 seconds"; "0.4 seconds" below one. */
@@ -62,11 +64,14 @@ export function formatDuration(ms: number): string {
 /** Seconds have passed since a time was set: 7 days or 30 minutes just set are still shown as such. */
 const justSet = (unit: number): number => Math.max(unit / 100, Math.min(unit / 10, 5_000));
 
-/** "just now", "5 minutes ago", "in 3 days". Rounded down, so that no deadline looks later than it is. */
-export function formatRelative(ms: number, nowMs: number): string {
+/**
+ * "just now", "5 minutes ago", "in 3 days"; short: "5 min ago". Rounded down, so that no deadline looks later than it
+ * is.
+ */
+export function formatRelative(ms: number, nowMs: number, isShort = false): string {
   const distance = ms - nowMs;
   if (Math.abs(distance) < 10_000) return "just now";
-  return distance < 0 ? `${formatDuration(-distance)} ago` : `in ${inUnits(distance, justSet)}`;
+  return distance < 0 ? `${inUnits(-distance, () => 0, isShort)} ago` : `in ${inUnits(distance, justSet, isShort)}`;
 }
 
 /** How long to wait, rounded up. */

@@ -151,17 +151,6 @@ describe("the demonstration", () => {
         const calls = [...asked].filter((url) => /\/(v1|status)/.test(url));
         expect(calls.length, calls.join("\n")).toBeLessThanOrEqual(8);
       }
-      // A laptop's window has room for every column.
-      await g.page.setViewportSize({ width: 1280, height: 800 });
-      for (const title of ["Keys", "Fleet"]) {
-        await g.page.goto(`${instance.app.url}/#/w/demo/live/${title.toLowerCase()}`);
-        const table = g.page.getByRole("table", { name: title === "Fleet" ? "Nodes" : title });
-        await table.waitFor();
-        const hidden = await table.locator("th:not(:visible)").allTextContents();
-        expect(hidden, title).toEqual([]);
-        const box = g.page.locator(".table-scroll").first();
-        expect(await box.evaluate((scroll) => scroll.scrollWidth - scroll.clientWidth), title).toBe(0);
-      }
       await g.page.setViewportSize({ width: 660, height: 800 });
       await g.page.goto(`${instance.app.url}/#/w/demo/live/usage?by=tenant`);
       await g.page.getByRole("img", { name: /^[\d,]+ requests, last 24 hours$/ }).waitFor();
@@ -174,6 +163,59 @@ describe("the demonstration", () => {
           return boxes.length > 1 && boxes.every(({ left }, i) => i === 0 || left > boxes[i - 1]!.right);
         });
       await expect.poll(areApart).toBe(true);
+      await g.expectClean();
+    });
+
+    // Last: what it creates would be among the recent changes of Home.
+    it("fits tables into every window, with long names, times on one line, and columns hidden by rank", async () => {
+      const make = async (path: string, body: object) =>
+        (await instance.call(demo.secret_key, `POST ${path}`, body)).body.id as string;
+      const long = "W".repeat(100);
+      const [project_id, tenant_id] = [
+        await make("/v1/projects", { name: long, slug: "w".repeat(40) }),
+        await make("/v1/tenants", { name: long, external_id: long }),
+      ];
+      const expires_at = new Date(Date.now() + 3 * 86_400_000).toISOString();
+      await make("/v1/keys", {
+        project_id,
+        tenant_id,
+        env: "live",
+        name: long,
+        scopes: ["a:read", "b:read"],
+        expires_at,
+      });
+      await using g = await guest(browser, { viewport: { width: 1280, height: 800 } });
+      await g.open(`${instance.app.url}/#/login`);
+      await fillLogin(g.page, demo.owner_email, demo.owner_password);
+      await button(g.page, "Log in").click();
+      await g.at("Home");
+      for (const [path, caption, width, hidden] of [
+        ["fleet", "Nodes", 1280, []],
+        ["keys", "Keys", 1280, []],
+        ["keys", "Keys", 1100, ["Scopes", "Created"]],
+        ["keys?state=expiring", "Keys", 768, ["Project", "Scopes", "Created"]],
+      ] as const) {
+        await g.page.setViewportSize({ width, height: 800 });
+        await g.page.goto(`${instance.app.url}/#/w/demo/live/${path}`);
+        const table = g.page.getByRole("table", { name: caption });
+        await table.waitFor();
+        if (caption === "Keys") await table.getByText(long).first().waitFor();
+        const where = `${path} at ${width}`;
+        expect(await table.locator("thead th:not(:visible)").allTextContents(), where).toEqual(hidden);
+        const box = g.page.locator(".table-scroll").first();
+        expect(await box.evaluate((scroll) => scroll.scrollWidth - scroll.clientWidth), where).toBe(0);
+        const lines = await table
+          .locator("time:visible")
+          .evaluateAll((all) => all.map((time) => time.getClientRects().length));
+        expect(new Set(lines), where).toEqual(new Set([1]));
+      }
+      // The column that the list is for is beside the state; what is hidden is below the name.
+      const shown = await g.page.locator("thead th:visible").allTextContents();
+      expect(shown).toEqual(["", "Key", "Tenant", "State", "Expires", "Last used", "Actions"]);
+      await g.page
+        .getByRole("rowheader", { name: /(Orders|Billing|Maps) API$/ })
+        .first()
+        .waitFor();
       await g.expectClean();
     });
   });

@@ -149,7 +149,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
       "noopener noreferrer",
     ]);
     await row.getByText("/config.js").waitFor();
-    await row.getByText(/^in (1 hour|\d+ minutes)$/).waitFor();
+    await row.getByText(/^in (1 hr|\d+ min)$/).waitFor();
     await expectAccessible(page);
     await button(page, "Rotate CI").click(); // a rotation never extends a key
     const { expires_at } = (await suite.instance.call(t.owner.session, `GET /v1/keys/${id}`)).body;

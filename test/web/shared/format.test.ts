@@ -25,6 +25,17 @@ describe("relative times", () => {
     expect(formatRelative(ms - 3_000, 0)).toBe(text);
   });
 
+  it.each([
+    [-45_000, "45 sec ago"],
+    [-44.5 * MINUTE_MS, "44 min ago"],
+    [23.7 * HOUR_MS, "in 23 hr"],
+    [3 * DAY_MS, "in 3 days"],
+    [45 * DAY_MS, "in 1 mo"],
+    [-800 * DAY_MS, "2 yr ago"],
+  ])("abbreviates the unit for a narrow column: %d ms", (ms, text) => {
+    expect(formatRelative(ms, 0, true)).toBe(text);
+  });
+
   it("counts whole units of what has passed", () => {
     expect(formatRelative(0, 7 * DAY_MS - 2_000)).toBe("6 days ago");
     expect(formatRelative(0, 5_000)).toBe("just now");

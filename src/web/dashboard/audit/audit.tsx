@@ -96,7 +96,7 @@ const columns = (names: Names): Column<AuditRow>[] => [
   { head: "Actor", cell: (row) => <Actor row={row} names={names} /> },
   { head: "Target", cell: (row) => <Target row={row} names={names} /> },
   { head: "Time", cell: ({ occurred_at }) => <Time at={occurred_at} /> },
-  { head: "Row", number: true, room: "some", cell: ({ seq }) => formatNumber(seq) },
+  { head: "Row", number: true, room: 560, cell: ({ seq }) => formatNumber(seq) },
 ];
 
 export function Audit() {

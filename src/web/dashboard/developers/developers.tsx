@@ -24,6 +24,8 @@ import { CreateSecretKey, RevokeSecretKey, RotateSecretKey } from "./secret-key-
 import { apiSnippets } from "./snippets.ts";
 
 const DIALOGS = { rotate: RotateSecretKey, revoke: RevokeSecretKey } as const;
+const envName = ({ env: of }: SecretKey): string => (of === "test" ? "Test" : "Live");
+
 type Chosen = { of: SecretKey; action: keyof typeof DIALOGS };
 
 function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
@@ -42,8 +44,9 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
     },
     {
       head: "Environment",
-      room: "some",
-      cell: (key) => <Badge tone={key.env === "test" ? "warn" : "good"}>{key.env === "test" ? "Test" : "Live"}</Badge>,
+      room: 560,
+      cell: (key) => <Badge tone={key.env === "test" ? "warn" : "good"}>{envName(key)}</Badge>,
+      fold: envName,
     },
     { head: "State", cell: (key) => <StateBadge of={key} /> },
     {
@@ -51,8 +54,18 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
       cell: ({ permissions }) => (permissions === null ? "Everything" : <Chips values={permissions} max={4} />),
     },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    { head: "Expires", room: "more", cell: ({ expires_at }) => <Time at={expires_at} /> },
-    { head: "Created", room: "more", cell: ({ created_at }) => <Time at={created_at} /> },
+    {
+      head: "Expires",
+      room: 780,
+      cell: ({ expires_at }) => <Time at={expires_at} />,
+      fold: ({ expires_at }) =>
+        expires_at !== null && (
+          <>
+            Expires <Time at={expires_at} />
+          </>
+        ),
+    },
+    { head: "Created", room: 860, cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Actions",
       actions: true,

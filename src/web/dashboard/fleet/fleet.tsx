@@ -14,7 +14,7 @@ import { Page } from "../parts/page.tsx";
 import { pageCursor, Pager, pageSize } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { Cut, UserText } from "../parts/text.tsx";
+import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { FleetSummary } from "./summary.tsx";
 
@@ -73,6 +73,9 @@ function capabilityWords(caps: readonly string[]): string {
   return caps.length === 0 ? "None" : `No ${lacking.join(", ")}`;
 }
 
+const scopeWords = ({ env_scope }: Node): string => SCOPES[env_scope] ?? env_scope;
+const sdkWords = ({ sdk }: Node): string => (sdk ? `${sdk.name} ${sdk.version}` : "Unknown");
+
 function columns(projects: readonly Project[]): Column<Node>[] {
   return [
     { head: "Node", names: true, cell: ({ node_id }) => <UserText>{node_id}</UserText> },
@@ -90,15 +93,16 @@ function columns(projects: readonly Project[]): Column<Node>[] {
         </>
       ),
     },
-    { head: "Environment", room: "more", cell: ({ env_scope }) => SCOPES[env_scope] ?? env_scope },
-    { head: "Version", number: true, room: "some", cell: ({ version }) => formatNumber(version) },
+    { head: "Environment", room: 780, cell: scopeWords, fold: scopeWords },
+    { head: "Version", room: 780, cell: ({ version }) => formatNumber(version) },
     { head: "Lag", cell: (node) => (node.live ? lagWords(node) : "Unknown") },
     {
       head: "SDK",
-      room: "more",
-      cell: ({ sdk }) => (sdk ? <Cut>{`${sdk.name} ${sdk.version}`}</Cut> : "Unknown"),
+      room: 860,
+      cell: (node) => <UserText>{sdkWords(node)}</UserText>,
+      fold: (node) => <bdi>{sdkWords(node)}</bdi>,
     },
-    { head: "Capabilities", room: "most", cell: ({ caps }) => capabilityWords(caps) },
+    { head: "Capabilities", room: 860, cell: ({ caps }) => capabilityWords(caps) },
     { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
   ];
 }

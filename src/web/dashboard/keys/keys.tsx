@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
-import { env, hrefTo } from "../here.ts";
+import { env, hrefTo, param } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
 import { Button, roleReason } from "../parts/button.tsx";
 import { clearFilters, isFiltered } from "../forms/filters.tsx";
@@ -31,6 +31,16 @@ type Chosen = { of: ApiKey; action: keyof typeof DIALOGS };
 type Names = { projects: readonly Project[]; tenants: ReadonlyMap<string, Tenant> };
 type Choose = (chosen: Chosen) => void;
 
+/** The column that the list is for is beside the state. */
+const SUBJECTS: Partial<Record<string, string>> = { expiring: "Expires", expired: "Expires", idle: "Last used" };
+
+function subjectFirst(columns: readonly Column<ApiKey>[]): readonly Column<ApiKey>[] {
+  const subject = columns.find(({ head }) => head === SUBJECTS[param("state")]);
+  if (!subject) return columns;
+  const others = columns.filter((column) => column !== subject);
+  return others.flatMap((column) => (column.head === "State" ? [column, subject] : [column]));
+}
+
 /** On plain HTTP browsers have no clipboard; the key's page shows the id. */
 function copyId(id: string): void {
   const clipboard = navigator.clipboard as Clipboard | undefined;
@@ -39,28 +49,31 @@ function copyId(id: string): void {
   else fail();
 }
 
+function KeyMenu({ of, onChoose }: { of: ApiKey; onChoose: Choose }) {
+  const refused = roleReason("admin");
+  const choose = (action: Chosen["action"]) => () => onChoose({ of, action });
+  const ended = refused ?? endedReason(of);
+  const groups = [
+    [
+      { label: "Open", href: hrefTo("keys", { id: of.id }) },
+      { label: "Copy id", onSelect: () => copyId(of.id) },
+    ],
+    [
+      { label: "Edit", disabled: ended, onSelect: choose("edit") },
+      { label: "Rotate", disabled: refused ?? rotateReason(of), onSelect: choose("rotate") },
+      { label: of.disabled_at === null ? "Disable" : "Enable", disabled: ended, onSelect: choose("disable") },
+      { label: "Revoke", disabled: ended, danger: true, onSelect: choose("revoke") },
+    ],
+  ];
+  return <Menu label={`Actions for ${keyTitle(of)}`} groups={groups} />;
+}
+
 function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose: Choose): Column<ApiKey>[] {
   const tenantCell = ({ tenant_id }: ApiKey) => {
     const tenant = tenants.get(tenant_id);
     return <RecordLink page="tenants" id={tenant_id} label={tenant && tenantLabel(tenant)} />;
   };
-  const menu = (of: ApiKey) => {
-    const refused = roleReason("admin");
-    const choose = (action: Chosen["action"]) => () => onChoose({ of, action });
-    const ended = refused ?? endedReason(of);
-    return [
-      [
-        { label: "Open", href: hrefTo("keys", { id: of.id }) },
-        { label: "Copy id", onSelect: () => copyId(of.id) },
-      ],
-      [
-        { label: "Edit", disabled: ended, onSelect: choose("edit") },
-        { label: "Rotate", disabled: refused ?? rotateReason(of), onSelect: choose("rotate") },
-        { label: of.disabled_at === null ? "Disable" : "Enable", disabled: ended, onSelect: choose("disable") },
-        { label: "Revoke", disabled: ended, danger: true, onSelect: choose("revoke") },
-      ],
-    ];
-  };
+  const projectName = ({ project_id }: ApiKey) => projects.find(({ id }) => id === project_id)?.name;
   return [
     {
       head: "Key",
@@ -74,20 +87,29 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
     { head: "Tenant", cell: tenantCell },
     {
       head: "Project",
-      room: "some",
-      cell: ({ project_id }) => (
-        <RecordLink page="projects" id={project_id} label={projects.find(({ id }) => id === project_id)?.name} />
-      ),
+      room: 780,
+      cell: (key) => <RecordLink page="projects" id={key.project_id} label={projectName(key)} />,
+      fold: (key) => <bdi>{projectName(key)}</bdi>,
     },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} keys={keys} /> },
-    { head: "Scopes", room: "most", cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
+    { head: "Scopes", room: 960, cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    { head: "Expires", room: "more", cell: ({ expires_at }) => <Time at={expires_at} /> },
-    { head: "Created", room: "most", cell: ({ created_at }) => <Time at={created_at} /> },
+    {
+      head: "Expires",
+      room: 560,
+      cell: ({ expires_at }) => <Time at={expires_at} />,
+      fold: ({ expires_at }) =>
+        expires_at !== null && (
+          <>
+            Expires <Time at={expires_at} />
+          </>
+        ),
+    },
+    { head: "Created", room: 860, cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Actions",
       actions: true,
-      cell: (key) => <Menu label={`Actions for ${keyTitle(key)}`} groups={menu(key)} />,
+      cell: (key) => <KeyMenu of={key} onChoose={onChoose} />,
     },
   ];
 }
@@ -138,7 +160,7 @@ function List({ read, create, onLookUp }: ListProps) {
             <>
               <Table
                 caption="Keys"
-                columns={columns({ projects, tenants }, data, setChosen)}
+                columns={subjectFirst(columns({ projects, tenants }, data, setChosen))}
                 rows={data}
                 rowKey={({ id }) => id}
                 selection={{

@@ -37,7 +37,16 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
   );
   return [
     { head: "Key", names: true, cell: name },
-    { head: "Reported", room: "more", cell: ({ quarantined_at }) => <Time at={quarantined_at} /> },
+    {
+      head: "Reported",
+      room: 780,
+      cell: ({ quarantined_at }) => <Time at={quarantined_at} />,
+      fold: ({ quarantined_at }) => (
+        <>
+          Reported <Time at={quarantined_at} />
+        </>
+      ),
+    },
     { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason} isCell /> },
     { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },
     {

@@ -79,7 +79,7 @@ function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
         return <Badge tone={tone}>{name}</Badge>;
       },
     },
-    { head: "Sent", room: "some", cell: ({ created_at }) => <Time at={created_at} /> },
+    { head: "Sent", room: 560, cell: ({ created_at }) => <Time at={created_at} /> },
     {
       head: "Expires",
       cell: (invite) => inviteState(invite)[0] === "Pending" && <Time at={invite.expires_at} />,

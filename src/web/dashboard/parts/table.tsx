@@ -1,6 +1,7 @@
 // A table of records. On a phone every row becomes a card with the column's name beside each value.
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { ShortTimes } from "./time.tsx";
 
 export type Column<T> = {
   head: string;
@@ -11,8 +12,10 @@ export type Column<T> = {
   names?: boolean;
   /** A column of buttons; its head is for screen readers only. */
   actions?: boolean;
-  /** How wide a table must be to show it: 640, 860 or 960 px. The card of a phone shows all. */
-  room?: "some" | "more" | "most";
+  /** How wide, in px, a table must be to show it. The card of a phone shows all. */
+  room?: 560 | 780 | 860 | 960;
+  /** Shown below the row's name where there is no room for the column. */
+  fold?: (row: T) => ComponentChildren;
 };
 
 type Selection = {
@@ -54,6 +57,23 @@ function Check({ label, checked, onChange }: CheckProps) {
       checked={checked}
       onChange={(event) => onChange(event.currentTarget.checked)}
     />
+  );
+}
+
+function Folded<T>({ columns, row }: { columns: readonly Column<T>[]; row: T }) {
+  return (
+    <>
+      {columns.map(({ head, room, fold }) => {
+        const text = fold?.(row);
+        return (
+          text && (
+            <span key={head} class={`under small fold-${room}`}>
+              {text}
+            </span>
+          )
+        );
+      })}
+    </>
   );
 }
 
@@ -125,37 +145,42 @@ export function Table<T>(props: TableProps<T>) {
       <table class="table">
         <caption class="hide">{caption}</caption>
         <Head {...props} />
-        <tbody ref={body}>
-          {rows.map((row) => {
-            const id = rowKey(row);
-            return (
-              <tr key={id} data-row={id}>
-                {selection && (
-                  <td class="select">
-                    <Check
-                      label={selection.label(id)}
-                      checked={selection.chosen.has(id)}
-                      onChange={(on) => selection.onChange(toggle(selection.chosen, [id], on))}
-                    />
-                  </td>
-                )}
-                {columns.map((column) => {
-                  const Cell = column.names ? "th" : "td";
-                  return (
-                    <Cell
-                      key={column.head}
-                      {...(column.names && { scope: "row" as const })}
-                      class={classOf(column)}
-                      data-label={column.head}
-                    >
-                      <div class="cell">{column.cell(row)}</div>
-                    </Cell>
-                  );
-                })}
-              </tr>
-            );
-          })}
-        </tbody>
+        <ShortTimes.Provider value={true}>
+          <tbody ref={body}>
+            {rows.map((row) => {
+              const id = rowKey(row);
+              return (
+                <tr key={id} data-row={id}>
+                  {selection && (
+                    <td class="select">
+                      <Check
+                        label={selection.label(id)}
+                        checked={selection.chosen.has(id)}
+                        onChange={(on) => selection.onChange(toggle(selection.chosen, [id], on))}
+                      />
+                    </td>
+                  )}
+                  {columns.map((column) => {
+                    const Cell = column.names ? "th" : "td";
+                    return (
+                      <Cell
+                        key={column.head}
+                        {...(column.names && { scope: "row" as const })}
+                        class={classOf(column)}
+                        data-label={column.head}
+                      >
+                        <div class="cell">
+                          {column.cell(row)}
+                          {column.names && <Folded columns={columns} row={row} />}
+                        </div>
+                      </Cell>
+                    );
+                  })}
+                </tr>
+              );
+            })}
+          </tbody>
+        </ShortTimes.Provider>
       </table>
     </div>
   );

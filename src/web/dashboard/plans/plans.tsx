@@ -24,11 +24,11 @@ const COLUMNS: readonly Column<Plan>[] = [
       </a>
     ),
   },
-  { head: "Slug", room: "more", cell: ({ slug }) => <code>{slug}</code> },
+  { head: "Slug", room: 860, cell: ({ slug }) => <code>{slug}</code> },
   { head: "Limits", cell: ({ rate_limits }) => limitsText(rate_limits) },
   { head: "Scopes", cell: ({ scopes }) => (scopes === null ? "Every scope" : <Chips values={scopes} max={2} />) },
-  { head: "Active keys", room: "some", cell: ({ max_keys }) => keysText(max_keys) },
-  { head: "Lifetime of keys", room: "more", cell: ({ key_ttl_days }) => daysText(key_ttl_days) },
+  { head: "Active keys", room: 560, cell: ({ max_keys }) => keysText(max_keys) },
+  { head: "Lifetime of keys", room: 860, cell: ({ key_ttl_days }) => daysText(key_ttl_days) },
   { head: "Tenants", number: true, cell: ({ tenants }) => formatNumber(tenants) },
 ];
 

@@ -35,7 +35,12 @@ const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
       return plan ? <UserText>{plan.name}</UserText> : <span class="muted">None</span>;
     },
   },
-  { head: "External id", room: "some", cell: ({ external_id }) => <UserText>{external_id}</UserText> },
+  {
+    head: "External id",
+    room: 560,
+    cell: ({ external_id }) => <UserText>{external_id}</UserText>,
+    fold: ({ external_id }) => <bdi>{external_id}</bdi>,
+  },
   { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
   {
     head: "State",
