@@ -216,6 +216,9 @@ describe("the demonstration", () => {
         .getByRole("rowheader", { name: /(Orders|Billing|Maps) API$/ })
         .first()
         .waitFor();
+      // Only the beginning of a name is found, so the page says what a search finds.
+      await g.page.goto(`${instance.app.url}/#/w/demo/live/keys?q=ind`);
+      await g.page.getByText(/finds the beginnings of words/).waitFor();
       await g.expectClean();
     });
   });

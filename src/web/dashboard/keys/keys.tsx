@@ -117,7 +117,7 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
 const labelOf = (key: ApiKey | undefined): string => (key ? keyTitle(key) : "key");
 
 function NoKeys({ create }: { create: ComponentChildren }) {
-  if (isFiltered(KEY_FILTERS)) return <NoMatch what="keys" onClear={() => clearFilters(KEY_FILTERS)} />;
+  if (isFiltered(KEY_FILTERS)) return <NoMatch what="keys" q={param("q")} onClear={() => clearFilters(KEY_FILTERS)} />;
   return (
     <Empty
       icon="key"

@@ -37,14 +37,18 @@ export function Empty({ icon, title, children, action, command }: EmptyProps) {
   );
 }
 
-export function NoMatch({ what, onClear }: { what: string; onClear: () => void }) {
+/** `q`: what was searched for. */
+export function NoMatch({ what, q = "", onClear }: { what: string; q?: string; onClear: () => void }) {
   return (
     <section class="empty">
       <span class="empty-icon">
         <Icon name="search" size={24} />
       </span>
       <h2>No {what} match</h2>
-      <p>Nothing fits the search and filters you have set.</p>
+      <p>
+        Nothing fits the search and filters you have set.
+        {q !== "" && " A search finds the beginnings of words, and whole ids."}
+      </p>
       <div class="buttons">
         <Button onClick={onClear}>Clear filters</Button>
       </div>

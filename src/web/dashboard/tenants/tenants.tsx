@@ -109,7 +109,7 @@ export function Tenants() {
               A tenant is one of your customers. Keys are made for a tenant, and usage is counted by tenant.
             </Empty>
           ) : data.length === 0 && next_cursor === null ? (
-            <NoMatch what="tenants" onClear={() => clearFilters(FILTERS)} />
+            <NoMatch what="tenants" q={param("q")} onClear={() => clearFilters(FILTERS)} />
           ) : (
             <>
               <Table caption="Tenants" columns={columns(plans)} rows={data} rowKey={({ id }) => id} />
