@@ -119,6 +119,7 @@ describe("the demonstration", () => {
       await g.page.goto(`${instance.app.url}/#/w/demo/live/members`);
       await g.page.locator(".table-scroll").first().waitFor(); // by then the requests of Home have been sent
       let asked = new Set<string>();
+      const headings = new Set<number>();
       g.page.on("request", (request) => asked.add(request.url()));
       for (const title of [
         "Keys",
@@ -138,7 +139,9 @@ describe("the demonstration", () => {
         expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth), title).toBe(0);
         expect(asked.size, title).toBeLessThanOrEqual(8);
         asked = new Set();
+        headings.add(await g.page.locator("h1").evaluate((heading) => heading.getBoundingClientRect().top));
       }
+      expect(headings.size).toBe(1); // with and without a button beside it
       // Loaded again, with all that belongs to the frame.
       const keys: { id: string; rotated_from: string | null }[] = (await read("/v1/keys?limit=200")).data;
       const rotated = keys.find(({ rotated_from }) => rotated_from !== null);
@@ -150,6 +153,10 @@ describe("the demonstration", () => {
         await g.page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
         const calls = [...asked].filter((url) => /\/(v1|status)/.test(url));
         expect(calls.length, calls.join("\n")).toBeLessThanOrEqual(8);
+        if (path !== "home") continue;
+        const figures = g.page.locator(".figures > *");
+        const tops = await figures.evaluateAll((all) => all.map((one) => one.getBoundingClientRect().top));
+        expect(tops.map((top) => tops.indexOf(top))).toEqual([0, 0, 0, 3, 3]); // three in a row, then two
       }
       await g.page.setViewportSize({ width: 660, height: 800 });
       await g.page.goto(`${instance.app.url}/#/w/demo/live/usage?by=tenant`);

@@ -40,7 +40,7 @@ function Figure({ name, value, href, look = null }: FigureProps) {
 function Grid({ overview: { keys, nodes } }: { overview: Overview }) {
   const keysHref = (state: string): string => hrefTo("keys", { query: { state } });
   return (
-    <div class="grid">
+    <div class="figures">
       <Figure name="Active keys" value={count(keys.active)} href={keysHref("active")} />
       <Figure
         name="Expiring in 7 days"

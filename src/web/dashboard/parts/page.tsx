@@ -8,6 +8,9 @@ import { place } from "../routes.ts";
 import { focusHeading } from "../shell/scroll.ts";
 import { Icon } from "./icon.tsx";
 
+/** Characters from which on a title is smaller: the names of records have up to 200. */
+const LONG = 50;
+
 type PageProps = {
   /** The page's name, or the record's. */
   title: string;
@@ -53,7 +56,7 @@ export function Page({ title, lead, back, actions, children }: PageProps) {
         </a>
       )}
       <div class="page-head">
-        <h1 ref={heading} class="grow" tabIndex={-1}>
+        <h1 ref={heading} class={title.length > LONG ? "grow long" : "grow"} tabIndex={-1}>
           <bdi>{title}</bdi>
         </h1>
         {actions && <div class="buttons">{actions}</div>}
