@@ -12,7 +12,7 @@ import { UserText } from "./text.tsx";
 export type Series = {
   name: string;
   values: readonly number[];
-  /** 1 to 6: a colour of the palette. Every second one is also hatched. */
+  /** 1 to 6: a colour of the palette, every second one also hatched; 7: an outline. */
   colour: number;
 };
 

@@ -35,6 +35,8 @@ const GROUPS = [
 /** Colours of groups without a verdict: not the red of refused requests. Every second one is hatched. */
 const GROUP_COLOURS = [1, 4, 5, 2] as const;
 const REST_COLOUR = 6;
+/** Often the most of a chart, so it is quieter than the groups. */
+const BEYOND_COLOUR = 7;
 /** Groups in the table below the chart. */
 const LISTED_MAX = 10;
 /** More than the number of outcomes. */
@@ -100,7 +102,7 @@ function groupSeries({ series, other }: UsageSeries, nameOf: NameOf): Series[] {
   const others = [...series.slice(drawn.length), ...(other ? [other] : [])].map(({ requests }) => requests);
   const [first, ...more] = others;
   return first
-    ? [...drawn, { name: beyond(drawn.length), values: more.reduce(add, first), colour: REST_COLOUR }]
+    ? [...drawn, { name: beyond(drawn.length), values: more.reduce(add, first), colour: BEYOND_COLOUR }]
     : drawn;
 }
 
