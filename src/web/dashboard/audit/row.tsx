@@ -124,7 +124,13 @@ export function AuditRowPage({ id }: { id: string }) {
       title={row ? actionWords(row.action) : `Row ${id}`}
       lead={
         <>
-          Row {id} of the audit log {row && <code>{row.action}</code>}
+          Row {id} of the audit log
+          {row && (
+            <>
+              {" · "}
+              <code>{row.action}</code>
+            </>
+          )}
         </>
       }
       back={{ href: hrefToList("audit"), label: "Audit" }}

@@ -51,7 +51,7 @@ export function Frame({ items, hasEnv, children }: FrameProps) {
         </a>
         <WorkspaceMenu />
         <Nav items={items} />
-        <div class="side-foot">
+        <div class="side-foot server-status">
           <ServerStatus />
         </div>
       </aside>

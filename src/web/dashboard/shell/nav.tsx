@@ -75,7 +75,9 @@ export function NavMenu({ items }: { items: readonly NavItem[] }) {
           <nav class="menu-nav" aria-label="Main">
             <NavList items={items} onChoose={() => setOpen(false)} />
           </nav>
-          <ServerStatus />
+          <div class="server-status">
+            <ServerStatus />
+          </div>
         </Dialog>
       )}
     </>
