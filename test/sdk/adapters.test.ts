@@ -276,3 +276,16 @@ it("protect on hono reads the socket that hono's own server for node passes", as
   };
   expect([await statusFrom("203.0.113.9"), await statusFrom("198.51.100.1")]).toEqual([200, 403]);
 });
+
+it("protect on hono reports the route that responded or was refused, not a catch-all behind it", async () => {
+  await using r = await startTestKeyrack();
+  const app = new Hono().use(onHono.protect(r.keyrack));
+  app.get("/orders/:id", (c) => c.text("in")).get("*", (c) => c.text("page"));
+  const { key } = r.plane.mint();
+  await until(() => r.keyrack.status().keys === 1);
+  const headers = { authorization: `Bearer ${key}` };
+  for (const path of ["/orders/1", "/about"]) await app.request(path, { headers });
+  await app.request("/orders/1");
+  await r.keyrack.close();
+  expect(r.plane.ingest.events.map(({ route }) => route)).toEqual(["/orders/:id", "/*", "/orders/:id"]);
+});

@@ -25,7 +25,8 @@ export type HonoLike = {
     arrayBuffer(): Promise<ArrayBuffer>;
     /** The bodies that were read, by kind: hono makes other kinds from the first. */
     bodyCache?: { formData?: FormData | Promise<FormData> | undefined };
-    matchedRoutes?: { path: string }[];
+    matchedRoutes?: { path: string; method: string }[];
+    routeIndex?: number;
   };
   res: Response;
   /** Whether `res` is set. */
@@ -45,7 +46,7 @@ export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, opti
     const socket = incoming?.socket ?? socketOf(c.req.raw);
     const admitted = await guard.admit(c, toIncomingRequest(c.req.raw, c.req.path, socket));
     if (admitted.denial) {
-      admitted.done(admitted.denial.status, routeOf(c));
+      admitted.done(admitted.denial.status, nextRouteOf(c));
       return toResponse(admitted.denial);
     }
     const headers = Object.entries(admitted.headers);
@@ -97,7 +98,13 @@ async function cachedBody(req: HonoLike["req"]): Promise<IdempotentRequest["body
   return { parsed: await Promise.all(fields) };
 }
 
-/** The last match is the route's handler; those before it are middlewares. */
-function routeOf(c: HonoLike): string | null {
-  return c.req.matchedRoutes?.at(-1)?.path ?? null;
+/** The handler that responded: hono's index stays there. A match behind it, such as a catch-all, did not run. */
+function routeOf({ req: { matchedRoutes = [], routeIndex = -1 } }: HonoLike): string | null {
+  return (matchedRoutes[routeIndex] ?? matchedRoutes.at(-1))?.path ?? null;
+}
+
+/** The handler that would have run: the first match behind `protect` that is no middleware. */
+function nextRouteOf({ req: { matchedRoutes = [], routeIndex = -1 } }: HonoLike): string | null {
+  const next = matchedRoutes.slice(routeIndex + 1).find(({ method }) => method !== "ALL");
+  return (next ?? matchedRoutes.at(-1))?.path ?? null;
 }
