@@ -22,21 +22,21 @@ export type LimitsMode = "check" | "lease" | "off";
 /** Options of one route. `Req` is the framework's request. */
 export type ProtectOptions<Req = unknown> = {
   /** The key must have all of the list; with `any`, one of that list. */
-  scopes?: RequiredScopes;
-  failMode?: FailMode;
+  scopes?: RequiredScopes | undefined;
+  failMode?: FailMode | undefined;
   /** True, or a function returning true: no verification, and the context is null. */
-  skip?: boolean | ((req: Req) => boolean);
-  limits?: LimitsMode;
+  skip?: boolean | ((req: Req) => boolean) | undefined;
+  limits?: LimitsMode | undefined;
   /** Returns the key, when it is in neither of the usual headers. */
-  getKey?: (req: Req) => string | null | undefined | Promise<string | null | undefined>;
+  getKey?: ((req: Req) => string | null | undefined | Promise<string | null | undefined>) | undefined;
   /** Returns the client's address, or null; replaces the socket's address and `trustedProxies`. */
-  getIp?: (req: Req) => string | null | undefined;
+  getIp?: ((req: Req) => string | null | undefined) | undefined;
   /**
    * Units that the request is charged to rate limits and counts in usage: a whole number from 0 to 1000. Default: 1.
    */
-  cost?: number | ((req: Req) => number);
+  cost?: number | ((req: Req) => number) | undefined;
   /** Up to four names and values to group usage by. A function that throws reports none. */
-  tags?: Tags | ((req: Req, context: Context | null) => Tags | null | undefined);
+  tags?: Tags | ((req: Req, context: Context | null) => Tags | null | undefined) | undefined;
 };
 
 /** The parts of a request that the guard reads. `path` has no query string. */
@@ -86,7 +86,16 @@ type RequestState = {
 };
 const LIMITS_MODES = ["check", "lease", "off"];
 const COST_MAX = 1000;
-const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey", "getIp", "cost", "tags"];
+const KNOWN: Readonly<Record<keyof ProtectOptions, true>> = {
+  scopes: true,
+  failMode: true,
+  skip: true,
+  limits: true,
+  getKey: true,
+  getIp: true,
+  cost: true,
+  tags: true,
+};
 
 export class Guard<Req> {
   readonly #dependencies: GuardDependencies;
@@ -106,8 +115,9 @@ export class Guard<Req> {
     options: ProtectOptions<Req> = {},
     anyOf: ScopeRequirement["any"] = NO_GROUPS,
   ) {
+    need(typeof options === "object" && options !== null, "protect takes an object of options");
     const { scopes = [], limits = "check", skip = false, getKey, getIp, cost = 1, tags } = options;
-    for (const name of Object.keys(options)) need(KNOWN.includes(name), `protect has no option "${name}"`);
+    for (const name of Object.keys(options)) need(Object.hasOwn(KNOWN, name), `protect has no option "${name}"`);
     need(LIMITS_MODES.includes(limits), 'limits must be "check", "lease" or "off"');
     need(typeof skip === "boolean" || typeof skip === "function", "skip must be true, false or a function");
     need(getKey === undefined || typeof getKey === "function", "getKey must be a function");
@@ -264,9 +274,9 @@ export class Guard<Req> {
 const TAGS_SENTENCE = "tags must be an object or a function";
 
 export function requireCost(cost: unknown): number {
-  const isCost = Number.isInteger(cost) && (cost as number) >= 0 && (cost as number) <= COST_MAX;
+  const isCost = typeof cost === "number" && Number.isInteger(cost) && cost >= 0 && cost <= COST_MAX;
   need(isCost, `cost must be a whole number from 0 to ${COST_MAX}`);
-  return cost as number;
+  return cost;
 }
 
 function reject(

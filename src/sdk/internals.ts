@@ -10,8 +10,8 @@ import type { Tags } from "./telemetry/tags.ts";
 import type { RequiredScopes, ScopeRequirement } from "./scopes.ts";
 
 export type VerifyOptions = {
-  scopes?: RequiredScopes;
-  failMode?: FailMode;
+  scopes?: RequiredScopes | undefined;
+  failMode?: FailMode | undefined;
   /** The client's address. Without it, a key that is confined to networks is refused. */
   ip?: string | null | undefined;
 };
@@ -29,16 +29,16 @@ export type Status = {
 
 /** The verdict's context, or the denial itself. */
 export type ReportedRequest = {
-  context?: Context | null;
-  denial?: Denied | null;
+  context?: Context | null | undefined;
+  denial?: Denied | null | undefined;
   method: string;
   /** Without the query string. */
   path: string;
-  route?: string | null;
+  route?: string | null | undefined;
   status: number;
   durationMs: number;
-  tags?: Tags;
-  cost?: number;
+  tags?: Tags | undefined;
+  cost?: number | undefined;
   /** The client's address and user agent, for the key's last use; `clientInfo: false` sends neither. */
   ip?: string | null | undefined;
   userAgent?: string | null | undefined;
@@ -46,7 +46,7 @@ export type ReportedRequest = {
 
 export type Keyrack<Resources = unknown> = {
   /** Resolves when the first policy is loaded. Rejects when the control plane rejects the credential or project. */
-  readonly ready: (options?: { timeoutMs?: number }) => Promise<void>;
+  readonly ready: (options?: { timeoutMs?: number | undefined }) => Promise<void>;
   /** Synchronous, no network. */
   readonly verify: (key: unknown, options?: VerifyOptions) => Verdict<Resources>;
   /** Adds tags to the event of a request, until its response has ended. */

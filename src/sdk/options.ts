@@ -21,36 +21,36 @@ export type KeyrackOptions<Resources = unknown> = {
   secretKey: string;
   projectId: string;
   /** Admit only this environment's keys. Default: both; with a test secret key: "test". */
-  env?: Env;
+  env?: Env | undefined;
   /** Unique per process. Default: host name, process id and random digits. */
-  nodeId?: string;
+  nodeId?: string | undefined;
   /** Poll interval where long polls do not work. */
-  pollMs?: number;
+  pollMs?: number | undefined;
   /** A policy older than this still decides, with `degraded: true`. */
-  staleMs?: number;
+  staleMs?: number | undefined;
   /** A policy older than this counts as none. */
-  maxStaleMs?: number;
+  maxStaleMs?: number | undefined;
   /** While there is no policy: respond 503 (closed), or admit unverified (open). */
-  failMode?: FailMode;
+  failMode?: FailMode | undefined;
   /** While quotas cannot be charged: admit and charge later (open), or respond 503 (closed). */
-  quotaFailMode?: FailMode;
+  quotaFailMode?: FailMode | undefined;
   /** Stores the last good policy, so that a restart does not need the control plane. */
-  cacheFile?: string;
+  cacheFile?: string | undefined;
   /** The fraction of requests reported, 0.0001 to 1. */
-  sampleRate?: number;
+  sampleRate?: number | undefined;
   /** The vendor's own objects for each environment, available as `context.resources`. */
-  resources?: { live: Resources; test: Resources };
+  resources?: { live: Resources; test: Resources } | undefined;
   /** The prefixes of your keys, for the time before the first policy is loaded. */
-  keyPrefixes?: readonly string[];
+  keyPrefixes?: readonly string[] | undefined;
   /** Proxies in front of the application, as addresses or networks, and "unix": whose X-Forwarded-For is believed. */
-  trustedProxies?: readonly string[];
+  trustedProxies?: readonly string[] | undefined;
   /** False: reports name neither the network nor the user agent that a key is used from. */
-  clientInfo?: boolean;
+  clientInfo?: boolean | undefined;
   /** A policy with more keys is rejected as a broken feed. */
-  maxKeys?: number;
+  maxKeys?: number | undefined;
   /** The OpenTelemetry API that the application uses: `import * as otel from "@opentelemetry/api"`. */
-  otel?: OtelApi;
-  log?: Log;
+  otel?: OtelApi | undefined;
+  log?: Log | undefined;
 };
 
 export type Settings = {
@@ -74,32 +74,34 @@ export type Settings = {
   clientInfo: boolean;
 };
 
-const KNOWN = new Set([
-  "url",
-  "secretKey",
-  "projectId",
-  "env",
-  "nodeId",
-  "pollMs",
-  "staleMs",
-  "maxStaleMs",
-  "failMode",
-  "quotaFailMode",
-  "cacheFile",
-  "sampleRate",
-  "resources",
-  "maxKeys",
-  "keyPrefixes",
-  "trustedProxies",
-  "clientInfo",
-  "otel",
-  "log",
-]);
+const KNOWN: Readonly<Record<keyof KeyrackOptions, true>> = {
+  url: true,
+  secretKey: true,
+  projectId: true,
+  env: true,
+  nodeId: true,
+  pollMs: true,
+  staleMs: true,
+  maxStaleMs: true,
+  failMode: true,
+  quotaFailMode: true,
+  cacheFile: true,
+  sampleRate: true,
+  resources: true,
+  maxKeys: true,
+  keyPrefixes: true,
+  trustedProxies: true,
+  clientInfo: true,
+  otel: true,
+  log: true,
+};
 const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 
 export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings {
-  for (const name of Object.keys(options)) need(KNOWN.has(name), `there is no option "${name}"`);
+  need(typeof options === "object" && options !== null, "createKeyrack takes an object of options");
+  for (const name of Object.keys(options)) need(Object.hasOwn(KNOWN, name), `there is no option "${name}"`);
   const { nodeId = defaultNodeId(), cacheFile = null, sampleRate = 1, clientInfo = true } = options;
+  const url = readUrl(options.url);
   const secret = typeof options.secretKey === "string" ? parseCredential(options.secretKey) : null;
   need(secret?.kind === "secret_key", "secretKey must be a krsk_ secret key");
   const projectId = typeof options.projectId === "string" ? parseUuid(options.projectId) : null;
@@ -108,14 +110,14 @@ export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings 
   need(isNodeId, "nodeId must be a text of 1 to 128 letters, digits, dots, colons, hyphens or underscores");
   need(typeof sampleRate === "number" && sampleRate >= 0.0001 && sampleRate <= 1, "sampleRate must be 0.0001 to 1");
   need(typeof clientInfo === "boolean", "clientInfo must be true or false");
-  need(cacheFile === null || typeof cacheFile === "string", "cacheFile must be a path");
+  need(cacheFile === null || (typeof cacheFile === "string" && cacheFile !== ""), "cacheFile must be a path");
   need(cacheFile === null || builtinModule("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");
   const settings = {
     sdk: { name, version: SDK_VERSION },
-    url: readUrl(options.url),
+    url,
     secretKey: options.secretKey,
-    projectId: projectId as string,
-    env: readEnv(options.env, secret?.env ?? null),
+    projectId,
+    env: readEnv(options.env, secret.env),
     nodeId,
     pollMs: readWhole("pollMs", options.pollMs ?? 2000, 10),
     staleMs: readWhole("staleMs", options.staleMs ?? 30_000, 10),
@@ -144,7 +146,7 @@ function readTrustedProxies(entries: unknown): TrustedProxies {
   const isList = Array.isArray(entries) && entries.every((entry) => typeof entry === "string");
   need(isList && entries.length <= TRUSTED_MAX, `trustedProxies must be a list of at most ${TRUSTED_MAX} networks`);
   try {
-    return new TrustedProxies(entries as string[]);
+    return new TrustedProxies(entries);
   } catch (error) {
     throw new TypeError(`keyrack: trustedProxies: ${(error as Error).message}.`, { cause: error });
   }
@@ -152,18 +154,18 @@ function readTrustedProxies(entries: unknown): TrustedProxies {
 
 export function readFailMode(mode: unknown, name = "failMode"): FailMode {
   need(mode === "closed" || mode === "open", `${name} must be "closed" or "open"`);
-  return mode as FailMode;
+  return mode;
 }
 
-export function need(holds: boolean, sentence: string): void {
+export function need(holds: boolean, sentence: string): asserts holds {
   if (!holds) throw new TypeError(`keyrack: ${sentence}.`);
 }
 
 function readUrl(text: unknown): string {
   const url = typeof text === "string" && URL.canParse(text) ? new URL(text) : null;
   need(url?.protocol === "https:" || url?.protocol === "http:", "url must be an http or https URL");
-  need(url?.username === "" && url.password === "", "url must not contain a user name or password");
-  return `${url?.origin}${url?.pathname.replace(/\/+$/, "")}`;
+  need(url.username === "" && url.password === "", "url must not contain a user name or password");
+  return `${url.origin}${url.pathname.replace(/\/+$/, "")}`;
 }
 
 /** A test secret key sees only test keys, so "test" is its default. */
@@ -171,13 +173,13 @@ function readEnv(env: unknown, secretEnv: Env | null): Env | null {
   need(env === undefined || env === "live" || env === "test", 'env must be "live" or "test"');
   need(env !== "live" || secretEnv !== "test", "a test secret key cannot serve env live");
   if (env === undefined) return secretEnv === "test" ? "test" : null;
-  return env as Env;
+  return env;
 }
 
 function readWhole(name: string, value: unknown, min: number): number {
-  const whole = Number.isSafeInteger(value) && (value as number) >= min;
-  need(whole, `${name} must be a whole number of at least ${min}`);
-  return value as number;
+  const isWhole = typeof value === "number" && Number.isSafeInteger(value) && value >= min;
+  need(isWhole, `${name} must be a whole number of at least ${min}`);
+  return value;
 }
 
 function defaultNodeId(): string {

@@ -106,6 +106,7 @@ describe("protect's options", () => {
     ["misspelled limits", { limits: "none" }, /limits/],
     ["a misspelled option", { scope: ["read"] }, /no option "scope"/],
     ["skip as text", { skip: "no" }, /skip/],
+    ["null as options", null as never, /takes an object of options/],
     ["getKey as text", { getKey: "x-key" }, /getKey/],
   ];
   for (const [what, options, message] of bad) {

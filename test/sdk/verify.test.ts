@@ -207,8 +207,12 @@ describe("without a policy", () => {
 });
 
 describe("createKeyrack", () => {
+  const RESPONSE = { status: 200, durationMs: 1, route: undefined };
   const good = { ...base(), projectId: "0190163d-8694-739b-aea5-966c26f8ad91" };
   const bad: [string, object, RegExp][] = [
+    ["no options", undefined as never, /takes an object of options/],
+    ["an unset environment, naming url first", { url: undefined, secretKey: undefined }, /url must be/],
+    ["an empty cacheFile", { ...good, cacheFile: "" }, /cacheFile must be a path/],
     ["a url of another scheme", { ...good, url: "ftp://x" }, /url must be/],
     ["a url with a password", { ...good, url: "http://a:b@x" }, /user name or password/],
     ["a customer's key as secret key", { ...good, secretKey: mint() }, /secretKey/],
@@ -225,6 +229,13 @@ describe("createKeyrack", () => {
   for (const [why, options, message] of bad) {
     it(`throws at once on ${why}`, () => expect(() => createKeyrack(options as KeyrackOptions)).toThrow(message));
   }
+
+  it("takes undefined for an option, as an unset variable gives it", async () => {
+    await using keyrack = disposable({ ...good, cacheFile: undefined, env: undefined, failMode: undefined });
+    const verdict = keyrack.verify(mint(), { scopes: undefined, failMode: undefined, ip: undefined });
+    keyrack.report({ context: undefined, tags: undefined, cost: undefined, method: "GET", path: "/", ...RESPONSE });
+    expect(verdict).toMatchObject({ ok: false, code: "unavailable" });
+  });
 
   it("warns once when the secret key would be sent unencrypted, except to the same machine", async () => {
     for (const [url, warned] of [

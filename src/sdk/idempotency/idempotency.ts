@@ -17,9 +17,9 @@ import { decodeBase64, replayHeaders } from "./replay.ts";
 
 export type IdempotentOptions = {
   /** How long the response can be replayed: one minute to seven days. The control plane's default is a day. */
-  ttlMs?: number;
+  ttlMs?: number | undefined;
   /** Respond 400 to a request without the header. By default its handler runs. */
-  required?: boolean;
+  required?: boolean | undefined;
 };
 
 /**
