@@ -2,7 +2,7 @@
 // construction: a failing control plane must not end the vendor's process.
 
 import { CacheFile } from "./feed/cache-file.ts";
-import { CallError, Client } from "./client.ts";
+import { CallError, Client, type Runtime } from "./client.ts";
 import { DENIED, type Denied, type Verdict } from "./context.ts";
 import { Feed } from "./feed/feed.ts";
 import { Guard, type GuardDependencies, requireCost } from "./guard.ts";
@@ -48,9 +48,8 @@ export function createKeyrackWith<Resources = undefined>(
   const otel = openOtel(options, settings, log, () => readStatus(state, ports).ageMs);
   const reporter = new Reporter(runtime, (events) => otel?.dropped(events));
   const [tags, noted] = [new AddedTags(), new NotedVerdicts()];
-  const checker = new CheckLimiter(runtime);
+  const [checker, idempotency] = [new CheckLimiter(runtime), new Idempotency(runtime)];
   const leases = new LeaseLimiter(runtime, checker);
-  const idempotency = new Idempotency(runtime);
   const cache = settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, runtime, state);
   const waiters = new Waiters(ports, () => state.current() !== null);
 
@@ -63,6 +62,7 @@ export function createKeyrackWith<Resources = undefined>(
       // With a policy from the cache file, one failed refresh is enough to start with it.
       if (state.policy) waiters.resolve();
       else if (error instanceof CallError && REJECTIONS.has(error.status)) waiters.reject(startError(error));
+      else waiters.logWait(runtime, error);
     },
   });
   const started = (cache?.load() ?? Promise.resolve()).then(() => {
@@ -186,12 +186,20 @@ class Waiters {
   readonly #ports: Ports;
   readonly #hasPolicy: () => boolean;
   #ready = false;
+  #isLogged = false;
   #closed: KeyrackError | null = null;
   readonly #waiting = new Set<Waiter>();
 
   constructor(ports: Ports, hasPolicy: () => boolean) {
     this.#ports = ports;
     this.#hasPolicy = hasPolicy;
+  }
+
+  /** Once: a process that waits before it listens shows nothing else. */
+  logWait({ log, settings: { url } }: Runtime, { message: why }: Error): void {
+    if (this.#waiting.size === 0 || this.#isLogged) return;
+    this.#isLogged = true;
+    log("error", "Keyrack cannot be reached: ready() waits for the first policy", { url, why });
   }
 
   wait(timeoutMs?: number): Promise<void> {

@@ -79,18 +79,30 @@ export function builtinModule<Name extends keyof Builtins>(name: Name): Builtins
 }
 
 export type Level = "debug" | "info" | "warn" | "error";
-/** Receives the library's log messages. The library never prints by itself and never logs a key. */
+/** Receives the library's log messages, which never contain a key. */
 export type Log = (level: Level, message: string, fields: Record<string, unknown>) => void;
 
 /** A vendor's log function that throws must not fail a request or the feed. */
 export function safeLog(log: Log | undefined): Log {
-  if (!log) return () => {};
+  if (!log) return warnOfErrors();
   return (level, message, fields) => {
     try {
       log(level, message, fields);
     } catch {
       // Nowhere left to report it.
     }
+  };
+}
+
+/** Without a log function, an error would be found nowhere: a warning of the process, once for each message. */
+function warnOfErrors(): Log {
+  const given = new Set<string>();
+  return (level, message, fields) => {
+    if (level !== "error" || given.has(message)) return;
+    given.add(message);
+    const text = `keyrack: ${message} ${JSON.stringify(fields)}`;
+    const node = (globalThis as { process?: { emitWarning?: (text: string, name: string) => void } }).process;
+    node?.emitWarning?.(text, "KeyrackWarning");
   };
 }
 

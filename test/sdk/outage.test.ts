@@ -1,8 +1,10 @@
 // An application under traffic while the control plane fails and recovers, and a fleet that acknowledges a revocation.
 
+import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import { apps } from "../../harness/sdk/apps.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { ManualPorts } from "../../harness/sdk/ports.ts";
 import { until } from "../../harness/waiting.ts";
 import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
@@ -40,6 +42,39 @@ describe("a control plane outage", () => {
     await until(() => r.keyrack.status().version === plane.feed.version);
     expect([await me(valid), (await me(revoked))[0]]).toEqual([[200, false], 401]);
     await app.close();
+  });
+});
+
+describe("ready() while Keyrack cannot be reached", () => {
+  it("waits, says so once in a warning of the process without a log, and resolves when Keyrack is up", async () => {
+    await using plane = await FakeControlPlane.start();
+    await plane.down();
+    const ports = new ManualPorts();
+    const { fetch } = ports;
+    let calls = 0;
+    ports.fetch = (...args) => (calls++, fetch(...args));
+    const warnings: Error[] = [];
+    const note = (warning: Error) => void warnings.push(warning);
+    process.on("warning", note);
+    const keyrack = createKeyrackWith(plane.options, ports);
+    try {
+      let isReady = false;
+      const ready = keyrack.ready().then(() => (isReady = true));
+      await once(process, "warning");
+      await until(() => (ports.advance(200), calls > 3));
+      expect(isReady).toBe(false);
+      await plane.up();
+      await until(() => (ports.advance(200), isReady));
+      await ready;
+      const own = warnings.filter(({ name }) => name === "KeyrackWarning");
+      expect(own.map(({ message }) => message)).toEqual([
+        expect.stringContaining("ready() waits for the first policy"),
+      ]);
+      expect(own[0]?.message).toContain(plane.url);
+    } finally {
+      process.off("warning", note);
+      await keyrack.close();
+    }
   });
 });
 
