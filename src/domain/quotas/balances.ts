@@ -71,7 +71,7 @@ async function balanceOf(ctx: Ctx, metered: Metered) {
     period_start: isEndless ? null : formatTimestamp(stored.period.start),
     resets_at: isEndless ? null : formatTimestamp(stored.period.end),
     granted,
-    spent: stored.taken - unspent - held,
+    spent: Math.max(0, stored.taken - unspent - held), // another process may show units that are returned by now
     held,
     remaining: Math.max(0, Math.max(0, quota.amount - fromAmount) + granted - held),
     exceeded: fromAmount > quota.amount,

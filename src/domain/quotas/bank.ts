@@ -16,8 +16,8 @@ import type { Clock } from "../core/clock.ts";
 import { record } from "../core/record.ts";
 import { Definitions, type Metered } from "./definitions.ts";
 import { Holding, type AppliedQuota } from "./holding.ts";
-import { claimReturn, returnsOf, writeLease } from "./lease-records.ts";
-import { QuotaLeases, RETURNABLE_MS, type NewLease } from "./leases.ts";
+import { claimReturn, returnsOf } from "./lease-records.ts";
+import { QuotaLeases } from "./leases.ts";
 import {
   balanceKey,
   balanceName,
@@ -37,6 +37,10 @@ const ALIVE_MS = 4_500;
 const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200;
 const STOP_MS = 3_000;
+/** Notices of a lease that another process returned. */
+const RETURNED = "quota_lease";
+
+type LeaseId = { owner: Owner; workspace_id: string; lease_id: string };
 
 type BankOptions = {
   store: Store;
@@ -46,7 +50,6 @@ type BankOptions = {
   balances: Ledger;
   leases: Ledger;
   returns: Ledger;
-  /** Where other processes find leases; null: they cannot return them. */
   shared?: SharedLeases | null;
 };
 
@@ -60,7 +63,6 @@ export class QuotaBank {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #shared: SharedLeases | null;
   readonly #holdings = new Map<string, Holding>();
   readonly #fair: FairSet<Holding>;
   /** Dropped holdings whose units the database had no room to take back. A displaced one's units count as spent. */
@@ -71,9 +73,9 @@ export class QuotaBank {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
-    this.#shared = shared;
     this.definitions = new Definitions(definitions, clock);
-    this.leases = new QuotaLeases(leases);
+    this.leases = new QuotaLeases(leases, shared);
+    store.onNotice(RETURNED, (lease_id) => this.leases.forget(lease_id));
     this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: () => true });
     this.#refused = new FairSet<Holding>(returns, () => {});
   }
@@ -129,20 +131,14 @@ export class QuotaBank {
     if (holding.turns === turns && !holding.pending) holding.know(stored, this.#clock.now());
   }
 
-  async lend(owner: Owner, lease: NewLease): Promise<void> {
-    const entry = this.leases.put(owner, lease);
-    if (!entry || !this.#shared) return;
-    const ttlMs = lease.end + RETURNABLE_MS - this.#clock.now();
-    entry.isShared = await this.#shared.put(lease.workspace_id, lease.id, writeLease(lease), ttlMs);
-  }
-
   /** Returns how many units of a lease were given back: until a minute after its end. */
   async returnLease(owner: Owner, workspace_id: string, lease_id: string, unused: number): Promise<number> {
     const own = this.leases.find(workspace_id, lease_id);
-    if (this.#shared && own?.isShared !== false) {
-      const shared = await this.#shared.take(workspace_id, lease_id);
-      if (shared === null || !(await claimReturn(this.#store, owner, lease_id, this.#clock.now()))) return 0;
-      if (!own) return this.#returnRecord(owner, workspace_id, shared, unused);
+    const { shared } = this.leases;
+    if (shared && own?.isShared !== false) {
+      const record = await shared.take(workspace_id, lease_id);
+      if (record === null || !(await claimReturn(this.#store, owner, lease_id, this.#clock.now()))) return 0;
+      if (!own) return this.#returnRecord({ owner, workspace_id, lease_id }, record, unused);
     }
     const { units, applied } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
     for (const { holding, metered } of applied) {
@@ -153,9 +149,11 @@ export class QuotaBank {
   }
 
   /** Returns units of a lease that another process granted. */
-  async #returnRecord(owner: Owner, workspace_id: string, record: string, unused: number): Promise<number> {
+  async #returnRecord({ owner, workspace_id, lease_id }: LeaseId, record: string, unused: number): Promise<number> {
     const now = this.#clock.now();
     const { units, charges } = returnsOf(record, unused, now);
+    // Only what balances show depends on it: until the lease ends, its units would be held and given back.
+    this.#store.notify(RETURNED, lease_id).catch(() => {});
     if (units === 0) return 0;
     for (const { metered, returns } of charges) {
       const holding = this.find(metered) ?? new Holding({ metered, workspace_id, owner, now });

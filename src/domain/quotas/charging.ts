@@ -119,7 +119,8 @@ async function leaseApplied(
   if (isAwaited && rules.lease_id !== null && applied.length > 0) {
     const charges = applied.map((one, i) => ({ ...one, spent: spent[i]! }));
     const { workspace_id } = request;
-    await quotas.lend(ownerOf(ctx.actor), { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges });
+    const lease = { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges };
+    await quotas.leases.lend(ownerOf(ctx.actor), lease, now);
   }
   prefetchAll(ctx, applied);
   const expires_in_ms = rules.granted === 0 ? 0 : Math.max(0, end - now);

@@ -8,8 +8,19 @@ import { insertReplay, replayByKey } from "../../store/queries/idempotency-repla
 import type { Store } from "../../store/store.ts";
 import { record } from "../core/record.ts";
 import type { Metered } from "./definitions.ts";
-import { RETURNABLE_MS, type NewLease } from "./leases.ts";
+import type { AppliedQuota, Spent } from "./holding.ts";
 import type { Return } from "./takes.ts";
+
+export const RETURNABLE_MS = MINUTE_MS;
+
+export type Charge = AppliedQuota & { readonly spent: Spent };
+export type NewLease = {
+  readonly id: string;
+  readonly workspace_id: string;
+  readonly granted: number;
+  readonly end: number;
+  readonly charges: readonly Charge[];
+};
 
 type LeaseRecord = {
   readonly granted: number;

@@ -4,44 +4,48 @@
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
-import { MINUTE_MS } from "../../kernel/durations.ts";
 import { sumOf } from "../../kernel/quotas/allocation.ts";
-import type { AppliedQuota, Spent } from "./holding.ts";
+import type { SharedLeases } from "../../ratelimit/counter.ts";
+import type { AppliedQuota } from "./holding.ts";
+import { RETURNABLE_MS, writeLease, type Charge, type NewLease } from "./lease-records.ts";
 
-export const RETURNABLE_MS = MINUTE_MS;
 const NOTHING = { units: 0, applied: [] };
 
-type Charge = AppliedQuota & { readonly spent: Spent };
 /** `granted`: units of the lease that came from grants. */
 type Held = Charge & { readonly granted: number };
-type Entry = {
-  readonly id: string;
-  readonly workspace_id: string;
-  readonly granted: number;
-  readonly end: number;
+type Entry = Omit<NewLease, "charges"> & {
   readonly charges: readonly Held[];
   /** It has expired and no longer counts as held. */
   isEnded: boolean;
   /** Other processes may return it. */
   isShared: boolean;
 };
-export type NewLease = Omit<Entry, "isEnded" | "isShared" | "charges"> & { charges: readonly Charge[] };
 
 export class QuotaLeases {
   /** Oldest first. */
   readonly #entries = new Map<string, Entry>();
   readonly #fair: FairSet<Entry>;
+  /** Where other processes find leases; null: they cannot return them. */
+  readonly shared: SharedLeases | null;
 
-  constructor(ledger: Ledger) {
-    this.#fair = new FairSet<Entry>(ledger, (entry) => this.#forget(entry), { replacesOwn: () => true });
+  constructor(ledger: Ledger, shared: SharedLeases | null = null) {
+    this.shared = shared;
+    this.#fair = new FairSet<Entry>(ledger, (entry) => this.#drop(entry), { replacesOwn: () => true });
   }
 
   get size(): number {
     return this.#entries.size;
   }
 
+  async lend(owner: Owner, lease: NewLease, now: number): Promise<void> {
+    const entry = this.#put(owner, lease);
+    if (!entry || !this.shared) return;
+    const ttlMs = lease.end + RETURNABLE_MS - now;
+    entry.isShared = await this.shared.put(lease.workspace_id, lease.id, writeLease(lease), ttlMs);
+  }
+
   /** Returns null if there is no room. */
-  put(owner: Owner, lease: NewLease): Entry | null {
+  #put(owner: Owner, lease: NewLease): Entry | null {
     const charges = lease.charges.map((charge) => {
       const fromGrants = charge.spent.map(({ part }) => part).filter(({ grant }) => grant !== null);
       return { ...charge, granted: sumOf(fromGrants) };
@@ -70,12 +74,19 @@ export class QuotaLeases {
   ): { units: number; applied: readonly AppliedQuota[] } {
     const entry = this.find(workspace_id, id);
     if (!entry) return NOTHING;
-    this.#fair.delete(entry);
-    this.#forget(entry);
+    this.forget(id);
     if (now >= entry.end + RETURNABLE_MS) return NOTHING;
     const units = Math.max(0, Math.min(unused, entry.granted));
     for (const { holding, spent } of entry.charges) holding.restore(spent, units, now);
     return { units, applied: entry.charges };
+  }
+
+  /** The lease has been returned, here or in another process. */
+  forget(id: string): void {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    this.#fair.delete(entry);
+    this.#drop(entry);
   }
 
   /** Ends expired leases. A lease lives for at most 10 s, so the oldest end first, approximately. */
@@ -89,7 +100,7 @@ export class QuotaLeases {
     }
   }
 
-  #forget(entry: Entry): void {
+  #drop(entry: Entry): void {
     this.#entries.delete(entry.id);
     this.#end(entry);
   }

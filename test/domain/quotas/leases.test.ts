@@ -46,6 +46,16 @@ for (const back of hasRedis() ? backends : []) {
       expect(await spent(own)).toEqual([{ taken: 0, from_amount: 0 }]);
     });
 
+    it.runIf(back === "postgres")("are no longer held once they come back through another process", async () => {
+      const { own, other } = await world();
+      const { lease_id, granted } = await own.lease(8);
+      here!.clock.advance(4_000);
+      await here!.services.quotas.sweep(); // the other process sees what is held
+      expect(await other.return(lease_id, granted)).toMatchObject({ returned: granted });
+      expect(await other.balance()).toMatchObject({ spent: 0 });
+      await expect.poll(() => own.balance()).toMatchObject({ spent: 0, held: 0, remaining: 100 });
+    });
+
     it("come back once, however many processes get the return at the same time", async () => {
       const { own, other } = await world();
       const { lease_id, granted } = await own.lease(8);

@@ -39,7 +39,7 @@ for (const back of backends)
       const owner = cellOwner("w", "live");
       const leases = new QuotaLeases(new Ledger({ bound: 10, share: 2 }));
       const lease = { workspace_id: "w", granted: 1, end: 1_000, charges: [] };
-      for (const id of ["oldest", "older", "newest"]) leases.put(owner, { ...lease, id });
+      for (const id of ["oldest", "older", "newest"]) await leases.lend(owner, { ...lease, id }, 0);
       const returned = ["oldest", "older", "newest"].map((id) => leases.return("w", id, 1, 0).units);
       expect(returned).toEqual([0, 1, 1]);
     });
