@@ -164,7 +164,10 @@ for (const back of backends) {
       let isFull = false;
       const full = () => Promise.reject(fail("share_full"));
       const write: Store["write"] = (job) => (isFull ? full() : store.write(job));
-      const services = withBank(10, Object.create(store, { write: { value: write } }) as Store);
+      const services = withBank(
+        10,
+        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
+      );
       const metered = (await world({ key: [quotaOf({ amount: 640 })] })).in(services);
       await metered.check();
       shared().clock.advance(10_000);
@@ -180,7 +183,10 @@ for (const back of backends) {
       const { store } = shared().services;
       let isFull = false;
       const write: Store["write"] = (job) => (isFull ? Promise.reject(fail("share_full")) : store.write(job));
-      const services = withBank(1, Object.create(store, { write: { value: write } }) as Store);
+      const services = withBank(
+        1,
+        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
+      );
       const quotas = { key: [quotaOf({ amount: 640 })] };
       const [displaced, other] = [(await world(quotas)).in(services), await world(quotas)];
       await displaced.check();
@@ -208,7 +214,10 @@ for (const back of backends) {
         waiting.add(done);
         return done;
       };
-      const { quotas } = withBank(300, Object.create(store, { write: { value: write } }) as Store);
+      const { quotas } = withBank(
+        300,
+        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
+      );
       const { ctx } = await world({});
       for (let i = 0; i < 250; i++) {
         const metered = {

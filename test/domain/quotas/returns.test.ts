@@ -19,7 +19,7 @@ for (const back of backends)
       const write: Store["write"] = (job) => (isFull ? Promise.reject(fail("share_full")) : store.write(job));
       const ledger = (bound: number): Ledger => new Ledger({ bound, share: bound });
       const ledgers = { definitions: ledger(1), balances: ledger(0), leases: ledger(1), returns: ledger(2) };
-      const full = Object.create(store, { write: { value: write } }) as Store;
+      const full = Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store;
       const quotas = new QuotaBank({ store: full, clock, log, ...ledgers });
       const [stranger, victim] = [(await vendorOf(fixture.services)).actor, (await vendorOf(fixture.services)).actor];
       const take = async (actor: typeof victim, subject_id: string) => {
