@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
-import { chunked } from "../../kernel/chunks.ts";
+import { forChunks } from "../../kernel/chunks.ts";
 import { Failure } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
 import { atMost } from "../../platform/timing.ts";
@@ -35,12 +35,10 @@ import {
 /** A process that has not reported for this long is dead, and its units count as spent. Every sweep reports. */
 const ALIVE_MS = 4_500;
 const PUBLISH_EVERY_MS = 4_000;
-const RETURNED_AT_ONCE = 200;
+const RETURNED_AT_ONCE = 200; // the database refuses writes of an owner that has too many waiting
 const STOP_MS = 3_000;
-/** Notices of a lease that another process returned. */
-const RETURNED = "quota_lease";
-
-type LeaseId = { owner: Owner; workspace_id: string; lease_id: string };
+/** Topics of notices: a lease that another process returned, a balance of which nothing is to be held. */
+const [RETURNED, RECALLED] = ["quota_lease", "quota_balance"];
 
 type BankOptions = {
   store: Store;
@@ -76,6 +74,7 @@ export class QuotaBank {
     this.definitions = new Definitions(definitions, clock);
     this.leases = new QuotaLeases(leases, shared);
     store.onNotice(RETURNED, (lease_id) => this.leases.forget(lease_id));
+    store.onNotice(RECALLED, (name) => void this.#giveBackNamed(name));
     this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: () => true });
     this.#refused = new FairSet<Holding>(returns, () => {});
   }
@@ -101,9 +100,8 @@ export class QuotaBank {
 
   /** Takes a block, and at least `units` in all if there are as many. Check `holding.availability` afterwards. */
   fetch(one: AppliedQuota, units: number): Promise<void> {
-    const { holding } = one;
-    holding.pending ??= this.#turn(holding, () => this.#take(one, units));
-    return holding.pending;
+    one.holding.pending ??= this.#turn(one.holding, () => this.#take(one, units));
+    return one.holding.pending;
   }
 
   /** Fetches the next block while the last quarter is being spent, so that no check waits for it. */
@@ -138,7 +136,9 @@ export class QuotaBank {
     if (shared && own?.isShared !== false) {
       const record = await shared.take(workspace_id, lease_id);
       if (record === null || !(await claimReturn(this.#store, owner, lease_id, this.#clock.now()))) return 0;
-      if (!own) return this.#returnRecord({ owner, workspace_id, lease_id }, record, unused);
+      // Only what balances show depends on it: until the lease ends, its units would be held and given back.
+      if (!own) this.#store.notify(RETURNED, lease_id).catch(() => {});
+      if (!own) return this.#returnRecord(owner, workspace_id, record, unused);
     }
     const { units, applied } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
     for (const { holding, metered } of applied) {
@@ -149,11 +149,9 @@ export class QuotaBank {
   }
 
   /** Returns units of a lease that another process granted. */
-  async #returnRecord({ owner, workspace_id, lease_id }: LeaseId, record: string, unused: number): Promise<number> {
+  async #returnRecord(owner: Owner, workspace_id: string, record: string, unused: number): Promise<number> {
     const now = this.#clock.now();
     const { units, charges } = returnsOf(record, unused, now);
-    // Only what balances show depends on it: until the lease ends, its units would be held and given back.
-    this.#store.notify(RETURNED, lease_id).catch(() => {});
     if (units === 0) return 0;
     for (const { metered, returns } of charges) {
       const holding = this.find(metered) ?? new Holding({ metered, workspace_id, owner, now });
@@ -174,17 +172,17 @@ export class QuotaBank {
     if (this.#store.dialect === "postgres" && this.#holdings.size > 0)
       await record({ store: this.#store }, (tx) => putProcess.run(tx, alive)).catch(() => {}); // the next sweep tries again
     const due = [...this.#holdings.values()].filter((holding) => !holding.pending && holding.isDue(now, publishes));
-    await forSome(due, (holding) => this.#settle(holding, now));
+    await forChunks(due, RETURNED_AT_ONCE, (holding) => this.#settle(holding, now));
     const refused = [...this.#refused];
     for (const holding of refused) this.#refused.delete(holding);
-    await forSome(refused, (holding) => this.giveBack(holding));
+    await forChunks(refused, RETURNED_AT_ONCE, (holding) => this.giveBack(holding));
   }
 
   /** At a clean stop nothing is lost. */
   async close(): Promise<void> {
     const all = [...this.#holdings.values(), ...this.#refused];
     this.#holdings.clear();
-    const returned = forSome(all, (holding) => this.giveBack(holding));
+    const returned = forChunks(all, RETURNED_AT_ONCE, (holding) => this.giveBack(holding));
     await atMost(STOP_MS, returned);
   }
 
@@ -196,6 +194,17 @@ export class QuotaBank {
     if (returns.length === 0) return;
     holding.pending = this.#turn(holding, () => this.#return(holding, returns));
     await holding.pending.catch(() => {});
+  }
+
+  /** Makes every process give back what it holds of a balance, and waits for this one. */
+  async recall(metered: Metered): Promise<void> {
+    await this.#giveBackNamed(balanceName(metered));
+    await this.#store.notify(RECALLED, balanceName(metered)).catch(() => {}); // what is unused goes back in 10 s
+  }
+
+  async #giveBackNamed(name: string): Promise<void> {
+    const holding = this.#holdings.get(name);
+    if (holding) await this.giveBack(holding);
   }
 
   async #settle(holding: Holding, now: number): Promise<void> {
@@ -213,9 +222,9 @@ export class QuotaBank {
     this.#fair.delete(holding);
   }
 
-  async #displace(holding: Holding): Promise<void> {
+  #displace(holding: Holding): Promise<void> {
     this.#forget(holding);
-    await this.giveBack(holding);
+    return this.giveBack(holding);
   }
 
   /** A request that still uses it gives back what it takes. */
@@ -285,13 +294,7 @@ export class QuotaBank {
 
   /** Excludes the units of the take being committed; the next report includes them. */
   #rowOf(holding: Holding, now: number) {
-    holding.isUnpublished = false;
-    const row = { ...holding.parts, period_start: holding.stored?.period.start ?? 0 };
-    return { ...balanceKey(holding.metered), process_id: this.process_id, ...row, expires_at: now + ALIVE_MS };
+    const { process_id } = this;
+    return { ...balanceKey(holding.metered), ...holding.publish(), process_id, expires_at: now + ALIVE_MS };
   }
-}
-
-/** A few at a time: the database refuses writes of an owner that has too many waiting. */
-async function forSome(holdings: readonly Holding[], work: (holding: Holding) => Promise<void>): Promise<void> {
-  for (const some of chunked(holdings, RETURNED_AT_ONCE)) await Promise.all(some.map(work));
 }

@@ -25,7 +25,6 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 import { balanceEnv } from "./balances.ts";
 import { readDefinition, type Metered } from "./definitions.ts";
-import type { Holding } from "./holding.ts";
 
 export const OPEN_MAX = 1_000;
 
@@ -90,7 +89,8 @@ export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: 
     await insertGrant.run(tx, row);
     return { value: { grant: viewGrant(row), isReplay: false }, events: [grantCreated(row)] };
   });
-  for (const holding of await holdingsOf(ctx, done.grant)) holding.forget();
+  // This process applies it immediately, others do within a second.
+  for (const metered of await meteredOf(ctx, done.grant)) services.quotas.find(metered)?.forget();
   return done;
 }
 
@@ -128,7 +128,7 @@ function grantCreated(row: QuotaGrantRow): Event {
   };
 }
 
-/** Takes back what is left, also of what this process holds. Units that other processes hold can still be spent. */
+/** Takes back what is left, also of what processes hold. Until the notice reaches another one, it can spend that. */
 export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
@@ -138,10 +138,7 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
     return row;
   };
   const found = await manageable(services.store.read);
-  const giveBackAll = async (of: Grant): Promise<void> => {
-    for (const holding of await holdingsOf(ctx, of)) await services.quotas.giveBack(holding);
-  };
-  await giveBackAll(viewGrant(found));
+  for (const metered of await meteredOf(ctx, viewGrant(found))) await services.quotas.recall(metered);
   const grant = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await manageable(tx, lockGrant);
     if (row.voided_at !== null) return unchanged(viewGrant(row));
@@ -151,8 +148,8 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
     const value = viewGrant({ ...row, voided_at: now, remaining: 0 });
     return { value, events: [{ action: "quota_grant.voided", target_id: id, payload }] };
   });
-  await giveBackAll(grant); // what a request has taken of it since
-  for (const holding of await holdingsOf(ctx, grant)) holding.forget();
+  // Again, for what a request has taken of it since.
+  for (const metered of await meteredOf(ctx, grant)) await services.quotas.recall(metered);
   return grant;
 }
 
@@ -167,13 +164,12 @@ async function requireReach(
   requireReadable(actor, key, "grant_not_found");
 }
 
-/** What this process holds of the balance: it must apply the change at once, other processes do within a second. */
-async function holdingsOf({ services, actor }: Ctx<Vendor>, grant: Grant): Promise<Holding[]> {
+/** The quota that the grant is for, if it is still defined. */
+async function meteredOf({ services, actor }: Ctx<Vendor>, grant: Grant): Promise<Metered[]> {
   const { key_id, tenant_id, env, scope, quota_id } = grant;
   const subject = { workspace_id: actor.workspace_id, key_id, tenant_id, env };
   const metered = (await readDefinition(services.store.read, subject))?.metered ?? [];
-  const own = metered.filter((one) => one.scope === scope && one.quota.id === quota_id);
-  return own.map((one) => services.quotas.find(one)).filter((holding) => holding !== undefined);
+  return metered.filter((one) => one.scope === scope && one.quota.id === quota_id);
 }
 
 type GrantQuery = { limit: number; cursor?: string | undefined };

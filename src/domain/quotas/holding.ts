@@ -205,6 +205,12 @@ export class Holding {
     return { unspent: this.unspent + sumOf(waiting), held: this.held, granted };
   }
 
+  /** What other processes get to know. */
+  publish() {
+    this.isUnpublished = false;
+    return { ...this.parts, period_start: this.stored?.period.start ?? 0 };
+  }
+
   /**
    * Gives up what is beyond a block: leases that come back bring more, and with the block that may be on its way a
    * crash may cost two. True where units wait to be given back.
@@ -240,6 +246,7 @@ export class Holding {
   giveUpAll(): void {
     this.#generation++;
     this.#giveUp(() => true);
+    this.forget();
   }
 
   /** Gives up the blocks that may not be spent under this quota, so that their units can be taken under it. */

@@ -86,6 +86,20 @@ describe.runIf(backends.includes("postgres"))("two processes that share a quota"
     expect(Number(await published())).toBe(before);
   });
 
+  it("give back what each holds of a grant that one of them voids", async () => {
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const metered = await MeteredWorld.create(fixture.services, { key: [quotaOf({ amount: 0 })] });
+    const target = { scope: "key", key_id: metered.key_id, quota_id: "calls" } as const;
+    const { grant } = await createGrant(metered.ctx, target, { units: 6_400 });
+    const there = metered.in(other.services);
+    expect((await there.check()).quotas).toMatchObject([{ remaining: 6_399 }]);
+    await voidGrant(metered.ctx, grant.id);
+    await expect.poll(() => fixture.sql("select taken from quota_balances")).toEqual([{ taken: 1 }]);
+    expect(await there.check({ cost: 90 })).toMatchObject({ allowed: false, quotas: [{ remaining: 0 }] });
+    expect(await metered.balance()).toMatchObject({ spent: 1, granted: 0, remaining: 0 });
+  });
+
   it("void what is left of a grant, and record exactly that", async () => {
     await using fixture = await testServices("postgres");
     const metered = await MeteredWorld.create(fixture.services, { key: [quotaOf()] });
