@@ -4,7 +4,8 @@
 import { MINUTE_MS } from "./durations.ts";
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):(\d\d))?$/;
-const MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+/** The last moment that a timestamp can name. */
+export const MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** Milliseconds since 1970, or null. */
 export function parseTimestamp(text: string): number | null {

@@ -1,6 +1,7 @@
 // A project's rules for its keys: how long they may live, and what their holders may do.
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { failField } from "../../kernel/errors.ts";
+import { MS_MAX } from "../../kernel/timestamps.ts";
 
 export type KeyPolicy = {
   /** The life of a key that asks for no expiry; null: that of max_ttl_days. */
@@ -59,11 +60,23 @@ export function requireWithinMax({ max_ttl_days }: KeyPolicy, created_at: number
     throw failField("invalid_body", "expires_at", `must be within ${max_ttl_days} days of the key's creation`);
 }
 
+/**
+ * The stored form of "a person chose that the key never expires"; null: not chosen. A time, so that a process of the
+ * previous release gives a successor an expiry that is as good as none.
+ */
+const NEVER = MS_MAX;
+
+/** What is stored of the expiry that a person asked for. */
+export function requestedExpiry(asked: number | null | undefined): number | null {
+  return asked === null ? NEVER : (asked ?? null);
+}
+
 /** The expiry of a successor. One that a person asked for is kept, within the policy; any other starts afresh. */
-export function successorExpiry(policy: KeyPolicy, now: number, asked: number | null): number | null {
+export function successorExpiry(policy: KeyPolicy, now: number, requested: number | null): number | null {
+  if (requested === null) return afterDays(now, usualTtlDays(policy));
   const latest = afterDays(now, policy.max_ttl_days);
-  if (asked === null) return afterDays(now, usualTtlDays(policy));
-  return latest === null ? asked : Math.min(asked, latest);
+  if (latest !== null) return Math.min(requested, latest);
+  return requested === NEVER ? null : requested;
 }
 
 function afterDays(now: number, days: number | null): number | null {

@@ -1,7 +1,8 @@
 // Changes of an API key by its vendor.
 import { fail } from "../../kernel/errors.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
-import { keyById, updateKey } from "../../store/queries/keys.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import { keyById, newestSuccessor, updateKey } from "../../store/queries/keys.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import { addressRuleOf, editedList } from "./address-rules.ts";
@@ -9,7 +10,7 @@ import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireManageable } from "../core/env-access.ts";
 import { changes } from "../core/events.ts";
-import { requireWithinMax } from "../key-policy/key-policy.ts";
+import { requestedExpiry, requireWithinMax } from "../key-policy/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { unknownScopes } from "./scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
@@ -48,7 +49,7 @@ export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Prom
       requireWithinMax(keyPolicyOf(project, plan), row.created_at, expires_at);
     requireWithinCeiling(plan, edit.scopes ?? [], JSON.parse(row.scopes) as string[]);
     const tenant = await liveTenant(tx, workspace_id, row.tenant_id);
-    const after = applyEdit(row, edit);
+    const after = applyEdit(row, edit, await choosesLife(tx, row, edit.expires_at));
     const now = ctx.services.clock.now();
     if (hasExpired(row, now) && !hasExpired(after, now)) await takeKeyPlace(tx, plan, row, now);
     const differing = changes(auditable(row), auditable(after));
@@ -83,7 +84,18 @@ function extendsQuarantine(row: ApiKeyRow, expires_at: number | null | undefined
   return expires_at === null || expires_at > row.expires_at;
 }
 
-function applyEdit(row: ApiKeyRow, edit: KeyEdit): ApiKeyRow {
+/**
+ * Whether an expiry is the one that successors get too. Sent unchanged, an expiry that the project's policy gave stays
+ * the policy's. An earlier one for a leaked or rotated key only ends that key sooner.
+ */
+async function choosesLife(tx: Tx, row: ApiKeyRow, expires_at: number | null | undefined): Promise<boolean> {
+  if (expires_at === undefined || expires_at === row.expires_at) return false;
+  const isSooner = expires_at !== null && (row.expires_at === null || expires_at < row.expires_at);
+  if (!isSooner) return true;
+  return row.quarantined_at === null && !(await newestSuccessor.first(tx, row));
+}
+
+function applyEdit(row: ApiKeyRow, edit: KeyEdit, isLifeChosen: boolean): ApiKeyRow {
   const limits = edit.rate_limits === null ? null : JSON.stringify(edit.rate_limits);
   const { expires_at = row.expires_at } = edit;
   return {
@@ -95,8 +107,7 @@ function applyEdit(row: ApiKeyRow, edit: KeyEdit): ApiKeyRow {
     ...editedList(row, edit),
     quotas: edit.quotas === undefined ? row.quotas : storedQuotas(edit.quotas),
     expires_at,
-    // Sent unchanged, an expiry that the project's policy gave stays the policy's.
-    requested_expires_at: expires_at === row.expires_at ? row.requested_expires_at : expires_at,
+    requested_expires_at: isLifeChosen ? requestedExpiry(expires_at) : row.requested_expires_at,
   };
 }
 

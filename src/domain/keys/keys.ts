@@ -19,7 +19,7 @@ import type { Event } from "../core/events.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { readKeyPage } from "./key-list.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { initialExpiry } from "../key-policy/key-policy.ts";
+import { initialExpiry, requestedExpiry } from "../key-policy/key-policy.ts";
 import { needsToServe, withNodeWarnings } from "../nodes/needs.ts";
 import type { KeyChange } from "../nodes/propagation.ts";
 import { unknownScopes } from "./scope-catalogue.ts";
@@ -127,7 +127,7 @@ export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["s
     meta: JSON.stringify(key.meta ?? {}),
     rate_limits: key.rate_limits ? JSON.stringify(key.rate_limits) : null,
     expires_at: initialExpiry(keyPolicyOf(owner.project, owner.plan), now, key.expires_at),
-    requested_expires_at: key.expires_at ?? null,
+    requested_expires_at: requestedExpiry(key.expires_at),
     revoked_at: null,
     revoked_reason: null,
     revoked_cause: null,

@@ -86,6 +86,39 @@ for (const back of backends) {
       expect((await w.call("sk_owner", `GET /v1/keys/${data[0].successor_id}`)).body.expires_at).toBe(inDays(30));
     });
 
+    it("keeps the choice that a key never expires over rotations, as long as the policy allows it", async () => {
+      const w = await r.workspace();
+      await setPolicy(w, { default_ttl_days: 30 });
+      const rotate = async (id: string) => (await w.call("sk_owner", `POST /v1/keys/${id}/rotate`, {})).body;
+      const forever = await w.mint({ expires_at: null });
+      const freed = await w.mint();
+      await w.call("sk_owner", `PATCH /v1/keys/${freed.id}`, { expires_at: null });
+      const successors = [await rotate(forever.id), await rotate(freed.id)];
+      expect(successors.map(({ expires_at }) => expires_at)).toEqual([null, null]);
+      const filter = { ids: successors.map(({ id }) => id) };
+      const { data } = (await w.call("sk_owner", "POST /v1/bulk/keys", { action: "rotate", filter })).body;
+      const { id } = (await w.call("sk_owner", `GET /v1/keys/${data[0].successor_id}`)).body;
+      expect((await w.call("sk_owner", `GET /v1/keys/${id}`)).body.expires_at).toBe(null);
+      await setPolicy(w, { default_ttl_days: 30, max_ttl_days: 90 });
+      expect((await rotate(id)).expires_at).toBe(inDays(90));
+    });
+
+    it("gives a leaked or rotated key that a person cut short a successor with the life that it had", async () => {
+      const w = await r.workspace();
+      const call = async (route: string, body: object) => (await w.call("sk_owner", route, body)).body;
+      const [leaked, rotated, plain] = [await w.mint(), await w.mint({ expires_at: inDays(20) }), await w.mint()];
+      await r.sql(
+        `update api_keys set quarantined_at = 1, expires_at = ${r.clock.now() + DAY} where id = '${leaked.id}'`,
+      );
+      await call(`POST /v1/keys/${rotated.id}/rotate`, {});
+      const soon = { expires_at: new Date(r.clock.now() + DAY / 2).toISOString() };
+      for (const { id } of [leaked, rotated, plain])
+        expect((await call(`PATCH /v1/keys/${id}`, soon)).expires_at).toBe(soon.expires_at);
+      expect((await call(`POST /v1/keys/${leaked.id}/rotate`, {})).expires_at).toBe(null);
+      expect((await call(`POST /v1/keys/${rotated.id}/rotate`, {})).expires_at).toBe(inDays(20));
+      expect((await call(`POST /v1/keys/${plain.id}/rotate`, {})).expires_at).toBe(soon.expires_at);
+    });
+
     it("reaches existing keys by cap_expiry only, which never moves an expiry later", async () => {
       const w = await r.workspace();
       const forever = await w.mint();
