@@ -61,7 +61,7 @@ export function toMs(value: string | null | undefined): number | null | undefine
 export function distinct<T extends z.ZodType>(item: T, min: number, max: number) {
   return z
     .array(item)
-    .min(min, { error: `must have at least ${min} entries` })
+    .min(min, { error: min === 1 ? "must not be empty" : `must have at least ${min} entries` })
     .max(max, { error: `must have at most ${max} entries` })
     .refine((list) => new Set(list).size === list.length, { error: "must not repeat an entry" })
     .meta({ uniqueItems: true });

@@ -23,7 +23,7 @@ export function replayOf(
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw failField("invalid_header", "idempotency-key", "must be 1 to 255 visible ASCII characters");
   }
-  const query = [...new URLSearchParams(request.search)].map(([name, value]) => `${name}=${value}`).toSorted();
+  const query = [...new URLSearchParams(`?${request.search}`)].map(([name, value]) => `${name}=${value}`).toSorted();
   const content = hash("sha256", bytes ?? new Uint8Array());
   const fingerprint = [request.method, request.path, query.join("&"), content].join("\n");
   return createReplay({

@@ -112,7 +112,8 @@ function parseQuery(search: string, schema: z.ZodObject | undefined, loose: bool
   const shape: Shape = schema?.shape ?? {};
   const result: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
   const problems: Detail[] = [];
-  for (const [name, value] of new URLSearchParams(search)) {
+  // URLSearchParams drops a leading "?", which here would belong to a name.
+  for (const [name, value] of new URLSearchParams(`?${search}`)) {
     if (problems.length >= DETAILS_MAX) break;
     const field = Object.hasOwn(shape, name) ? shape[name] : undefined;
     if (!field) {

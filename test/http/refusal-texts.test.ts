@@ -29,6 +29,19 @@ describe("a refusal", () => {
     expect(details.map(({ message }) => message).filter((text) => /[<>|"]|of type/.test(text))).toEqual([]);
   });
 
+  it("of an empty list says so", async () => {
+    const reply = await w.call("sk_owner", "POST /v1/bulk/keys", { action: "revoke", filter: { ids: [] } });
+    expect(reply.body.error.details).toEqual([{ path: "filter.ids", message: "must not be empty" }]);
+  });
+
+  it("names a parameter as it was sent, a question mark included", async () => {
+    const reply = await w.call("sk_owner", "GET /v1/keys??limit=1");
+    expect([reply.status, reply.body.error.details]).toEqual([
+      400,
+      [{ path: "?limit", message: "is not a known parameter" }],
+    ]);
+  });
+
   it("of a name that a map may not have says what names may be", async () => {
     for (const name of ["x".repeat(129), "a b"]) {
       const reply = await w.call("sk_owner", "POST /v1/idempotency/complete", { headers: { [name]: "v" } });
