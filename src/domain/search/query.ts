@@ -45,8 +45,9 @@ function refuse(q: string, credential: RegExp): void {
 function parseText(q: string): IdText | WordsText {
   const id = parseUuid(q);
   if (id) return { kind: "id", id };
-  const words = wordsOf(q).slice(0, WORDS_MAX);
+  const words = [...new Set(wordsOf(q))];
   if (words.length === 0) throw failField("invalid_query", "q", "must have a letter or a digit");
+  if (words.length > WORDS_MAX) throw failField("invalid_query", "q", `must have at most ${WORDS_MAX} words`);
   return { kind: "words", words: words.toSorted((a, b) => b.length - a.length) };
 }
 
