@@ -1,8 +1,11 @@
 // Rules about settings that no parser of one setting can check. They need neither files nor connections, so that a
 // start checks them before it creates anything, and `keyrack config check` too.
 import { guessCredentialKind } from "../kernel/credentials.ts";
+import { DAY_MS } from "../kernel/durations.ts";
 import { BadSetting, type Settings } from "./settings.ts";
 
+/** Reports come up to seven days late; what they add must be counted and sent before the hour is deleted. */
+const METERED_HOURS_MIN_MS = 8 * DAY_MS;
 const TOKEN_MIN_CHARS = 22; // 128 bits in base64url
 
 export function requireConsistent(settings: Settings): void {
@@ -13,6 +16,10 @@ export function requireConsistent(settings: Settings): void {
   if (bootstrap && bootstrap_token) requireUsableToken(bootstrap_token);
   const { meter_url, series, public_url } = settings;
   if (meter_url !== null && !series) throw new BadSetting("KEYRACK_METER_URL needs KEYRACK_SERIES=on.");
+  if (meter_url !== null && settings.series_hours < METERED_HOURS_MIN_MS)
+    throw new BadSetting(
+      "KEYRACK_METER_URL needs KEYRACK_SERIES_HOURS of at least 8d: reports that come up to seven days late are pushed too.",
+    );
   // The source of the pushed events: another one would make receivers count them again.
   if (meter_url !== null && public_url === null)
     throw new BadSetting("KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL: its events name it.");

@@ -243,30 +243,35 @@ describe("the settings of the push", () => {
   it("never send an hour again under its first id, when it is reported after it was deleted", async () => {
     await using receiver = await meterReceiver();
     const clock = testClock(NOON);
-    const flags = { meter_url: receiver.url, public_url: PUBLIC_URL, series_hours: "2d" };
+    const flags = { meter_url: receiver.url, public_url: PUBLIC_URL, series_hours: "8d" };
     await using r = await testInstance("sqlite", { clock, flags });
     const w = await r.workspace();
-    const reportAndPush = async (request_id: string): Promise<void> => {
+    const report = async (request_id: string): Promise<void> => {
       const event = telemetryEvent({ ts: iso(NOON), request_id, project_id: w.project_id, tenant_id: w.tenant_id });
       expect((await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch([event]))).status).toBe(202);
+    };
+    const foldAndPush = async (): Promise<void> => {
       await foldJournal(r.app.services);
       clock.advance(2 * HOUR);
       await pushUsage(r.app.services);
     };
-    await reportAndPush("first");
+    await report("first");
+    await foldAndPush();
+    clock.advance(6 * DAY);
+    await report("late");
     clock.advance(3 * DAY);
     await reapSeries(r.app.services);
-    await reportAndPush("late");
+    await foldAndPush();
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it("send the token of the file, and need the public URL and series", async () => {
+  it("send the token of the file, and need the public URL and hours for reports that come late", async () => {
     await using receiver = await meterReceiver();
-    const clock = testClock(NOON);
-    const meter_url = receiver.url;
+    const [clock, meter_url] = [testClock(NOON), receiver.url];
     const start = (flags: Record<string, string>) => testInstance("sqlite", { clock, flags: { meter_url, ...flags } });
     await expect(start({})).rejects.toThrow("KEYRACK_PUBLIC_URL");
-    await expect(start({ public_url: PUBLIC_URL, series: "off" })).rejects.toThrow("KEYRACK_SERIES");
+    await expect(start({ public_url: PUBLIC_URL, series: "off" })).rejects.toThrow("KEYRACK_SERIES=on");
+    await expect(start({ public_url: PUBLIC_URL, series_hours: "7d" })).rejects.toThrow("KEYRACK_SERIES_HOURS");
     const missing = { public_url: PUBLIC_URL, meter_token_file: "/nowhere/token" };
     await expect(start(missing)).rejects.toThrow("KEYRACK_METER_TOKEN_FILE cannot be read: ENOENT");
     await using folder = await testInstance("sqlite", { clock });
@@ -289,8 +294,7 @@ describe("the settings of the push", () => {
     await foldJournal(r.app.services);
     clock.advance(2 * HOUR);
     await pushUsage(r.app.services);
-    const { last_error } = await showMeter(r.app.services);
-    expect(last_error).toBe("KEYRACK_METER_TOKEN_FILE does not contain a token");
+    expect((await showMeter(r.app.services)).last_error).toBe("KEYRACK_METER_TOKEN_FILE does not contain a token");
     expect(r.logs.filter((line) => line.includes("no-token"))).toEqual([]);
   });
 });
