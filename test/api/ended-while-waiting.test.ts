@@ -1,4 +1,5 @@
-// A list, or a costly read, that had to wait for its owner's earlier ones is judged by what its credential is then.
+// A list, or a costly read, that had to wait for its owner's earlier ones is judged by what its credential is then. A
+// costly read is judged again when it has ended.
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Reply, type Workspace } from "../../harness/instances/test-instance.ts";
@@ -80,6 +81,33 @@ for (const back of backends) {
         async () => {},
       );
       expect(answered?.status).toBe(200);
+    });
+
+    it.each(["fleetReads", "threadReads"] as const)(
+      "is refused where its key is revoked during the read (%s)",
+      async (kind) => {
+        const w = await r.workspace();
+        const slots = r.app.services[kind];
+        const run = vi.spyOn(slots, "run").mockImplementationOnce(async (...args) => {
+          const found = await Slots.prototype.run.apply(slots, args);
+          await revokeKey(w);
+          return found;
+        });
+        expectRefusal(await w.call("sk_admin", ROUTES[kind]), 401, "invalid_key");
+        run.mockRestore();
+      },
+    );
+
+    it("is refused where its key is revoked while the audit chain is verified", async () => {
+      const w = await r.workspace();
+      const { store } = r.app.services;
+      const verify = vi.spyOn(store, "verify").mockImplementationOnce(async (...args) => {
+        const found = await Object.getPrototypeOf(store).verify.apply(store, args);
+        await revokeKey(w);
+        return found;
+      });
+      expectRefusal(await w.call("sk_admin", "GET /v1/audit_logs/chain"), 401, "invalid_key");
+      verify.mockRestore();
     });
 
     it("is refused alone: another caller gets the overview that both wait for", async () => {

@@ -115,8 +115,11 @@ export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
       ),
   }),
   failures: ["rate_limited", "unavailable"],
-  handle: ({ services, actor }, { query }) =>
-    verifyChain(services, actor.workspace_id, { full: query.full === "true" }),
+  handle: async (ctx, { query }) => {
+    const chain = await verifyChain(ctx.services, ctx.actor.workspace_id, { full: query.full === "true" });
+    await ctx.requireStillValid?.(); // it may have taken long
+    return chain;
+  },
 });
 
 export const auditLogsCheckpoint = endpoint("GET /v1/audit_logs/checkpoint", {

@@ -1,5 +1,5 @@
-// Runs expensive reads in a slot of the caller. After a wait the credential must still be valid, and the read starts in
-// a turn of its own: otherwise all that wait for a slot would run in the turn of the first.
+// Runs expensive reads in a slot of the caller. The credential must still be valid after a wait and after the read,
+// which starts in a turn of its own: otherwise all that wait for a slot would run in the turn of the first.
 import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Owner } from "../../fairness/owners.ts";
@@ -10,11 +10,13 @@ import type { Query, Reader } from "../../store/engine/tx.ts";
 import type { Store } from "../../store/store.ts";
 
 /** Reads all nodes, or all keys, of a project. */
-export function inFleetSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
-  return ctx.services.fleetReads.run(ownerOf(ctx.actor), read, async () => {
+export async function inFleetSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise<T> {
+  const found = await ctx.services.fleetReads.run(ownerOf(ctx.actor), read, async () => {
     await yieldToEventLoop();
     await ctx.requireStillValid?.();
   });
+  await ctx.requireStillValid?.();
+  return found;
 }
 
 /**
@@ -40,6 +42,7 @@ export async function inThreadSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise
   const { threadReads, store } = ctx.services;
   const found = await threadReads.run(slotOwner(ctx.actor), read, async () => ctx.requireStillValid?.());
   await store.durable();
+  await ctx.requireStillValid?.();
   return found;
 }
 
