@@ -9,7 +9,7 @@ import { type TextResponse, type DenialName, denialResponse } from "./denials.ts
 import { findKey, keyFromValue, type KeyHeaders } from "./key-location.ts";
 import type { ChargeResult, Limiter } from "./limits/check.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
-import type { Outside } from "./telemetry/outside.ts";
+import type { OutsideNetworks } from "./telemetry/network-report.ts";
 import type { Reporter } from "./telemetry/report.ts";
 import type { Otel } from "./otel.ts";
 import type { Log, Ports } from "./runtime.ts";
@@ -81,7 +81,7 @@ type RequestState = {
   degraded: boolean;
   cost: number;
   context: Context | null;
-  outside: Outside | null;
+  outside: OutsideNetworks | null;
   client: RequestClient | null;
 };
 const LIMITS_MODES = ["check", "lease", "off"];

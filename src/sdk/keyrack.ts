@@ -13,7 +13,7 @@ import { CheckLimiter } from "./limits/check.ts";
 import { type KeyrackOptions, readFailMode, readOptions, type Settings } from "./options.ts";
 import { INTERNALS, type Keyrack, type ReportedRequest, type Status, type VerifyOptions } from "./internals.ts";
 import { Otel } from "./otel.ts";
-import { NotedVerdicts } from "./telemetry/outside.ts";
+import { NotedVerdicts } from "./telemetry/noted-verdicts.ts";
 import { Reporter, type RequestOutcome } from "./telemetry/report.ts";
 import { defaultPorts, type Log, type Ports, safeLog } from "./runtime.ts";
 import { NO_GROUPS, readScopes } from "./scopes.ts";

@@ -11,7 +11,7 @@ import { wordsToUuid } from "../kernel/crypto/word-codec.ts";
 import { type Context, DENIED, type Denied, type Subject, type Verdict } from "./context.ts";
 import type { PolicyState } from "./feed/policy-state.ts";
 import type { FailMode, Settings } from "./options.ts";
-import { type Outside, outsideOf } from "./telemetry/outside.ts";
+import { type OutsideNetworks, outsideOf } from "./telemetry/network-report.ts";
 import type { Log, Ports } from "./runtime.ts";
 import { NO_GROUPS, type ScopeRequirement } from "./scopes.ts";
 
@@ -38,7 +38,7 @@ export class Verifier {
   /** The owner of the key that the last call rejected, if known: for the report, never for the caller. */
   rejected: Subject | null = null;
   /** Null unless the last call was from outside the key's networks. */
-  outside: Outside | null = null;
+  outside: OutsideNetworks | null = null;
   readonly #state: PolicyState;
   readonly #settings: Settings;
   readonly #now: () => number;

@@ -8,7 +8,7 @@ import { CallError, type Runtime } from "../client.ts";
 import { ClientInfo, type RequestClient } from "./client-info.ts";
 import type { Subject } from "../context.ts";
 import { BATCH_EVENTS, EventQueue } from "./event-queue.ts";
-import { type Outside, outsideFields } from "./outside.ts";
+import { type OutsideNetworks, outsideFields } from "./network-report.ts";
 import { redactCredentials } from "./redact.ts";
 import { withoutRejected } from "./rejected-events.ts";
 import { randomHex } from "../runtime.ts";
@@ -29,7 +29,7 @@ export type RequestOutcome = {
   cost?: number;
   tags?: Tags | null;
   /** Null unless it came from outside the key's networks. */
-  outside?: Outside | null;
+  outside?: OutsideNetworks | null;
   /** Null where it is not to be reported. */
   client?: RequestClient | null;
 };
