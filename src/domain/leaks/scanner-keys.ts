@@ -15,6 +15,8 @@ import type { Clock } from "../core/clock.ts";
 const FRESH_MS = HOUR_MS;
 const RELOAD_EVERY_MS = MINUTE_MS;
 const RESPONSE_MAX_MS = 5_000;
+/** Parsing a key takes up to a millisecond of the event loop; GitHub lists a few. */
+const LISTED_MAX = 100;
 
 export type KeyList = ReadonlyMap<string, KeyObject>;
 type Load = () => Promise<KeyList>;
@@ -84,6 +86,7 @@ function isSignedBy(key: KeyObject, signature: string, body: Uint8Array): boolea
 export function parseKeyList(text: string): KeyList {
   const { public_keys: listed } = (JSON.parse(text) ?? {}) as { public_keys?: unknown };
   if (!Array.isArray(listed)) throw new Error("it has no public_keys list");
+  if (listed.length > LISTED_MAX) throw new Error(`it lists more than ${LISTED_MAX} keys`);
   const keys = new Map<string, KeyObject>();
   for (const one of listed as ({ key_identifier?: unknown; key?: unknown } | null)[]) {
     const key = typeof one?.key === "string" ? toP256(one.key) : undefined;

@@ -84,6 +84,13 @@ describe("the scanner's public keys", () => {
       expect(() => parseKeyList(bad), bad).toThrow(Error);
   });
 
+  it("are parsed of lists of up to a hundred only: each key takes time of the event loop", () => {
+    const listOf = (length: number): string =>
+      keyList(...Array.from({ length: length - 2 }, (_, n) => ({ key_identifier: `k${n}`, key: "x" })));
+    expect(parseKeyList(listOf(100)).size).toBe(2);
+    expect(() => parseKeyList(listOf(101))).toThrow("it lists more than 100 keys");
+  });
+
   it("are fetched from the addresses that were checked, without redirects, within one megabyte", async () => {
     using at = tempDir();
     const { cert, key } = makeCertificate(at.dir, "scanner", "scanner.example");
