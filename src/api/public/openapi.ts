@@ -1,17 +1,20 @@
 // The API's own OpenAPI document.
 import { z } from "zod";
 import { endpoint, type Endpoint } from "../../http/endpoint.ts";
-import { jsonResponse } from "../../http/response.ts";
+import { HttpResponse, JSON_TYPE } from "../../http/response.ts";
 import { openApiDocument } from "../../http/openapi.ts";
 
 /** Takes a function, because the list of all endpoints includes this one. */
 export function openapiShow(all: () => readonly Endpoint[]): Endpoint {
-  let cached: unknown;
+  let cached: Uint8Array | undefined; // half a megabyte: serialising it for each request would hold up others
   return endpoint("GET /openapi.json", {
     summary: "This API as an OpenAPI 3.1 document.",
     access: "public",
     looseQuery: true,
     output: z.record(z.string(), z.unknown()),
-    handle: () => jsonResponse(200, (cached ??= openApiDocument(all()))),
+    handle: () => {
+      cached ??= Buffer.from(JSON.stringify(openApiDocument(all())));
+      return new HttpResponse(200, cached, { "content-type": JSON_TYPE });
+    },
   });
 }
