@@ -1,7 +1,7 @@
 // Changes of an API key by its vendor.
 import { fail } from "../../kernel/errors.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import { keyById, newestSuccessor, updateKey } from "../../store/queries/keys.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";

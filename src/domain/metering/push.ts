@@ -3,6 +3,8 @@
 // deduplicates by source and id counts each unit once.
 import { readFile } from "node:fs/promises";
 import { failureOf, post, type Posted } from "../../platform/post.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import { writeFact } from "../../store/queries/deployment.ts";
 import { refusePart, settlePart, unsettledHours } from "../../store/queries/metering.ts";
 import { TO_SEND } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
@@ -44,6 +46,7 @@ async function tryToPush(services: Services, evenIfWaiting: boolean): Promise<vo
   } catch (error) {
     if (!(error instanceof ReceiverUnavailable)) throw error;
     meter.failed(clock.now(), error.message, error.retryAfterMs);
+    await record(services, (tx) => writeOutcome(tx, services));
     const retry_in_s = Math.ceil((meter.retryAt - clock.now()) / 1_000);
     log.warn("usage was not pushed", { error: error.message, retry_in_s });
   }
@@ -124,11 +127,16 @@ function retryAfter({ clock }: Services, answer: Posted): number {
 }
 
 async function settle(services: Services, parts: readonly MeterPart[]): Promise<undefined> {
+  services.meter.succeeded(services.clock.now());
   await record(services, async (tx) => {
     for (const { hour, group_id, part } of parts) await settlePart.run(tx, { hour, group_id, part });
+    await writeOutcome(tx, services);
   });
   for (const { event } of parts) services.meter.conflicts.delete(event.id);
-  services.meter.succeeded(services.clock.now());
+}
+
+function writeOutcome(tx: Tx, { meter }: Services): Promise<number> {
+  return writeFact.run(tx, { name: "meter", value: JSON.stringify(meter.outcome) });
 }
 
 async function setAside(

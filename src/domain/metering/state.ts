@@ -1,5 +1,5 @@
-// What this process knows of the push: when it may try again, and what went wrong. Everything that must survive is
-// stored.
+// What this process knows of the push: when it may try again, and what went wrong. The last outcome is stored, so that
+// every process can show it.
 import type { Settings } from "../../config/settings.ts";
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 
@@ -9,6 +9,8 @@ const RETRY_MAX_MS = HOUR_MS;
  * How long before its deletion an unsent hour makes the instance degraded, unless hours are kept for a short time only.
  */
 const RISK_MS = 5 * DAY_MS;
+
+export type MeterOutcome = { last_sent_at: number | null; last_error: string | null; retry_at: number };
 
 export class MeterState {
   /** Events that were set aside, since the start. */
@@ -35,6 +37,10 @@ export class MeterState {
     this.retryAt = 0;
     this.lastError = null;
     this.lastSentAt = now;
+  }
+
+  get outcome(): MeterOutcome {
+    return { last_sent_at: this.lastSentAt, last_error: this.lastError, retry_at: this.retryAt };
   }
 
   /** `retryAfterMs`: what the receiver asks for. */

@@ -1,6 +1,7 @@
 // What the push has not delivered yet, for the operator, /status and metrics.
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { readFact } from "../../store/queries/deployment.ts";
 import {
   changedHours,
   replayHour,
@@ -12,7 +13,7 @@ import { REFUSED, TO_SEND } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { refusedEvent } from "./events.ts";
-import { dueBefore, isAtRisk, lostAt } from "./state.ts";
+import { dueBefore, isAtRisk, lostAt, type MeterOutcome } from "./state.ts";
 
 const REFUSED_SHOWN = 100;
 
@@ -56,12 +57,14 @@ export async function warnOfLoss(services: Services): Promise<void> {
 
 export async function showMeter(services: Services) {
   const { settings, meter, store } = services;
-  const [hour, unsettled, refused, refusedRows] = await Promise.all([
+  const [hour, unsettled, refused, refusedRows, stored] = await Promise.all([
     oldestUnsentHour(services),
     unsettledState.first(store.read, TO_SEND),
     unsettledState.first(store.read, REFUSED),
     unsettledHours.all(store.read, { ...REFUSED, limit: REFUSED_SHOWN }),
+    readFact.first(store.read, { name: "meter" }),
   ]);
+  const outcome = stored ? (JSON.parse(stored.value) as MeterOutcome) : meter.outcome;
   const time = (at: number | null): string | null => (at === null ? null : formatTimestamp(at));
   return {
     object: "meter" as const,
@@ -71,9 +74,9 @@ export async function showMeter(services: Services) {
     unsettled: unsettled?.rows ?? 0,
     refused: refused?.rows ?? 0,
     refused_ids: refusedRows.map((row) => refusedEvent(services, row).id),
-    last_sent_at: time(meter.lastSentAt),
-    last_error: meter.lastError,
-    next_attempt_at: time(meter.retryAt === 0 ? null : meter.retryAt),
+    last_sent_at: time(outcome.last_sent_at),
+    last_error: outcome.last_error,
+    next_attempt_at: time(outcome.retry_at === 0 ? null : outcome.retry_at),
   };
 }
 

@@ -16,6 +16,7 @@ export type Fact =
   | "secret_key_makers"
   | "key_policy_run"
   | "presence"
+  | "meter"
   | "settings"
   | "steady_lag"
   | "quick_check";

@@ -108,10 +108,10 @@ for (const back of backends) {
       const call = async (route: string, body: object) => (await w.call("sk_owner", route, body)).body;
       const [leaked, rotated, plain] = [await w.mint(), await w.mint({ expires_at: inDays(20) }), await w.mint()];
       await r.sql(
-        `update api_keys set quarantined_at = 1, expires_at = ${r.clock.now() + DAY} where id = '${leaked.id}'`,
+        `update api_keys set quarantined_at = 1, expires_at = ${r.clock.now() + DAY_MS} where id = '${leaked.id}'`,
       );
       await call(`POST /v1/keys/${rotated.id}/rotate`, {});
-      const soon = { expires_at: new Date(r.clock.now() + DAY / 2).toISOString() };
+      const soon = { expires_at: new Date(r.clock.now() + DAY_MS / 2).toISOString() };
       for (const { id } of [leaked, rotated, plain])
         expect((await call(`PATCH /v1/keys/${id}`, soon)).expires_at).toBe(soon.expires_at);
       expect((await call(`POST /v1/keys/${leaked.id}/rotate`, {})).expires_at).toBe(null);

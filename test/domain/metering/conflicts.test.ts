@@ -2,6 +2,7 @@
 // refuses a part of an hour.
 import { describe, expect, it } from "vitest";
 import { pushUsage } from "../../../src/domain/metering/push.ts";
+import { MeterState } from "../../../src/domain/metering/state.ts";
 import { retryMeter, showMeter } from "../../../src/domain/metering/status.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -44,6 +45,8 @@ async function setup(back: (typeof backends)[number], tenants: string[]) {
     report,
     retry: () => retryMeter(r.app.services),
     push: () => pushUsage(r.app.services),
+    /** As a process that does not push shows it. */
+    statusElsewhere: () => showMeter({ ...r.app.services, meter: new MeterState() }),
     status: () => showMeter(r.app.services),
     warnings: () => r.logs.filter((line) => line.includes("has an event already")),
     refusals: () => r.logs.filter((line) => line.includes("refused an event")),
@@ -84,6 +87,8 @@ describe.each(backends)("a conflict of the push on %s", (back) => {
     await using s = await setup(back, ["locked"]);
     s.receiver.answer = () => ({ status: 409, headers: { "retry-after": "90" } });
     await s.push();
+    const next_attempt_at = new Date(s.clock.now() + 90_000).toISOString();
+    expect(await s.statusElsewhere()).toMatchObject({ last_error: "the receiver answered 409", next_attempt_at });
     s.receiver.answer = () => ({ status: 204 });
     s.clock.advance(89_999);
     await s.push();
@@ -91,7 +96,9 @@ describe.each(backends)("a conflict of the push on %s", (back) => {
     s.clock.advance(1);
     await s.push();
     expect(s.receiver.total().value).toBe(1);
-    expect(await s.status()).toMatchObject({ unsettled: 0, refused: 0, last_error: null });
+    const last_sent_at = new Date(s.clock.now()).toISOString();
+    for (const status of [await s.status(), await s.statusElsewhere()])
+      expect(status).toMatchObject({ unsettled: 0, refused: 0, last_error: null, next_attempt_at: null, last_sent_at });
     expect([...s.warnings(), ...s.refusals()]).toEqual([]);
   });
 });
