@@ -25,6 +25,10 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
   it("revokes the selected keys after it has named them, and leaves the others", async () => {
     const at = await shop(suite.instance);
     const [first, second, third] = await mint(at, 3);
+    await suite.instance.sql("update api_keys set last_used_at = $1 where id = $2", [
+      suite.instance.clock.now(),
+      String(first),
+    ]);
     const g = await open(at, { page: "keys" });
     const { page } = g;
     await page.getByLabel("Select Key 1").check();
@@ -35,6 +39,7 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
     await button(page, "Revoke selected").click();
     const ask = dialog(page, "Revoke selected");
     await ask.getByText("Key 3").waitFor();
+    await ask.getByText("1 of 2 keys was used in the last 30 days.").waitFor();
     expect(await ask.getByRole("listitem").count()).toBe(2);
     await expectAccessible(page);
     await ask.getByLabel(/^Reason/).fill("contract ended");
@@ -87,6 +92,19 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
     const { page } = g;
     await page.getByLabel("All rows on this page").check();
     await page.getByText("25 keys selected").waitFor();
+    await button(page, "Select every key that matches").click();
+    await g.show("keys?limit=25");
+    await page.getByLabel("All rows on this page").check();
+    await button(page, "Select all live keys").click();
+    await page.getByText("Selected: all live keys").waitFor();
+    await button(page, "Clear selection").click();
+    await page.getByLabel("Select Key 26").check();
+    await button(page, "Disable selected").click();
+    await page.getByText("Not used in the last 30 days.").waitFor();
+    await page.getByText("Requests with this key are refused until it is enabled again.").waitFor();
+    await button(page, "Cancel").click();
+    await g.show(`keys?limit=25&project=${at.project_id}`);
+    await page.getByLabel("All rows on this page").check();
     await button(page, "Select every key that matches").click();
     await button(page, "Disable selected").click();
     const ask = dialog(page, "Disable selected");

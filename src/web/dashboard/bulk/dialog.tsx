@@ -1,6 +1,8 @@
 // The dialog for one action on many keys: how many there are, progress, and the verifiers as they acknowledge it.
 import { formatNumber, plural } from "../../shared/format.ts";
+import { serverNow } from "../api/clock.ts";
 import { problemMessage } from "../api/problems.ts";
+import { useKeys } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
 import { env } from "../here.ts";
@@ -10,22 +12,27 @@ import { UserText } from "../parts/text.tsx";
 import { SHOWN, useBulkRun, type BulkAction, type BulkFilter, type Found, type Run } from "./run.ts";
 import { ProjectsPropagation } from "../keys/propagation.tsx";
 
+const refused = (count: number): string => `Requests with ${count === 1 ? "this key" : "these keys"} are refused`;
+
 const WORDS = {
   revoke: {
     title: "Revoke selected",
     verb: "Revoke",
     done: "revoked",
     none: "None of them can be revoked: they are revoked already.",
-    effect: "Requests with these keys are refused from now on. This cannot be undone.",
+    effect: (count: number): string => `${refused(count)} from now on. This cannot be undone.`,
   },
   disable: {
     title: "Disable selected",
     verb: "Disable",
     done: "disabled",
     none: "None of them can be disabled: they are disabled or revoked already.",
-    effect: "Requests with these keys are refused until they are enabled again.",
+    effect: (count: number): string => `${refused(count)} until ${count === 1 ? "it is" : "they are"} enabled again.`,
   },
 } as const;
+
+const USED_DAYS = 30;
+const DAY_MS = 86_400_000;
 
 export type BulkProps = {
   action: BulkAction;
@@ -48,6 +55,25 @@ function KeyList({ found }: { found: Found }) {
       {more > 0 && <li class="muted">and {formatNumber(more)} more</li>}
     </ul>
   );
+}
+
+/** `named`: of how many keys the last use is known. */
+function inUseWords(used: number, named: number, matched: number): string {
+  const span = `used in the last ${USED_DAYS} days.`;
+  const isAll = named === matched;
+  if (matched === 1) return used === 1 ? `It was ${span}` : `Not ${span}`;
+  if (used === 0) return `${isAll ? "None" : `None of the first ${formatNumber(named)}`} was ${span}`;
+  const count = `${isAll ? "" : "At least "}${formatNumber(used)}`;
+  return `${count} of ${plural(matched, "key")} ${used === 1 ? "was" : "were"} ${span}`;
+}
+
+/** What stops working. */
+function InUse({ found: { keys, matched } }: { found: Found }) {
+  const known = useKeys(keys.map(({ id }) => id));
+  if (known.size === 0) return <p class="muted">Whether they are used is not known yet.</p>;
+  const since = serverNow() - USED_DAYS * DAY_MS;
+  const used = [...known.values()].filter(({ last_used_at }) => Date.parse(last_used_at ?? "") > since).length;
+  return <p>{inUseWords(used, keys.length, matched)}</p>;
 }
 
 type ProgressProps = { run: Run; found: Found; action: BulkAction; stop: () => void; resume: () => void };
@@ -105,7 +131,8 @@ export function BulkKeys({ action, filter, whole, onClose, onDone }: BulkProps) 
         send={async ({ reason = "" }) => start(found, reason)}
       >
         <KeyList found={found} />
-        <p>{words.effect}</p>
+        <InUse found={found} />
+        <p>{words.effect(found.matched)}</p>
       </Confirm>
     );
   return (

@@ -38,7 +38,7 @@ export function useBulkRun(action: BulkAction, filter: BulkFilter) {
   useEffect(() => {
     const abort = new AbortController();
     const count = async (): Promise<void> => {
-      const body = { action, filter, dry_run: true, limit: SHOWN };
+      const body = { action, filter, dry_run: true, limit: PAGE };
       const { bulk_id, matched, data } = await call("POST /v1/bulk/keys", { body }, { signal: abort.signal });
       change({ state: "asking", found: { bulk_id, matched: matched ?? data.length, keys: data } });
     };
@@ -97,5 +97,5 @@ export function useBulkRun(action: BulkAction, filter: BulkFilter) {
 
 /** Keys that the question names. */
 export const SHOWN = 10;
-/** Keys that one request changes: short enough that the progress moves. */
+/** Keys that one request names or changes: short enough that the progress moves. */
 const PAGE = 200;

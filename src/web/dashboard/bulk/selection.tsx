@@ -13,11 +13,13 @@ type SelectionProps = {
   onChange: (chosen: ReadonlySet<string>) => void;
   /** The filters in the address; null where they cannot choose keys, or where the page has all. */
   all: BulkFilter | null;
+  /** "every key that matches", or "all live keys" without filters. */
+  allWords: string;
 };
 
 type Chosen = Pick<BulkProps, "action" | "filter" | "whole">;
 
-export function SelectionBar({ chosen, onChange, all }: SelectionProps) {
+export function SelectionBar({ chosen, onChange, all, allWords }: SelectionProps) {
   const [open, setOpen] = useState<Chosen | null>(null);
   const [whole, setWhole] = useState(false);
   const clear = (): void => {
@@ -32,10 +34,10 @@ export function SelectionBar({ chosen, onChange, all }: SelectionProps) {
     setOpen({ action, filter: byFilter ? all : { ids: [...chosen] }, whole: byFilter });
   return (
     <div class="selection-bar" role="region" aria-label="Selection">
-      <span role="status">{byFilter ? "Every key that matches" : `${plural(chosen.size, "key")} selected`}</span>
+      <span role="status">{byFilter ? `Selected: ${allWords}` : `${plural(chosen.size, "key")} selected`}</span>
       {all !== null && !whole && (
         <Button kind="quiet" onClick={() => setWhole(true)}>
-          Select every key that matches
+          Select {allWords}
         </Button>
       )}
       <Button kind="quiet" onClick={clear}>

@@ -151,7 +151,13 @@ function List({ read, create, onLookUp }: ListProps) {
   return (
     <>
       <KeyFilters projects={projects} onLookUp={onLookUp} />
-      <SelectionBar key={filters} chosen={selected} onChange={setSelected} all={hasOnePage ? null : bulkFilter()} />
+      <SelectionBar
+        key={filters}
+        chosen={selected}
+        onChange={setSelected}
+        all={hasOnePage ? null : bulkFilter()}
+        allWords={isFiltered(KEY_FILTERS) ? "every key that matches" : `all ${env.value} keys`}
+      />
       <Loaded read={read} rows={8}>
         {({ data, has_more, next_cursor = nextCursor({ data, has_more }) }) =>
           data.length === 0 && next_cursor === null ? (
