@@ -3,7 +3,7 @@
 // deduplicates by source and id counts each unit once.
 import { readFile } from "node:fs/promises";
 import { failureOf, post, type Posted } from "../../platform/post.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import { writeFact } from "../../store/queries/deployment.ts";
 import { refusePart, settlePart, unsettledHours } from "../../store/queries/metering.ts";
 import { TO_SEND } from "../../store/usage/metered-hours.ts";

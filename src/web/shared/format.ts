@@ -15,6 +15,7 @@ export const formatNumber: Format = numbers({});
 export const formatCompact: Format = numbers({ notation: "compact", maximumFractionDigits: 1 });
 export const formatPercent: Format = numbers({ style: "percent", maximumFractionDigits: 1 });
 export const formatDate: Format = times({ dateStyle: "medium" });
+export const formatUtcDate: Format = times({ dateStyle: "medium", timeZone: "UTC" });
 export const formatClock: Format = times({ timeStyle: "short" });
 /** "Nov 10, 4:00 AM": the year is known. */
 export const formatDayAndClock: Format = times({ month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });

@@ -9,16 +9,24 @@ import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 
+const DAY_MS = 86_400_000;
+
 describe.runIf(hasBrowser)("portal and usage", () => {
   const suite = useBrowserSuite();
   const open = useOwnerPage(suite);
 
-  /** Three allowed requests and one that was rate limited. */
-  const reportTraffic = async (t: Shop): Promise<void> => {
+  /** Three allowed requests, one that was rate limited, and one refused for a reason named like a property of Object. */
+  const reportTraffic = async (t: Shop, key_id: string | null = null): Promise<void> => {
     const { instance } = suite;
-    const own = { ts: new Date(instance.clock.now()).toISOString(), project_id: t.project_id, tenant_id: t.tenant_id };
-    const events = [0, 1, 2, 3].map((i) => telemetryEvent({ ...own, request_id: `${t.id} ${i}` }));
+    const own = {
+      ts: new Date(instance.clock.now()).toISOString(),
+      project_id: t.project_id,
+      tenant_id: t.tenant_id,
+      key_id,
+    };
+    const events = [0, 1, 2, 3, 4].map((i) => telemetryEvent({ ...own, request_id: `${t.id} ${i}` }));
     Object.assign(events[3] ?? {}, { status: 429, denial_reason: "rate_limited" });
+    Object.assign(events[4] ?? {}, { status: 403, denial_reason: "constructor" });
     await instance.call(t.key, "POST /v1/ingest/batch", telemetryBatch(events));
     await foldJournal(instance.app.services);
   };
@@ -195,29 +203,32 @@ describe.runIf(hasBrowser)("portal and usage", () => {
 
   it("shows traffic by outcome and by tenant as chart, table and CSV, and keeps the choice in the address", async () => {
     const t = await shop(suite.instance);
-    await reportTraffic(t);
+    const { project_id, tenant_id } = t;
+    const nightly = { project_id, tenant_id, env: "live", name: "Nightly" };
+    await reportTraffic(t, (await suite.instance.call(t.key, "POST /v1/keys", nightly)).body.id as string);
     const g = await open(t, { page: "home" });
     const { page } = g;
-    await page.getByRole("img", { name: /^4 requests, 25% denied, last 24 hours$/ }).waitFor();
+    await page.getByRole("img", { name: /^5 requests, 40% denied, last 24 hours$/ }).waitFor();
     const verified = page.getByRole("listitem").filter({ hasText: "First verified request" });
-    await verified.getByText("Done").waitFor(); // of no key
+    await verified.getByText("Done").waitFor();
     await expectAccessible(page);
     await g.show("usage");
-    await page.getByRole("img", { name: /^4 requests/ }).waitFor();
+    await page.getByRole("img", { name: /^5 requests/ }).waitFor();
     const legend = page.getByRole("figure").locator("figcaption");
-    expect(await legend.textContent()).toBe("AllowedRate limited");
+    expect(await legend.textContent()).toBe("AllowedRate limitedOther");
+    await page.getByRole("rowheader", { name: "Constructor", exact: true }).waitFor();
     await button(page, "Show as table").click();
-    const figures = page.getByRole("region", { name: /^4 requests/ });
+    const figures = page.getByRole("region", { name: /^5 requests/ });
     expect(await figures.getByRole("row").count()).toBe(26);
-    expect(await figures.getByRole("row").last().getByRole("cell").allTextContents()).toEqual(["3", "1"]);
+    expect(await figures.getByRole("row").last().getByRole("cell").allTextContents()).toEqual(["3", "1", "1"]);
     await page.getByRole("combobox", { name: "Group" }).selectOption("tenant");
     await legend.getByText("Globex", { exact: true }).waitFor(); // by its name
     await page.getByRole("combobox", { name: "Range" }).selectOption("12m");
-    await page.getByRole("img", { name: /^4 requests, last 12 months$/ }).waitFor();
+    await page.getByRole("img", { name: /^5 requests, 40% denied, last 12 months$/ }).waitFor();
     await button(page, "Show as table").click();
     const months = page.getByRole("region", { name: /last 12 months$/ }).getByRole("row");
     expect(await months.count()).toBe(13); // and the head
-    expect(await months.last().getByRole("cell").allTextContents()).toEqual(["4"]);
+    expect(await months.last().getByRole("cell").allTextContents()).toEqual(["5"]);
     await page.getByRole("combobox", { name: "Range" }).selectOption("30d");
     await page.getByRole("img", { name: /last 30 days$/ }).waitFor();
     expect(page.url()).toContain("by=tenant&range=30d");
@@ -226,6 +237,30 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     expect((await downloads).suggestedFilename()).toBe("requests-by-tenant-30d.csv");
     const csv = readFileSync(await (await downloads).path(), "utf8");
     expect(csv.split("\n")[1]).toMatch(/^"?20\d\d-\d\d-\d\dT\d\d:00:00/); // of use outside the chart
+    await page.getByRole("combobox", { name: "Group" }).selectOption("key");
+    const row = page.getByRole("rowheader", { name: /^Nightly/ });
+    await expect.poll(() => row.innerText()).toMatch(/^Nightly\s+kr_live_\S{6}… · Globex$/);
+    await legend.getByText(/^Nightly \(kr_live_\S{6}…\)$/).waitFor();
+    // A server that keeps fewer hours than the range has days: it has left out the first, or refuses.
+    await page.route("**/v1/usage/series*", (route) => {
+      const url = new URL(route.request().url());
+      const late = new Date(suite.instance.clock.now() - 2 * DAY_MS).toISOString();
+      if (url.searchParams.has("time_zone")) url.searchParams.set("from", late);
+      if (url.searchParams.get("bucket") === "hour") url.searchParams.set("from", "2020-01-01T00:00:00Z");
+      return route.continue({ url: url.href });
+    });
+    await g.show("usage?range=7d");
+    await page.getByText("5 requests, 40% denied, last 7 days. Days are in UTC.").waitFor();
+    await g.show("usage?range=30d");
+    await page.getByText("5 requests, 40% denied, last 30 days. Days are in UTC.").waitFor();
+    await button(page, "Show as table").click();
+    expect(
+      await page
+        .getByRole("region", { name: /last 30 days$/ })
+        .getByRole("row")
+        .count(),
+    ).toBe(32); // and the head
+    await page.unroute("**/v1/usage/series*");
     await page.getByRole("tab", { name: "Billing" }).click();
     await page.getByRole("table", { name: "Requests by tenant" }).waitFor();
     const bills = page.waitForEvent("download");

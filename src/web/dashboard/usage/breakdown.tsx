@@ -3,8 +3,13 @@ import { formatNumber, formatPercent } from "../../shared/format.ts";
 import { hrefTo } from "../here.ts";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
+import type { Label } from "./labels.ts";
 
-export type Figures = { name: string; id: string | null; requests: number; errors: number };
+export type Figures = Pick<Label, "name" | "prefix" | "tenant"> & {
+  id: string | null;
+  requests: number;
+  errors: number;
+};
 
 /** Groups that have a page. */
 const PAGE_OF: Partial<Record<string, string>> = { tenant: "tenants", project: "projects", key: "keys" };
@@ -22,14 +27,24 @@ export function Breakdown({ rows, group, total }: { rows: readonly Figures[]; gr
     {
       head: HEADS[group] ?? "Group",
       names: true,
-      cell: ({ name, id }) =>
-        page !== undefined && id !== null ? (
-          <a href={hrefTo(page, { id })}>
+      cell: ({ name, prefix, tenant, id }) => (
+        <>
+          {page !== undefined && id !== null ? (
+            <a href={hrefTo(page, { id })}>
+              <UserText>{name}</UserText>
+            </a>
+          ) : (
             <UserText>{name}</UserText>
-          </a>
-        ) : (
-          <UserText>{name}</UserText>
-        ),
+          )}
+          {(prefix ?? tenant) && (
+            <span class="under small">
+              {prefix && <code>{prefix}</code>}
+              {prefix && tenant && " · "}
+              {tenant && <UserText>{tenant}</UserText>}
+            </span>
+          )}
+        </>
+      ),
     },
     { head: "Requests", number: true, cell: ({ requests }) => formatNumber(requests) },
     { head: "Share", number: true, cell: ({ requests }) => formatPercent(requests / total) },
@@ -43,6 +58,9 @@ export function Breakdown({ rows, group, total }: { rows: readonly Figures[]; gr
   return (
     <div class="breakdown">
       <Table caption="Requests by group" columns={columns} rows={rows} rowKey={({ name, id }) => `${id} ${name}`} />
+      {group !== "outcome" && (
+        <p class="panel-foot muted small">Errors are all responses with status 400 or above, also those of your API.</p>
+      )}
     </div>
   );
 }

@@ -1,30 +1,28 @@
 // Requests over time as a chart: in all by outcome, or by project, tenant, key or route.
-import type { RouteInput } from "../../../client.ts";
-import { formatClock, formatDate, formatDayAndClock, formatPercent, nameTimes, plural } from "../../shared/format.ts";
-import { serverNow } from "../api/clock.ts";
+import { formatPercent, plural } from "../../shared/format.ts";
 import { POLL_MS, useRead } from "../api/query.ts";
 import { clearFilters, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../here.ts";
-import { tenantLabel, useTenants, type UsageSeries } from "../api/records.ts";
+import type { UsageSeries } from "../api/records.ts";
 import { Button, LinkButton } from "../parts/button.tsx";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
-import { typeWords } from "../audit/words.tsx";
 import { Breakdown, type Figures } from "./breakdown.tsx";
-import { byMonth, monthName, monthStart } from "./months.ts";
-import { HOUR_MS } from "../../../kernel/durations.ts";
+import { OUTCOMES, useLabels, type LabelOf } from "./labels.ts";
+import { byMonth } from "./months.ts";
+import {
+  bucketNames,
+  isByUtcDays,
+  RANGES,
+  spanOf,
+  spanWords,
+  useKeptHours,
+  type RangeName,
+  type SeriesQuery,
+} from "./ranges.ts";
 
-type Query = NonNullable<RouteInput<"GET /v1/usage/series">["query"]>;
-
-const RANGES = [
-  ["24h", "Last 24 hours"],
-  ["7d", "Last 7 days"],
-  ["30d", "Last 30 days"],
-  ["12m", "Last 12 months"],
-] as const;
-const MONTHS = 12;
 const GROUPS = [
   ["outcome", "By outcome"],
   ["project", "By project"],
@@ -41,63 +39,34 @@ const BEYOND_COLOUR = 7;
 const LISTED_MAX = 10;
 /** More than the number of outcomes. */
 const OUTCOMES_MAX = 30;
-/** Their order, colours and names are the same on every page. */
-const OUTCOMES: Record<string, string> = {
-  allowed: "Allowed",
-  rate_limited: "Rate limited",
-  invalid_key: "Invalid key",
-  expired_key: "Expired key",
-  insufficient_scope: "Missing scope",
-};
-
 /** Parameters of the address that filter the requests on Usage. */
 export const TRAFFIC_FILTERS = ["project", "tenant"] as const;
 
-type RangeName = (typeof RANGES)[number][0];
 type GroupName = (typeof GROUPS)[number][0];
-
-/** Days are those of the browser's time zone, months those of UTC. */
-function spanOf(range: RangeName): Query {
-  if (range === "24h") return { bucket: "hour" };
-  if (range === "12m") return { bucket: "day", from: monthStart(serverNow(), MONTHS - 1) };
-  if (range === "30d") return { bucket: "day", time_zone: new Intl.DateTimeFormat().resolvedOptions().timeZone };
-  const hour = Math.floor(serverNow() / HOUR_MS) * HOUR_MS;
-  return { bucket: "hour", from: new Date(hour - 7 * 24 * HOUR_MS).toISOString() };
-}
-
-function bucketNames(starts: readonly string[], range: RangeName): string[] {
-  if (range === "12m") return starts.map(monthName);
-  const times = starts.map((start) => Date.parse(start));
-  // The first and the last hour of a day have the same time.
-  if (range === "24h") return nameTimes(times, formatClock, formatDayAndClock);
-  return times.map(range === "7d" ? formatDayAndClock : formatDate);
-}
 
 const add = (a: readonly number[], b: readonly number[]): number[] => a.map((value, i) => value + (b[i] ?? 0));
 
 /** The outcomes that have a colour, and all others together. */
 function outcomeSeries({ series, buckets }: UsageSeries): Series[] {
   const values = new Map(series.map(({ group, requests }) => [group ?? "", requests]));
-  const named = Object.entries(OUTCOMES).map(([outcome, name], i) => {
+  const named = [...OUTCOMES].map(([outcome, name], i) => {
     return { name, values: values.get(outcome) ?? [], colour: i + 1 };
   });
   let rest = buckets.map(() => 0);
-  for (const [outcome, requests] of values) if (!(outcome in OUTCOMES)) rest = add(rest, requests);
+  for (const [outcome, requests] of values) if (!OUTCOMES.has(outcome)) rest = add(rest, requests);
   return [...named, { name: "Other", values: rest, colour: REST_COLOUR }].filter((one) =>
     one.values.some((value) => value > 0),
   );
 }
 
-type NameOf = (one: UsageSeries["series"][number]) => string;
-
 /** The list names more groups than the chart, so its others are fewer. */
 const beyond = (named: number): string => `Beyond the ${named} largest`;
 
 /** The largest groups, each with a colour, and all others together. */
-function groupSeries({ series, other }: UsageSeries, nameOf: NameOf): Series[] {
+function groupSeries({ series, other }: UsageSeries, labelOf: LabelOf): Series[] {
   const drawn = GROUP_COLOURS.flatMap((colour, i) => {
     const one = series[i];
-    return one ? [{ name: nameOf(one), values: one.requests, colour }] : [];
+    return one ? [{ name: labelOf(one).whole, values: one.requests, colour }] : [];
   });
   const others = [...series.slice(drawn.length), ...(other ? [other] : [])].map(({ requests }) => requests);
   const [first, ...more] = others;
@@ -106,50 +75,51 @@ function groupSeries({ series, other }: UsageSeries, nameOf: NameOf): Series[] {
     : drawn;
 }
 
-function figures({ series, other, total }: UsageSeries, nameOf: NameOf): Figures[] {
-  const listed = series.map((one) => ({ name: nameOf(one), id: one.group, ...one.total }));
+function figures({ series, other, total }: UsageSeries, labelOf: LabelOf): Figures[] {
+  const listed = series.map((one) => ({ ...labelOf(one), id: one.group, ...one.total }));
   return [...listed, ...(other ? [{ name: beyond(series.length), id: null, ...other.total }] : [])].filter(
     ({ requests }) => requests > 0 && total.total.requests > 0,
   );
 }
 
-const spanWords = (range: RangeName): string => (RANGES.find(([name]) => name === range)?.[1] ?? "").toLowerCase();
-
-/** What share of the requests was refused, where the groups are outcomes. */
-function share({ series, total }: UsageSeries, group: GroupName): string {
+/** What share of the requests was refused. */
+function share({ series, total }: UsageSeries): string {
   const { requests } = total.total;
-  if (requests === 0 || group !== "outcome") return "";
+  if (requests === 0) return "";
   const allowed = series.find((one) => one.group === "allowed")?.total.requests ?? 0;
   return `, ${formatPercent((requests - allowed) / requests)} denied`;
 }
 
 /** "1,204 requests, 3% denied, last 24 hours" */
-const finding = (usage: UsageSeries, range: RangeName, group: GroupName): string =>
-  `${plural(usage.total.total.requests, "request")}${share(usage, group)}, ${spanWords(range)}`;
+const finding = (usage: UsageSeries, outcomes: UsageSeries | null, range: RangeName): string =>
+  `${plural(usage.total.total.requests, "request")}${outcomes ? share(outcomes) : ""}, ${spanWords(range)}`;
 
-type RequestsProps = { usage: UsageSeries; range: RangeName; group: GroupName; isPage: boolean };
+type RequestsProps = {
+  usage: UsageSeries;
+  /** The same requests by outcome, once they are read. */
+  outcomes: UsageSeries | null;
+  range: RangeName;
+  group: GroupName;
+  isPage: boolean;
+};
 
-function Requests({ usage: read, range, group, isPage }: RequestsProps) {
+function Requests({ usage: read, outcomes, range, group, isPage }: RequestsProps) {
   const usage = range === "12m" ? byMonth(read) : read;
-  const text = finding(usage, range, group);
-  const tenants = useTenants(group === "tenant" ? usage.series.flatMap((one) => one.group ?? []) : []);
-  // The label of a tenant is its external id.
-  const nameOf: NameOf = ({ group: id, label }) => {
-    const tenant = tenants.get(id ?? "");
-    if (group === "outcome") return OUTCOMES[id ?? ""] ?? typeWords(id ?? "");
-    return tenant ? tenantLabel(tenant) : (label ?? "None");
-  };
+  const text = finding(usage, outcomes, range);
+  const labelOf = useLabels(group, usage);
   return (
     <>
-      <p>{text}.</p>
+      <p>
+        {text}.{isByUtcDays(range) && " Days are in UTC."}
+      </p>
       <Chart
         name={text}
         file={`requests-by-${group}-${range}`}
         starts={usage.buckets}
         buckets={bucketNames(usage.buckets, range)}
-        series={group === "outcome" ? outcomeSeries(usage) : groupSeries(usage, nameOf)}
+        series={group === "outcome" ? outcomeSeries(usage) : groupSeries(usage, labelOf)}
       />
-      {isPage && <Breakdown rows={figures(usage, nameOf)} group={group} total={usage.total.total.requests} />}
+      {isPage && <Breakdown rows={figures(usage, labelOf)} group={group} total={usage.total.total.requests} />}
       {usage.overflow && (
         <p class="muted small">There are more groups than are listed; the others are counted as other.</p>
       )}
@@ -197,7 +167,7 @@ type TrafficProps = {
   /** Whether the person chooses what to group by. */
   groups?: boolean;
   /** Requests of one record only. */
-  of?: Pick<Query, "tenant_id" | "key_id" | "project_id"> | undefined;
+  of?: Pick<SeriesQuery, "tenant_id" | "key_id" | "project_id"> | undefined;
   /** Unless the address has another. */
   range?: RangeName;
 };
@@ -205,14 +175,14 @@ type TrafficProps = {
 export function Traffic({ title, groups = false, of, range: usual = "24h" }: TrafficProps) {
   const range = RANGES.find(([name]) => name === param("range"))?.[0] ?? usual;
   const group: GroupName = (groups && GROUPS.find(([name]) => name === param("by"))?.[0]) || "outcome";
-  const query: Query = {
-    ...spanOf(range),
-    ...of,
-    env: env.value,
-    group_by: group,
-    top: group === "outcome" ? OUTCOMES_MAX : LISTED_MAX,
-  };
-  const read = useRead("GET /v1/usage/series", { query }, { everyMs: range === "12m" ? POLL_MS.rare : POLL_MS.usual });
+  const requests: SeriesQuery = { ...spanOf(range), ...of, env: env.value };
+  const every = { everyMs: range === "12m" ? POLL_MS.rare : POLL_MS.usual };
+  const byOutcome = { ...requests, group_by: "outcome", top: OUTCOMES_MAX };
+  const outcomes = useRead("GET /v1/usage/series", { query: byOutcome }, every);
+  // The same read where the groups are outcomes.
+  const query = group === "outcome" ? byOutcome : { ...requests, group_by: group, top: LISTED_MAX };
+  const read = useRead("GET /v1/usage/series", { query }, every);
+  useKeptHours(range, read);
   const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
   const isOff = read.state.value.problem?.status === 404;
   return (
@@ -233,7 +203,13 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
             usage.total.total.requests === 0 ? (
               <Unused isPage={groups} isOfSome={Object.keys(of ?? {}).length > 0} span={spanWords(range)} />
             ) : (
-              <Requests usage={usage} range={range} group={group} isPage={groups} />
+              <Requests
+                usage={usage}
+                outcomes={outcomes.state.value.data}
+                range={range}
+                group={group}
+                isPage={groups}
+              />
             )
           }
         </Loaded>
