@@ -160,7 +160,7 @@ describe("the demonstration", () => {
       }
       await g.page.setViewportSize({ width: 660, height: 800 });
       await g.page.goto(`${instance.app.url}/#/w/demo/live/usage?by=tenant`);
-      await g.page.getByRole("img", { name: /^[\d,]+ requests, last 24 hours$/ }).waitFor();
+      await g.page.getByRole("img", { name: /^[\d,]+ requests, [\d.]+% denied, last 24 hours$/ }).waitFor();
       await g.page.goto(`${instance.app.url}/#/w/demo/live/usage?range=7d`);
       await g.page.getByRole("img", { name: /last 7 days$/ }).waitFor();
       // Once the chart has taken the width of its window.
