@@ -50,8 +50,9 @@ function eventsAt(ms: number): number {
 }
 
 function eventOf(keys: readonly DemoKey[], start: number, n: number) {
-  // A few customers make most of the requests.
-  const key = keys[Math.floor((((n * 7_919) % 997) ** 2 / 997 ** 2) * keys.length)] as DemoKey;
+  // A few keys, old and new, make most of the requests.
+  const rank = Math.floor((((n * 7_919) % 997) ** 2 / 997 ** 2) * keys.length);
+  const key = keys[n % 2 === 0 ? rank : keys.length - 1 - rank] as DemoKey;
   const [method, route] = ROUTES[n % ROUTES.length] as (typeof ROUTES)[number];
   const [status, reason] = n % 17 === 0 ? (DENIALS[(n / 17) % DENIALS.length] ?? DENIALS[0]) : [200, null];
   const isUnknown = reason === "invalid_key";
