@@ -4,7 +4,7 @@ import { POLL_MS, useRead } from "../api/query.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 
 const WORDS: Record<string, [Tone, string]> = {
-  ok: ["good", "Operational"],
+  ok: ["good", "Healthy"],
   degraded: ["warn", "Degraded"],
   down: ["bad", "Down"],
 };
