@@ -121,6 +121,19 @@ function followLink(file: string): string {
   return at;
 }
 
+/** Tells a database that is missing from one that this user may not read. */
+export function requireDatabase(file: string): void {
+  try {
+    statSync(file);
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === "ENOENT" || code === "ENOTDIR")
+      throw new BadSetting(`There is no database at ${file}. Name its data dir with --data-dir.`);
+    const fix = code === "EACCES" ? " Run this as the user that runs the server." : "";
+    throw new BadSetting(`${file} cannot be read: ${code}.${fix}`);
+  }
+}
+
 /** Locks the data dir and the SQLite file: two data dirs may name the same database. */
 export function lockSqlite(dir: string, file: string, { allowNetworkFs = false } = {}): DataDirLock {
   if (!allowNetworkFs) {

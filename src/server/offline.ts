@@ -15,11 +15,11 @@ import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { DataDirInUse, lockDatabaseFile, type DataDirLock } from "../store/sqlite/lock.ts";
 import type { DatabaseTarget } from "../store/target.ts";
-import { databaseTarget, lockSqlite, openDataDir, refuseRootOnForeignDir } from "./data-dir.ts";
+import { databaseTarget, lockSqlite, openDataDir, refuseRootOnForeignDir, requireDatabase } from "./data-dir.ts";
 import { openInstance, type InstanceOptions } from "./instance.ts";
 import { createNextMasterKey, findVault } from "./master-key.ts";
 import { socketPath } from "./operator-socket/protocol.ts";
-import { toStartRefused } from "./start-refused.ts";
+import { placeOf, toStartRefused } from "./start-refused.ts";
 
 export type OfflineInstance = {
   readonly services: Services;
@@ -36,12 +36,11 @@ const NO_SOCKET =
 export async function openOffline(asked: InstanceOptions): Promise<OfflineInstance> {
   const options: InstanceOptions = { migrate: "never", ...asked };
   const { settings } = options;
-  return withStartRefused(async () => {
+  return withStartRefused(settings, async () => {
     const dir = resolve(settings.data_dir);
     refuseRootOnForeignDir(dir);
     const target = databaseTarget(settings, dir);
-    if (target.kind === "sqlite" && !existsSync(target.file))
-      throw new BadSetting(`There is no database at ${target.file}. Name its data dir with --data-dir.`);
+    if (target.kind === "sqlite") requireDatabase(target.file);
     const instance = await openUnlistened(options).catch((error: unknown) => {
       if (error instanceof DataDirInUse && socketPath(dir) === null)
         throw new DataDirInUse(`${error.message} ${NO_SOCKET}`);
@@ -81,7 +80,7 @@ export type RestoreRequest = {
 };
 
 export function restoreOffline({ settings, log, ...request }: RestoreRequest): Promise<Restored> {
-  return withStartRefused(async () => {
+  return withStartRefused(settings, async () => {
     refuseRootOnForeignDir(resolve(settings.data_dir));
     const dir = openDataDir(settings);
     preferNativeFolders([settings.cache_dir, dir]);
@@ -120,7 +119,7 @@ export type CopyRequest = {
 /** Copies the database of the settings into another one. */
 export function copyOffline(request: CopyRequest): Promise<CopiedDatabase> {
   const { settings, to, dryRun, onProgress } = request;
-  return withStartRefused(async () => {
+  return withStartRefused(settings, async () => {
     const dir = resolve(settings.data_dir);
     preferNativeFolders([settings.cache_dir, dir]);
     const from = databaseTarget(settings, dir);
@@ -159,7 +158,7 @@ export type Rotated = { object: "master_key_rotation"; old_key_file: string; res
  * any point, the next start finds the key that the database is sealed with.
  */
 export function rotateMasterKey(settings: Settings, log: Log, allowNetworkFs = false): Promise<Rotated> {
-  return withStartRefused(async () => {
+  return withStartRefused(settings, async () => {
     const dir = resolve(settings.data_dir);
     if (settings.idempotency_store !== "database")
       throw new BadSetting("Values sealed in Redis cannot be resealed: use KEYRACK_IDEMPOTENCY_STORE=database first.");
@@ -178,11 +177,11 @@ export function rotateMasterKey(settings: Settings, log: Log, allowNetworkFs = f
   });
 }
 
-async function withStartRefused<T>(work: () => Promise<T>): Promise<T> {
+async function withStartRefused<T>(settings: Settings, work: () => Promise<T>): Promise<T> {
   process.umask(0o077);
   try {
     return await work();
   } catch (error) {
-    throw toStartRefused(error);
+    throw toStartRefused(error, placeOf(settings));
   }
 }

@@ -1,7 +1,8 @@
 // Errors that the operator can fix, as one sentence and an exit code: 1 for a data dir or port in use by another
 // process and for I/O errors, 2 for settings and files, 3 for an unreachable database, 70 for a damaged one. The
 // systemd unit restarts the server after 1 and 3, which may pass, and not after 2 and 70.
-import { BadSetting } from "../config/settings.ts";
+import { dirname, resolve } from "node:path";
+import { BadSetting, type Settings } from "../config/settings.ts";
 import { NativeUnavailable } from "../platform/native-addons.ts";
 import { isConnectionLost } from "../store/postgres/connection-lost.ts";
 import { SchemaRefused } from "../store/schema/migrate.ts";
@@ -9,6 +10,9 @@ import { DataDirInUse } from "../store/sqlite/lock.ts";
 
 /** A failed sync, or damage that the file system reports. */
 const STORAGE_FAILED = /^SQLITE_IOERR_(FSYNC|DIR_FSYNC|CORRUPTFS|DATA)$/;
+
+/** SQLITE_IOERR_SHMSIZE: the file beside the -wal could not be extended. */
+const DISK_FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|53100)$/;
 
 export class StartRefused extends Error {
   readonly exitCode: number;
@@ -25,13 +29,22 @@ export function databaseDamaged(finding: string): StartRefused {
   );
 }
 
+/** Where the files of an instance are, for messages. */
+export function placeOf({ data_dir, database_url }: Pick<Settings, "data_dir" | "database_url">): string {
+  return database_url.kind === "sqlite" ? dirname(resolve(database_url.file)) : resolve(data_dir);
+}
+
 /** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
-export function toStartRefused(error: unknown): unknown {
+export function toStartRefused(error: unknown, place: string): unknown {
   if (error instanceof StartRefused) return error;
   if (error instanceof DataDirInUse) return new StartRefused(error.message, 1);
   if (error instanceof BadSetting || error instanceof SchemaRefused) return new StartRefused(error.message, 2);
   if (error instanceof NativeUnavailable) return new StartRefused(error.message, error.exitCode);
-  const { code = "", message = "" } = error as { code?: string; message?: string };
+  const { code = "", message = "", path } = error as { code?: string; message?: string; path?: string };
+  if (DISK_FULL.test(code)) {
+    const disk = code === "53100" ? "PostgreSQL's disk" : `The disk of ${path ?? place}`;
+    return new StartRefused(`${disk} is full. Free up space on it, then try again.`, 1);
+  }
   if (code === "EACCES") return new StartRefused(`Permission denied: ${message}`, 2);
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return databaseDamaged(message);
   if (code.startsWith("SQLITE_IOERR"))

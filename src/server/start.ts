@@ -20,7 +20,7 @@ import { apiUrl, listenForApi, listenForMetrics, metricsUrl } from "./listen.ts"
 import { listenOnOperatorSocket, type OperatorSocket } from "./operator-socket/server.ts";
 import { recordSettings } from "./settings-changes.ts";
 import { idleScheduler, startScheduler, type Scheduler } from "./scheduler.ts";
-import { toStartRefused } from "./start-refused.ts";
+import { placeOf, toStartRefused } from "./start-refused.ts";
 
 export type StartOptions = InstanceOptions & {
   /** Validates every response against its schema. */
@@ -55,7 +55,7 @@ export async function startInstance(options: StartOptions): Promise<RunningInsta
     return await start(options, opened);
   } catch (error) {
     await opened.disposeAsync().catch(() => {}); // the first error says why
-    throw toStartRefused(error);
+    throw toStartRefused(error, placeOf(options.settings));
   }
 }
 

@@ -64,7 +64,16 @@ describe("a SQLite database that was damaged while it was closed", () => {
     ["SQLITE_IOERR_LOCK", 1],
   ])("%s at the start is exit code %i", (code, exitCode) => {
     const failed = Object.assign(new Error("disk I/O error"), { code });
-    expect(toStartRefused(failed)).toMatchObject({ exitCode, message: expect.stringContaining("Check the disk") });
+    expect(toStartRefused(failed, "/data")).toMatchObject({
+      exitCode,
+      message: expect.stringContaining("Check the disk"),
+    });
+  });
+
+  it.each(["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC"])("is not what a full disk is taken for (%s)", (code) => {
+    const failed = Object.assign(new Error("database or disk is full"), { code });
+    const message = "The disk of /data is full. Free up space on it, then try again.";
+    expect(toStartRefused(failed, "/data")).toMatchObject({ exitCode: 1, message });
   });
 
   it.each([false, true])("is not what a file of another kind is taken for, read-only %s", async (forceReadOnly) => {

@@ -9,22 +9,36 @@ import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { isRoot } from "../../harness/processes/tools.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { startInstance } from "../../src/server/start.ts";
-import { databaseTarget, lockSqlite, readPrivateFile } from "../../src/server/data-dir.ts";
+import { databaseTarget, lockSqlite, readPrivateFile, requireDatabase } from "../../src/server/data-dir.ts";
 import { DataDirInUse, type DataDirLock } from "../../src/store/sqlite/lock.ts";
 
 const USER = 4747;
 
-/** Reads a file as an unprivileged user. */
-function readAsUser(file: string): string {
+/** Runs `work` as an unprivileged user. */
+function asUser<T>(work: () => T): T {
   process.setegid?.(USER);
   process.seteuid?.(USER);
   try {
-    return readPrivateFile(file);
+    return work();
   } finally {
     process.seteuid?.(0);
     process.setegid?.(0);
   }
 }
+
+describe("a database", () => {
+  it("that is missing is told from one that this user may not read", () => {
+    using temp = tempDir();
+    const file = join(temp.dir, "keyrack.db");
+    expect(() => requireDatabase(file)).toThrow(`There is no database at ${file}.`);
+    writeFileSync(file, "");
+    requireDatabase(file);
+    if (!isRoot("files of other users")) return;
+    chmodSync(temp.dir, 0o700);
+    const denied = `${file} cannot be read: EACCES. Run this as the user that runs the server.`;
+    expect(() => asUser(() => requireDatabase(file))).toThrow(denied);
+  });
+});
 
 describe.runIf(isRoot("secrets of other users"))("a secret file", () => {
   const cases: [string, number, number, number, boolean][] = [
@@ -43,8 +57,8 @@ describe.runIf(isRoot("secrets of other users"))("a secret file", () => {
     writeFileSync(file, "secret");
     chownSync(file, uid, gid);
     chmodSync(file, mode);
-    if (accepted) expect(readAsUser(file)).toBe("secret");
-    else expect(() => readAsUser(file)).toThrow("is readable by others");
+    if (accepted) expect(asUser(() => readPrivateFile(file))).toBe("secret");
+    else expect(() => asUser(() => readPrivateFile(file))).toThrow("is readable by others");
   });
 
   it("that is root's is refused to root itself if a group may read it", () => {

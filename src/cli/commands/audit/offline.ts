@@ -1,6 +1,5 @@
 // The audit log read directly from the database, with or without a running server: no lock and no credential needed.
-import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import type { Settings } from "../../../config/settings.ts";
 import { NIL_WORKSPACE } from "../../../kernel/audit/chain.ts";
 import { formatVkey } from "../../../kernel/crypto/signed-note.ts";
@@ -23,28 +22,33 @@ const PAGE = 1_000;
 export type OfflineOptions = OperatorOptions & { workspaceId?: string; deployment?: true };
 
 export async function databaseOf(settings: Settings): Promise<DatabaseTarget> {
-  const { databaseTarget, requireDatabaseFile } = await import("../../../server/data-dir.ts");
+  const { databaseTarget, requireDatabase, requireDatabaseFile } = await import("../../../server/data-dir.ts");
   const dir = resolve(settings.data_dir);
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
-  if (target.kind === "sqlite" && !existsSync(target.file))
-    throw new ExitError(`There is no database at ${target.file}. Set --data-dir.`, 2);
-  if (target.kind === "sqlite") usageErrors(() => requireDatabaseFile(dir, target.file));
+  if (target.kind === "sqlite")
+    usageErrors(() => {
+      requireDatabase(target.file);
+      requireDatabaseFile(dir, target.file);
+    });
   return target;
 }
 
 /** As `withSource`. An unreachable database is exit 3. */
 export async function withOfflineSource<T>(target: DatabaseTarget, work: (source: Source) => Promise<T>): Promise<T> {
   const { toStartRefused } = await import("../../../server/start-refused.ts");
+  const place = target.kind === "sqlite" ? dirname(target.file) : "";
   let source: Source;
   try {
     source = await openSource(target);
   } catch (error) {
-    const refused = toStartRefused(error) as { message: string; exitCode?: number };
+    const refused = toStartRefused(error, place) as { message: string; exitCode?: number };
     throw new ExitError(refused.message, refused.exitCode ?? 3);
   }
   try {
     return await work(source);
+  } catch (error) {
+    throw toStartRefused(error, place);
   } finally {
     await source.close();
   }
