@@ -121,7 +121,7 @@ function followLink(file: string): string {
   return at;
 }
 
-/** Tells a database that is missing from one that this user may not read. */
+/** A database that this user may not read is not a missing one. */
 export function requireDatabase(file: string): void {
   try {
     statSync(file);

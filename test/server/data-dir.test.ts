@@ -27,7 +27,7 @@ function asUser<T>(work: () => T): T {
 }
 
 describe("a database", () => {
-  it("that is missing is told from one that this user may not read", () => {
+  it("that this user may not read is not reported as missing", () => {
     using temp = tempDir();
     const file = join(temp.dir, "keyrack.db");
     expect(() => requireDatabase(file)).toThrow(`There is no database at ${file}.`);
