@@ -148,6 +148,9 @@ describe("keyrack doctor", () => {
     expect(await whats()).toEqual(expect.arrayContaining([sameDisk, "No backup has been made yet."]));
     expect(await whats({ KEYRACK_BACKUP_DIR: `${dir}-elsewhere` })).toContain(sameDisk);
     expect(await whats({ KEYRACK_BACKUP_HOOK: "true" })).not.toContain(sameDisk);
+    const rare = expect.stringContaining("Restore tests are more than 8 days apart") as string;
+    expect(await whats({ KEYRACK_RESTORE_TEST_EVERY: "9d" })).toContainEqual(rare);
+    expect(await whats({ KEYRACK_RESTORE_TEST_EVERY: "8d" })).not.toContainEqual(rare);
     const refused = await report({ KEYRACK_TLS_KEY: key, KEYRACK_MASTER_KEY_FILE: join(temp.dir, "none") });
     expect(refused.code).toBe(4);
     const failed = refused.findings.filter(({ level }) => ["risk", "fail"].includes(level)).map(({ what }) => what);

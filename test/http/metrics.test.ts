@@ -142,10 +142,11 @@ for (const back of backends) {
     });
 
     it("exports every metric that the dashboard and the alerts use", async () => {
-      expect((await scrape()).has("keyrack_backup_interval_seconds")).toBe(false);
-      Object.assign(r.app.services.settings, { backup_every: 86_400_000 });
+      const off = await scrape();
+      for (const name of ["backup", "restore_test"]) expect(off.has(`keyrack_${name}_interval_seconds`)).toBe(false);
+      Object.assign(r.app.services.settings, { backup_every: 86_400_000, restore_test_every: 604_800_000 });
       const exported = new Set([...(await scrape()).keys()].map((name) => name.split("{", 1)[0]));
-      Object.assign(r.app.services.settings, { backup_every: null });
+      Object.assign(r.app.services.settings, { backup_every: null, restore_test_every: null });
       expect(named().filter((name) => !exported.has(name))).toEqual([]);
     });
 

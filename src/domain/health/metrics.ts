@@ -169,7 +169,7 @@ function quotaFamilies({ quotas: { metrics } }: Services): Family[] {
 
 async function backupFamilies(services: Services): Promise<Family[]> {
   const { lastSuccessAt = null, failing = false, restoreTest } = (await backupState(services)) ?? {};
-  const { backup_every } = services.settings;
+  const { backup_every, restore_test_every } = services.settings;
   const now = services.clock.now();
   const age = (at: number | null | undefined): readonly Sample[] =>
     at === null || at === undefined ? [] : [{ value: (now - at) / 1_000 }];
@@ -191,6 +191,11 @@ async function backupFamilies(services: Services): Promise<Family[]> {
       backup_every === null && lastSuccessAt === null ? [] : [{ value: failing ? 1 : 0 }],
     ),
     gauge("keyrack_restore_test_age_seconds", "Seconds since the last restore test.", age(restoreTest?.lastRunAt)),
+    gauge(
+      "keyrack_restore_test_interval_seconds",
+      "Seconds between scheduled restore tests; absent when none are scheduled.",
+      restore_test_every === null ? [] : [{ value: restore_test_every / 1_000 }],
+    ),
     gauge("keyrack_restore_test_passed", "1 when the last restore test passed.", passed),
   ];
 }

@@ -1,4 +1,8 @@
 // Health as plain values: what /status reports, and the state of backups and jobs it is derived from.
+import { DAY_MS } from "../../kernel/durations.ts";
+
+/** A restore test that is older makes the status degraded while tests are scheduled. */
+export const RESTORE_TEST_AGE_MAX_MS = 8 * DAY_MS;
 
 export const HEALTHS = ["ok", "degraded", "down", "disabled", "unknown"] as const;
 export type Health = (typeof HEALTHS)[number];

@@ -1,18 +1,17 @@
 // The health of each component and the worst of them, for /status. Never fails, and reads the database at most once in
 // five seconds, at any request rate.
-import { DAY_MS, isFuture } from "../../kernel/durations.ts";
+import { isFuture } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { VERSION } from "../../platform/version.ts";
 import type { Services } from "../core/context.ts";
 import { isMeterLate } from "../metering/status.ts";
 import { mailState } from "../mail/outbox.ts";
 import { isKnownDamaged } from "./quick-check.ts";
-import { NO_BACKUPS, type BackupState, type Health, type Status } from "./state.ts";
+import { NO_BACKUPS, RESTORE_TEST_AGE_MAX_MS, type BackupState, type Health, type Status } from "./state.ts";
 
 const CACHE_MS = 5_000;
 const DATABASE_WAIT_MS = 3_000;
 const BACKLOG_HIGH = 1_000;
-const RESTORE_TEST_AGE_MAX_MS = 8 * DAY_MS;
 
 export function showStatus(services: Services): Promise<Status> {
   const { statusCache: cache, clock } = services;

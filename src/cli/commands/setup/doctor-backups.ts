@@ -4,6 +4,7 @@ import { existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { backupDir } from "../../../backup/files.ts";
 import type { Settings } from "../../../config/settings.ts";
+import { RESTORE_TEST_AGE_MAX_MS } from "../../../domain/health/state.ts";
 import { readFactOf } from "../../../store/offline/contents.ts";
 import type { Source } from "../../../store/offline/source.ts";
 import type { Fact } from "../../../store/queries/deployment.ts";
@@ -34,6 +35,13 @@ export async function checkBackups(settings: Settings, target: DatabaseTarget): 
     );
   if (backup_every !== null && target.kind === "postgres") found.push(...(await checkTools()));
   if (restore_test_every === null) found.push(risk("Backups are never tested.", "Set KEYRACK_RESTORE_TEST_EVERY=7d."));
+  else if (restore_test_every > RESTORE_TEST_AGE_MAX_MS)
+    found.push(
+      risk(
+        "Restore tests are more than 8 days apart: between them the status is degraded and an alert fires.",
+        "Set KEYRACK_RESTORE_TEST_EVERY=7d.",
+      ),
+    );
   const isElsewhere = backup_hook !== "" || target.kind === "sqlite"; // where PostgreSQL's disk is, is not known
   const elsewhere = isElsewhere ? ", with copies elsewhere," : "";
   return found.length > 0 ? found : [ok(`Backups are scheduled${elsewhere} and restore tests too.`)];
