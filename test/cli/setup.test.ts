@@ -145,6 +145,7 @@ describe("keyrack doctor", () => {
     };
     const whats = async (env: Record<string, string> = {}) => (await report(env)).findings.map(({ what }) => what);
     const sameDisk = "Backups are stored on the same disk as the data.";
+    expect((await report()).code).toBe(0);
     expect(await whats()).toEqual(expect.arrayContaining([sameDisk, "No backup has been made yet."]));
     expect(await whats({ KEYRACK_BACKUP_DIR: `${dir}-elsewhere` })).toContain(sameDisk);
     expect(await whats({ KEYRACK_BACKUP_HOOK: "true" })).not.toContain(sameDisk);
