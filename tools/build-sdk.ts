@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } f
 import { spawnSync } from "node:child_process";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, type BuildOptions, type Metafile } from "esbuild";
+import { build, type Metafile } from "esbuild";
 import { VERSION } from "../src/platform/version.ts";
 import { readDocument } from "./release/links.ts";
 import { withVersion } from "./sea/bundle.ts";
@@ -17,42 +17,29 @@ const ADAPTERS = ["express", "fastify", "hono", "h3", "node", "fetch"] as const;
  * of any version: an application has those that it uses.
  */
 const TYPES_OF = ["@types/express", "fastify", "hono"];
+const TARGET = "es2022";
 /** Name of the entry point → its source. */
 const ENTRIES: Record<string, string> = {
   index: "src/sdk/index.ts",
   ...Object.fromEntries(ADAPTERS.map((name) => [name, `src/sdk/adapters/${name}.ts`])),
 };
 
-/** The scripts without types and manifest. */
-export function bundleSdk(out: string, version = VERSION): Promise<Metafile[]> {
-  return Promise.all([
-    script(join(out, "esm"), { format: "esm", splitting: true, chunkNames: "chunks/[name]-[hash]" }, version),
-    script(join(out, "cjs"), { format: "cjs" }, version),
-  ]);
-}
-
-export async function buildSdk(out: string, version = VERSION): Promise<Metafile[]> {
-  rmSync(out, { recursive: true, force: true });
-  const metafiles = await bundleSdk(out, version);
-  writeFileSync(join(out, "esm/package.json"), '{ "type": "module" }\n');
-  writeFileSync(join(out, "cjs/package.json"), '{ "type": "commonjs" }\n');
-  types(join(out, "esm/types"));
-  cpSync(join(out, "esm/types"), join(out, "cjs/types"), { recursive: true });
-  writeFileSync(join(out, "package.json"), `${JSON.stringify(manifest(version), null, 2)}\n`);
-  writeFileSync(join(out, "README.md"), readDocument("docs/sdk.md", version));
-  cpSync(join(root, "LICENSE"), join(out, "LICENSE"));
-  return metafiles;
-}
-
-async function script(outdir: string, form: BuildOptions, version: string): Promise<Metafile> {
+/**
+ * The scripts without types and manifest. The CommonJS files are made of the ES modules one by one, because only those
+ * can share chunks: as bundles of their own, every adapter would hold its copy.
+ */
+export async function bundleSdk(out: string, version = VERSION): Promise<Metafile> {
+  const esm = join(out, "esm");
   const { metafile } = await build({
-    ...form,
     absWorkingDir: root,
     entryPoints: ENTRIES,
-    outdir,
+    outdir: esm,
     bundle: true,
+    splitting: true,
+    chunkNames: "chunks/[name]-[hash]",
+    format: "esm",
     platform: "neutral",
-    target: "es2022",
+    target: TARGET,
     metafile: true,
     plugins: [withVersion(version)],
     logLevel: "warning",
@@ -60,6 +47,21 @@ async function script(outdir: string, form: BuildOptions, version: string): Prom
   // Anything not bundled would be a dependency, and there are none.
   const outside = Object.values(metafile.outputs).flatMap(({ imports }) => imports.filter(({ external }) => external));
   if (outside.length > 0) throw new Error(`the library imports ${outside.map(({ path }) => path).join(", ")}`);
+  const entryPoints = Object.keys(metafile.outputs).map((file) => join(root, file));
+  await build({ entryPoints, outbase: esm, outdir: join(out, "cjs"), format: "cjs", target: TARGET });
+  return metafile;
+}
+
+export async function buildSdk(out: string, version = VERSION): Promise<Metafile> {
+  rmSync(out, { recursive: true, force: true });
+  const metafile = await bundleSdk(out, version);
+  writeFileSync(join(out, "esm/package.json"), '{ "type": "module" }\n');
+  writeFileSync(join(out, "cjs/package.json"), '{ "type": "commonjs" }\n');
+  types(join(out, "esm/types"));
+  cpSync(join(out, "esm/types"), join(out, "cjs/types"), { recursive: true });
+  writeFileSync(join(out, "package.json"), `${JSON.stringify(manifest(version), null, 2)}\n`);
+  writeFileSync(join(out, "README.md"), readDocument("docs/sdk.md", version));
+  cpSync(join(root, "LICENSE"), join(out, "LICENSE"));
   return metafile;
 }
 

@@ -36,17 +36,17 @@ export async function buildPackages(job: Job): Promise<Built> {
   const { kinds } = job.options;
   const [fromBinaries, sdk] = await Promise.all([
     kinds.some((kind) => kind !== "npm") ? buildBinaries(job) : null,
-    kinds.includes("npm") ? packSdk(job) : [],
+    kinds.includes("npm") ? packSdk(job) : null,
   ]);
-  return fromBinaries ?? { codeCaches: {}, components: bundledPackages(root, sdk) };
+  return fromBinaries ?? { codeCaches: {}, components: bundledPackages(root, sdk ? [sdk] : []) };
 }
 
 /** Its own archive and not npm's, which depends on the npm that is installed. */
-async function packSdk({ work, folder, source }: Job): Promise<Metafile[]> {
+async function packSdk({ work, folder, source }: Job): Promise<Metafile> {
   console.error("building the library …");
-  const metafiles = await buildSdk(join(work, "sdk/package"), source.version);
+  const metafile = await buildSdk(join(work, "sdk/package"), source.version);
   await packFolder(join(work, "sdk"), "package", join(folder, `keyrack-sdk-${source.version}.tgz`), source.epoch);
-  return metafiles;
+  return metafile;
 }
 
 async function buildBinaries(job: Job): Promise<Built> {
