@@ -3,7 +3,7 @@
 
 import { concatBytes, toHex, utf8 } from "../kernel/crypto/bytes.ts";
 import { sha256 } from "../kernel/crypto/sha256.ts";
-import { builtinModule } from "./runtime.ts";
+import { builtinModule } from "./builtins.ts";
 
 const BLOCK = 64;
 

@@ -9,7 +9,8 @@ import { OWN_PREFIX, PREFIX_FORM } from "../kernel/key-prefixes.ts";
 import { parseUuid } from "../kernel/ids.ts";
 import { TRUSTED_MAX, TrustedProxies } from "../kernel/network/trusted-proxies.ts";
 import type { OtelApi } from "./otel.ts";
-import { builtinModule, type Log, randomHex } from "./runtime.ts";
+import { type Log, randomHex } from "./runtime.ts";
+import { builtinModule } from "./builtins.ts";
 import { SDK_NAME, SDK_VERSION } from "./version.ts";
 
 export type FailMode = "closed" | "open";

@@ -1,5 +1,5 @@
-// The library's view of its runtime: clocks, timers, randomness, fetch, and Node's built-in modules where they exist.
-// Nothing is imported from node:, so the same files run wherever fetch does; tests pass their own Ports.
+// The library's view of its runtime: clocks, timers, randomness, fetch and the log. Nothing is imported from node:, so
+// the same files run wherever fetch does; tests pass their own Ports.
 
 import { toHex } from "../kernel/crypto/bytes.ts";
 
@@ -59,23 +59,6 @@ function pooledRandom(): () => number {
     }
     return (pool[next++] ?? 0) / 2 ** 32;
   };
-}
-
-type Builtins = {
-  "node:crypto": typeof import("node:crypto");
-  "node:fs/promises": typeof import("node:fs/promises");
-  "node:os": typeof import("node:os");
-  "node:path": typeof import("node:path");
-};
-
-/** A built-in module of Node, or undefined on other runtimes and on Node before 20.16. */
-export function builtinModule<Name extends keyof Builtins>(name: Name): Builtins[Name] | undefined {
-  const node = (globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } }).process;
-  try {
-    return node?.getBuiltinModule?.(name) as Builtins[Name] | undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 export type Level = "debug" | "info" | "warn" | "error";

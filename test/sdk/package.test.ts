@@ -40,6 +40,13 @@ export const ${name}Typed: 0 extends 1 & typeof ${name}.protect ? never : true =
   return lines.join("\n");
 }
 
+/** Name and text of every type file. */
+function declarations(): [string, string][] {
+  const folder = join(built, "esm/types");
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".d.ts"));
+  return files.map((name) => [name, readFileSync(join(folder, name), "utf8")]);
+}
+
 beforeAll(async () => {
   ({ tarball, built } = installSdk(app));
   const source = join(import.meta.dirname, "../../harness/sdk/installed");
@@ -81,11 +88,15 @@ describe("the package", () => {
     }
   });
 
+  it("has types of Node only for the adapters of its servers", () => {
+    const named = declarations().filter(([, text]) => /"node:|\bNodeJS\./.test(text));
+    expect(named.map(([name]) => name).toSorted()).toEqual(
+      ["express", "fastify", "node"].map((name) => `sdk/adapters/${name}.d.ts`),
+    );
+  });
+
   it("declares every package that its types import, as an optional peer of any version", () => {
-    const types = readdirSync(join(built, "esm/types"), { recursive: true, encoding: "utf8" })
-      .filter((name) => name.endsWith(".d.ts"))
-      .map((name) => readFileSync(join(built, "esm/types", name), "utf8"));
-    const imported = types.flatMap((text) =>
+    const imported = declarations().flatMap(([, text]) =>
       Array.from(text.matchAll(/^(?:import|export) .*from "((?!\.|node:)[^"]+)"/gm), ([, name = ""]) => name),
     );
     const declared = [...new Set(imported)].map((name) => (name === "express" ? "@types/express" : name)).toSorted();

@@ -63,8 +63,11 @@ export async function beginOnNode(route: IdempotentRoute, req: NodeRequest, mayR
   const key = req.headers["idempotency-key"];
   const header = Array.isArray(key) ? key.join(",") : key;
   const body = header === undefined ? "" : await bodyOf(req, mayRead);
-  if (body === null)
-    return { kind: "respond", response: denialResponse("body_too_large", { headers: { connection: "close" } }) };
+  if (body === null) {
+    // HTTP/2 has no such header: Node would print a warning.
+    const headers: Record<string, string> = req.httpVersionMajor < 2 ? { connection: "close" } : {};
+    return { kind: "respond", response: denialResponse("body_too_large", { headers }) };
+  }
   const request = { context: req.keyrack, method: req.method ?? "GET", ...splitUrl(req), body, key: header };
   return route.begin(request);
 }

@@ -16,7 +16,8 @@ import { hmacHexParts } from "../hashing.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
 import type { Runtime } from "../client.ts";
-import { builtinModule, randomHex } from "../runtime.ts";
+import { builtinModule } from "../builtins.ts";
+import { randomHex } from "../runtime.ts";
 
 const MAGIC = "keyrack-policy-3";
 const EARLIER_MAGIC = "keyrack-policy-2";
