@@ -4,6 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { keyrack } from "../../harness/processes/cli.ts";
+import { nextPage, type List } from "../../src/cli/ui/format.ts";
 import { startSeededServer, UNKNOWN_ID, type SeededServer } from "../../harness/processes/seeded-server.ts";
 
 const LISTS = [
@@ -79,6 +80,12 @@ describe("the CLI", () => {
     cli = await startSeededServer();
   });
   afterAll(() => cli?.[Symbol.asyncDispose]());
+
+  it("continues a list of members behind the last one's user id", () => {
+    const list: List = { object: "list", data: [{ user_id: "a" }, { user_id: "b" }] };
+    expect(nextPage({ ...list, has_more: true })).toEqual({ name: "after", value: "b" });
+    expect(nextPage(list)).toBe(null);
+  });
 
   it("prints with --quiet every key of a project, more than fit on a page", async () => {
     const { id: project_id } = await cli.api("POST", "/v1/projects", { name: "Many", slug: "many" });

@@ -89,7 +89,7 @@ function reportText(spec: CommandSpec, { data, ...record }: Report): string {
 /** The query parameter that continues a list, or null at its end. A page may be empty before that. */
 export function nextPage({ data, has_more, next_cursor }: List): { name: string; value: string } | null {
   if (next_cursor) return { name: "cursor", value: next_cursor };
-  const { seq, id } = data.at(-1) ?? {};
+  const { seq, user_id, id = user_id } = data.at(-1) ?? {}; // members have a user's id
   if (!has_more || id === undefined) return null;
   return seq === undefined ? { name: "after", value: cell(id) } : { name: "after_seq", value: cell(seq) };
 }
