@@ -148,14 +148,16 @@ async function copyIntoSqlite(file: string, source: CopySource, options: CopyOpt
 }
 
 async function copyIntoPostgres(to: PostgresTarget, source: CopySource, onProgress: OnProgress): Promise<Inspection> {
-  await startCopy(to.url);
+  await startCopy(to.url, describeTarget(to));
   try {
     await createSchema(to);
     const inspected = await verifyCopy(to, await copyAllRows(source, to, onProgress), onProgress);
     await finishCopy(to.url);
     return inspected;
   } catch (error) {
-    await dropCopy(to.url).catch(() => {}); // it stays marked, and the next copy drops it
+    // Not below a server that started at the same moment. Where it fails it stays marked, and the next copy drops it.
+    const drop = async (): Promise<void> => assertNotInUse(to).then(() => dropCopy(to.url));
+    await drop().catch(() => {});
     throw error;
   }
 }

@@ -9,7 +9,8 @@ import { openCopySource } from "../../src/store/offline/copy-source.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { MIGRATION_LOCK } from "../../src/store/postgres/advisory-locks.ts";
-import { startCopy, UNFINISHED_COPY } from "../../src/store/postgres/copy-target.ts";
+import { UNFINISHED_COPY } from "../../src/store/postgres/copy-target.ts";
+import { withPostgres } from "../../src/store/postgres/client.ts";
 import { backends, freshDatabase } from "../../harness/databases/backends.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
@@ -48,6 +49,11 @@ async function fill(d: Deployment): Promise<string> {
   await app.stop();
   return shop.secretKey;
 }
+
+const TABLES = "select tablename as name from pg_tables where schemaname = 'public'";
+/** Sessions that wait for the lock under which tables are created. */
+const WAITING = `select 1 from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+  where l.locktype = 'advisory' and l.objid = ${MIGRATION_LOCK} and not l.granted`;
 
 const refusal = (error: unknown) => error as { message: string; exitCode: number };
 
@@ -143,7 +149,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     const events = { now: Date.now, fatal: quiet };
     await (await openStore(there.target, events)).close();
     await rawSql(there.target, "insert into deployment (name, value) values ('half', 'a copy')");
-    await startCopy(there.target.url);
+    await rawSql(there.target, `comment on schema public is '${UNFINISHED_COPY}'`);
     await expect(openStore(there.target, events)).rejects.toThrow("unfinished copy");
     await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
     expect(checksumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
@@ -159,14 +165,34 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     const to = there.target;
     await rawSql(to, `select pg_advisory_lock(${MIGRATION_LOCK})`);
     const copying = copyOffline({ settings: d.settings(), to, dryRun: false, onProgress: quiet });
-    const waiting = `select 1 from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
-                      where l.locktype = 'advisory' and l.objid = ${MIGRATION_LOCK} and not l.granted`;
-    await until(async () => (await rawSql(to, waiting)).length > 0); // about to create the tables
-    const [mark] = await rawSql(to, "select obj_description('public'::regnamespace, 'pg_namespace') as mark");
-    expect(mark).toEqual({ mark: UNFINISHED_COPY });
-    await rawSql(to, `select pg_advisory_unlock(${MIGRATION_LOCK})`);
+    await until(async () => (await rawSql(to, WAITING)).length === 1); // about to mark it
+    await withPostgres(to.url, async (client) => {
+      const locked = client.query(`select pg_advisory_lock(${MIGRATION_LOCK})`);
+      await until(async () => (await rawSql(to, WAITING)).length === 2);
+      await rawSql(to, `select pg_advisory_unlock(${MIGRATION_LOCK})`);
+      await locked; // behind the mark, before the tables
+      const [mark] = await rawSql(to, "select obj_description('public'::regnamespace, 'pg_namespace') as mark");
+      expect(mark).toEqual({ mark: UNFINISHED_COPY });
+      expect(await rawSql(to, TABLES)).toEqual([]);
+    });
     await copying;
     await (await openStore(to, { now: Date.now, fatal: quiet })).close();
+    await there.dispose();
+  });
+
+  it("refuses a database that was filled while the source was inspected, and leaves it as it is", async () => {
+    await using d = await deployment("sqlite");
+    await (await d.start()).stop();
+    const there = await freshDatabase("postgres");
+    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const to = there.target;
+    await rawSql(to, `select pg_advisory_lock(${MIGRATION_LOCK})`);
+    const copying = copyOffline({ settings: d.settings(), to, dryRun: false, onProgress: quiet }).catch(refusal);
+    await until(async () => (await rawSql(to, WAITING)).length === 1);
+    await rawSql(to, "create table theirs (id text)");
+    await rawSql(to, `select pg_advisory_unlock(${MIGRATION_LOCK})`);
+    expect(await copying).toMatchObject({ exitCode: 1, message: expect.stringContaining("not empty") as string });
+    expect(await rawSql(to, TABLES)).toEqual([{ name: "theirs" }]);
     await there.dispose();
   });
 

@@ -1,6 +1,7 @@
 // The PostgreSQL database that `db copy` writes to. Its schema is marked from before the first table is created until
 // the copy is verified: servers refuse a marked database, and the next copy starts over.
 import type { Client } from "pg";
+import { MIGRATION_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
 import { ToolRefused } from "./tools.ts";
 
@@ -26,9 +27,13 @@ export function assertCopyTarget(url: string, name: string): Promise<void> {
       throw new ToolRefused(
         `The role ${role} does not own the database ${name}. Run as a superuser: alter database ${database} owner to ${role}; alter schema public owner to ${role}`,
       );
-    if (mark !== UNFINISHED_COPY && !(await isEmpty(client)))
-      throw new ToolRefused(`The database ${name} is not empty. Name an empty one.`);
+    await assertVacant(client, mark, name);
   });
+}
+
+async function assertVacant(client: Client, mark: string | null, name: string): Promise<void> {
+  if (mark !== UNFINISHED_COPY && !(await isEmpty(client)))
+    throw new ToolRefused(`The database ${name} is not empty. Name an empty one.`);
 }
 
 async function readTarget(client: Client): Promise<Target> {
@@ -50,10 +55,17 @@ async function isEmpty(client: Client): Promise<boolean> {
   return tables.some(({ name }) => name === "schema_migrations") || tables.length === 0;
 }
 
-/** Marks the database, in the same transaction in which the tables of an unfinished copy are dropped. */
-export async function startCopy(url: string): Promise<void> {
-  const mark = `comment on schema public is '${UNFINISHED_COPY}'`;
-  await withPostgres(url, async (client) => client.query(`begin; ${await dropSql(client)}; ${mark}; commit`));
+/**
+ * Marks the database, in the same transaction in which the tables of an unfinished copy are dropped. Servers create
+ * their tables under the same lock: one that started while the source was inspected is found here.
+ */
+export async function startCopy(url: string, name: string): Promise<void> {
+  await withPostgres(url, async (client) => {
+    await client.query(`begin; select pg_advisory_xact_lock(${MIGRATION_LOCK})`);
+    const { mark } = await readTarget(client);
+    await assertVacant(client, mark, name);
+    await client.query(`${dropSql(mark)}; comment on schema public is '${UNFINISHED_COPY}'; commit`);
+  });
 }
 
 /** Removes the mark of a verified copy. */
@@ -63,11 +75,10 @@ export async function finishCopy(url: string): Promise<void> {
 
 /** Drops an unfinished copy. */
 export async function dropCopy(url: string): Promise<void> {
-  await withPostgres(url, async (client) => client.query(await dropSql(client)));
+  await withPostgres(url, async (client) => client.query(dropSql((await readTarget(client)).mark)));
 }
 
 /** Caution: the only place of the copy that could destroy data. */
-async function dropSql(client: Client): Promise<string> {
-  const { mark } = await readTarget(client);
+function dropSql(mark: string | null): string {
   return mark === UNFINISHED_COPY ? "drop schema public cascade; create schema public" : "";
 }
