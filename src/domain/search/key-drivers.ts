@@ -15,6 +15,8 @@ type Accepts = (key: WalkedTexts, term: string) => boolean;
 type Terms = { kinds: readonly string[]; from: string; below: string; direction: "asc" | "desc" };
 
 const TENANTS_AT_ONCE = 8;
+/** Words whose matches are counted to find the rarest. */
+const LEADS_MAX = 5;
 /** The position behind all keys of a tenant. */
 const NO_KEYS = -1;
 
@@ -66,13 +68,17 @@ export function byScope(read: Reader, walk: Walk, scope: string, accepts: (key: 
   };
 }
 
-/** By the word with the fewest matches. Positions begin with its number: it stays the same on the pages of a list. */
+/**
+ * By the word with the fewest matches, of the longest ones. Positions begin with its number: it stays the same on the
+ * pages of a list.
+ */
 export function byWords(read: Reader, walk: Walk, words: readonly string[], accepts: Accepts): Keys {
-  const leads = words.map((lead) => byLead(read, walk, words, lead, accepts));
+  const longest = words.slice(0, LEADS_MAX);
+  const leads = longest.map((lead) => byLead(read, walk, words, lead, accepts));
   return {
     shape: ["number", ...(leads[0]?.shape ?? [])],
     read: async (position, limit) => {
-      const [n = 0, ...place] = position ?? [await rarest(read, walk, words)];
+      const [n = 0, ...place] = position ?? [await rarest(read, walk, longest)];
       const { candidates, last } = await (leads[Number(n)] as Keys).read(position && place, limit);
       const numbered = candidates.map((each) => ({ ...each, position: [n, ...each.position] }));
       return { candidates: numbered, last: last && [n, ...last] };

@@ -4,7 +4,6 @@ import { fail, failField } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
 import { wordsOf } from "./words.ts";
 
-const WORDS_MAX = 5;
 /** A whole credential, anywhere in a text. */
 const CREDENTIAL = /([a-z][a-z0-9]+_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{40}|[0-9a-f]{12}\.[\w-]{40}/;
 /**
@@ -47,7 +46,6 @@ function parseText(q: string): IdText | WordsText {
   if (id) return { kind: "id", id };
   const words = [...new Set(wordsOf(q))];
   if (words.length === 0) throw failField("invalid_query", "q", "must have a letter or a digit");
-  if (words.length > WORDS_MAX) throw failField("invalid_query", "q", `must have at most ${WORDS_MAX} words`);
   return { kind: "words", words: words.toSorted((a, b) => b.length - a.length) };
 }
 

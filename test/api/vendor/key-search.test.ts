@@ -87,12 +87,13 @@ for (const back of backends) {
         "acme",
         "42 build",
         "ünï",
+        "a b s m 42 ünïcode gmbh",
         key.id,
         tenant.body.id,
         key.display_prefix as string,
       ])
         expect(await names(w, `q=${encodeURIComponent(q)}`), q).toEqual(["Build server (main)"]);
-      for (const q of ["uild", "build other", "100%"])
+      for (const q of ["uild", "build other", "build server main acme 42 other", "100%"])
         expect(await names(w, `q=${encodeURIComponent(q)}`), q).toEqual([]);
       expect(await names(w, "q=kr_live_&limit=1")).toEqual(["Other", "Build server (main)"]);
       expect(await names(w, "q=build", "sk_test")).toEqual([]);
