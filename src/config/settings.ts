@@ -18,7 +18,12 @@ export const settingsTable = {
     "sqlite:FILE or postgres://…; unset = SQLite in the data dir.",
     { secret: true },
   ),
-  database_pool: setting("KEYRACK_DATABASE_POOL", "count", "10", "Number of read connections to PostgreSQL."),
+  database_pool: setting(
+    "KEYRACK_DATABASE_POOL",
+    "count",
+    "10",
+    "Number of read connections to PostgreSQL. Half of them serve reads that may take long.",
+  ),
   redis_url: setting(
     "KEYRACK_REDIS_URL",
     "redis",

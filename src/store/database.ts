@@ -103,7 +103,8 @@ class OpenStore implements Store {
   }
 
   readOnThread<R>(query: Query): Promise<R[]> {
-    if (this.target.kind === "postgres") return this.read.all<R>(query);
+    const { slowReader } = this.#driver;
+    if (slowReader) return slowReader.all<R>(query);
     return this.#runInBackground({ op: "read", target: this.target, query });
   }
 

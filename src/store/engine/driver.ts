@@ -32,6 +32,8 @@ export interface Writer {
 export interface Driver {
   readonly dialect: Dialect;
   readonly reader: Reader;
+  /** For reads that may take long, so that no other read waits behind them. Without it they run in a thread. */
+  readonly slowReader?: Reader;
   readonly writer: Writer;
   /** True where jobs of one group may run concurrently on the connection (a pipelined network protocol). */
   readonly concurrentJobs: boolean;

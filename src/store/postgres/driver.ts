@@ -87,6 +87,7 @@ export class PostgresDriver implements Driver {
   readonly exclusive = false;
   readonly readOnly = false;
   readonly reader: PostgresReader;
+  readonly slowReader: PostgresReader;
   readonly writer: PostgresWriter = new PostgresWriter();
   readonly #url: string;
   readonly #options: ConnectOptions = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION };
@@ -103,7 +104,10 @@ export class PostgresDriver implements Driver {
     this.#url = url;
     this.#unfinishedCopy = unfinishedCopy;
     const options = `${SESSION} -c default_transaction_read_only=on`;
-    this.reader = new PostgresReader(url, { ...this.#options, options, pipeline: true }, poolSize);
+    const connect = { ...this.#options, options, pipeline: true };
+    const slow = Math.floor(poolSize / 2);
+    this.reader = new PostgresReader(url, connect, poolSize - slow);
+    this.slowReader = slow === 0 ? this.reader : new PostgresReader(url, connect, slow, 1);
   }
 
   /** Connects and asserts the server settings that durability depends on. Returns warnings. */
@@ -177,7 +181,7 @@ export class PostgresDriver implements Driver {
     } catch {
       this.#relisten(client);
       client.end().catch(() => {});
-      this.reader.replaceAll();
+      for (const reader of [this.reader, this.slowReader]) reader.replaceAll();
     }
   }
 
@@ -263,6 +267,11 @@ export class PostgresDriver implements Driver {
   async close(): Promise<void> {
     this.#closing = true;
     clearInterval(this.#checking);
-    await Promise.allSettled([this.reader.end(), this.writer.client?.end(), this.#listener?.end()]);
+    await Promise.allSettled([
+      this.reader.end(),
+      this.slowReader.end(),
+      this.writer.client?.end(),
+      this.#listener?.end(),
+    ]);
   }
 }

@@ -21,13 +21,15 @@ export class PostgresReader implements Reader {
   readonly #url: string;
   readonly #options: ConnectOptions;
   readonly #max: number;
+  readonly #inFlightMax: number;
   readonly #connections: Connection[] = [];
   #ended = false;
 
-  constructor(url: string, options: ConnectOptions, max: number) {
+  constructor(url: string, options: ConnectOptions, max: number, inFlightMax = IN_FLIGHT_MAX) {
     this.#url = url;
     this.#options = options;
     this.#max = max;
+    this.#inFlightMax = inFlightMax;
   }
 
   async all<R>(query: Query): Promise<R[]> {
@@ -98,7 +100,7 @@ export class PostgresReader implements Reader {
   #leastBusy(): Connection {
     let best: Connection | undefined;
     for (const each of this.#connections) if (!best || each.inFlight < best.inFlight) best = each;
-    return best && (best.inFlight < IN_FLIGHT_MAX || this.#connections.length >= this.#max) ? best : this.#open();
+    return best && (best.inFlight < this.#inFlightMax || this.#connections.length >= this.#max) ? best : this.#open();
   }
 
   /** A connection that breaks is removed at once, so that the next query uses another. */

@@ -1,7 +1,8 @@
 // PostgreSQL's reader: many queries in flight on few connections.
 import { describe, expect, it } from "vitest";
+import { openStore } from "../../../src/store/database.ts";
 import { PostgresReader } from "../../../src/store/postgres/reader.ts";
-import { backends, freshDatabase } from "../../../harness/databases/backends.ts";
+import { backends, freshDatabase, readyDatabase } from "../../../harness/databases/backends.ts";
 import { openRaw } from "../../../harness/databases/raw-sql.ts";
 
 describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {
@@ -43,6 +44,26 @@ describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {
     } finally {
       await reader.end();
       await migration.close();
+      await dispose();
+    }
+  });
+
+  it("answers other reads while a slow one waits", async () => {
+    const { target, dispose } = await readyDatabase("postgres");
+    const other = await openRaw(target);
+    const store = await openStore(target, { now: Date.now, fatal: () => {} });
+    try {
+      await other.all("begin");
+      await other.all("lock table usage_days in access exclusive mode");
+      const slow = store.readOnThread({ sql: "select 1 as n from usage_days", values: [] });
+      const waiting = "select 1 from pg_locks where not granted and relation = 'usage_days'::regclass";
+      await expect.poll(() => other.all(waiting)).not.toEqual([]);
+      expect(await store.read.all({ sql: "select 1 as n", values: [] })).toEqual([{ n: 1 }]);
+      await other.all("commit");
+      expect(await slow).toEqual([]);
+    } finally {
+      await store.close();
+      await other.close();
       await dispose();
     }
   });
