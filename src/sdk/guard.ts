@@ -12,7 +12,7 @@ import { type FailMode, need, readFailMode } from "./options.ts";
 import type { OutsideNetworks } from "./telemetry/network-report.ts";
 import type { Reporter } from "./telemetry/report.ts";
 import type { Otel } from "./otel.ts";
-import type { Log, Ports } from "./runtime.ts";
+import { ignoreRejection, type Log, type Ports } from "./runtime.ts";
 import { type AddedTags, cleanTags, type Tags } from "./telemetry/tags.ts";
 import { NO_GROUPS, readScopes, type RequiredScopes, type ScopeRequirement } from "./scopes.ts";
 import type { Verifier } from "./verifier.ts";
@@ -150,7 +150,7 @@ export class Guard<Req> {
     const done = this.#reportOnce(req, incoming, state);
     try {
       // Compared with true: the promise of an async function is truthy too.
-      const skip: unknown = typeof this.#skip === "function" ? this.#skip(req) : this.#skip;
+      const skip: unknown = typeof this.#skip === "function" ? ignoreRejection(this.#skip(req)) : this.#skip;
       if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
       const decided = await this.#decide(req, incoming, state, done);
       state.context = decided.context;
@@ -182,7 +182,7 @@ export class Guard<Req> {
     if (!verdict.ok) return this.#reject(verdict, state, done);
     const { context } = verdict;
     state.degraded = context.degraded;
-    state.cost = typeof this.#cost === "function" ? requireCost(this.#cost(req)) : this.#cost;
+    state.cost = typeof this.#cost === "function" ? requireCost(ignoreRejection(this.#cost(req))) : this.#cost;
     if ((rules.length === 0 && !isMetered) || this.#limits === "off")
       return { context, headers: {}, denial: null, done };
     const { otel } = this.#dependencies;
@@ -216,7 +216,7 @@ export class Guard<Req> {
   }
 
   #addressOf(req: Req, { peer = null, forwardedFor }: IncomingRequest): string | null {
-    if (this.#getIp) return this.#readIp(this.#getIp(req));
+    if (this.#getIp) return this.#readIp(ignoreRejection(this.#getIp(req)));
     return this.#dependencies.trustedProxies.clientOf(peer, forwardedFor);
   }
 
@@ -224,7 +224,6 @@ export class Guard<Req> {
   #readIp(ip: unknown): string | null {
     if (typeof ip === "string") return ip;
     if (ip === null || ip === undefined) return null;
-    if (ip instanceof Promise) ip.catch(() => {}); // not awaited: a rejection would end the process
     if (!this.#isIpLogged) this.#dependencies.log("error", "getIp must return a string or null, and no promise", {});
     this.#isIpLogged = true;
     return null;
@@ -250,7 +249,7 @@ export class Guard<Req> {
     const added = this.#dependencies.tags.of(context);
     if (this.#tags === undefined && added === undefined) return null;
     try {
-      const own = typeof this.#tags === "function" ? this.#tags(req, context) : this.#tags;
+      const own = typeof this.#tags === "function" ? ignoreRejection(this.#tags(req, context)) : this.#tags;
       return cleanTags({ ...own, ...added });
     } catch {
       return cleanTags(added);

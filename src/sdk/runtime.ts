@@ -65,16 +65,22 @@ export type Level = "debug" | "info" | "warn" | "error";
 /** Receives the library's log messages, which never contain a key. */
 export type Log = (level: Level, message: string, fields: Record<string, unknown>) => void;
 
-/** A vendor's log function that throws must not fail a request or the feed. */
+/** A vendor's log function that fails must not fail a request, the feed or the process. */
 export function safeLog(log: Log | undefined): Log {
   if (!log) return warnOfErrors();
   return (level, message, fields) => {
     try {
-      log(level, message, fields);
+      ignoreRejection<unknown>(log(level, message, fields));
     } catch {
       // Nowhere left to report it.
     }
   };
+}
+
+/** For what a vendor's function returns and is not awaited: the rejection of an async one would end the process. */
+export function ignoreRejection<T>(value: T): T {
+  if (value instanceof Promise) value.catch(() => {});
+  return value;
 }
 
 /** Without a log function, an error would be found nowhere: a warning of the process, once for each message. */

@@ -173,6 +173,23 @@ describe("a function in the options of protect that fails on a request", () => {
     const logged = r.lines.filter(({ level }) => level === "error").map(({ message }) => message);
     expect(logged).toEqual(["a function in the options of protect failed"]);
   });
+
+  it.each(["skip", "getIp", "cost", "tags", "log"])("does not end the process if it is async: %s", async (name) => {
+    const rejected: unknown[] = [];
+    const listener = (error: unknown) => rejected.push(error);
+    process.on("unhandledRejection", listener);
+    const rejects = (async () => Promise.reject(new Error("the vendor's own bug"))) as () => never;
+    await using r = await startTestKeyrack({ options: name === "log" ? { log: rejects } : {} });
+    const { key } = r.plane.mint();
+    await until(() => r.keyrack.verify(key).ok);
+    const guard = internalsOf(r.keyrack).guard(name === "log" ? { cost: broken } : { [name]: rejects });
+    const admitted = await guard.admit(null, { ...incoming, authorization: null, apiKey: key }).catch(String);
+    if (typeof admitted === "object") admitted.done(200, null);
+    await r.keyrack.close();
+    process.off("unhandledRejection", listener);
+    expect(rejected).toEqual([]);
+    expect(r.plane.ingest.events.map(({ status }) => status)).toEqual([typeof admitted === "object" ? 200 : 500]);
+  });
 });
 
 describe("a node:http request with its key in two headers of one name", () => {
