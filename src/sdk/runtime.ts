@@ -2,6 +2,7 @@
 // the same files run wherever fetch does; tests pass their own Ports.
 
 import { toHex } from "../kernel/crypto/bytes.ts";
+import { redactCredentials } from "./telemetry/redact.ts";
 
 export type Ports = {
   /** Wall clock, milliseconds since 1970. It may jump. */
@@ -67,14 +68,19 @@ export type Log = (level: Level, message: string, fields: Record<string, unknown
 
 /** A vendor's log function that fails must not fail a request, the feed or the process. */
 export function safeLog(log: Log | undefined): Log {
-  if (!log) return warnOfErrors();
+  const write = log ?? warnOfErrors();
   return (level, message, fields) => {
     try {
-      ignoreRejection<unknown>(log(level, message, fields));
+      ignoreRejection<unknown>(write(level, message, redactWhy(fields)));
     } catch {
       // Nowhere left to report it.
     }
   };
+}
+
+/** `why` may be the text of an error that quotes the request's headers. */
+function redactWhy(fields: Record<string, unknown>): Record<string, unknown> {
+  return typeof fields.why === "string" ? { ...fields, why: redactCredentials(fields.why) } : fields;
 }
 
 /** For what a vendor's function returns and is not awaited: the rejection of an async one would end the process. */

@@ -174,6 +174,20 @@ describe("a function in the options of protect that fails on a request", () => {
     expect(logged).toEqual(["a function in the options of protect failed"]);
   });
 
+  it("is logged without the credentials in its error", async () => {
+    await using r = await startTestKeyrack();
+    const getKey = () => {
+      throw new Error(`no session for Bearer ${KEY}`);
+    };
+    await expect(
+      internalsOf(r.keyrack)
+        .guard({ getKey })
+        .admit(null, { ...incoming, authorization: null, apiKey: null }),
+    ).rejects.toThrow(KEY);
+    const logged = r.lines.filter(({ level }) => level === "error").map(({ fields }) => fields);
+    expect(logged).toEqual([{ why: "Error: no session for Bearer kr_redacted" }]);
+  });
+
   it.each(["skip", "getIp", "cost", "tags", "log"])("does not end the process if it is async: %s", async (name) => {
     const rejected: unknown[] = [];
     const listener = (error: unknown) => rejected.push(error);
