@@ -17,6 +17,8 @@ declare module "hono" {
   }
 }
 
+type HonoRoute = { path: string; method: string; handler: { length: number } };
+
 /** The members of hono's Context that are used, so that its types are not required. */
 export type HonoLike = {
   req: {
@@ -25,7 +27,8 @@ export type HonoLike = {
     arrayBuffer(): Promise<ArrayBuffer>;
     /** The bodies that were read, by kind: hono makes other kinds from the first. */
     bodyCache?: { formData?: FormData | Promise<FormData> | undefined };
-    matchedRoutes?: { path: string; method: string }[];
+    matchedRoutes?: HonoRoute[];
+    /** The match that runs; after `next()`, the last one that ran. */
     routeIndex?: number;
   };
   res: Response;
@@ -46,7 +49,7 @@ export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, opti
     const socket = incoming?.socket ?? socketOf(c.req.raw);
     const admitted = await guard.admit(c, toIncomingRequest(c.req.raw, c.req.path, socket));
     if (admitted.denial) {
-      admitted.done(admitted.denial.status, nextRouteOf(c));
+      admitted.done(admitted.denial.status, routeOf(c, 1));
       return toResponse(admitted.denial);
     }
     const headers = Object.entries(admitted.headers);
@@ -56,7 +59,7 @@ export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, opti
     // Hono leaves what was set before out of a Response that the handler made itself.
     const missing = headers.filter(([name]) => c.res.status >= 200 && !c.res.headers.has(name));
     for (const [name, value] of missing) c.header(name, value);
-    admitted.done(c.res.status, routeOf(c));
+    admitted.done(c.res.status, routeOf(c, 0));
     return undefined;
   };
 }
@@ -98,13 +101,12 @@ async function cachedBody(req: HonoLike["req"]): Promise<IdempotentRequest["body
   return { parsed: await Promise.all(fields) };
 }
 
-/** The handler that responded: hono's index stays there. A match behind it, such as a catch-all, did not run. */
-function routeOf({ req: { matchedRoutes = [], routeIndex = -1 } }: HonoLike): string | null {
-  return (matchedRoutes[routeIndex] ?? matchedRoutes.at(-1))?.path ?? null;
-}
-
-/** The handler that would have run: the first match behind `protect` that is no middleware. */
-function nextRouteOf({ req: { matchedRoutes = [], routeIndex = -1 } }: HonoLike): string | null {
-  const next = matchedRoutes.slice(routeIndex + 1).find(({ method }) => method !== "ALL");
-  return (next ?? matchedRoutes.at(-1))?.path ?? null;
+/**
+ * The first handler among the matches, beginning `ahead` of the one that hono is at. Matches behind it, such as a
+ * catch-all, do not run. What hono's `use` registers may respond in the place of a handler, but is not the route.
+ */
+function routeOf({ req: { matchedRoutes = [], routeIndex = 0 } }: HonoLike, ahead: 0 | 1): string | null {
+  const isMiddleware = ({ method, handler }: HonoRoute) => method === "ALL" && handler.length > 1;
+  const route = matchedRoutes.slice(routeIndex + ahead).find((match) => !isMiddleware(match));
+  return (route ?? matchedRoutes.at(-1))?.path ?? null;
 }
