@@ -37,27 +37,21 @@ const ALIVE_MS = 4_500;
 const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200; // the database refuses writes of an owner that has too many waiting
 const STOP_MS = 3_000;
-/** Topics of notices: a lease that another process returned, a balance of which nothing is to be held. */
+/** Topics of notices: a lease that another process returned, grants of which nothing is to be held. */
 const [RETURNED, RECALLED] = ["quota_lease", "quota_balance"];
 
-type BankOptions = {
+type BankOptions = Record<"definitions" | "balances" | "leases" | "returns", Ledger> & {
   store: Store;
   clock: Clock;
   log: Log;
-  definitions: Ledger;
-  balances: Ledger;
-  leases: Ledger;
-  returns: Ledger;
   shared?: SharedLeases | null;
 };
-
-type BankMetrics = { denied: number; taken: number; empty: number; returned: number; failed: number };
 
 export class QuotaBank {
   readonly process_id = randomUUID();
   readonly definitions: Definitions;
   readonly leases: QuotaLeases;
-  readonly metrics: BankMetrics = { denied: 0, taken: 0, empty: 0, returned: 0, failed: 0 };
+  readonly metrics = { denied: 0, taken: 0, empty: 0, returned: 0, failed: 0 };
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -74,7 +68,7 @@ export class QuotaBank {
     this.definitions = new Definitions(definitions, clock);
     this.leases = new QuotaLeases(leases, shared);
     store.onNotice(RETURNED, (lease_id) => this.leases.forget(lease_id));
-    store.onNotice(RECALLED, (name) => void this.#giveBackNamed(name));
+    store.onNotice(RECALLED, (name) => void this.#giveBackSpending(name));
     this.#fair = new FairSet<Holding>(balances, (holding) => void this.#displace(holding), { replacesOwn: () => true });
     this.#refused = new FairSet<Holding>(returns, () => {});
   }
@@ -86,6 +80,11 @@ export class QuotaBank {
   /** What this process holds of a balance, if anything. */
   find(metered: Metered): Holding | undefined {
     return this.#holdings.get(balanceName(metered));
+  }
+
+  /** What this process holds of each balance that spends the grants of this name. */
+  *spending(grants: string): Iterable<Holding> {
+    for (const [name, holding] of this.#holdings) if (name.startsWith(grants)) yield holding;
   }
 
   open(owner: Owner, workspace_id: string, metered: Metered): Holding {
@@ -196,15 +195,14 @@ export class QuotaBank {
     await holding.pending.catch(() => {});
   }
 
-  /** Makes every process give back what it holds of a balance, and waits for this one. */
-  async recall(metered: Metered): Promise<void> {
-    await this.#giveBackNamed(balanceName(metered));
-    await this.#store.notify(RECALLED, balanceName(metered)).catch(() => {}); // what is unused goes back in 10 s
+  /** Makes every process give back what it holds of balances that spend these grants, and waits for this one. */
+  async recall(grants: string): Promise<void> {
+    await this.#giveBackSpending(grants);
+    await this.#store.notify(RECALLED, grants).catch(() => {}); // what is unused goes back in 10 s
   }
 
-  async #giveBackNamed(name: string): Promise<void> {
-    const holding = this.#holdings.get(name);
-    if (holding) await this.giveBack(holding);
+  async #giveBackSpending(grants: string): Promise<void> {
+    for (const holding of this.spending(grants)) await this.giveBack(holding);
   }
 
   async #settle(holding: Holding, now: number): Promise<void> {

@@ -25,6 +25,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 import { balanceEnv } from "./balances.ts";
 import { readDefinition, type Metered } from "./definitions.ts";
+import { grantsName } from "./takes.ts";
 
 export const OPEN_MAX = 1_000;
 
@@ -81,16 +82,16 @@ export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: 
     const known = reference === undefined ? undefined : await grantByReference.first(tx, { ...to, reference });
     if (known && known.units !== input.units)
       throw failField("grant_reference_used", "reference", "was used for another number of units");
-    if (known) return unchanged({ grant: viewGrant(known), isReplay: true });
+    if (known) return unchanged({ grant: viewGrant(known), isReplay: true, to });
     requireFuture(services.clock, input.expires_at);
     if ((await openGrants.all(tx, { ...to, now: services.clock.now() })).length >= OPEN_MAX)
       throw fail("grants_reached");
     const row = newGrantRow(ctx, found, input);
     await insertGrant.run(tx, row);
-    return { value: { grant: viewGrant(row), isReplay: false }, events: [grantCreated(row)] };
+    return { value: { grant: viewGrant(row), isReplay: false, to }, events: [grantCreated(row)] };
   });
   // This process applies it immediately, others do within a second.
-  for (const metered of await meteredOf(ctx, done.grant)) services.quotas.find(metered)?.forget();
+  for (const holding of services.quotas.spending(grantsName(done.to))) holding.forget();
   return done;
 }
 
@@ -137,8 +138,8 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
     await requireReach(on, ctx, row);
     return row;
   };
-  const found = await manageable(services.store.read);
-  for (const metered of await meteredOf(ctx, viewGrant(found))) await services.quotas.recall(metered);
+  const name = grantsName(await manageable(services.store.read));
+  await services.quotas.recall(name);
   const grant = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await manageable(tx, lockGrant);
     if (row.voided_at !== null) return unchanged(viewGrant(row));
@@ -149,7 +150,7 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
     return { value, events: [{ action: "quota_grant.voided", target_id: id, payload }] };
   });
   // Again, for what a request has taken of it since.
-  for (const metered of await meteredOf(ctx, grant)) await services.quotas.recall(metered);
+  await services.quotas.recall(name);
   return grant;
 }
 
@@ -162,14 +163,6 @@ async function requireReach(
   if (projectsOf(actor) === null) return;
   const key = key_id === null ? undefined : await keyById.first(on, { workspace_id, id: key_id });
   requireReadable(actor, key, "grant_not_found");
-}
-
-/** The quota that the grant is for, if it is still defined. */
-async function meteredOf({ services, actor }: Ctx<Vendor>, grant: Grant): Promise<Metered[]> {
-  const { key_id, tenant_id, env, scope, quota_id } = grant;
-  const subject = { workspace_id: actor.workspace_id, key_id, tenant_id, env };
-  const metered = (await readDefinition(services.store.read, subject))?.metered ?? [];
-  return metered.filter((one) => one.scope === scope && one.quota.id === quota_id);
 }
 
 type GrantQuery = { limit: number; cursor?: string | undefined };
@@ -187,8 +180,6 @@ export async function listGrants(ctx: Ctx<Vendor>, target: GrantTarget, { limit,
   const next_cursor = last ? pages.write([last.created_at, last.id]) : null;
   return { object: "list" as const, data: data.map(viewGrant), next_cursor };
 }
-
-type Grant = ReturnType<typeof viewGrant>;
 
 function viewGrant(row: QuotaGrantRow) {
   return {

@@ -9,7 +9,13 @@ import { calendarName, type Quota } from "../../kernel/quotas/quota.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
-import { giveBackToGrant, grantById, openGrants, takeFromGrant } from "../../store/queries/quota-grants.ts";
+import {
+  giveBackToGrant,
+  grantById,
+  openGrants,
+  takeFromGrant,
+  type GrantedTo,
+} from "../../store/queries/quota-grants.ts";
 import {
   balanceByKey,
   heldByOthers,
@@ -50,10 +56,14 @@ export function balanceKey({ subject_id, env, quota }: Metered): BalanceKey {
   return { subject_id, env, quota_id: quota.id, calendar: calendarName(quota) };
 }
 
-/** Ids are UUIDs and rule ids, so the parts cannot run into each other. */
 export function balanceName(metered: Metered): string {
-  const { subject_id, env, quota_id, calendar } = balanceKey(metered);
-  return `${subject_id}/${env}/${quota_id}/${calendar}`;
+  const key = balanceKey(metered);
+  return grantsName(key) + key.calendar;
+}
+
+/** The start of the names of all balances that spend these grants. Ids are UUIDs and rule ids, without a slash. */
+export function grantsName({ subject_id, env, quota_id }: GrantedTo): string {
+  return `${subject_id}/${env}/${quota_id}/`;
 }
 
 /** `process_id`: of this process. Only a take depends on the amount and overage of the quota. */

@@ -6,7 +6,8 @@ import { columns, compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
 
-type GrantedTo = Omit<BalanceKey, "calendar">;
+/** Grants have no calendar: a key and its successor may spend the same ones in different periods. */
+export type GrantedTo = Omit<BalanceKey, "calendar">;
 
 export const insertGrant = statement<QuotaGrantRow>()((db, p) =>
   db

@@ -6,7 +6,7 @@ import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { editKey } from "../../../src/domain/keys/edits.ts";
 import { rotateKey } from "../../../src/domain/keys/key-rotation.ts";
-import { createGrant } from "../../../src/domain/quotas/grants.ts";
+import { createGrant, voidGrant } from "../../../src/domain/quotas/grants.ts";
 import type { Quota } from "../../../src/kernel/quotas/quota.ts";
 
 const small = quotaOf({ amount: 10 });
@@ -90,6 +90,26 @@ for (const back of backends) {
       await createGrant(generous.ctx, target, { units: 5 });
       expect(await lowered.admitted(10)).toBe(5);
       expect(await generous.balance()).toMatchObject({ spent: 25, granted: 0, remaining: 980 });
+    });
+
+    it("spend nothing of a voided grant, whatever the calendars are and which key still has the quota", async () => {
+      const none = quotaOf({ amount: 0 });
+      for (const changed of [quotaOf({ amount: 0, refill: "daily" }), none]) {
+        const [first, second] = await pair(none, changed);
+        const target = { scope: "key", key_id: first.key_id, quota_id: none.id } as const;
+        const { grant } = await createGrant(first.ctx, target, { units: 64_000 });
+        expect(await stateOf(second)).toEqual({ allowed: true, amount: 0, remaining: 63_999 });
+        if (changed === none) await editKey(first.ctx, first.key_id, { quotas: null });
+        await voidGrant(first.ctx, grant.id);
+        expect(await stateOf(second)).toEqual({ allowed: false, amount: 0, remaining: 0 });
+      }
+    });
+
+    it("spend a new grant at once, whatever the calendar of each is", async () => {
+      const [first, second] = await pair(quotaOf({ amount: 0 }), quotaOf({ amount: 0, refill: "daily" }));
+      expect(await second.admitted(1)).toBe(0);
+      await createGrant(first.ctx, { scope: "key", key_id: first.key_id, quota_id: small.id }, { units: 2 });
+      expect(await second.admitted(3)).toBe(2);
     });
 
     it.runIf(back === "postgres")("admit no more than their amount over several processes", async () => {
