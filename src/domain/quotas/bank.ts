@@ -245,9 +245,10 @@ export class QuotaBank {
   }
 
   async #take({ holding, metered }: AppliedQuota, units: number): Promise<void> {
-    holding.giveUpBeyond(metered.quota);
+    // Otherwise it would not help: another key that shares the balance can spend them, and would fetch them again.
+    if (holding.remaining(metered.quota) >= units) holding.giveUpBeyond(metered.quota);
     const returns = holding.takeReturns(this.#clock.now());
-    const need = Math.max(0, units - holding.unspent);
+    const need = Math.max(0, units - holding.spendable(metered.quota));
     const taken = await this.#write(holding, returns, (tx, request) => takeUnits(tx, { ...request, metered, need }));
     holding.add(taken, this.#clock.now());
     this.metrics[taken.parts.length > 0 ? "taken" : "empty"]++;

@@ -6,6 +6,7 @@ import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { editKey } from "../../../src/domain/keys/edits.ts";
 import { rotateKey } from "../../../src/domain/keys/key-rotation.ts";
+import { readDefinition } from "../../../src/domain/quotas/definitions.ts";
 import { createGrant, voidGrant } from "../../../src/domain/quotas/grants.ts";
 import type { Quota } from "../../../src/kernel/quotas/quota.ts";
 
@@ -60,6 +61,23 @@ for (const back of backends) {
       expect(await reporting.admitted(20)).toBe(20);
       expect(await denying.admitted(20)).toBe(0);
       expect(await reporting.balance()).toMatchObject({ spent: 25, exceeded: true });
+    });
+
+    it("are refused without taking the units away that another key can spend", async () => {
+      const [limited, upgraded] = await pair(small, quotaOf({ amount: 1_000_000 }));
+      const { services, actor } = limited.ctx;
+      const subject = {
+        workspace_id: actor.workspace_id,
+        key_id: limited.key_id,
+        tenant_id: null,
+        env: "live",
+      } as const;
+      const { metered } = (await readDefinition(services.store.read, subject))!;
+      expect(await upgraded.admitted(20)).toBe(20);
+      const holding = services.quotas.find(metered[0]!)!;
+      const before = holding.turns;
+      for (let i = 0; i < 10; i++) expect([await limited.admitted(1), await upgraded.admitted(1)]).toEqual([0, 1]);
+      expect(holding.turns - before).toBe(1); // the first refusal reads the balance
     });
 
     it("admit no more than their amount when they are used at the same time", async () => {
