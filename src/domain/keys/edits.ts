@@ -86,12 +86,10 @@ function extendsQuarantine(row: ApiKeyRow, expires_at: number | null | undefined
 
 /**
  * Whether an expiry is the one that successors get too. Sent unchanged, an expiry that the project's policy gave stays
- * the policy's. An earlier one for a leaked or rotated key only ends that key sooner.
+ * the policy's. One for a leaked or rotated key says only when that key ends.
  */
 async function choosesLife(tx: Tx, row: ApiKeyRow, expires_at: number | null | undefined): Promise<boolean> {
   if (expires_at === undefined || expires_at === row.expires_at) return false;
-  const isSooner = expires_at !== null && (row.expires_at === null || expires_at < row.expires_at);
-  if (!isSooner) return true;
   return row.quarantined_at === null && !(await newestSuccessor.first(tx, row));
 }
 

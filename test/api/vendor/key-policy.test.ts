@@ -103,7 +103,7 @@ for (const back of backends) {
       expect((await rotate(id)).expires_at).toBe(inDays(90));
     });
 
-    it("gives a leaked or rotated key that a person cut short a successor with the life that it had", async () => {
+    it("gives a leaked or rotated key that a person gave another end a successor with the life that it had", async () => {
       const w = await r.workspace();
       const call = async (route: string, body: object) => (await w.call("sk_owner", route, body)).body;
       const [leaked, rotated, plain] = [await w.mint(), await w.mint({ expires_at: inDays(20) }), await w.mint()];
@@ -114,6 +114,11 @@ for (const back of backends) {
       const soon = { expires_at: new Date(r.clock.now() + DAY_MS / 2).toISOString() };
       for (const { id } of [leaked, rotated, plain])
         expect((await call(`PATCH /v1/keys/${id}`, soon)).expires_at).toBe(soon.expires_at);
+      const late = await w.mint();
+      await call(`POST /v1/keys/${late.id}/rotate`, {});
+      const later = { expires_at: inDays(3) }; // more time to switch to the successor
+      expect((await call(`PATCH /v1/keys/${late.id}`, later)).expires_at).toBe(later.expires_at);
+      expect((await call(`POST /v1/keys/${late.id}/rotate`, {})).expires_at).toBe(null);
       expect((await call(`POST /v1/keys/${leaked.id}/rotate`, {})).expires_at).toBe(null);
       expect((await call(`POST /v1/keys/${rotated.id}/rotate`, {})).expires_at).toBe(inDays(20));
       expect((await call(`POST /v1/keys/${plain.id}/rotate`, {})).expires_at).toBe(soon.expires_at);
