@@ -223,6 +223,18 @@ describe("the demonstration", () => {
         .getByRole("rowheader", { name: /(Orders|Billing|Maps) API$/ })
         .first()
         .waitFor();
+      // On A4, upright, every column is on the paper.
+      await g.page.emulateMedia({ media: "print" });
+      await g.page.setViewportSize({ width: 720, height: 1000 });
+      for (const path of ["keys", "tenants", "projects", "fleet", "audit"]) {
+        await g.page.goto(`${instance.app.url}/#/w/demo/live/${path}`);
+        await g.at(new RegExp(`^${path}$`, "i"));
+        const table = g.page.getByRole("table").first();
+        await (path === "fleet" ? table : table.getByText(long).first()).waitFor();
+        const end = await table.evaluate((all) => all.getBoundingClientRect().right);
+        expect(end, path).toBeLessThanOrEqual(720);
+      }
+      await g.page.emulateMedia({ media: "screen" });
       // Only the beginning of a name is found, so the page says what a search finds.
       await g.page.goto(`${instance.app.url}/#/w/demo/live/keys?q=ind`);
       await g.page.getByText(/finds the beginnings of words/).waitFor();
