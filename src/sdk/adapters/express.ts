@@ -63,6 +63,7 @@ export function idempotent<Req extends IncomingMessage = ExpressRequest, Res ext
         if (!error || error === "route" || error === "router") {
           // Errors of the handlers that follow are only visible as the response of express's error handler.
           capture.isFinal = (status) => status < 500;
+          capture.isDelegated = true;
           next(error);
         } else void capture.failed().then(() => next(error));
       };

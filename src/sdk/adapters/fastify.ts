@@ -58,6 +58,7 @@ export function idempotent<Req extends RequestLike = FastifyRequest, Reply exten
         .send(typeof body === "string" ? body : Buffer.from(body));
     }
     const capture = new NodeCapture(reply.raw, begun.claim);
+    capture.isDelegated = true; // fastify responds, also with the undefined that a handler resolves to
     // In fastify, sending an error is throwing it.
     const send = reply.send.bind(reply);
     reply.send = (payload) => {

@@ -153,6 +153,8 @@ function declareLength(res: ServerResponse, length: number): void {
 export class NodeCapture {
   /** Asked at the end of the response: one that is not final is sent and not stored, and a retry may run. */
   isFinal: (status: number) => boolean = () => true;
+  /** Set where the handler leaves the response to others, whose work continues when it has returned. */
+  isDelegated = false;
   readonly #res: ServerResponse;
   readonly #claim: Claim;
   readonly #copy: BodyRecorder;
@@ -161,7 +163,7 @@ export class NodeCapture {
   /** Set by the first `end`; resolves when the response is stored and its end is passed on. */
   #sent: Promise<void> | null = null;
   #held = false;
-  #returned = false;
+  #isOver = false;
 
   constructor(res: ServerResponse, claim: Claim) {
     this.#res = res;
@@ -218,13 +220,17 @@ export class NodeCapture {
     };
     Object.assign(res, wrapped);
     res.once("close", () => this.#onDisconnect());
+    // Node detaches the stream that is the response when the client disconnects: nothing ends that response.
+    res.on("unpipe", () => res.destroyed && claim.abandon());
   }
 
   /** Runs the handler; the response may still be in progress when it returns. */
   async run(handler: () => unknown): Promise<unknown> {
     try {
-      const value = await handler();
-      this.#returned = true;
+      const returned = handler();
+      const value = await returned;
+      // Without a promise, a handler responds by a callback.
+      this.#isOver = returned instanceof Promise && !this.isDelegated;
       if (this.#res.destroyed) this.#onDisconnect();
       return value;
     } catch (error) {
@@ -244,11 +250,11 @@ export class NodeCapture {
   }
 
   /**
-   * The client disconnected, and the handler returned without a response. Some respond later (by a callback, or with
-   * the value that the framework is about to send): that is still stored. If none follows, the claim lapses.
+   * The client disconnected, and an async handler has ended without a response. One that follows is still stored; if
+   * none does, the claim lapses.
    */
   #onDisconnect(): void {
-    if (!this.#sent && this.#returned) this.#claim.abandon();
+    if (!this.#sent && this.#isOver) this.#claim.abandon();
   }
 
   /** Captures the headers before the first byte: later ones belong to a content encoding. */

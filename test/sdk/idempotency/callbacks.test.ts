@@ -1,13 +1,17 @@
-// Idempotent fastify handlers that respond by a callback, after they have returned.
+// Idempotent handlers that respond after they have returned: by a callback, by a stream, or behind `next()`.
 
-import { request as sendRequest } from "node:http";
+import { type RequestListener, request as sendRequest, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { promisify } from "node:util";
-import fastify, { type FastifyReply } from "fastify";
+import { PassThrough } from "node:stream";
+import express from "express";
+import fastify, { type FastifyReply, type RouteHandlerMethod } from "fastify";
 import { describe, expect, it } from "vitest";
+import * as onExpress from "../../../src/sdk/adapters/express.ts";
 import * as onFastify from "../../../src/sdk/adapters/fastify.ts";
+import * as onNode from "../../../src/sdk/adapters/node.ts";
+import type { Keyrack } from "../../../src/sdk/internals.ts";
 import { startIdempotentServer } from "../../../harness/sdk/idempotent-server.ts";
-import { turns, until } from "../../../harness/waiting.ts";
+import { until } from "../../../harness/waiting.ts";
 
 /** `respond` is called after the handler has returned. */
 async function startApp(respond: (reply: FastifyReply, run: number) => void) {
@@ -27,9 +31,6 @@ async function startApp(respond: (reply: FastifyReply, run: number) => void) {
   const { "idempotency-key": _none, ...unclaimed } = s.headers;
   return {
     s,
-    url,
-    runs: () => runs,
-    connections: promisify(app.server.getConnections.bind(app.server)),
     async post(options: { unclaimed?: boolean } = {}) {
       const response = await fetch(url, {
         method: "POST",
@@ -68,20 +69,88 @@ describe("a fastify handler that responds by a callback", () => {
     expect(await app.post()).toEqual([503, "paid", "true"]);
     expect(app.s.verbs()).toEqual(["claim", "release", "claim", "complete", "claim"]);
   });
+});
 
-  it("has its response stored when its client disconnects first", async () => {
-    let finish = () => {};
-    await using app = await startApp((reply) => (finish = () => void reply.code(201).send("charged")));
-    const leaving = sendRequest(app.url, { method: "POST", headers: { ...app.s.headers, "content-length": "2" } });
+type Wrapped = (keyrack: Keyrack, charge: (respond: (body: string) => void) => void) => RequestListener;
+/** Each calls `charge` with a function that responds, and returns before that is called. */
+const forms: Record<string, Wrapped> = {
+  "a callback on node:http": (keyrack, charge) =>
+    onNode.protect(
+      keyrack,
+      {},
+      onNode.idempotent(keyrack, (_req, res) => charge((body) => void res.writeHead(201).end(body))),
+    ),
+  "next() on express": (keyrack, charge) =>
+    express()
+      .use(onExpress.protect(keyrack))
+      .use(onExpress.idempotent(keyrack, async (_req, _res, next) => next()))
+      .use((_req, res) => charge((body) => void res.status(201).send(body))),
+  "a callback on fastify": (keyrack, charge) =>
+    onFastifyServer(keyrack, (_request, reply) => charge((body) => void reply.code(201).send(body))),
+  "a callback and the reply on fastify": (keyrack, charge) =>
+    onFastifyServer(keyrack, async (_request, reply) => {
+      charge((body) => void reply.code(201).send(body));
+      return reply;
+    }),
+};
+
+function onFastifyServer(keyrack: Keyrack, handler: RouteHandlerMethod): RequestListener {
+  const app = fastify();
+  app.post("/", { preHandler: onFastify.protect(keyrack) }, onFastify.idempotent(keyrack, handler as never));
+  return (req, res) => void app.ready().then(() => app.routing(req, res));
+}
+
+describe("a handler whose work continues after it returned", () => {
+  it.each(Object.keys(forms))("keeps its claim when its client disconnects: %s", async (name) => {
+    await using s = await startIdempotentServer();
+    s.r.plane.idempotency.lockMs = 900;
+    const responds: ((body: string) => void)[] = [];
+    const listener = forms[name]?.(s.r.keyrack, (respond) => void responds.push(respond)) ?? (() => {});
+    const closed: string[] = [];
+    const url = await s.serve((req, res) => {
+      res.once("close", () => closed.push(req.url ?? ""));
+      listener(req, res);
+    });
+    const leaving = sendRequest(url, { method: "POST", headers: { ...s.headers, "content-length": "2" } });
     leaving.on("error", () => {}).end("{}");
-    const none = finish;
-    await until(() => finish !== none);
+    await until(() => responds.length === 1);
     leaving.destroy();
-    await expect.poll(() => app.connections()).toBe(0);
-    await turns(); // the response's own event follows
-    finish();
-    await until(() => app.s.verbs().includes("complete"));
-    expect(await app.post()).toEqual([201, "charged", "true"]);
-    expect([app.runs(), app.s.verbs()]).toEqual([1, ["claim", "complete", "claim"]]);
+    await until(() => closed.length === 1);
+    const heartbeats = () => s.verbs().filter((verb) => verb === "heartbeat").length;
+    const before = heartbeats();
+    await until(() => heartbeats() > before + 1);
+    responds[0]?.("charged");
+    await until(() => s.verbs().includes("complete"));
+    const retry = await fetch(url, { method: "POST", body: "{}", headers: s.headers });
+    expect([retry.status, await retry.text(), retry.headers.get("idempotent-replayed")]).toEqual([
+      201,
+      "charged",
+      "true",
+    ]);
+    expect(responds).toHaveLength(1);
+  });
+
+  it("lets its claim lapse when its client disconnects from the stream that is its response", async () => {
+    await using s = await startIdempotentServer();
+    s.r.plane.idempotency.lockMs = 300;
+    const streams: PassThrough[] = [];
+    const stream = (_req: unknown, res: ServerResponse) => {
+      const made = new PassThrough();
+      streams.push(made);
+      made.pipe(res);
+      made.write("first");
+    };
+    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, stream)));
+    const leaving = sendRequest(url, { method: "POST", headers: { ...s.headers, "content-length": "2" } });
+    leaving.on("error", () => {}).end("{}");
+    await until(() => streams.length === 1);
+    leaving.destroy();
+    await expect
+      .poll(async () => {
+        const retry = await fetch(url, { method: "POST", body: "{}", headers: s.headers });
+        streams[1]?.end();
+        return [retry.status, await retry.text()];
+      })
+      .toEqual([200, "first"]);
   });
 });
