@@ -11,7 +11,7 @@ const keyrack = createKeyrack({
   url: process.env.KEYRACK_URL,
   secretKey: process.env.KEYRACK_SECRET_KEY,
   projectId: process.env.KEYRACK_PROJECT_ID,
-  cacheFile: process.env.KEYRACK_CACHE_FILE,
+  cacheFile: process.env.KEYRACK_CACHE_FILE || undefined,
   staleMs: Number(process.env.KEYRACK_STALE_MS ?? 30_000),
   resources,
   log: (level, message, fields) => level !== "debug" && console.error(level, message, fields),

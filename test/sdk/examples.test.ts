@@ -93,7 +93,7 @@ describe("examples/express-app", () => {
       plane.mint({ scopes, env: "test" }),
       plane.mint({ scopes: ["orders:read"] }),
     ];
-    await using app = await start("express-app", plane);
+    await using app = await start("express-app", plane, { KEYRACK_CACHE_FILE: "" });
     const orders = (key: string, item?: string) =>
       fetch(`${app.url}/orders`, {
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },

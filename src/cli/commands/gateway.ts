@@ -135,7 +135,7 @@ function verifierOptions(options: Options): KeyrackOptions<undefined> {
     failMode: oneOf("--fail-mode", failMode, ["closed", "open"] as const),
     quotaFailMode: oneOf("--quota-fail-mode", quotaFailMode, ["closed", "open"] as const),
     ...(env !== undefined && { env: oneOf("--env", env, ["live", "test"] as const) }),
-    ...(cacheFile !== undefined && { cacheFile }),
+    ...(cacheFile && { cacheFile }),
     ...(staleMs !== undefined && { staleMs: wholeNumber("--stale-ms", staleMs) }),
     ...(maxStaleMs !== undefined && { maxStaleMs: wholeNumber("--max-stale-ms", maxStaleMs) }),
     ...(sampleRate !== undefined && { sampleRate: Number(sampleRate) }),
