@@ -135,7 +135,7 @@ function reportWith({ reporter, otel, tags, noted, clientInfo }: ReportParts): K
       otel?.decided(decision);
       reporter.record(decision);
     } catch (error) {
-      reporter.logInvalid(error);
+      reporter.dropInvalid(error);
     }
   };
 }

@@ -133,7 +133,7 @@ describe("report", () => {
     expect(named[0]).toMatchObject({ tenant_id: r.plane.tenantId, env: "test" });
   });
 
-  it("never throws: the first invalid request is logged, and the next one is reported", async () => {
+  it("never throws: invalid requests count as dropped, the first is logged, and the next one is reported", async () => {
     await using r = await startTestKeyrack();
     const request = { method: "GET", path: "/a", status: 200, durationMs: 1 };
     r.keyrack.report({ ...request, cost: 1.5 });
@@ -141,6 +141,7 @@ describe("report", () => {
     r.keyrack.report(undefined as never);
     r.keyrack.report(request);
     expect(await eventsOf(r)).toHaveLength(1);
+    expect(r.plane.ingest.dropped).toBe(3);
     expect(r.lines.filter(({ message }) => message === "a request was not reported")).toMatchObject([
       { level: "error", fields: { why: expect.stringContaining("cost must be") as string } },
     ]);

@@ -82,14 +82,15 @@ export class Reporter {
     try {
       this.#record(outcome);
     } catch (error) {
-      this.logInvalid(error);
+      this.dropInvalid(error);
     }
   }
 
-  /** Logs the first request that could not be reported. */
-  logInvalid(error: unknown): void {
+  /** Counts a request that could not be reported as dropped, and logs the first one. */
+  dropInvalid(error: unknown): void {
     if (!this.#isInvalidLogged) this.#runtime.log("error", "a request was not reported", { why: String(error) });
     this.#isInvalidLogged = true;
+    this.#countDropped(1);
   }
 
   #record(outcome: RequestOutcome): void {
