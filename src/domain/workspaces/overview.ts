@@ -4,7 +4,7 @@ import { GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 import { headOf } from "../../store/queries/audit.ts";
-import { countProjects } from "../../store/queries/projects.ts";
+import { countProjects, liveProjectById } from "../../store/queries/projects.ts";
 import { firstAllowedAt } from "../../store/queries/usage.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
@@ -48,7 +48,6 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
     quarantined: await count("quarantined"),
   };
   const workspace = await workspaceById.first(read, { id: workspace_id });
-  const counted = await countProjects.first(read, { workspace_id });
   const firstAllowed = (on: Reader) => firstAllowedAt(on, { workspace_id, env, projects });
   // For some projects alone it examines every row.
   const first = await (projects
@@ -62,9 +61,20 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
     keys,
     leaks: await countUnreplaced(ctx, env),
     tenants: Math.min(workspace ? workspace.tenant_count + workspace.test_tenant_count : 0, COUNT_MAX),
-    projects: projects?.length ?? counted?.n ?? 0,
+    projects: await countLiveProjects(read, workspace_id, projects),
     nodes: await countNodes(ctx, { env }),
     first_verified_at: first === null ? null : formatTimestamp(first),
     audit: { head_seq: head?.seq ?? 0, head_hash: head?.hash ?? GENESIS_HASH },
   };
+}
+
+/** `projects`: those that a secret key is confined to, which may have been deleted since; null: all. */
+async function countLiveProjects(
+  read: Reader,
+  workspace_id: string,
+  projects: readonly string[] | null,
+): Promise<number> {
+  if (projects === null) return (await countProjects.first(read, { workspace_id }))?.n ?? 0;
+  const found = await Promise.all(projects.map((id) => liveProjectById.first(read, { workspace_id, id })));
+  return found.filter((project) => project !== undefined).length;
 }

@@ -259,11 +259,14 @@ for (const back of backends) {
       const w = await r.workspace();
       const key = await w.mint({ name: "elsewhere" });
       const own = (await w.call("sk_owner", "POST /v1/projects", { name: "P", slug: "own" })).body.id as string;
-      const body = { env: "live", permissions: ["read"], project_ids: [own] };
+      const gone = (await w.call("sk_owner", "POST /v1/projects", { name: "G", slug: "gone" })).body.id as string;
+      const body = { env: "live", permissions: ["read"], project_ids: [own, gone] };
       const restricted = (await w.call("sk_owner", "POST /v1/secret_keys", body)).body.key as string;
       for (const query of ["state=active", "q=elsewhere"])
         expect((await r.call(restricted, `GET /v1/keys?${query}`)).body.data).toEqual([]);
-      expect((await r.call(restricted, "GET /v1/overview")).body).toMatchObject({ keys: { active: 0 }, projects: 1 });
+      expect((await r.call(restricted, "GET /v1/overview")).body).toMatchObject({ keys: { active: 0 }, projects: 2 });
+      await w.call("sk_owner", `DELETE /v1/projects/${gone}`);
+      expect((await r.call(restricted, "GET /v1/overview")).body).toMatchObject({ projects: 1 });
       expect((await r.call(restricted, "POST /v1/keys/lookup", { key: key.key })).body.found).toBe(false);
       const month = `'${w.id}', 600, 'live', '${String(key.tenant_id)}', '${w.project_id}', 1, ${r.clock.now()}, ${r.clock.now()}`;
       await r.sql(
