@@ -152,6 +152,17 @@ export const refusePart = statement<PartKey>()((db, p) =>
     .where(offered, "=", sql<number>`${p.part} - 1`),
 );
 
+/** Sets hours to send aside of which every part was offered: rows of earlier builds. */
+export const setAsideOffered = statement<Record<string, never>>()((db) =>
+  db
+    .updateTable("metered_hours")
+    .set({ refused: sql<number>`refused + ${setAside}` })
+    .whereRef("settled", "<", "sent")
+    .where("refused", ">", sql<number>`0`)
+    .where("refused", "<", setAside)
+    .whereRef("refused", ">=", "sent"),
+);
+
 /** Offers again the first refused part of each hour and all behind it. */
 export const retryRefused = statement<Record<string, never>>()((db) =>
   db
