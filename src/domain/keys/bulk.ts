@@ -104,8 +104,8 @@ const boundOf = (bulk_id: string): string => `${bulk_id.slice(0, HEAD_CHARS)}000
  */
 function startRun(ctx: Ctx, pages: ListCursor, given: string | undefined): Run {
   const isOwn = given !== undefined && pages.tag(given.slice(0, HEAD_CHARS)) === given.slice(HEAD_CHARS);
-  const isRecent = (timeOfUuid(given ?? "") ?? 0) > ctx.services.clock.now() - RUN_MS_MAX;
-  const bulk_id = isOwn && isRecent ? given : newRunId(ctx, pages);
+  if (isOwn) requireRecent(ctx, given, "bulk_id");
+  const bulk_id = isOwn ? given : newRunId(ctx, pages);
   return { bulk_id: given ?? bulk_id, before: boundOf(bulk_id), after: null };
 }
 
@@ -118,11 +118,15 @@ function newRunId({ services }: Ctx, pages: ListCursor): string {
   return head + pages.tag(head);
 }
 
-function continueRun({ services }: Ctx, pages: ListCursor, cursor: string): Run {
+function requireRecent({ services }: Ctx, id: string, path: string): void {
+  if ((timeOfUuid(id) ?? 0) < services.clock.now() - RUN_MS_MAX)
+    throw failField("invalid_body", path, "is older than seven days");
+}
+
+function continueRun(ctx: Ctx, pages: ListCursor, cursor: string): Run {
   const shape = ["string", "string", "number", "string"] as const;
   const [bulk_id = "", before = "", created_at = 0, id = ""] = pages.read(cursor, shape, "invalid_body");
-  if ((timeOfUuid(String(before)) ?? 0) < services.clock.now() - RUN_MS_MAX)
-    throw failField("invalid_body", "cursor", "is older than seven days");
+  requireRecent(ctx, String(before), "cursor");
   return {
     bulk_id: String(bulk_id),
     before: String(before),

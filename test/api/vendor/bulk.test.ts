@@ -147,6 +147,16 @@ for (const back of backends) {
       ]);
     });
 
+    it("refuses its own id after seven days, instead of rotating the successors", async () => {
+      const w = await r.workspace();
+      await mintMany(w, 1);
+      const rotate = { action: "rotate", filter: { tenant_id: w.tenant_id } };
+      const { bulk_id, changed } = (await bulk(w, rotate)).body;
+      expect([changed, (await bulk(w, { ...rotate, bulk_id })).body.changed]).toEqual([1, 0]);
+      r.clock.advance(7 * 86_400_000 + 1);
+      expectRefusal(await bulk(w, { ...rotate, bulk_id }), 400, "invalid_request", "bulk_id");
+    });
+
     it("matches by every filter", async () => {
       const w = await r.workspace();
       const at = (): string => new Date(r.clock.now()).toISOString();
