@@ -38,14 +38,15 @@ const ANSWER_MS = 40_000;
 const REQUEST_ID = "01a1e3c8-0444-732a-922b-13ab70423f87";
 
 /** How the server appears to respond. What the login needs is not touched. */
-type Mode = "normal" | "silent" | "refusing" | "gone";
+type Mode = "normal" | "stuck" | "silent" | "refusing" | "gone";
 
 async function control(page: Page): Promise<(next: Mode) => void> {
   let mode: Mode = "normal";
   const respond = async (route: Route): Promise<void> => {
     if (mode === "silent") return; // never answered
+    if (mode === "stuck" && route.request().method() !== "GET") return; // reads are answered, changes never
     if (mode === "gone") return route.abort("connectionrefused");
-    if (mode === "normal") return route.continue();
+    if (mode === "normal" || mode === "stuck") return route.continue();
     const body = { error: { code: "internal_error", message: "Something went wrong." } };
     await route.fulfill({ status: 500, headers: { "request-id": REQUEST_ID }, json: body });
   };
@@ -144,11 +145,24 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     set("normal");
     await page.getByText(/^Offline/).waitFor({ state: "detached" });
 
-    // A request that is never answered leaves the dialog usable, with what was typed.
+    // A request that is never answered leaves the dialog usable, with what was typed. While others are answered, the
+    // page is not offline.
     await page.clock.install();
     await button(page, "Edit").click();
     const edit = page.getByRole("dialog", { name: "Edit key" });
     await edit.getByLabel(/^Name/).fill("CI two");
+    set("stuck");
+    await edit.getByRole("button", { name: "Save" }).click();
+    await edit.getByRole("button", { name: "Please wait…" }).waitFor();
+    await suite.instance.call(t.key, `PATCH /v1/${address("keys/{key}")}`, { name: "CI one" });
+    await page.clock.fastForward(ANSWER_MS / 2);
+    await page.locator("h1", { hasText: "CI one" }).waitFor(); // a poll was answered
+    await page.clock.fastForward(ANSWER_MS / 2);
+    await edit
+      .getByRole("alert")
+      .getByText("The server did not answer in time. The change may have been made")
+      .waitFor();
+    expect(await page.getByText(/^Offline/).count()).toBe(0);
     set("silent");
     await edit.getByRole("button", { name: "Save" }).click();
     await edit.getByRole("button", { name: "Please wait…" }).waitFor();

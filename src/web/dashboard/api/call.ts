@@ -53,6 +53,7 @@ async function send(method: string, path: string, input: Input, token: string | 
   const workspace = token !== null && !path.startsWith("/v1/auth/") ? workspaceId.value : null;
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), ANSWER_MS);
+  const sentAt = Date.now();
   try {
     const response = await fetch(urlFor(path, input), {
       method,
@@ -75,6 +76,9 @@ async function send(method: string, path: string, input: Input, token: string | 
     return response;
   } catch (error) {
     if (options.signal?.aborted) throw error;
+    // The server has answered others since: it is reachable, and only this request is stuck.
+    if (limit.signal.aborted && (respondedAt ?? 0) >= sentAt)
+      throw new Problem(504, { message: method === "GET" ? "" : "The change may have been made." });
     offlineSince.value ??= respondedAt ?? Date.now();
     throw new Problem(0);
   } finally {

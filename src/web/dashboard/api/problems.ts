@@ -44,6 +44,7 @@ export function problemMessage({ status, code, message, retryAfterSeconds }: Pro
   if (code === "idempotency_mismatch")
     return "The first attempt may have succeeded. Look at the list before you try again with other values.";
   if (status === 503) return `The server is busy.${wait || " Try again in a moment."}`;
+  if (status === 504) return ["The server did not answer in time.", message, "Try again."].filter(Boolean).join(" ");
   if (status >= 500) return "Something went wrong on the server. Try again in a moment.";
   return message;
 }
