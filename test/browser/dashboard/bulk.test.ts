@@ -99,6 +99,23 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
     await page.getByText("Selected: all live keys").waitFor();
     await button(page, "Clear selection").click();
     await page.getByLabel("Select Key 26").check();
+    // Without the record of a key it is not called unused.
+    await page.route("**/v1/keys?*ids=*", (route) => route.fulfill({ json: { data: [] } }));
+    await button(page, "Disable selected").click();
+    await page.getByText("Not known whether it was used in the last 30 days.").waitFor();
+    await button(page, "Cancel").click();
+    await page.unroute("**/v1/keys?*ids=*");
+    await page.getByLabel("Select Key 25").check();
+    await page.route("**/v1/keys?*ids=*", async (route) => {
+      const response = await route.fetch();
+      const { data } = (await response.json()) as { data: object[] };
+      await route.fulfill({ response, json: { data: data.slice(1) } });
+    });
+    await button(page, "Disable selected").click();
+    await page.getByText("None of the 1 looked up was used in the last 30 days.").waitFor();
+    await button(page, "Cancel").click();
+    await page.unroute("**/v1/keys?*ids=*");
+    await page.getByLabel("Select Key 26").uncheck();
     await button(page, "Disable selected").click();
     await page.getByText("Not used in the last 30 days.").waitFor();
     await page.getByText("Requests with this key are refused until it is enabled again.").waitFor();

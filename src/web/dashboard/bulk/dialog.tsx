@@ -62,7 +62,7 @@ function inUseWords(used: number, named: number, matched: number): string {
   const span = `used in the last ${USED_DAYS} days.`;
   const isAll = named === matched;
   if (matched === 1) return used === 1 ? `It was ${span}` : `Not ${span}`;
-  if (used === 0) return `${isAll ? "None" : `None of the first ${formatNumber(named)}`} was ${span}`;
+  if (used === 0) return `${isAll ? "None" : `None of the ${formatNumber(named)} looked up`} was ${span}`;
   const count = `${isAll ? "" : "At least "}${formatNumber(used)}`;
   return `${count} of ${plural(matched, "key")} ${used === 1 ? "was" : "were"} ${span}`;
 }
@@ -70,10 +70,13 @@ function inUseWords(used: number, named: number, matched: number): string {
 /** What stops working. */
 function InUse({ found: { keys, matched } }: { found: Found }) {
   const known = useKeys(keys.map(({ id }) => id));
-  if (known.size === 0) return <p class="muted">Whether they are used is not known yet.</p>;
+  if (known.size === 0)
+    return (
+      <p class="muted">{`Not known whether ${matched === 1 ? "it" : "any"} was used in the last ${USED_DAYS} days.`}</p>
+    );
   const since = serverNow() - USED_DAYS * DAY_MS;
   const used = [...known.values()].filter(({ last_used_at }) => Date.parse(last_used_at ?? "") > since).length;
-  return <p>{inUseWords(used, keys.length, matched)}</p>;
+  return <p>{inUseWords(used, known.size, matched)}</p>;
 }
 
 type ProgressProps = { run: Run; found: Found; action: BulkAction; stop: () => void; resume: () => void };
