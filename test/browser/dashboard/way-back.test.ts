@@ -57,7 +57,7 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     await page.goBack();
     await expect.poll(() => page.evaluate("scrollY > 0 && document.activeElement.innerText")).toContain("Key 1");
 
-    // A new page is shown from its first row, below the header, with the focus still on the pager.
+    // A new page is shown from its first row, below the header, with the focus on it.
     await page.route("**/v1/keys?*", async (route) => {
       const response = await route.fetch({ url: route.request().url().replace("&after=more", "") });
       await route.fulfill({ response, json: { ...(await response.json()), next_cursor: "more" } });
@@ -66,7 +66,12 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     await expect.poll(() => button(page, "Next page").getAttribute("aria-disabled")).toBeNull();
     await button(page, "Next page").press("Enter");
     await expect.poll(() => page.url()).toContain("after=more");
-    await expect.poll(() => page.evaluate(FIRST_ROW)).toEqual({ isBelowHeader: true, focused: "Next page" });
+    await expect
+      .poll(() => page.evaluate(FIRST_ROW))
+      .toEqual({
+        isBelowHeader: true,
+        focused: expect.stringContaining("Key 12"),
+      });
 
     await g.show("keys/nope");
     await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();

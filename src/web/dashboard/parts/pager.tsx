@@ -5,6 +5,7 @@ import { formatNumber, plural } from "../../shared/format.ts";
 import { onForget } from "../api/session.ts";
 import { param, setParams } from "../here.ts";
 import { Button } from "./button.tsx";
+import { focusRow } from "./table.tsx";
 
 const SIZES = [25, 50, 100, 200] as const;
 const DEFAULT_SIZE = 50;
@@ -43,42 +44,37 @@ type PagerProps = {
   total?: number | undefined;
 };
 
-/** The button that was pressed last, until the page that it opened is there. */
-let pressed: "back" | "forward" | null = null;
+/** A button was pressed, and the page that it opens is not there yet. */
+let isTurning = false;
 
-/**
- * Shows a new page from its first row, and gives the focus back to the button: while a page loads, the pager is not
- * there.
- */
-function usePressed(at: string) {
-  const [list, back, forward] = [
-    useRef<HTMLElement>(null),
-    useRef<HTMLButtonElement>(null),
-    useRef<HTMLButtonElement>(null),
-  ];
+/** Shows a new page from its first row, with the focus there: the pager is below the window then. */
+function useFirstRow(at: string) {
+  const pager = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
-    if (!pressed) return;
-    const button = { back, forward }[pressed].current;
-    if (document.activeElement === document.body) button?.focus({ preventScroll: true });
-    list.current?.parentElement?.querySelector(":scope > .table-scroll")?.scrollIntoView();
-    pressed = null;
+    if (!isTurning) return;
+    isTurning = false;
+    const list = pager.current?.parentElement?.querySelector(":scope > .table-scroll");
+    list?.scrollIntoView();
+    const focused = document.activeElement;
+    if (focused === document.body || pager.current?.contains(focused))
+      focusRow([...(list?.querySelectorAll("[data-row]") ?? [])]);
   }, [at]);
-  return { list, back, forward };
+  return pager;
 }
 
 export function Pager({ name = "after", next, shown, what, total }: PagerProps) {
   const at = param(name);
   const isOnly = at === "" && next === null && param("limit") === "";
-  const { list, ...buttons } = usePressed(at);
+  const pager = useFirstRow(at);
   const forward = (): void => {
     if (next === null) return;
-    pressed = "forward";
+    isTurning = true;
     if (before.size >= REMEMBERED_MAX) before.clear();
     before.set(next, at);
     setParams({ [name]: next });
   };
   return (
-    <nav ref={list} class="pager" aria-label={`Pages of ${what}s`}>
+    <nav ref={pager} class="pager" aria-label={`Pages of ${what}s`}>
       <span class="muted small" role="status">
         {isOnly ? plural(shown, what) : `${plural(shown, what)} on this page`}
         {!isOnly && total !== undefined && total > shown && `, ${formatNumber(total)} in all`}
@@ -98,20 +94,14 @@ export function Pager({ name = "after", next, shown, what, total }: PagerProps) 
           <Button
             icon="left"
             disabled={at === "" ? "This is the first page." : null}
-            buttonRef={buttons.back}
             onClick={() => {
-              pressed = "back";
+              isTurning = true;
               setParams({ [name]: before.get(at) ?? null });
             }}
           >
             Previous page
           </Button>
-          <Button
-            iconAfter="right"
-            buttonRef={buttons.forward}
-            disabled={next === null ? "This is the last page." : null}
-            onClick={forward}
-          >
+          <Button iconAfter="right" disabled={next === null ? "This is the last page." : null} onClick={forward}>
             Next page
           </Button>
         </>
