@@ -58,12 +58,8 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
       head: "Expires",
       room: 780,
       cell: ({ expires_at }) => <Time at={expires_at} />,
-      fold: ({ expires_at }) =>
-        expires_at !== null && (
-          <>
-            Expires <Time at={expires_at} />
-          </>
-        ),
+      fold: ({ expires_at }) => expires_at !== null && <Time at={expires_at} />,
+      foldsHead: true,
     },
     { head: "Created", room: 860, cell: ({ created_at }) => <Time at={created_at} /> },
     {

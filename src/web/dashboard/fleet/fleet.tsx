@@ -66,10 +66,12 @@ function lagWords({ lag, lag_ms }: Node): string {
   return lag_ms === null || lag_ms === undefined ? versions : `${versions}, ${formatDuration(lag_ms)}`;
 }
 
+const ALL_CAPABILITIES = "All";
+
 /** Short, and what it lacks is what a person looks for. */
 function capabilityWords(caps: readonly string[]): string {
   const lacking = CAPABILITIES.filter((name) => !caps.includes(name));
-  if (lacking.length === 0) return "All";
+  if (lacking.length === 0) return ALL_CAPABILITIES;
   return caps.length === 0 ? "None" : `No ${lacking.join(", ")}`;
 }
 
@@ -102,7 +104,14 @@ function columns(projects: readonly Project[]): Column<Node>[] {
       cell: (node) => <UserText>{sdkWords(node)}</UserText>,
       fold: (node) => <bdi>{sdkWords(node)}</bdi>,
     },
-    { head: "Capabilities", room: 860, cell: ({ caps }) => capabilityWords(caps) },
+    {
+      head: "Capabilities",
+      room: 860,
+      cell: ({ caps }) => capabilityWords(caps),
+      fold: ({ caps }) =>
+        capabilityWords(caps) !== ALL_CAPABILITIES && <span class="whole">{capabilityWords(caps)}</span>,
+      foldsHead: true,
+    },
     { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
   ];
 }

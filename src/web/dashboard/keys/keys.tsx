@@ -73,7 +73,9 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
     const tenant = tenants.get(tenant_id);
     return <RecordLink page="tenants" id={tenant_id} label={tenant && tenantLabel(tenant)} />;
   };
-  const projectName = ({ project_id }: ApiKey) => projects.find(({ id }) => id === project_id)?.name;
+  const projectCell = ({ project_id }: ApiKey) => (
+    <RecordLink page="projects" id={project_id} label={projects.find(({ id }) => id === project_id)?.name} />
+  );
   return [
     {
       head: "Key",
@@ -88,8 +90,8 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
     {
       head: "Project",
       room: 780,
-      cell: (key) => <RecordLink page="projects" id={key.project_id} label={projectName(key)} />,
-      fold: (key) => <bdi>{projectName(key)}</bdi>,
+      cell: projectCell,
+      fold: projectCell,
     },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} keys={keys} /> },
     { head: "Scopes", room: 960, cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
@@ -98,12 +100,8 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
       head: "Expires",
       room: 560,
       cell: ({ expires_at }) => <Time at={expires_at} />,
-      fold: ({ expires_at }) =>
-        expires_at !== null && (
-          <>
-            Expires <Time at={expires_at} />
-          </>
-        ),
+      fold: ({ expires_at }) => expires_at !== null && <Time at={expires_at} />,
+      foldsHead: true,
     },
     { head: "Created", room: 860, cell: ({ created_at }) => <Time at={created_at} /> },
     {

@@ -41,11 +41,8 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
       head: "Reported",
       room: 780,
       cell: ({ quarantined_at }) => <Time at={quarantined_at} />,
-      fold: ({ quarantined_at }) => (
-        <>
-          Reported <Time at={quarantined_at} />
-        </>
-      ),
+      fold: ({ quarantined_at }) => <Time at={quarantined_at} />,
+      foldsHead: true,
     },
     { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason} isCell /> },
     { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },

@@ -16,6 +16,8 @@ export type Column<T> = {
   room?: 560 | 780 | 860 | 960;
   /** Shown below the row's name where there is no room for the column. */
   fold?: (row: T) => ComponentChildren;
+  /** Whether a folded value needs its column's name to be understood. Screen readers always get it. */
+  foldsHead?: boolean;
 };
 
 type Selection = {
@@ -63,12 +65,12 @@ function Check({ label, checked, onChange }: CheckProps) {
 function Folded<T>({ columns, row }: { columns: readonly Column<T>[]; row: T }) {
   return (
     <>
-      {columns.map(({ head, room, fold }) => {
+      {columns.map(({ head, room, fold, foldsHead }) => {
         const text = fold?.(row);
         return (
           text && (
             <span key={head} class={`under small fold-${room}`}>
-              {text}
+              <span class={foldsHead ? undefined : "hide"}>{head}</span> {text}
             </span>
           )
         );
