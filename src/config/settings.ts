@@ -18,12 +18,7 @@ export const settingsTable = {
     "sqlite:FILE or postgres://…; unset = SQLite in the data dir.",
     { secret: true },
   ),
-  database_pool: setting(
-    "KEYRACK_DATABASE_POOL",
-    "count",
-    "10",
-    "Number of read connections to PostgreSQL. Half of them serve reads that may take long.",
-  ),
+  database_pool: setting("KEYRACK_DATABASE_POOL", "count", "10", "Read connections to PostgreSQL; half for long ones."),
   redis_url: setting(
     "KEYRACK_REDIS_URL",
     "redis",

@@ -64,7 +64,8 @@ export const INTERNALS: unique symbol = Symbol.for("keyrack.sdk.parts") as never
 
 type Internals = {
   guard<Req>(options?: ProtectOptions<Req>, anyOf?: ScopeRequirement["any"]): Guard<Req>;
-  idempotent(options?: IdempotentOptions): IdempotentRoute;
+  /** Throws for anything but a handler. */
+  idempotent(handler: unknown, options?: IdempotentOptions): IdempotentRoute;
   readonly trustedProxies: TrustedProxies;
 };
 

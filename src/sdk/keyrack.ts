@@ -92,7 +92,7 @@ export function createKeyrackWith<Resources = undefined>(
     close: () => (closing ??= close()),
     [INTERNALS]: {
       guard: (options, anyOf) => new Guard(dependencies, options, anyOf),
-      idempotent: (options) => idempotency.route(options),
+      idempotent: (handler, options) => idempotency.route(handler, options),
       trustedProxies,
     },
   };
@@ -199,7 +199,7 @@ class Waiters {
   logWait({ log, settings: { url } }: Runtime, { message: why }: Error): void {
     if (this.#waiting.size === 0 || this.#isLogged) return;
     this.#isLogged = true;
-    log("error", "Keyrack cannot be reached: ready() waits for the first policy", { url, why });
+    log("error", "the first policy cannot be loaded yet", { url, why });
   }
 
   wait(timeoutMs?: number): Promise<void> {

@@ -110,6 +110,7 @@ export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings 
   const isNodeId = typeof nodeId === "string" && NODE_ID.test(nodeId);
   need(isNodeId, "nodeId must be a text of 1 to 128 letters, digits, dots, colons, hyphens or underscores");
   need(typeof sampleRate === "number" && sampleRate >= 0.0001 && sampleRate <= 1, "sampleRate must be 0.0001 to 1");
+  need(options.log === undefined || typeof options.log === "function", "log must be a function");
   need(typeof clientInfo === "boolean", "clientInfo must be true or false");
   need(cacheFile === null || (typeof cacheFile === "string" && cacheFile !== ""), "cacheFile must be a path");
   need(cacheFile === null || builtinModule("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");

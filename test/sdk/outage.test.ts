@@ -68,7 +68,7 @@ describe("ready() while Keyrack cannot be reached", () => {
       await ready;
       const own = warnings.filter(({ name }) => name === "KeyrackWarning");
       expect(own.map(({ message }) => message)).toEqual([
-        expect.stringContaining("ready() waits for the first policy"),
+        expect.stringContaining("the first policy cannot be loaded yet"),
       ]);
       expect(own[0]?.message).toContain(plane.url);
     } finally {

@@ -213,6 +213,7 @@ describe("createKeyrack", () => {
     ["no options", undefined as never, /takes an object of options/],
     ["an unset environment, naming url first", { url: undefined, secretKey: undefined }, /url must be/],
     ["an empty cacheFile", { ...good, cacheFile: "" }, /cacheFile must be a path/],
+    ["an object as log", { ...good, log: console }, /log must be a function/],
     ["a url of another scheme", { ...good, url: "ftp://x" }, /url must be/],
     ["a url with a password", { ...good, url: "http://a:b@x" }, /user name or password/],
     ["a customer's key as secret key", { ...good, secretKey: mint() }, /secretKey/],

@@ -51,7 +51,7 @@ export function idempotent<Req extends IncomingMessage = ExpressRequest, Res ext
   handler: (req: Req, res: Res, next: Next) => unknown,
   options?: IdempotentOptions,
 ) {
-  const route = internalsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(handler, options);
   return (req: Req, res: Res, next: Next): void => {
     const run = async () => {
       const begun = await beginOnNode(route, req);

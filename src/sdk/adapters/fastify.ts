@@ -44,7 +44,7 @@ export function idempotent<Req extends RequestLike = FastifyRequest, Reply exten
   handler: (request: Req, reply: Reply) => unknown,
   options?: IdempotentOptions,
 ) {
-  const route = internalsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(handler, options);
   return async (request: Req, reply: Reply): Promise<unknown> => {
     // A body that fastify's parsers left unread is the handler's to read.
     const begun = await beginOnNode(route, nodeView(request), false);

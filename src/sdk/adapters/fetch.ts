@@ -44,7 +44,7 @@ export function idempotent<Rest extends unknown[], Resources = unknown>(
   handler: Handler<Rest, Resources>,
   options?: IdempotentOptions,
 ): Handler<Rest, Resources> {
-  const route = internalsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(handler, options);
   return async (request, context, ...rest) => {
     const begun = await beginOnWeb(route, request, context);
     if (begun.kind === "respond") return toResponse(begun.response);

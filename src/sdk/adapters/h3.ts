@@ -48,7 +48,7 @@ export function idempotent<Event extends EventLike>(
   handler: (event: Event) => unknown,
   options?: IdempotentOptions,
 ) {
-  const route = internalsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(handler, options);
   return async (event: Event): Promise<unknown> => {
     const { req, context } = event;
     const begun = await beginOnWeb(route, req, context.keyrack);

@@ -64,14 +64,18 @@ export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, opti
   };
 }
 
+/** Nothing of a handler that calls `next`. */
+type Made = Response | void;
+
 export function idempotent<C extends HonoLike = HonoContext>(
   keyrack: Keyrack,
-  handler: (c: C, next: () => Promise<void>) => Response | Promise<Response>,
+  handler: (c: C, next: () => Promise<void>) => Made | Promise<Made>,
   options?: IdempotentOptions,
 ) {
-  const route = internalsOf(keyrack).idempotent(options);
-  return async (c: C, next: () => Promise<void>): Promise<Response> => {
-    const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), () => cachedBody(c.req));
+  const route = internalsOf(keyrack).idempotent(handler, options);
+  return async (c: C, next: () => Promise<void>): Promise<Made> => {
+    const body = () => cachedBody(c.req).catch(() => ({ used: true }) as const); // a middleware met the same error
+    const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), body);
     if (begun.kind === "respond") return toResponse(begun.response);
     if (begun.kind === "skip") return handler(c, next);
     const { claim } = begun;
@@ -80,7 +84,9 @@ export function idempotent<C extends HonoLike = HonoContext>(
       // The error of a handler behind `next`, which hono has turned into a response.
       if (c.error) await claim.release();
       // The response of a handler behind `next`: hono ignores what this one returns.
-      return c.finalized ? c.res : made;
+      const response = c.finalized ? c.res : made;
+      if (!response) throw new Error("the handler made no response");
+      return response;
     });
     if (c.finalized) c.res = response;
     return response;

@@ -53,7 +53,7 @@ export function idempotent<Resources = unknown>(
   handler: Handler<Resources>,
   options?: IdempotentOptions,
 ): Handler<Resources> {
-  const route = internalsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(handler, options);
   return async (req, res) => {
     const begun = await beginOnNode(route, req);
     if (begun.kind === "respond") writeResponse(res, begun.response);

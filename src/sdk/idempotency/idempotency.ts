@@ -13,6 +13,7 @@ import { type TextResponse, denialResponse } from "../denials.ts";
 import { sha256HexParts } from "../hashing.ts";
 import { isCount } from "../limits/check.ts";
 import { need } from "../options.ts";
+import { redactCredentials } from "../telemetry/redact.ts";
 import { decodeBase64, replayHeaders } from "./replay.ts";
 
 export type IdempotentOptions = {
@@ -66,7 +67,8 @@ export class Idempotency {
   }
 
   /** Validates a route's options once, when it is created. */
-  route(options: IdempotentOptions = {}): IdempotentRoute {
+  route(handler: unknown, options: IdempotentOptions = {}): IdempotentRoute {
+    need(typeof handler === "function", "idempotent takes the handler as its second argument");
     const own = validateOptions(options);
     return { begin: (request) => this.#begin(request, own) };
   }
@@ -84,7 +86,9 @@ export class Idempotency {
       return respond(denialResponse("idempotency_unavailable"));
     }
     if (typeof request.body === "object" && "used" in request.body) {
-      this.#runtime.log("error", "idempotent() cannot see the body of a request", {});
+      const { method } = request;
+      const path = redactCredentials(request.path);
+      this.#runtime.log("error", "idempotent() cannot see the body of a request", { method, path });
       return respond(denialResponse("idempotency_unavailable"));
     }
     const print = fingerprint(request, request.body);
@@ -143,6 +147,7 @@ export class Idempotency {
 }
 
 function validateOptions(options: IdempotentOptions): IdempotentOptions {
+  need(typeof options === "object" && options !== null, "idempotent takes an object of options");
   const { ttlMs, required } = options;
   for (const name of Object.keys(options)) need(KNOWN.includes(name), `idempotent has no option "${name}"`);
   const whole = ttlMs === undefined || (Number.isSafeInteger(ttlMs) && ttlMs >= TTL_MS_MIN && ttlMs <= TTL_MS_MAX);

@@ -34,8 +34,8 @@ export type RequestOutcome = {
   client?: RequestClient | null;
 };
 
-/** `resends`: how often it was sent before, with events that the control plane rejected. */
-type Batch = { events: readonly string[]; body: string; dropped: number; resends: number };
+/** `resends`: how often it was sent before, with the `rejected` events that the control plane named. */
+type Batch = { events: readonly string[]; body: string; dropped: number; resends: number; rejected: number };
 
 /** At 20 problems a response, every event of a batch can be named. */
 const RESENDS_MAX = 60;
@@ -160,6 +160,7 @@ export class Reporter {
         });
         this.#pending = null;
         this.#backoff.succeed();
+        if (batch.rejected > 0) this.#logRejected(batch.rejected, 400);
         return;
       } catch (error) {
         batch = this.#handleFailure(batch, error);
@@ -176,9 +177,10 @@ export class Reporter {
       this.#dropped += batch.dropped; // counted when they were dropped
       this.#seenToday.clear();
       this.#countDropped(rejected);
-      this.#runtime.log("warn", "events were rejected", { status, events: rejected });
-      this.#pending = left.length > 0 ? this.#toBatch(left, batch.resends + 1) : null;
+      const all = batch.rejected + rejected;
+      this.#pending = left.length > 0 ? this.#toBatch(left, batch.resends + 1, all) : null;
       if (this.#pending) return this.#pending;
+      this.#logRejected(all, status);
     }
     this.#backoff.fail(error instanceof CallError ? error.retryAfterMs : 0);
     if (this.#pending && this.#backoff.shouldLog)
@@ -186,7 +188,12 @@ export class Reporter {
     return null;
   }
 
-  #toBatch(events: readonly string[], resends = 0): Batch {
+  /** Once for a batch, however many responses named its events. */
+  #logRejected(events: number, status: number): void {
+    this.#runtime.log("warn", "events were rejected", { status, events });
+  }
+
+  #toBatch(events: readonly string[], resends = 0, rejected = 0): Batch {
     const dropped = this.#dropped;
     this.#dropped = 0;
     const head = JSON.stringify({
@@ -198,7 +205,7 @@ export class Reporter {
       events_dropped: dropped,
       key_first_daily: true,
     });
-    return { events, body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, dropped, resends };
+    return { events, body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, dropped, resends, rejected };
   }
 
   #countDropped(events: number): void {

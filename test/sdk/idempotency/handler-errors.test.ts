@@ -204,7 +204,7 @@ describe("a handler that calls next()", () => {
     hono: (keyrack, behind) => {
       let runs = 0;
       const app = new Hono();
-      const delegate = onHono.idempotent(keyrack, async (c, next) => (await next(), c.res));
+      const delegate = onHono.idempotent(keyrack, (_c, next) => next());
       app.post("/", onHono.protect(keyrack), delegate, async () => {
         const run = ++runs;
         return new Response(`run ${run}`, { status: behind(run).status });
@@ -248,4 +248,16 @@ describe("a handler that calls next()", () => {
       expect(verbs).toEqual(["claim", "release", "claim", "complete", "claim"]);
     });
   }
+});
+
+describe("a wrong argument of idempotent", () => {
+  it.each([
+    ["options before the handler", [{ ttlMs: 60_000 }, () => {}], /takes the handler as its second argument/],
+    ["no handler", [], /takes the handler/],
+    ["null as options", [() => {}, null], /takes an object of options/],
+  ])("throws when it is called: %s", async (_what, rest, message) => {
+    await using s = await startIdempotentServer();
+    for (const { idempotent } of [onExpress, onHono, onNode])
+      expect(() => (idempotent as (...args: unknown[]) => void)(s.r.keyrack, ...rest)).toThrow(message);
+  });
 });

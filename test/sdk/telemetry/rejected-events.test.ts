@@ -50,8 +50,7 @@ for (const back of backends) {
       await keyrack.close();
       expect(await usage()).toMatchObject({ requests: known, errors: 0 });
       const rejected = lines.filter(({ message }) => message === "events were rejected");
-      expect(rejected.map(({ fields }) => fields["status"])).toEqual([400, 400, 400]);
-      expect(rejected.reduce((sum, { fields }) => sum + Number(fields["events"]), 0)).toBe(145);
+      expect(rejected.map(({ fields }) => fields)).toEqual([{ status: 400, events: keyIds.length }]);
     });
   });
 }
@@ -86,7 +85,7 @@ describe("a control plane that names events", () => {
     const batches = await send(r, () => ["events[0].status"], FULL_BATCH);
     expect(batches).toBe(61);
     const dropped = r.lines.filter(({ message }) => message === "events were rejected");
-    expect(dropped.reduce((sum, { fields }) => sum + Number(fields["events"]), 0)).toBe(FULL_BATCH);
+    expect(dropped.map(({ fields }) => fields)).toEqual([{ status: 400, events: FULL_BATCH }]);
   });
 
   it.each([[["events"]], [["sample_rate"]], [["events[9].status"]], [["events[x].status", "undefined", ""]], [[]]])(
