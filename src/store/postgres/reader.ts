@@ -14,7 +14,7 @@ const IN_FLIGHT_MAX = 12;
 const DEADLOCKS_MAX = 3;
 
 /** `retired`: takes no more queries, and is closed when those in flight are answered. */
-type Connection = { client: Promise<Client>; inFlight: number; wasOpen: boolean; retired: boolean };
+type Connection = { client: Promise<Client>; inFlight: number; wasOpen: boolean; retired: boolean; ending: boolean };
 
 export class PostgresReader implements Reader {
   readonly dialect = "postgres";
@@ -108,13 +108,16 @@ export class PostgresReader implements Reader {
     if (this.#ended) throw fail("stopping");
     const retire = (): void => this.#retire(connection);
     const client = connectPostgres(this.#url, { ...this.#options, onLost: retire });
-    const connection: Connection = { client, inFlight: 0, wasOpen: false, retired: false };
+    const connection: Connection = { client, inFlight: 0, wasOpen: false, retired: false, ending: false };
     client.catch(retire);
     this.#connections.push(connection);
     return connection;
   }
 }
 
-function endIfIdle({ client, inFlight }: Connection): void {
-  if (inFlight === 0) client.then((connected) => connected.end()).catch(() => {});
+/** Once: each query that a lost connection fails retires it. */
+function endIfIdle(connection: Connection): void {
+  if (connection.inFlight > 0 || connection.ending) return;
+  connection.ending = true;
+  connection.client.then((connected) => connected.end()).catch(() => {});
 }

@@ -67,4 +67,31 @@ describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {
       await dispose();
     }
   });
+
+  it("sends the reads of a broken connection again, and closes it once", async () => {
+    const { target, dispose } = await freshDatabase("postgres");
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const other = await openRaw(target);
+    const reader = new PostgresReader(target.url, { pipeline: true }, 1);
+    const warnings: Error[] = [];
+    const note = (warning: Error) => void (warning.name === "MaxListenersExceededWarning" && warnings.push(warning));
+    process.on("warning", note);
+    try {
+      await other.all("create table held (id int)");
+      await other.all("begin");
+      await other.all("lock table held in access exclusive mode");
+      const reads = Array.from({ length: 20 }, () => reader.all({ sql: "select id from held", values: [] }));
+      const waiting = "select pid from pg_locks where not granted and relation = 'held'::regclass";
+      await expect.poll(() => other.all(waiting)).not.toEqual([]);
+      await other.all(`select pg_terminate_backend(pid) from (${waiting}) w`);
+      await other.all("commit");
+      expect(await Promise.all(reads)).toEqual(Array(20).fill([]));
+      expect(warnings).toEqual([]); // Node warns of more than ten listeners
+    } finally {
+      process.off("warning", note);
+      await reader.end();
+      await other.close();
+      await dispose();
+    }
+  });
 });
