@@ -85,7 +85,7 @@ describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {
       await expect.poll(() => other.all(waiting)).not.toEqual([]);
       await other.all(`select pg_terminate_backend(pid) from (${waiting}) w`);
       await other.all("commit");
-      expect(await Promise.all(reads)).toEqual(Array(20).fill([]));
+      expect(await Promise.all(reads)).toEqual(reads.map(() => []));
       expect(warnings).toEqual([]); // Node warns of more than ten listeners
     } finally {
       process.off("warning", note);
