@@ -50,6 +50,12 @@ async function fill(d: Deployment): Promise<string> {
   return shop.secretKey;
 }
 
+async function emptyPostgres() {
+  const { target, dispose } = await freshDatabase("postgres");
+  if (target.kind !== "postgres") throw new Error("no PostgreSQL");
+  return { target, dispose };
+}
+
 const TABLES = "select tablename as name from pg_tables where schemaname = 'public'";
 /** Sessions that wait for the lock under which tables are created. */
 const WAITING = `select 1 from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
@@ -65,8 +71,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await rawSql(d.target, "insert into mail_counts (id, kind, address_key, counted_at) values ('m', 'k', 'a', 1)");
     for (const name of ["last_backup", "backup_failure", "last_restore_test", "restore_test_failure"])
       await rawSql(d.target, `insert into deployment (name, value) values ('${name}', '{}')`);
-    const there = await freshDatabase("postgres");
-    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const there = await emptyPostgres();
     const copied = await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
     expect(copied).toMatchObject({ chains: 2, dry_run: false });
     expect(copied.tables.find(({ name }) => name === "users")).toEqual({ name: "users", rows: 1 });
@@ -103,8 +108,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
   it("reports with --dry-run what it would copy, and writes nothing", async () => {
     await using d = await deployment("sqlite");
     await fill(d);
-    const there = await freshDatabase("postgres");
-    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const there = await emptyPostgres();
     const before = await sums(d.target);
     const planned = await copyOffline({ settings: d.settings(), to: there.target, dryRun: true, onProgress: quiet });
     expect(planned).toMatchObject({ dry_run: true, chains: 2 });
@@ -121,8 +125,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await using d = await deployment("sqlite");
     const app = await d.start();
     await setUpWorkspace(app, "refused");
-    const there = await freshDatabase("postgres");
-    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const there = await emptyPostgres();
     const to = there.target;
     const go = () => copyOffline({ settings: d.settings(), to, dryRun: false, onProgress: quiet }).catch(refusal);
     expect(await go()).toMatchObject({ exitCode: 1, message: expect.stringContaining("using the data dir") as string });
@@ -144,8 +147,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
   it("replaces an unfinished copy, on which no server starts", async () => {
     await using d = await deployment("sqlite");
     await fill(d);
-    const there = await freshDatabase("postgres");
-    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const there = await emptyPostgres();
     const events = { now: Date.now, fatal: quiet };
     await (await openStore(there.target, events)).close();
     await rawSql(there.target, "insert into deployment (name, value) values ('half', 'a copy')");
@@ -160,8 +162,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
   it("marks the database before it creates a table, so that no server starts on a copy that was killed", async () => {
     await using d = await deployment("sqlite");
     await (await d.start()).stop();
-    const there = await freshDatabase("postgres");
-    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const there = await emptyPostgres();
     const to = there.target;
     await rawSql(to, `select pg_advisory_lock(${MIGRATION_LOCK})`);
     const copying = copyOffline({ settings: d.settings(), to, dryRun: false, onProgress: quiet });
@@ -183,8 +184,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
   it("refuses a database that was filled while the source was inspected, and leaves it as it is", async () => {
     await using d = await deployment("sqlite");
     await (await d.start()).stop();
-    const there = await freshDatabase("postgres");
-    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const there = await emptyPostgres();
     const to = there.target;
     await rawSql(to, `select pg_advisory_lock(${MIGRATION_LOCK})`);
     const copying = copyOffline({ settings: d.settings(), to, dryRun: false, onProgress: quiet }).catch(refusal);
@@ -199,8 +199,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
   it("refuses a schema other than public and a role that does not own it, also with --dry-run", async () => {
     await using d = await deployment("sqlite");
     await (await d.start()).stop();
-    const there = await freshDatabase("postgres");
-    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const there = await emptyPostgres();
     const { target } = there;
     const go = async (url: string, dryRun: boolean) => {
       const to = { kind: "postgres", url } as const;
