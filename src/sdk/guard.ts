@@ -108,6 +108,8 @@ export class Guard<Req> {
   readonly #cost: NonNullable<ProtectOptions<Req>["cost"]>;
   readonly #tags: ProtectOptions<Req>["tags"];
   #isIpLogged = false;
+  #failed = 0;
+  #logFailedAt = 1;
 
   /** `anyOf`: further groups, of each of which the key must have one. */
   constructor(
@@ -157,7 +159,7 @@ export class Guard<Req> {
       this.#dependencies.otel?.decided(state);
       return decided;
     } catch (error) {
-      this.#dependencies.log("error", "a function in the options of protect failed", { why: String(error) });
+      this.#logFailed(error);
       done(500, null);
       throw error;
     }
@@ -218,6 +220,14 @@ export class Guard<Req> {
   #addressOf(req: Req, { peer = null, forwardedFor }: IncomingRequest): string | null {
     if (this.#getIp) return this.#readIp(ignoreRejection(this.#getIp(req)));
     return this.#dependencies.trustedProxies.clientOf(peer, forwardedFor);
+  }
+
+  /** Not for every request: a customer may choose what makes a function fail. */
+  #logFailed(error: unknown): void {
+    if (++this.#failed < this.#logFailedAt) return;
+    this.#logFailedAt = 2 * this.#failed;
+    const fields = { why: String(error), requests: this.#failed };
+    this.#dependencies.log("error", "a function in the options of protect failed", fields);
   }
 
   /** An async `getIp` has no address: the verdict does not wait for one. */
