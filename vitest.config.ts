@@ -20,6 +20,16 @@ const limits = {
 /** Runs in a process of its own: it hides Node from the library under test. */
 const ISOLATED = ["test/sdk/runtime.test.ts"];
 
+/** What a change waits for only in `.ci/run`: `npm run test:long`. A short version is among the other tests. */
+const LONG = [
+  "test/browser/*/*.test.ts",
+  "test/cli/install-{https,interrupted,rollback}.test.ts",
+  "test/examples/{app-readmes,embed-page}.test.ts",
+  "test/prove/{bulk,cascade,disk-full,fleet,neighbours,processes,quota-faults,upgrade}.test.ts",
+  "test/release/{command,deb,oci,readme,service,signed}.test.ts",
+  "test/sdk/{checkout,examples}.test.ts",
+];
+
 // Files run in parallel processes, many in each, because loading Keyrack takes about a second of CPU. Each test file
 // creates its own databases and restores what it changes of Node itself.
 export default defineConfig({
@@ -34,7 +44,26 @@ export default defineConfig({
     reporters: ["default", new TimesReporter()],
     projects: [
       { test: { name: "isolated", ...limits, include: ISOLATED } },
-      { test: { name: "shared", ...limits, isolate: false, include: ["test/**/*.test.ts"], exclude: ISOLATED } },
+      {
+        test: {
+          name: "shared",
+          ...limits,
+          isolate: false,
+          include: ["test/**/*.test.ts"],
+          exclude: [...ISOLATED, ...LONG],
+        },
+      },
+      { test: { name: "long", ...limits, isolate: false, include: LONG } },
+      // npm test has the API on SQLite alone.
+      {
+        test: {
+          name: "postgres",
+          ...limits,
+          isolate: false,
+          include: ["test/api/**/*.test.ts"],
+          provide: { apiOnPostgres: true },
+        },
+      },
     ],
   },
 });

@@ -62,12 +62,15 @@ function batchBytes(all: EventOrigin[], round: number, batch: number): Buffer {
   return Buffer.from(JSON.stringify({ object: "ingest_batch", protocol_version: 1, node_id: "bench-1", sdk, events }));
 }
 
+/** More than a batch takes. */
+const WHOLE_MS = 1_000;
+
 /** As the HTTP layer measures a body while it arrives. */
 export function measured(bytes: Buffer): RawBody {
   const structure = new JsonStructure({ structure: 300_000, inPieces: true });
   if (!structure.add(bytes)) throw new Error("the batch is too complex");
   const { cuts } = structure;
-  return { bytes, pieces: cuts && { cuts, inTurn: async (work) => work() } };
+  return { bytes, pieces: cuts && { cuts, inTurn: async (work) => work(WHOLE_MS) } };
 }
 
 async function timed(batches: Buffer[], work: (bytes: Buffer) => unknown, inFlight: number): Promise<number> {

@@ -10,7 +10,7 @@ const ROUNDS = 30;
 const KEPT_MS = 3_000;
 
 type Sent = { ms: number; status: number; text: string };
-type Request = { name: string; path: string; body?: object; asTest?: true; uncached?: true };
+export type Request = { name: string; path: string; body?: object; asTest?: true; uncached?: true };
 /** `rows`: of a list. */
 export type Times = { name: string; ms: number; turnMs: number; longestMs: number; rows: number };
 
@@ -24,7 +24,7 @@ parentPort.on("message", async ({ url, init }) => {
   parentPort.postMessage({ ms: performance.now() - start, status: response.status, text });
 });`;
 
-function requestsOf({ key, key_id, tenant_ids, ctx }: LargeWorkspace): Request[] {
+export function requestsOf({ key, key_id, tenant_ids, ctx }: LargeWorkspace): Request[] {
   const keys = (query: string): Request => ({ name: `keys?${query}`, path: `/v1/keys?${query}` });
   const audit = (query: string): Request => ({ name: `audit_logs?${query}`, path: `/v1/audit_logs?${query}` });
   const states = ["active", "expiring", "expired", "quarantined", "disabled", "revoked", "idle"];
@@ -53,7 +53,7 @@ function requestsOf({ key, key_id, tenant_ids, ctx }: LargeWorkspace): Request[]
 /**
  * CPU milliseconds of this thread in the longest turn of the event loop since the last call. Keeps the loop turning.
  */
-class Turns {
+export class Turns {
   #longest = 0;
   #last = process.threadCpuUsage();
   #next: NodeJS.Immediate = setImmediate(() => this.#turn());
@@ -76,6 +76,23 @@ class Turns {
   }
 }
 
+/** Sends requests, one after the other. */
+export function openClient({ app, ...world }: Large) {
+  const thread = new Worker(CLIENT, { eval: true });
+  return {
+    async send({ name, path, body, asTest }: Request): Promise<Sent> {
+      const headers = { authorization: `Bearer ${asTest ? world.testBearer : world.bearer}` };
+      const post = { method: "POST", headers: { ...headers, "content-type": "application/json" } };
+      const init = body ? { ...post, body: JSON.stringify(body) } : { headers };
+      thread.postMessage({ url: app.url + path, init }, []);
+      const sent = await new Promise<Sent>((resolve) => thread.once("message", resolve));
+      if (sent.status !== 200) throw new Error(`${name}: ${sent.status} ${sent.text}`);
+      return sent;
+    },
+    close: () => thread.terminate(),
+  };
+}
+
 export function timeLarge(backend: string, size: Size): Promise<Times[]> {
   let ahead = 0;
   const expireCaches = (): void => void (ahead += KEPT_MS);
@@ -86,14 +103,7 @@ export function timeLarge(backend: string, size: Size): Promise<Times[]> {
 }
 
 async function timeRequests({ app, ...world }: Large, expireCaches: () => void): Promise<Times[]> {
-  const client = new Worker(CLIENT, { eval: true });
-  const send = ({ path, body, asTest }: Request): Promise<Sent> => {
-    const headers = { authorization: `Bearer ${asTest ? world.testBearer : world.bearer}` };
-    const post = { method: "POST", headers: { ...headers, "content-type": "application/json" } };
-    const init = body ? { ...post, body: JSON.stringify(body) } : { headers };
-    client.postMessage({ url: app.url + path, init }, []);
-    return new Promise((resolve) => client.once("message", resolve));
-  };
+  const client = openClient({ app, ...world });
   const turns = new Turns();
   const times: Times[] = [];
   try {
@@ -103,8 +113,7 @@ async function timeRequests({ app, ...world }: Large, expireCaches: () => void):
       for (let round = 0; round < WARM_UP + ROUNDS; round++) {
         if (request.uncached) expireCaches();
         turns.longest();
-        const sent = await send(request);
-        if (sent.status !== 200) throw new Error(`${request.name}: ${sent.status} ${sent.text}`);
+        const sent = await client.send(request);
         rows = (JSON.parse(sent.text) as { data?: unknown[] }).data?.length ?? 0;
         if (round < WARM_UP) continue;
         ms.push(sent.ms);
@@ -114,7 +123,7 @@ async function timeRequests({ app, ...world }: Large, expireCaches: () => void):
     }
   } finally {
     turns.stop();
-    await client.terminate();
+    await client.close();
   }
   return times;
 }

@@ -34,6 +34,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   lanes: async () => (await import("./lanes.ts")).lanes(),
   limiter: async () => (await import("./limiter.ts")).limiter(),
   insight: async () => (await import("./insight.ts")).insight(),
+  plans: async () => (await import("./plans.ts")).plans(),
   million: async () => (await import("./million.ts")).million(),
   searches: async () => (await import("./searches.ts")).searches(),
   dashboard: async () => (await import("./dashboard.ts")).dashboard(),
@@ -41,7 +42,8 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
 };
 const groups: Record<string, string[]> = {
   machine: ["ratelimit", "feed", "fleet", "ingest", "limiter", "faults"],
-  all: Object.keys(benches).filter((name) => !["install", "compare"].includes(name)), // they need the registry, another checkout
+  // These need the registry and another checkout, or measure nothing.
+  all: Object.keys(benches).filter((name) => !["install", "compare", "plans"].includes(name)),
 };
 
 /** Benchmarks without a peer to install. */
@@ -62,6 +64,7 @@ const ALONE = [
   "insight",
   "searches",
   "million",
+  "plans",
 ];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));

@@ -7,6 +7,9 @@ export const ROWS = {
   "vendor/get-by-id": "GET /v1/keys/{id}, SQLite; peer: h3's tiny GET",
   "vendor/mint-postgres": "durable POST /v1/keys, PostgreSQL, one hot workspace; peer: one transaction per request",
   "vendor/mint-postgres-echo": "durable POST /v1/keys, PostgreSQL; peer: h3's POST echo",
+  "vendor/mint-previous":
+    "durable POST /v1/keys without name and scopes, SQLite; compared with the previous release, 0.1.0",
+  "vendor/mint-terms": "the same with a name of two words and two scopes, which are indexed",
   "vendor/get-by-id-postgres": "GET /v1/keys/{id}, PostgreSQL; peer: h3's tiny GET",
 
   "parts/healthz": "GET /healthz: request id, headers, overload guard, metrics; peer: a bare GET",
@@ -64,7 +67,10 @@ export const ROWS = {
   "insight/overview": "GET /v1/overview that is not cached, SQLite, 1e6 keys; compared with 1e3 keys",
   "insight/overview-postgres": "the same on PostgreSQL",
   "insight/top-tenants": "usage series of the top 10 tenants by hour over 30 days, 1e7 events; limit: 50 ms",
+  "insight/top-tenants-loop": "event-loop delay during it, p99, above that of an idle process; limit: 5 ms",
   "insight/outcomes": "usage series by outcome and hour over the same 30 days; limit: 50 ms",
+  "insight/audit-export": "GET /v1/audit_logs/export of 1e5 rows, SQLite; limit: the same rows selected in pages",
+  "insight/audit-export-memory": "growth of memory during the export; limit: 20 MB",
   "insight/check-quota": "ratelimit/check with one rule and one quota; compared with the rule alone",
   "insight/lease-quota": "ratelimit/lease of 100 units with one rule and one quota; compared with the rule alone",
   "insight/plan-patch": "a changed limit of a plan with 1e5 tenants; compared with one with 10",

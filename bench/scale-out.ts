@@ -1,5 +1,5 @@
 // npm run bench -- scale-out [--write]: the throughput of each way to run Keyrack on this machine. Everything (servers,
-// PostgreSQL, Redis and the clients) shares one machine, so two processes win only where cores are idle; with --write
+// PostgreSQL, Redis and the clients) shares one machine, so two processes win only if cores are idle; with --write
 // the table goes into docs/scale.md.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

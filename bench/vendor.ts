@@ -59,8 +59,10 @@ export async function onKeyrack(args: string[], work: (world: World) => Promise<
   }
 }
 
-async function keyrackSide(ask: (world: World) => LoadOptions | Promise<LoadOptions>, status: string): Promise<Side> {
-  const server = await startServer(["--ephemeral", "--seed"]);
+type Ask = (world: World) => LoadOptions | Promise<LoadOptions>;
+
+async function keyrackSide(ask: Ask, status: string, bin?: string): Promise<Side> {
+  const server = await startServer(["--ephemeral", "--seed"], {}, bin);
   const options = await ask(worldOf(server));
   return { measure: (times) => perSecond({ ...options, ...times }, status), end: () => server.end("SIGTERM") };
 }
@@ -144,6 +146,26 @@ const echo = (url: string): LoadOptions => ({
 const onPostgres = (work: (world: World) => Promise<number>): Promise<number> =>
   withScratchDatabase("postgres", (url) => onKeyrack(["--database-url", String(url)], work));
 
+/** The server of the previous release is not in the repository: KEYRACK_BENCH_PREVIOUS names its program. */
+async function besidePrevious(): Promise<Row[]> {
+  const bin = process.env.KEYRACK_BENCH_PREVIOUS;
+  if (!bin)
+    console.error("vendor/mint-previous, vendor/mint-terms: set KEYRACK_BENCH_PREVIOUS to the program of 0.1.0");
+  if (!bin) return [];
+  const measured = (more: object): Promise<Pair> => {
+    const mint = (world: World): LoadOptions => {
+      const { project_id, tenant_id } = world;
+      return mintLoad({ ...world, mintBody: JSON.stringify({ project_id, tenant_id, env: "live", ...more }) });
+    };
+    return inTurns({ ours: () => keyrackSide(mint, "201"), peer: () => keyrackSide(mint, "201", bin) });
+  };
+  const terms = { name: "order export", scopes: ["orders:read", "orders:write"] };
+  return [
+    { name: "vendor/mint-previous", ...(await measured({})), target: ">= 0.87", unit: "/s" },
+    { name: "vendor/mint-terms", ...(await measured(terms)), target: ">= 0.75", unit: "/s" },
+  ];
+}
+
 export async function vendor(): Promise<Row[]> {
   const mint = () => keyrackSide(mintLoad, "201");
   const bareRows = (url: string): LoadOptions => ({ ...echo(url), body: BARE_MINT });
@@ -160,7 +182,7 @@ export async function vendor(): Promise<Row[]> {
     mintPostgres: () => onPostgres((world) => perSecond(mintLoad(world), "201")),
     readPostgres: () => onPostgres(readKey),
   });
-  return rowsOf({ mints, rows, reads }, alone);
+  return [...rowsOf({ mints, rows, reads }, alone), ...(await besidePrevious())];
 }
 
 type Alone = Record<"mint" | "betterAuth" | "oneEach" | "mintPostgres" | "readPostgres", number>;

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { applyDelta, SnapshotLoader } from "../src/kernel/policy/loader.ts";
-import type { Keyrack } from "../src/sdk/internals.ts";
+import type { Keyrack } from "../src/sdk/instance.ts";
 import { markdown, median, type Row } from "./report.ts";
 import type { RowName } from "./rows.ts";
 import { betterAuth, type Peer, prefixedApiKey } from "./verify/peers.ts";

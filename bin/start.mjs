@@ -5,5 +5,8 @@ import { fileURLToPath } from "node:url";
 
 // In node_modules: a process that can write there can change the program anyway. If it is not writable, Node runs
 // without.
-enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/keyrack", import.meta.url)));
+const cache = fileURLToPath(new URL("../node_modules/.cache/keyrack", import.meta.url));
+enableCompileCache(cache);
+// Worker threads take it from the environment only: without it each needs three times the CPU time to load its sources.
+process.env.NODE_COMPILE_CACHE ??= cache;
 await import("../src/cli/main.ts");

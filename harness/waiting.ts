@@ -8,7 +8,7 @@ export const DEADLINE_MS = 60_000;
 export const TEST_DEADLINE_MS = 300_000;
 export const POLL_MS = 5;
 
-/** Resolves once `done` holds. Prefer an event where there is one. */
+/** Resolves once `done` holds. Prefer an event if there is one. */
 export async function until(done: () => Promise<boolean> | boolean): Promise<void> {
   const end = performance.now() + DEADLINE_MS;
   while (!(await done())) {

@@ -10,7 +10,8 @@ import { startServer, type Running } from "../harness/processes/server.ts";
 import { portOf, stableAddress, type StableAddress } from "../harness/processes/stable-address.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { until } from "../harness/waiting.ts";
-import { parseCsv } from "../src/cli/commands/bulk/csv.ts";
+import { parseCsv } from "../src/cli/commands/csv-import/csv.ts";
+import { UNCONFIRMED } from "../src/cli/commands/key/bulk-run.ts";
 import { createKeyrack } from "../src/sdk/index.ts";
 import { BulkCommand, type CommandRun } from "./bulk-command.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
@@ -171,7 +172,7 @@ class Round {
   }
 
   #incomplete({ stderr }: CommandRun): "incomplete" {
-    if (!stderr.includes("The keys are changed, but")) throw new Error(stderr);
+    if (!stderr.includes(UNCONFIRMED)) throw new Error(stderr);
     return "incomplete";
   }
 

@@ -1,4 +1,4 @@
-// Attackers beside victims on one server: a stranger with a workspace of its own, and the victim's own test key.
+// Attackers beside victims on one server: a stranger with a workspace of its own, and the first victim's own test key.
 // Whatever they do, every answer to the victims is the one that an exact model expects, and nothing takes effect after
 // its credential ended.
 import { readFileSync } from "node:fs";
@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { findRedis } from "../harness/databases/redis.ts";
 import { openRaw } from "../harness/databases/raw-sql.ts";
 import { readMailbox } from "../harness/instances/mailbox.ts";
-import { must } from "../harness/instances/world.ts";
+import { must, type World } from "../harness/instances/world.ts";
 import { actsAfterEnd, type ChainRow } from "../harness/models/ended-credentials.ts";
 import { BIN, CHECKOUT, startServer, type Running } from "../harness/processes/server.ts";
 import { seeded, type Random } from "../harness/random.ts";
@@ -17,9 +17,11 @@ import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.t
 import { callOf, worldOn } from "./crash.ts";
 import type { Attack, Stage } from "./neighbours/attack.ts";
 import { attacks } from "./neighbours/index.ts";
+import { CONNECTIONS_ENV } from "./neighbours/connections.ts";
+import { keepsGrowing, levelOff, readLevels, rssMb } from "./neighbours/levels.ts";
 import { countHolds, METRICS_ENV, metricsUrlOf } from "./neighbours/loop-delay.ts";
 import { HoldFile, type Hold } from "./neighbours/loop-watch.ts";
-import type { Answers } from "./neighbours/victim.ts";
+import type { Answers, Victim } from "./neighbours/victim.ts";
 import { makeVictimPerson } from "./neighbours/victim-logins.ts";
 import { VictimProcess } from "./neighbours/victim-process.ts";
 
@@ -117,6 +119,7 @@ function judgeHolds(tally: Tally, seed: number, delays: { quiet: number; beside:
 function judge(tally: Tally, seed: number, quiet: Answers, beside: Answers, measured: boolean): void {
   for (const what of [...quiet.wrong, ...beside.wrong]) tally.failed(seed, `a victim got a wrong answer: ${what}`);
   tally.count("wrong answers", quiet.wrong.length + beside.wrong.length);
+  if (!measured) tally.count("late answers", quiet.late + beside.late);
   for (const kind of ["requests", "revocations", "logins"] as const) {
     tally.count(`${kind} of victims`, quiet.times[kind].length + beside.times[kind].length);
     const [before, during] = [p99(quiet.times[kind]), p99(beside.times[kind])];
@@ -145,7 +148,7 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
       }
       const args = redis ? [...scratch.args, "--redis-url", redis.url] : scratch.args;
       // Throttles stay on: they are part of what is under test.
-      const env = { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000", ...METRICS_ENV };
+      const env = { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000", ...METRICS_ENV, ...CONNECTIONS_ENV };
       const holds = new HoldFile(join(scratch.dir, "holds.jsonl"));
       // The files of a checkout take 150 MB more than the program that people run.
       const bin = BIN === CHECKOUT ? await bundledProgram() : BIN;
@@ -154,6 +157,7 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
       const metricsUrl = metricsUrlOf(server);
       holds.read(); // of its start
       const victims = new VictimProcess();
+      const sizes: number[] = [];
       let made = 0;
       try {
         const call = callOf(() => server);
@@ -162,23 +166,32 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           const fresh = (): string => `n${seed}-${++made}`;
           const victim = { ...(await worldOn(server, `victim-${seed}`)), call };
           const attacker = { ...(await worldOn(server, `attacker-${seed}`)), call };
-          const test = await must(call(victim.key, "POST /v1/secret_keys", { env: "test" }));
+          const second = { ...(await worldOn(server, `second-${seed}`)), call };
+          const testKeyOf = async ({ key }: World): Promise<string> =>
+            (await must(call(key, "POST /v1/secret_keys", { env: "test" }))).key as string;
+          const victimTestKey = await testKeyOf(victim);
+          const all: Victim[] = [
+            { ...victim, env: "live" },
+            { ...second, env: "live" },
+            { ...second, env: "test", key: await testKeyOf(second) },
+          ];
           const person = await makeVictimPerson(call, scratch.dir, seed);
           const broken = (what: string): void => tally.failed(seed, what);
           const { url } = server.ready;
-          const { pauseMs } = options;
+          const { pauseMs, measured } = options;
           const heldBefore = await countHolds(metricsUrl);
-          const stopQuiet = victims.start({ url, world: victim, person, seed, pauseMs });
+          const stopQuiet = victims.start({ url, victims: all, person, seed, pauseMs, measured });
           await sleep(options.quietMs);
           const quiet = await stopQuiet();
           const heldQuiet = await countHolds(metricsUrl);
+          const levels = await readLevels(server.ready.pid, metricsUrl);
           const end = new AbortController();
-          const stopBeside = victims.start({ url, world: victim, person, seed: seed + 1, pauseMs });
+          const stopBeside = victims.start({ url, victims: all, person, seed: seed + 1, pauseMs, measured });
           const stage: Stage = {
             url,
             attacker,
             victim,
-            victimTestKey: test.key,
+            victimTestKey,
             random,
             strength: options.strength,
             stop: end.signal,
@@ -194,8 +207,13 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
           if (options.measured) judgeHolds(tally, seed, delays, holds.read());
           await checkMail(scratch.dir, [...quiet.invited, ...beside.invited], tally, seed);
           tally.most("largest RSS MB", peakRssMb(server.ready.pid));
+          const left = await levelOff(server.ready.pid, metricsUrl, levels);
+          if (left) tally.failed(seed, `after the attacks the server still holds ${left}`);
+          sizes.push(rssMb(server.ready.pid));
         }
         await checkChains(run, tally);
+        if (options.measured && keepsGrowing(sizes))
+          tally.failed(run.seed, `the server's memory grew round by round: ${sizes.map(Math.round).join()} MB`);
         if (options.measured && Number(tally.figures["largest RSS MB"]) > RSS_MAX_MB)
           tally.failed(run.seed, `the server used ${tally.figures["largest RSS MB"]} MB`);
       } finally {
@@ -205,7 +223,7 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
         const stopMs = performance.now() - started;
         await redis?.stop();
         tally.most("slowest stop ms", stopMs);
-        if (stopMs > STOP_MAX_MS) tally.failed(run.seed, `SIGTERM took ${Math.round(stopMs)} ms`);
+        if (options.measured && stopMs > STOP_MAX_MS) tally.failed(run.seed, `SIGTERM took ${Math.round(stopMs)} ms`);
       }
     },
   };

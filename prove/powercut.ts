@@ -10,6 +10,7 @@ import { startLocalInstance } from "../harness/instances/local-instance.ts";
 import { makeWorld } from "../harness/instances/world.ts";
 import { seeded } from "../harness/random.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
+import { until } from "../harness/waiting.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
 import { buildShim, cutPower, NO_COMPILER, readImage } from "./shim.ts";
 
@@ -44,7 +45,10 @@ async function openCuttableServer(scratch: Scratch, shim: string, lie: boolean):
       const random = seeded(seed);
       const call = callOf(() => cuttable.server);
       const stop = new AbortController();
+      const before = ledger.acknowledged;
       const load = runLoad({ call, world, ledger, seed, clients: CLIENTS }, stop.signal);
+      // On a busy machine it may take longer than the time until the cut.
+      await Promise.race([load, until(() => ledger.acknowledged > before)]);
       await sleep(random.int(50, 500));
       await cuttable.server.end("SIGKILL");
       stop.abort();

@@ -1,19 +1,22 @@
 // Two processes on one PostgreSQL while keys are revoked and something between them fails: the notices of one are lost,
-// the listening connection of the other is half-open, or the other is paused while it writes. Each process reaches the
-// database through a proxy of its own. The promise: a poll that began after a revocation's response brings the
-// revocation, and no receipt is complete while a node holds the key.
+// the listening connection of the other is half-open, the other is paused while it writes, or no row of a node can be
+// written while nodes start. Each process reaches the database through a proxy of its own. The promise: a poll that
+// began after a revocation's response brings the revocation, and no receipt is complete while a node holds the key.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { tcpProxy, type Proxy } from "../harness/databases/commit-proxy.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
-import { send, type Reply } from "../harness/processes/send.ts";
-import { must, type World } from "../harness/instances/world.ts";
+import { send } from "../harness/processes/send.ts";
+import { must, mustOnceAvailable, type World } from "../harness/instances/world.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { until } from "../harness/waiting.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { ENV, worldOn } from "./crash.ts";
+import { PollingNode, type Report, type Revoked } from "./polling-node.ts";
+import { startNodesDuringStall } from "./stalled-nodes.ts";
 
 /** Of a project: one that waits, and one that polls at an interval. */
 const NODES_PER_PROCESS = 2;
@@ -21,79 +24,19 @@ const KEYS_MAX = 3;
 /** Polls of a project at the other process right after a revocation's response: 200 at once over all projects. */
 const POLLS_AFTER = 50;
 const LONG_POLL_MS = 2_000;
-/** Between polls of a node that does not wait. */
-const INTERVAL_MS = 10;
 const RECEIPT_MS = 800;
 const PAUSE_MAX_MS = 1_500;
 const PAUSED_WRITES = 8;
 const STOP_WITHIN_MS = 10;
 
-const FAULTS = ["none", "notices lost", "half-open", "paused"] as const;
+const FAULTS = ["none", "notices lost", "half-open", "paused", "node writes stall"] as const;
 type Fault = (typeof FAULTS)[number];
 
 type Process = { server: Running; proxy: Proxy };
 type Processes = readonly [Process, Process];
-type Report = (what: string) => void;
-
-type NodeOptions = { name: string; waitMs: number };
-/** When the response to each revocation arrived, by key. */
-type Revoked = Map<string, number>;
 
 /** A project with the nodes that follow it. */
-type Followed = { world: World; nodes: readonly Node[]; revoked: Revoked };
-
-/** A verifier that polls one process, waiting or at an interval, and holds the keys of its responses. */
-class Node {
-  readonly keys = new Set<string>();
-  version = 0;
-  readonly #poll: (since: number) => Promise<Reply>;
-  readonly #revoked: Revoked;
-  readonly #report: Report;
-
-  readonly #waitMs: number;
-
-  constructor({ server }: Process, world: World, { name, waitMs }: NodeOptions, revoked: Revoked, report: Report) {
-    this.#waitMs = waitMs;
-    const feed = `project_id=${world.project_id}&node=${name}`;
-    this.#poll = (since) =>
-      send(
-        server.ready.url,
-        world.key,
-        since === 0
-          ? `GET /v1/policy/snapshot?${feed}`
-          : `GET /v1/policy/delta?${feed}&since=${since}&wait_ms=${waitMs}`,
-      );
-    this.#revoked = revoked;
-    this.#report = report;
-  }
-
-  async run(stop: AbortSignal): Promise<void> {
-    while (!stop.aborted) {
-      const sentAt = performance.now();
-      const { status, body } = await this.#poll(this.version);
-      if (status === 503) {
-        // On a busy machine a process may refuse to answer: the node has learnt nothing, and asks again.
-        await sleep(INTERVAL_MS);
-        continue;
-      }
-      if (status === 200) this.#apply(body);
-      else if (status !== 304) this.#report(`a poll was answered with ${status}`);
-      for (const [id, revokedAt] of this.#revoked)
-        if (sentAt > revokedAt && this.keys.has(id))
-          this.#report("a node that polled after a revocation holds the key");
-      if (this.#waitMs === 0) await sleep(INTERVAL_MS);
-    }
-  }
-
-  #apply(body: Reply["body"]): void {
-    this.version = body.version;
-    for (const { key_id } of body.keys ?? []) this.keys.add(key_id);
-    for (const { change, key_id } of body.changes ?? []) {
-      if (change === "upsert") this.keys.add(key_id);
-      else this.keys.delete(key_id);
-    }
-  }
-}
+type Followed = { world: World; nodes: readonly PollingNode[]; revoked: Revoked };
 
 async function startProcesses({ dir, target }: Scratch): Promise<Processes> {
   if (target.kind !== "postgres") throw new Error("several processes need PostgreSQL");
@@ -133,7 +76,7 @@ class Round {
     const { project_id, tenant_id, key } = this.#followed.world;
     const body = { project_id, tenant_id, env: "live" };
     const minted = Array.from({ length: this.#random.int(1, KEYS_MAX) }, () =>
-      must(send(this.#a.server.ready.url, key, "POST /v1/keys", body)),
+      mustOnceAvailable(() => send(this.#a.server.ready.url, key, "POST /v1/keys", body)),
     );
     for (const { id } of await Promise.all(minted)) this.#ids.push(id);
     await until(() => this.#followed.nodes.every(({ keys }) => this.#ids.every((id) => keys.has(id))));
@@ -142,7 +85,7 @@ class Round {
   async revoke(fault: Fault): Promise<void> {
     for (const id of this.#ids) {
       const [by, other] = this.#random.int(0, 1) === 1 && fault !== "paused" ? [this.#b, this.#a] : [this.#a, this.#b];
-      const { version } = this.#followed.nodes[0] as Node;
+      const { version } = this.#followed.nodes[0] as PollingNode;
       await this.#revokeAt(by, id);
       if (fault !== "paused") await this.#pollAfter(other, id, version);
     }
@@ -158,7 +101,8 @@ class Round {
     const { world, nodes, revoked } = this.#followed;
     const waits = this.#random.int(0, 1) === 1;
     const route = `POST /v1/keys/${id}/revoke${waits ? "?wait=true" : ""}`;
-    const { propagation } = await must(send(server.ready.url, world.key, route, {}));
+    // A stalled write delays the others of its process, up to a 503.
+    const { propagation } = await mustOnceAvailable(() => send(server.ready.url, world.key, route, {}));
     revoked.set(id, performance.now());
     this.#tally.count("revocations");
     if (!propagation) return;
@@ -190,10 +134,18 @@ function writeAt({ server }: Process, { project_id, tenant_id, key }: World): Pr
   return Promise.all(Array.from({ length: PAUSED_WRITES }, () => send(server.ready.url, key, "POST /v1/keys", body)));
 }
 
+type Faulty = { processes: Processes; target: DatabaseTarget; busy: World; tally: Tally; report: Report };
+
 /** Returns how to lift the fault. A connection that is half-open is noticed and replaced by the process itself. */
-function applyFault(fault: Fault, [a, b]: Processes, busy: World, random: Random): () => Promise<void> {
+function applyFault(fault: Fault, random: Random, { processes, target, busy, tally, report }: Faulty) {
+  const [a, b] = processes;
   if (fault === "notices lost") a.proxy.swallowListeners();
   if (fault === "half-open") b.proxy.swallowListeners();
+  if (fault === "node writes stall") {
+    const urls = { revoking: a.server.ready.url, polled: b.server.ready.url };
+    const starting = startNodesDuringStall(urls, busy, target, random, { tally, report });
+    return () => starting;
+  }
   if (fault !== "paused") return async () => {};
   const { child } = b.server;
   const writing = writeAt(b, busy);
@@ -207,18 +159,12 @@ function applyFault(fault: Fault, [a, b]: Processes, busy: World, random: Random
   };
 }
 
-async function runRound(
-  processes: Processes,
-  projects: readonly Followed[],
-  busy: World,
-  seed: number,
-  tally: Tally,
-  report: Report,
-) {
+async function runRound(projects: readonly Followed[], seed: number, faulty: Faulty) {
+  const { processes, tally, report } = faulty;
   const fault = FAULTS[seed % FAULTS.length] ?? "none";
   const all = projects.map((one, i) => new Round(processes, one, seeded(seed * projects.length + i), tally, report));
   await Promise.all(all.map((one) => one.mint()));
-  const lift = applyFault(fault, processes, busy, seeded(seed));
+  const lift = applyFault(fault, seeded(seed), faulty);
   const started = performance.now();
   await Promise.all(all.map((one) => one.revoke(fault)));
   await lift();
@@ -239,7 +185,7 @@ async function followProjects(count: number, processes: Processes, report: Repor
     const nodes = processes.flatMap((process, p) =>
       Array.from({ length: NODES_PER_PROCESS }, (_, i) => {
         const node = { name: `n${p}-${i}`, waitMs: i % 2 === 0 ? LONG_POLL_MS : 0 };
-        return new Node(process, world, node, revoked, report);
+        return new PollingNode(process.server.ready.url, world, node, revoked, report);
       }),
     );
     return { world, nodes, revoked };
@@ -265,9 +211,10 @@ export function processesCampaign(projects: number): Campaign {
       try {
         const followed = await followProjects(projects, started, report);
         const busy = await worldOn(started[0].server, "busy");
+        const faulty = { processes: started, target: scratch.target, busy, tally, report };
         polling = Promise.all(followed.flatMap(({ nodes }) => nodes.map((node) => node.run(stop.signal))));
         polling.catch((error: unknown) => report(`a node failed: ${String(error)}`));
-        for (seed of rounds(options, tally)) await runRound(started, followed, busy, seed, tally, report);
+        for (seed of rounds(options, tally)) await runRound(followed, seed, faulty);
       } finally {
         stop.abort();
         await polling.catch(() => {});

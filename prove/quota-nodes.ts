@@ -2,7 +2,8 @@
 // owed.
 import { setTimeout as sleep } from "node:timers/promises";
 import { patientPorts } from "../harness/sdk/ports.ts";
-import { internalsOf, type Keyrack } from "../src/sdk/internals.ts";
+import type { Keyrack } from "../src/sdk/instance.ts";
+import { internalsOf } from "../src/sdk/internals.ts";
 import { createKeyrackWith } from "../src/sdk/keyrack.ts";
 import { REFUSALS, RETRY_MS, TRIES_MAX, type QuotaLog } from "./quota-load.ts";
 

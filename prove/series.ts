@@ -70,7 +70,7 @@ function groupsOf(counts: Iterable<readonly [group: unknown, requests: number]>)
   return JSON.stringify([...sums].toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Events that are in the usage series; none where the server is too busy to respond. */
+/** Events that are in the usage series; none if the server is too busy to respond. */
 async function countFolded({ call, key }: World): Promise<number> {
   const { body } = await call(key, "GET /v1/usage/series?bucket=day");
   return body.total?.total.requests ?? 0;

@@ -187,7 +187,9 @@ async function readChain(raw: Raw, workspace_id: string): Promise<Chain> {
 async function writeChain(raw: Raw, workspace_id: string, { rows, head }: Chain): Promise<void> {
   const insert = async (table: string, rows: Row[]): Promise<void> => {
     const names = Object.keys(rows[0] ?? {});
-    const holes = rows.map((_, r) => `(${names.map((_name, i) => `$${r * names.length + i + 1}`).join(", ")})`);
+    const holes = rows.map(
+      (_, instance) => `(${names.map((_name, i) => `$${instance * names.length + i + 1}`).join(", ")})`,
+    );
     const values = rows.flatMap((row) => Object.values(row));
     if (rows.length > 0) await raw.all(`insert into ${table} (${names.join(", ")}) values ${holes.join(", ")}`, values);
   };

@@ -18,6 +18,8 @@ import { Ledger, runLoad } from "./load.ts";
 import { RevocationWatch } from "./revocation-watch.ts";
 
 const MIGRATION_MS = 800;
+/** On stderr, when it begins. */
+const MIGRATING = "migrating the database";
 const SETTLE_MS = 15_000;
 export type UpgradeOptions = {
   clients: number;
@@ -78,17 +80,20 @@ const isMigrated = async ({ scratch }: Round): Promise<boolean> =>
 /** Starts the newer version and kills it at a random moment of its migration. */
 async function killDuringMigration(slot: Slot, round: Round): Promise<void> {
   const { scratch, random, seed, tally, to } = round;
-  const delay = random.int(0, MIGRATION_MS * 0.8);
+  const delay = random.int(0, MIGRATION_MS / 2); // the kill itself may be late
+  let text = "";
   const starting = start(scratch, slot, to, (child) => {
     child.stderr?.on("data", (chunk: Buffer) => {
-      if (chunk.includes("migrating the database")) setTimeout(() => child.kill("SIGKILL"), delay);
+      if (text.includes(MIGRATING)) return;
+      text += chunk.toString("latin1"); // a line may come in parts
+      if (text.includes(MIGRATING)) setTimeout(() => child.kill("SIGKILL"), delay);
     });
   });
-  const killed = await starting.then(
-    () => false,
-    () => true,
-  );
-  if (!killed) tally.failed(seed, "the newer version was ready before it could be killed in its migration");
+  const survivor = await starting.catch(() => undefined);
+  if (survivor) {
+    await survivor.end("SIGKILL"); // it has the port of the next start
+    tally.failed(seed, "the newer version was ready before it could be killed in its migration");
+  }
   if (await isMigrated(round)) tally.failed(seed, "a killed migration was applied");
   tally.count("killed migrations");
 }

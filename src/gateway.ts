@@ -8,14 +8,24 @@ import type { AddressInfo } from "node:net";
 import type { Context } from "./sdk/context.ts";
 import { joinHeader, peerOf } from "./sdk/adapters/peer.ts";
 import { type TextResponse, denialResponse } from "./sdk/denials.ts";
-import type { IncomingRequest, LimitsMode } from "./sdk/guard.ts";
-import { type Keyrack, internalsOf } from "./sdk/internals.ts";
+import type { IncomingRequest } from "./sdk/guard.ts";
+import type { LimitsMode } from "./sdk/protect-options.ts";
+import type { Keyrack } from "./sdk/instance.ts";
+import { internalsOf } from "./sdk/internals.ts";
 
 /** In the reports of its verifier: the fleet view shows which nodes are gateways. */
 export const GATEWAY_NAME = "keyrack-gateway";
 export const GATEWAY_MODES = ["forward", "nginx"] as const;
 export type GatewayMode = (typeof GATEWAY_MODES)[number];
-export type GatewayOptions = { keyrack: Keyrack; mode: GatewayMode; limits: LimitsMode; host: string; port: number };
+export type GatewayOptions = {
+  keyrack: Keyrack;
+  mode: GatewayMode;
+  limits: LimitsMode;
+  host: string;
+  port: number;
+  /** Called for each request whose scopes are invalid: usually an error in the proxy's configuration. */
+  onInvalidScopes?: (problem: string) => void;
+};
 export type Gateway = { url: string; stop(): Promise<void> };
 
 const VERIFY = "/verify";
@@ -59,18 +69,19 @@ function urlOf(server: Server): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-async function respond({ keyrack, mode, limits }: GatewayOptions, req: IncomingMessage): Promise<TextResponse> {
+async function respond(options: GatewayOptions, req: IncomingMessage): Promise<TextResponse> {
+  const { keyrack, mode, limits } = options;
   const { path, query } = splitUrl(req.url ?? "/");
   if (path === "/healthz") return health(keyrack);
   if (path !== VERIFY && !path.startsWith(`${VERIFY}/`))
     return errorResponse(404, "not_found", "Use /verify or /healthz.");
   const scopes = query.getAll("scope");
-  // An empty scope is an error in the proxy's configuration. Ignoring it would open the route.
-  if (scopes.includes("")) return errorResponse(400, "invalid_request", "scope must not be empty.");
   const anyOf = query.getAll("scope_any").map((group) => group.split(" "));
-  if (anyOf.flat().includes("")) return errorResponse(400, "invalid_request", "scope_any must not have empty members.");
-  if (scopes.length + anyOf.flat().length > SCOPES_MAX)
-    return errorResponse(400, "invalid_request", `At most ${SCOPES_MAX} scopes.`);
+  const problem = problemOf(scopes, anyOf);
+  if (problem) {
+    options.onInvalidScopes?.(problem);
+    return adaptToMode(mode, errorResponse(400, "invalid_request", problem));
+  }
   const internals = internalsOf(keyrack);
   // The peer is a proxy and never the client: without a trusted one, the client's address is not known.
   const getIp = ({ socket, headers }: IncomingMessage): string | null =>
@@ -83,6 +94,13 @@ async function respond({ keyrack, mode, limits }: GatewayOptions, req: IncomingM
   // Only a skipped route has no context, and `skip` is not set.
   if (!context) throw new Error("admitted without a context");
   return { status: 200, headers: { ...headers, ...identityHeaders(context) }, body: "" };
+}
+
+/** An empty scope is an error in the proxy's configuration. Ignoring it would open the route. */
+function problemOf(scopes: string[], anyOf: string[][]): string | null {
+  if (scopes.includes("")) return "scope must not be empty.";
+  if (anyOf.flat().includes("")) return "scope_any must not have empty members.";
+  return scopes.length + anyOf.flat().length > SCOPES_MAX ? `At most ${SCOPES_MAX} scopes.` : null;
 }
 
 function splitUrl(url: string): { path: string; query: URLSearchParams } {

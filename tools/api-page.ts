@@ -195,7 +195,7 @@ export function apiPage(): string {
   return [
     "# HTTP API",
     "",
-    "Generated from the endpoint declarations by `npm run docs`. As OpenAPI 3.1, with a description of each field and the schemas of responses: `GET /openapi.json` or `keyrack openapi`.",
+    "Generated from the endpoint declarations by `npm run docs`. As OpenAPI 3.1, with descriptions of parameters and of the fields of requests where their names do not say it, and the schemas of responses: `GET /openapi.json` or `keyrack openapi`.",
     "",
     "The endpoints are grouped by plane, which is who calls them:",
     "",

@@ -17,7 +17,7 @@ const PROJECT = ["id", "slug", "name", "created_at"];
 const TENANT = ["id", "external_id", "name", "created_at"];
 const PLAN = ["id", "slug", "name", "tenants", "max_keys", "key_ttl_days", "created_at"];
 const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expires_at", "revoked_at"];
-const SECRET_KEY = ["id", "display_prefix", "env", "name", "permissions", "last_used_at", "expires_at", "revoked_at"];
+const SECRET_KEY = ["id", "display_prefix", "env", "name", "power", "last_used_at", "expires_at", "revoked_at"];
 const NODE =
   "node_id project_id env_scope version lag live late degraded missing_caps withheld_keys sdk last_seen_at".split(" ");
 const EMBED = "--project-id $KEYRACK_PROJECT_ID --env live --tenant-id $KEYRACK_TENANT_ID";

@@ -1,7 +1,7 @@
 // Builds src/cli/api/commands.gen.json, the CLI commands that are one API call each, from the endpoint declarations and
 // commands-map.ts. With that file the CLI loads neither zod nor the server. `npm run docs` writes it.
 import { z } from "zod";
-import type { CommandSpec, CommandSpecs, FlagSpec } from "../src/cli/api/command-spec.ts";
+import type { CommandSpec, FlagSpec } from "../src/cli/api/command-spec.ts";
 import type { Endpoint, Schema } from "../src/http/endpoint.ts";
 import { calledElsewhere, commandMap, machinePaths, type CommandRow } from "./commands-map.ts";
 
@@ -149,7 +149,11 @@ function examplesOf(command: string, args: string[], flags: FlagSpec[], quiet: b
   return [[start, ...needed].join(" "), [start, ...needed, ...last].join(" ")];
 }
 
-function specOf(endpoint: Endpoint, row: CommandRow): CommandSpec {
+/** The CLI adds the noun and the verb, which are the keys of the file. */
+type GeneratedSpec = Omit<CommandSpec, "noun" | "verb">;
+type CommandSpecs = Record<string, Record<string, GeneratedSpec>>;
+
+function specOf(endpoint: Endpoint, row: CommandRow): GeneratedSpec {
   const args = Object.keys(toJsonSchema(endpoint.params).properties ?? {}).map(kebab);
   const flags = [...flagsOf(endpoint.query, "query"), ...flagsOf(endpoint.body, "body")];
   for (const flag of flags) if (flag.description) flag.description = withFlagNames(flag.description, flags);

@@ -40,7 +40,7 @@ const byEnv = ({ live, test }: { live: number; test: number }): string =>
 type Limit = [what: string, limit: string, page: string];
 
 const GROUPS: Record<string, Limit[]> = {
-  "A workspace": [
+  "Limits per workspace": [
     ["projects", byEnv(PROJECTS_MAX), "[keys](keys.md)"],
     ["tenants", byEnv({ live: SLOTS.live.max, test: SLOTS.test.max }), "[keys](keys.md)"],
     ["API keys", "none; a plan may set one for each tenant", "[plans](quotas.md#plans)"],
@@ -68,7 +68,7 @@ const GROUPS: Record<string, Limit[]> = {
       "[isolation](isolation.md#resources)",
     ],
   ],
-  "A key": [
+  "Limits per key": [
     ["rate limits", number(RATE_LIMITS_MAX), "[rate limits](quotas.md#rate-limits)"],
     [
       "limit and window of a rate limit",
@@ -95,7 +95,11 @@ const GROUPS: Record<string, Limit[]> = {
       `${THREAD_READS.perOwner}; others wait ${THREAD_READS.waitMs / 1000} s, then 503 \`unavailable\``,
       "[isolation](isolation.md#resources)",
     ],
-    ["exports at once, in each environment", number(shareOf("exports")), "[isolation](isolation.md#resources)"],
+    [
+      "exports at once: live, test",
+      `${shareOf("exports")} · ${shareOf("exports") / 4}`,
+      "[isolation](isolation.md#resources)",
+    ],
     [
       "telemetry: events in a batch, and in a minute",
       `${number(EVENTS_MAX)} · ${number(shareOf("ingest"))}`,
@@ -112,9 +116,13 @@ const GROUPS: Record<string, Limit[]> = {
       `${bytes(BODY_BYTES_MAX)} · ${days(TTL_MS_MAX)}`,
       "[library](sdk.md#idempotent-handlers)",
     ],
-    ["trusted proxies of the library and the gateway", number(TRUSTED_MAX), "[library](sdk.md#the-clients-address)"],
+    [
+      "trusted proxies of the library and the gateway",
+      number(TRUSTED_MAX),
+      "[library](sdk.md#client-ip-behind-a-proxy)",
+    ],
   ],
-  "A person": [
+  "Limits per person": [
     ["sessions", number(SESSIONS_MAX), "[sessions](people.md#sessions)"],
     [
       "workspaces",

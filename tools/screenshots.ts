@@ -1,8 +1,10 @@
 // Takes the pictures of docs/dashboard.md and docs/people.md: starts the demonstration and visits its pages in a
 // browser, in a light, a dark and a phone-sized window. `npm run screenshots -- DIR` takes every page, into DIR instead
 // of docs/images.
-import { mkdirSync } from "node:fs";
-import { resolve } from "node:path";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Locator, Page } from "playwright-core";
 import { launchBrowser, visit } from "../harness/browser/browser.ts";
@@ -148,13 +150,37 @@ async function takePictures(demo: Demo, folder: string, takesAll: boolean): Prom
   await browser.close();
 }
 
+/**
+ * The interface font of most systems has every weight; DejaVu Sans, what a bare Debian has, is wide and has two. Where
+ * Inter is installed (fonts-inter), the pictures are set in it.
+ */
+const FONTS = `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><include>/etc/fonts/fonts.conf</include>${["system-ui", "sans", "sans-serif"]
+  .map(
+    (family) => `<match target="pattern"><test name="family"><string>${family}</string></test>
+<edit name="family" mode="prepend" binding="strong"><string>Inter</string></edit></match>`,
+  )
+  .join("")}</fontconfig>`;
+
+/** The browser reads the variable at its start. */
+function useInter(folder: string): void {
+  const isThere = execFileSync("fc-list", ["Inter"], { encoding: "utf8" }).trim() !== "";
+  if (!isThere) return console.warn("Inter is not installed: the pictures are set in the system's font.");
+  const file = join(folder, "fonts.conf");
+  writeFileSync(file, FONTS);
+  process.env.FONTCONFIG_FILE = file;
+}
+
 await runScript(async () => {
   const [folder] = process.argv.slice(2);
   mkdirSync(folder ?? DOCS, { recursive: true });
+  const fonts = mkdtempSync(join(tmpdir(), "keyrack-fonts-"));
+  useInter(fonts);
   const server = await startServer(["--ephemeral", "--demo"]);
   try {
     await takePictures(server.ready as unknown as Demo, folder ? resolve(folder) : DOCS, folder !== undefined);
   } finally {
     await server.end("SIGTERM");
+    rmSync(fonts, { recursive: true });
   }
 });

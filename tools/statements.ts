@@ -16,11 +16,11 @@ import { declaredStatements } from "../src/store/engine/statement.ts";
 import type { Dialect, Query, Tx } from "../src/store/engine/tx.ts";
 import { filterAuditRows, lastExamined, listAuditRows } from "../src/store/queries/audit.ts";
 import * as cascades from "../src/store/queries/cascades.ts";
-import { addMissingCells, cellUpsert, nextExcess } from "../src/store/queries/idempotency-cells.ts";
-import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
+import { addMissingCells, cellUpsert, nextExcess } from "../src/store/queries/idempotency-claim-counts.ts";
+import { findKnownKeys, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { addKeyNetworks, seenNetworks } from "../src/store/queries/key-networks.ts";
 import { lastUsesOf, lastUseUpsert } from "../src/store/queries/last-uses.ts";
-import { insertNotices, noticesOf } from "../src/store/queries/key-notices.ts";
+import { deleteNotices, insertNotices, noticesOf } from "../src/store/queries/key-notices.ts";
 import { keyUses, telemetryDayUpsert } from "../src/store/queries/idle-keys.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
 import { countFailureRows, failureBeyond } from "../src/store/queries/logins.ts";
@@ -45,7 +45,7 @@ import {
   readVersions,
 } from "../src/store/queries/restore.ts";
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
-import { listSecretKeys, revokeSecretKeyRows } from "../src/store/queries/secret-keys.ts";
+import { listSecretKeys, revokeSecretKeyRows, workingSecretKeys } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
 import { unreplacedKeys } from "../src/store/queries/unreplaced-leaks.ts";
 import {
@@ -84,7 +84,7 @@ const QUERIES = new URL("../src/store/queries/", import.meta.url);
 /** Functions that build SQL, by name. */
 const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   ...builtForSearch,
-  rangeEnd: (on) => bulk.map((selection) => rangeEnd(on, selection, after, 2)),
+  rangeEnd: (on) => bulk.filter(({ ids }) => !ids).map((selection) => rangeEnd(on, selection, after, 2)),
   eligibleKeys: (on) => bulk.map((selection) => eligibleKeys(on, selection, range, 1)),
   countEligible: (on) => bulk.map((selection) => countEligible(on, selection, range)),
   changeKeys: (on) => [
@@ -102,11 +102,11 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     telemetryDayUpsert.write(on, [{ project_id: "p", env: "live", day: 1, last_at: 1, sampled: 0 }]),
   ],
   noticesOf: (on) => [noticesOf(on, ["i"])],
+  deleteNotices: (on) => [deleteNotices(on, ["i"])],
   insertNotices: (on) => [insertNotices(on, [{ key_id: "k", kind: "idle", threshold: 1, due_at: 1 }])],
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   firstLagging: (on) => [firstLagging(on, [], 1)],
-
   lockNodes: (on) => [lockNodes(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],
   touchKeys: (on) => [touchKeys(on, workspace_id, [])],
@@ -119,7 +119,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   filterAuditRows: (on) =>
     auditSlices.map((slice) => filterAuditRows(on, slice, auditFilter, { examined: 1, limit: 1 })),
   lastExamined: (on) => auditSlices.map((slice) => lastExamined(on, slice, 1)),
-  countWorkingKeys: (on) => scopes.map((scope) => on.all(cascades.countWorkingKeys(on, scope, 1))),
+  countWorkingKeys: (on) => scopes.map((scope) => on.all(cascades.countWorkingKeys(on, scope))),
+  growthSince: (on) => scopes.map((scope) => cascades.growthSince(on, scope, 1)),
   sizesOfWorkingKeys: (on) => scopes.map((scope) => cascades.sizesOfWorkingKeys(on, scope, 1, 1)),
   revokeWorkingKeys: (on) =>
     scopes.flatMap((scope) => [
@@ -132,7 +133,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   cellUpsert: (on) => [cellUpsert.write(on, [{ workspace_id, env: "live", records: 1, stored_bytes: 1 }])],
   addMissingCells: (on) => [addMissingCells(on)],
   nextExcess: (on) => [on.all(nextExcess(on, { workspace_id, env: "live" }))],
-  findKeyOwners: (on) => [findKeyOwners(on, workspace_id, ["k"])],
+  findKnownKeys: (on) => [findKnownKeys(on, workspace_id, ["k"])],
   addKeyNetworks: (on) => [addKeyNetworks(on, [keyNetwork])],
   lastUseUpsert: (on) => [lastUseUpsert.write(on, [keyLastUse])],
   lastUsesOf: (on) => [lastUsesOf(on, "w", ["k"])],
@@ -167,6 +168,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listLive(on, "tenants", { workspace_id, after, limit: 1, ids: ["t"] }),
   ],
   snapshotChunk: (on) => selections.map((each) => snapshotChunk(on, { ...each, after: "k", expiredBefore: 1 })),
+  workingSecretKeys: (on) => [workingSecretKeys(on, ["k"], 0)],
   headsByIds: (on) => [headsByIds(on, ["p"])],
   changesSince: (on) => selections.map((each) => changesSince(on, { ...each, since: 1, upTo: 2 })),
   saveCounters: (on) => [saveCounters(on, [{ key: "k", lapses_at: 1, windows: "[]" }])],
@@ -244,7 +246,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 const COMPOSED = new Set(
   `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
    liveById anyById pageKeyOf countLive markDeleted pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor
-   inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked hasNoSuccessor isIndexed keysWith rateLimits scopesWithin`.split(
+   inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked isActive hasNoSuccessor isIndexed keysWith rateLimits scopesWithin`.split(
     /\s+/,
   ),
 );

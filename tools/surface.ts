@@ -1,5 +1,5 @@
 // What users rely on by name, for the comparison of releases: endpoints with their fields, commands with their flags,
-// settings, metrics, and exports of the library. Read from the files of a checkout, so that any commit has one.
+// exit codes, settings, metrics, and exports of the library. Read from the files of a checkout, so that any commit has one.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -10,6 +10,8 @@ export type Surface = {
   api: Record<string, Operation>;
   /** Flags by "keyrack key create". */
   commands: Record<string, string[]>;
+  /** By code, as docs/cli.md says. */
+  exit_codes: Record<string, string>;
   settings: string[];
   metrics: string[];
   /** Names by entry point. */
@@ -45,6 +47,7 @@ export function surfaceOf(root: string): Surface {
   return {
     api: operationsOf(JSON.parse(read("test/golden/openapi.json")) as OpenApi),
     commands: commandsOf(read("test/golden/help.txt")),
+    exit_codes: exitCodesOf(read("docs/cli.md")),
     settings: sorted(matches(read("docs/configure.md"), /^\| `(KEYRACK_\w+)`/gm)),
     metrics: sorted(matches(source, /["'`](keyrack_[a-z0-9_]*[a-z0-9])\b/g)),
     sdk: {
@@ -76,6 +79,7 @@ export function breaksOf(older: Surface, newer: Surface): string[] {
   return [
     ...endpoints,
     ...lists(older.commands, newer.commands),
+    ...missing("exit codes", Object.keys(older.exit_codes), Object.keys(newer.exit_codes)),
     ...missing("settings", older.settings, newer.settings),
     ...missing("metrics", older.metrics, newer.metrics),
     ...lists(older.sdk, newer.sdk),
@@ -123,6 +127,13 @@ function commandsOf(help: string): Record<string, string[]> {
   const pages = help.split(/^\$ (?=keyrack\b)/m).slice(1);
   return Object.fromEntries(
     pages.map((page) => [page.slice(0, page.indexOf(" --help")), sorted(matches(page, /^ {2}(?:-\w, )?(--[\w-]+)/gm))]),
+  );
+}
+
+function exitCodesOf(text: string): Record<string, string> {
+  const table = /^## Exit codes\n([^#]*)/m.exec(text)?.[1] ?? "";
+  return Object.fromEntries(
+    [...table.matchAll(/^\| (\d+) \| (.*) \|$/gm)].map(([, code = "", what = ""]) => [code, what]),
   );
 }
 

@@ -2,7 +2,8 @@
 // output differs. --write replaces the printed outputs with the real ones.
 //
 // ```console          a line with `$ ` is a command, the lines below it are its output
-// ```console running  a command that keeps running; its output is complete when it has as many lines as printed
+// ```console running  a command that keeps running; its output is complete when it has as many lines as printed. It runs
+//                     in the background here, so a final ` &`, for the reader's terminal, makes no difference
 // ```js NAME          a file to create
 //
 // Ids, secrets, times and hashes are compared by their form. Ports are replaced by free ones for the run.
@@ -111,7 +112,7 @@ class Shell {
   /** Starts a command in the background and waits until it has printed this number of lines. */
   async start(command: string, lineCount: number): Promise<string[]> {
     const file = `.running-${this.#running++}`;
-    this.#child.stdin.write(`${command} > ${file} 2> ${file}.err < /dev/null &\n`);
+    this.#child.stdin.write(`${command.replace(/ &$/, "")} > ${file} 2> ${file}.err < /dev/null &\n`);
     const until = Date.now() + START_MS;
     for (;;) {
       const got = splitLines(readIfPresent(join(this.#dir, file)));

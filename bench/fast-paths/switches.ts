@@ -79,15 +79,9 @@ export const SWITCHES: readonly Switch[] = [
     ],
   },
   {
-    name: "synchronous pipeline (`kernel/maybe-promise.ts`)",
-    rows: ["parts/unchanged-poll", "parts/check", "parts/get-by-id"],
-    edits: [
-      edit(
-        "src/http/pipeline.ts",
-        "if (!(value instanceof Promise)) return next(value);\n    value.then(",
-        "Promise.resolve(value).then(",
-      ),
-    ],
+    name: "polls without a change answered synchronously (`domain/policy/policy.ts`)",
+    rows: ["parts/unchanged-poll"],
+    edits: [edit("src/api/machine/policy.ts", "= unchangedTag(ctx, query, caller);", "= undefined;")],
   },
   {
     name: "parsed queries memoized (`http/input.ts`)",

@@ -4,7 +4,7 @@ import { hash, randomBytes, randomUUID } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { KeyEntry } from "../../src/kernel/policy/policy.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
-import type { Keyrack } from "../../src/sdk/internals.ts";
+import type { Keyrack } from "../../src/sdk/instance.ts";
 import { defaultPorts } from "../../src/sdk/runtime.ts";
 
 export const PROJECT = randomUUID();

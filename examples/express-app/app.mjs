@@ -21,7 +21,11 @@ await keyrack.ready();
 const app = express();
 app.use(express.json());
 
-app.get("/health", (_req, res) => res.json(keyrack.status()));
+// For your load balancer. Open to all, so it shows neither the policy's version nor the number of keys.
+app.get("/health", (_req, res) => {
+  const { version, degraded } = keyrack.status();
+  res.status(version === null ? 503 : 200).json({ degraded });
+});
 
 app.get("/orders", protect(keyrack, { scopes: ["orders:read"] }), (req, res) => {
   const { tenantId, resources } = req.keyrack;

@@ -11,29 +11,30 @@ const keyrack = createKeyrack({
 });
 await keyrack.ready();
 
-const charges = [];
+const charges = new Map(); // by tenant: no customer sees those of another
 
 /** Stands for your payment provider. */
-async function bank({ amount, card }) {
+async function bank({ amount, card }, tenantId) {
   if (card === "bank_away") throw Object.assign(new Error("The bank does not answer."), { statusCode: 502 });
   if (card === "refused") return { paid: false };
-  charges.push(amount);
+  charges.set(tenantId, [...(charges.get(tenantId) ?? []), amount]);
   return { paid: true };
 }
 
 const app = fastify();
 
-// This route moves money: it fails closed without a policy, whatever other routes do.
-app.addHook("onRequest", protect(keyrack, { scopes: ["charges:write"], failMode: "closed" }));
+// These routes move money or show it: they fail closed without a policy, whatever other routes do.
+const needs = (scope) => ({ onRequest: protect(keyrack, { scopes: [scope], failMode: "closed" }) });
 
 const charge = async (request, reply) => {
-  const { paid } = await bank(request.body);
+  const { tenantId } = request.keyrack;
+  const { paid } = await bank(request.body, tenantId);
   if (!paid) return reply.code(402).send({ error: "The card was refused." });
-  return reply.code(201).send({ id: `ch_${charges.length}`, tenant: request.keyrack.tenantId });
+  return reply.code(201).send({ id: `ch_${charges.get(tenantId).length}`, tenant: tenantId });
 };
-app.post("/charges", idempotent(keyrack, charge, { required: true, ttlMs: 86_400_000 }));
+app.post("/charges", needs("charges:write"), idempotent(keyrack, charge, { required: true, ttlMs: 86_400_000 }));
 
-app.get("/charges", async () => ({ charges }));
+app.get("/charges", needs("charges:read"), async ({ keyrack }) => ({ charges: charges.get(keyrack.tenantId) ?? [] }));
 
 app.addHook("onClose", () => keyrack.close());
 const address = await app.listen({ port: Number(process.env.PORT ?? 3000), host: "127.0.0.1" });

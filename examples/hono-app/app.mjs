@@ -15,7 +15,8 @@ await keyrack.ready();
 const app = new Hono();
 app.use(protect(keyrack, { limits: "lease", skip: (c) => c.req.path === "/health" }));
 
-app.get("/health", (c) => c.json(keyrack.status()));
+// For your load balancer; open to all, so it says no more than that.
+app.get("/health", (c) => c.body(null, keyrack.status().version === null ? 503 : 204));
 
 app.get("/whoami", (c) => {
   const { tenantId, env, scopes, rateLimit } = c.get("keyrack");

@@ -46,6 +46,12 @@ export async function fillLogin(page: Page, email: string, password: string): Pr
   await field(page, "Password").fill(password);
 }
 
+/** The form behind the setup link. */
+export async function fillSetup(page: Page, password = PASSWORD): Promise<void> {
+  await fillLogin(page, "ada@example.com", password);
+  await field(page, "Workspace name").fill("Ácme & Söhne");
+}
+
 /** The link in the newest mail to this address. */
 export async function linkTo(instance: TestInstance, email: string): Promise<string> {
   return (await lastMail(instance, email)).link ?? "";

@@ -27,18 +27,22 @@ type Options = {
 
 const SCRIPT = fileURLToPath(new URL("../../dist/web/portal.js", import.meta.url));
 
-export async function vendorPage(r: TestInstance, w: Workspace, options: Options = {}): Promise<VendorPage> {
+export async function vendorPage(
+  instance: TestInstance,
+  workspace: Workspace,
+  options: Options = {},
+): Promise<VendorPage> {
   const { register = true, strict = false, attributes = "", env = "live" } = options;
-  const script = strict ? "/portal.js" : `${r.url}/embed/portal.js`;
-  const scripts = strict ? "'self'" : `'self' ${r.url}`;
+  const script = strict ? "/portal.js" : `${instance.url}/embed/portal.js`;
+  const scripts = strict ? "'self'" : `'self' ${instance.url}`;
   const csp = [
     "default-src 'none'; img-src 'self'; style-src 'self'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-    `script-src ${scripts}; connect-src 'self' ${r.url}`,
+    `script-src ${scripts}; connect-src 'self' ${instance.url}`,
   ].join("; ");
   const html = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Acme</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="/page.css">
 <script type="module" src="${script}"></script><script type="module" src="/page.js"></script>
-<main><h1>Acme Orders</h1><keyrack-portal base-url="${r.url}" ${attributes}></keyrack-portal></main></html>`;
+<main><h1>Acme Orders</h1><keyrack-portal base-url="${instance.url}" ${attributes}></keyrack-portal></main></html>`;
   const files: Record<string, [string, string]> = {
     "/": ["text/html", html],
     "/portal.js": ["text/javascript", readFileSync(SCRIPT, "utf8")],
@@ -50,7 +54,7 @@ export async function vendorPage(r: TestInstance, w: Workspace, options: Options
     origin: "",
     minted: 0,
     open: true,
-    want: { project_id: w.project_id, tenant_id: w.tenant_id, env, scopes: SCOPES },
+    want: { project_id: workspace.project_id, tenant_id: workspace.tenant_id, env, scopes: SCOPES },
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
@@ -61,7 +65,8 @@ export async function vendorPage(r: TestInstance, w: Workspace, options: Options
       req.url === "/embed-token" && site.open
         ? [
             "application/json",
-            (site.minted++, JSON.stringify((await w.call("sk_owner", "POST /v1/embed_tokens", site.want)).body)),
+            (site.minted++,
+            JSON.stringify((await workspace.call("sk_owner", "POST /v1/embed_tokens", site.want)).body)),
           ]
         : (files[req.url ?? ""] ?? ["text/plain", ""]);
     res.writeHead(body ? 200 : 403, { "content-type": `${type}; charset=utf-8`, "content-security-policy": csp });
@@ -69,7 +74,7 @@ export async function vendorPage(r: TestInstance, w: Workspace, options: Options
   });
   await new Promise<void>((resolve) => server.listen(0, "localhost", () => resolve()));
   site.origin = `http://localhost:${(server.address() as AddressInfo).port}`;
-  if (register) await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [site.origin] });
+  if (register) await workspace.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [site.origin] });
   return site;
 }
 

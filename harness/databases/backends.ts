@@ -15,15 +15,20 @@ export type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<voi
 export const postgresUrl: string | null = inject("postgres");
 export const backends: readonly Backend[] = postgresUrl ? ["sqlite", "postgres"] : ["sqlite"];
 /**
+ * For tests of the API, because those of the domain and the store run on every database: SQLite; and PostgreSQL in the
+ * project `postgres` of vitest.config.ts, which runs test/api again.
+ */
+export const apiBackends: readonly Backend[] = postgresUrl && inject("apiOnPostgres") ? ["postgres"] : ["sqlite"];
+/**
  * For decisions above the store whose tests dump and restore: SQLite, where that takes a tenth of the CPU time; at night
  * every database.
  */
 export const cheapBackends: readonly Backend[] = IS_NIGHT ? backends : ["sqlite"];
 
 /** A database of its own for an instance: a copy of a migrated one, because migrating is slow. */
-export async function readyDatabase(back: Backend): Promise<FreshDatabase> {
-  if (back === "sqlite") {
-    const database = await freshDatabase(back);
+export async function readyDatabase(backend: Backend): Promise<FreshDatabase> {
+  if (backend === "sqlite") {
+    const database = await freshDatabase(backend);
     if (database.target.kind === "sqlite") writeFileSync(database.target.file, await migratedFile(), { mode: 0o600 });
     return database;
   }
@@ -53,8 +58,8 @@ export function migratedFile(): Promise<Buffer> {
 }
 
 /** An empty database of its own. Dispose it after the store is closed. */
-export async function freshDatabase(back: Backend): Promise<FreshDatabase> {
-  if (back === "sqlite") {
+export async function freshDatabase(backend: Backend): Promise<FreshDatabase> {
+  if (backend === "sqlite") {
     const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
     return {
       target: { kind: "sqlite", file: join(dir, "keyrack.db") },

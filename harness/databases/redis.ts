@@ -143,9 +143,9 @@ function missing(why: string): null {
 
 /**
  * Redis cannot let the system choose a port. A cluster node also listens on its port + 10,000; both are below the
- * ephemeral range, so that only another Redis of a test can take one.
+ * ephemeral range and outside of that of unusedPort(), so that only another Redis of a test can take one.
  */
-const PORTS = [12_000, 22_000] as const;
+const PORTS = [12_000, 17_000] as const;
 
 const children = new Set<ChildProcess>();
 process.once("exit", () => {

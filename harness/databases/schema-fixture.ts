@@ -20,12 +20,12 @@ export const schemaFixtureName = (version: number): string => `schema-${String(v
 export type SchemaFixture = AsyncDisposable & { target: DatabaseTarget /** With its master key. */; dir: string };
 
 /** On SQLite the fixture itself; on PostgreSQL its rows in tables created by the same migrations. */
-export async function openSchemaFixture(back: Backend, version: number): Promise<SchemaFixture> {
+export async function openSchemaFixture(backend: Backend, version: number): Promise<SchemaFixture> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const file = join(dir, "keyrack.db");
   writeFileSync(file, gunzipSync(readFileSync(join(SCHEMA_FIXTURES, schemaFixtureName(version)))), { mode: 0o600 });
   writeFileSync(join(dir, "master.key"), FIXTURE_MASTER_KEY, { mode: 0o600 });
-  const fresh = back === "postgres" ? await freshDatabase(back) : null;
+  const fresh = backend === "postgres" ? await freshDatabase(backend) : null;
   if (fresh?.target.kind === "postgres") await loadPostgres(fresh.target, file, version);
   return {
     dir,

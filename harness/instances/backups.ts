@@ -22,5 +22,5 @@ export async function addTenants({ services }: TestServices): Promise<void> {
 }
 
 /** The database copy in a backup's folder. */
-export const copyIn = (folder: string, back: Backend): string =>
-  join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
+export const copyIn = (folder: string, backend: Backend): string =>
+  join(folder, backend === "sqlite" ? "keyrack.db" : "keyrack.dump");

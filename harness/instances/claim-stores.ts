@@ -35,9 +35,9 @@ function redisClaims(): ClaimStoreUnderTest {
 }
 
 export const claimStores: ClaimStoreUnderTest[] = [
-  ...backends.map((back) => ({
-    name: back,
-    open: (options?: TestInstanceOptions) => testInstance(back, options),
+  ...backends.map((backend) => ({
+    name: backend,
+    open: (options?: TestInstanceOptions) => testInstance(backend, options),
     redis: () => undefined,
     close: async () => {},
   })),

@@ -37,9 +37,9 @@ function settingsOf(dir: string, target: DatabaseTarget, more: Flags): Settings 
   return loadSettings({ env: {}, flags, cwd: dir }).settings;
 }
 
-export async function deployment(back: Backend, fixed: Flags = {}): Promise<Deployment> {
+export async function deployment(backend: Backend, fixed: Flags = {}): Promise<Deployment> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-  const database = back === "postgres" ? await readyDatabase(back) : null;
+  const database = backend === "postgres" ? await readyDatabase(backend) : null;
   const file = join(dir, "keyrack.db");
   const target: DatabaseTarget = database?.target ?? { kind: "sqlite", file };
   if (!database) writeFileSync(file, await migratedFile(), { mode: 0o600 });

@@ -16,8 +16,8 @@ export type Embed = {
   mint(body?: Json, headers?: Record<string, string>): Promise<Reply>;
 };
 
-export async function embed(r: TestInstance, body: Json = {}): Promise<Embed> {
-  const workspace = await r.workspace();
+export async function embed(instance: TestInstance, body: Json = {}): Promise<Embed> {
+  const workspace = await instance.workspace();
   const { project_id, tenant_id } = workspace;
   await workspace.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [ORIGIN, "http://localhost:3000"] });
   const mint: Embed["mint"] = (more = {}, headers = {}) =>
@@ -33,7 +33,7 @@ export async function embed(r: TestInstance, body: Json = {}): Promise<Embed> {
     minted,
     mint,
     call: (route, content, { token = minted.token as string, origin = ORIGIN } = {}) =>
-      r.call(token, route, content, { headers: origin === null ? {} : { origin } }),
+      instance.call(token, route, content, { headers: origin === null ? {} : { origin } }),
   };
 }
 
@@ -46,19 +46,23 @@ export type Forged = {
 /**
  * A token with the claims and header of a valid one, overridden as given; signed with the instance's key by default.
  */
-export async function forge(r: TestInstance, e: Embed, { header = {}, claims = {}, key }: Forged): Promise<string> {
+export async function forge(
+  instance: TestInstance,
+  e: Embed,
+  { header = {}, claims = {}, key }: Forged,
+): Promise<string> {
   const [rawHeader = "", rawClaims = ""] = e.minted.token.split(".");
   const was = JSON.parse(Buffer.from(rawClaims, "base64url").toString()) as Record<string, unknown>;
   const head = JSON.parse(Buffer.from(rawHeader, "base64url").toString()) as JWTHeaderParameters;
-  const signer = key ?? (await signingKey(r, e.minted.kid));
+  const signer = key ?? (await signingKey(instance, e.minted.kid));
   return new SignJWT({ ...was, ...claims }).setProtectedHeader({ ...head, ...header }).sign(signer);
 }
 
-export async function signingKey(r: TestInstance, kid: string): Promise<KeyObject> {
-  const [row] = await r.sql(`select id from signing_keys where kid = '${kid}'`);
-  const found = await signingKeyById.first(r.app.services.store.read, { id: String(row?.id) });
+export async function signingKey(instance: TestInstance, kid: string): Promise<KeyObject> {
+  const [row] = await instance.sql(`select id from signing_keys where kid = '${kid}'`);
+  const found = await signingKeyById.first(instance.app.services.store.read, { id: String(row?.id) });
   if (!found) throw new Error("no such signing key");
-  return openPrivateKey(r.app.services, found);
+  return openPrivateKey(instance.app.services, found);
 }
 
 export function strangerKey(): KeyObject {

@@ -9,27 +9,27 @@ const NOON = Date.UTC(2026, 10, 14, 12);
 export const DAY = 86_400_000;
 export const iso = (ms: number): string => new Date(ms).toISOString();
 
-export function ingestFixture(back: Backend) {
-  let r: TestInstance;
-  let w: Workspace;
+export function ingestFixture(backend: Backend) {
+  let instance: TestInstance;
+  let workspace: Workspace;
   let key: { id: string };
   let serial = 0;
 
   beforeAll(async () => {
-    r = await testInstance(back, { clock: testClock(NOON), flags: { ingest_events_per_minute: "100" } });
+    instance = await testInstance(backend, { clock: testClock(NOON), flags: { ingest_events_per_minute: "100" } });
   });
-  afterAll(() => r[Symbol.asyncDispose]());
+  afterAll(() => instance[Symbol.asyncDispose]());
   beforeEach(async () => {
-    r.clock.advance(60_000); // a fresh minute
-    w = await r.workspace();
-    key = await w.mint();
+    instance.clock.advance(60_000); // a fresh minute
+    workspace = await instance.workspace();
+    key = await workspace.mint();
   });
 
   const event = (more: Json = {}): Json => ({
-    ts: iso(r.clock.now()),
-    project_id: w.project_id,
+    ts: iso(instance.clock.now()),
+    project_id: workspace.project_id,
     env: "live",
-    tenant_id: w.tenant_id,
+    tenant_id: workspace.tenant_id,
     key_id: key.id,
     display_prefix: "kr_live_abcdef",
     method: "GET",
@@ -43,11 +43,11 @@ export function ingestFixture(back: Backend) {
     ...more,
   });
   const send = (body: unknown, as: "sk_owner" | "sk_test" = "sk_owner"): Promise<Reply> =>
-    w.call(as, "POST /v1/ingest/batch", body);
+    workspace.call(as, "POST /v1/ingest/batch", body);
   const left = async (): Promise<string | null> => (await send(telemetryBatch([]))).headers.get("ratelimit");
   const usage = async (id = key.id, days = 2): Promise<Json[]> =>
-    (await w.call("sk_owner", `GET /v1/keys/${id}/usage?days=${days}`)).body.data as Json[];
-  const seconds = (): number => Math.ceil((60_000 - (r.clock.now() % 60_000)) / 1000);
+    (await workspace.call("sk_owner", `GET /v1/keys/${id}/usage?days=${days}`)).body.data as Json[];
+  const seconds = (): number => Math.ceil((60_000 - (instance.clock.now() % 60_000)) / 1000);
 
-  return { now: () => ({ r, w, key }), event, send, left, usage, seconds, batch: telemetryBatch };
+  return { now: () => ({ instance, workspace, key }), event, send, left, usage, seconds, batch: telemetryBatch };
 }

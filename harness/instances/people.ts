@@ -24,37 +24,42 @@ export function freshEmail(name = "person"): string {
 }
 
 /** Every message in the folder, oldest first, once the scheduler is idle. */
-export async function receivedMail(r: TestInstance, to?: string): Promise<ReceivedMail[]> {
-  await r.app.idle();
-  const all = readMailbox(join(r.dataDir, "mail"));
+export async function receivedMail(instance: TestInstance, to?: string): Promise<ReceivedMail[]> {
+  await instance.app.idle();
+  const all = readMailbox(join(instance.dataDir, "mail"));
   return to === undefined ? all : all.filter((mail) => mail.to === to);
 }
 
-export async function lastMail(r: TestInstance, to: string): Promise<ReceivedMail> {
-  const mail = (await receivedMail(r, to)).at(-1);
+export async function lastMail(instance: TestInstance, to: string): Promise<ReceivedMail> {
+  const mail = (await receivedMail(instance, to)).at(-1);
   if (!mail) throw new Error(`there is no mail for ${to}`);
   return mail;
 }
 
 /** Signs up and verifies, without logging in. */
 export async function account(
-  r: TestInstance,
+  instance: TestInstance,
   email = freshEmail(),
   password = PASSWORD,
   verified = true,
 ): Promise<string> {
-  const reply = await r.call(null, "POST /v1/auth/users", { email, password });
+  const reply = await instance.call(null, "POST /v1/auth/users", { email, password });
   expect(reply.status, reply.text).toBe(202);
   if (verified) {
-    const { token } = await lastMail(r, email);
-    const consumed = await r.call(null, "POST /v1/auth/email_verifications/consume", { token });
+    const { token } = await lastMail(instance, email);
+    const consumed = await instance.call(null, "POST /v1/auth/email_verifications/consume", { token });
     expect(consumed.status, consumed.text).toBe(200);
   }
   return email;
 }
 
-export async function logIn(r: TestInstance, email: string, password = PASSWORD, more: object = {}): Promise<Person> {
-  const reply = await r.call(null, "POST /v1/auth/sessions", { email, password, ...more });
+export async function logIn(
+  instance: TestInstance,
+  email: string,
+  password = PASSWORD,
+  more: object = {},
+): Promise<Person> {
+  const reply = await instance.call(null, "POST /v1/auth/sessions", { email, password, ...more });
   expect(reply.status, reply.text).toBe(201);
   return { id: reply.body.user.id, email, password, session: reply.body.token, session_id: reply.body.id };
 }
@@ -72,29 +77,29 @@ async function storedAccount({ app: { services } }: TestInstance, email: string)
 }
 
 export async function person(
-  r: TestInstance,
+  instance: TestInstance,
   { verified = true, email = freshEmail() }: { verified?: boolean; email?: string } = {},
 ): Promise<Person> {
-  return logIn(r, await (verified ? storedAccount(r, email) : account(r, email, PASSWORD, false)));
+  return logIn(instance, await (verified ? storedAccount(instance, email) : account(instance, email, PASSWORD, false)));
 }
 
 export type Team = { id: string; slug: string; owner: Person; key: string };
 
 /** A workspace created by a user, who owns it. */
-export async function team(r: TestInstance, creator?: Person): Promise<Team> {
-  const owner = creator ?? (await person(r));
+export async function team(instance: TestInstance, creator?: Person): Promise<Team> {
+  const owner = creator ?? (await person(instance));
   const slug = `team-${process.pid}-${++made}`;
-  const reply = await r.call(owner.session, "POST /v1/workspaces", { name: "Team", slug });
+  const reply = await instance.call(owner.session, "POST /v1/workspaces", { name: "Team", slug });
   expect(reply.status, reply.text).toBe(201);
   return { id: reply.body.workspace.id, slug, owner, key: reply.body.secret_key.key };
 }
 
 /** A verified user who has accepted an invitation. */
-export async function memberOf(r: TestInstance, team: Team, role: Role): Promise<Person> {
-  const guest = await person(r);
-  const invite = await r.call(team.owner.session, "POST /v1/invites", { email: guest.email, role });
+export async function memberOf(instance: TestInstance, team: Team, role: Role): Promise<Person> {
+  const guest = await person(instance);
+  const invite = await instance.call(team.owner.session, "POST /v1/invites", { email: guest.email, role });
   expect(invite.status, invite.text).toBe(201);
-  const accepted = await r.call(guest.session, "POST /v1/auth/invites/accept", { token: invite.body.token });
+  const accepted = await instance.call(guest.session, "POST /v1/auth/invites/accept", { token: invite.body.token });
   expect(accepted.status, accepted.text).toBe(200);
   return guest;
 }
@@ -110,12 +115,12 @@ export type AuditRow = {
 const NIL = "00000000-0000-0000-0000-000000000000";
 
 /** The rows of a chain, oldest first; of the deployment's chain by default. */
-export async function auditRows(r: TestInstance, workspace_id = NIL): Promise<AuditRow[]> {
-  const rows = await r.sql("select * from audit_log where workspace_id = $1 order by seq", [workspace_id]);
+export async function auditRows(instance: TestInstance, workspace_id = NIL): Promise<AuditRow[]> {
+  const rows = await instance.sql("select * from audit_log where workspace_id = $1 order by seq", [workspace_id]);
   return rows.map((row) => ({ ...row, payload: JSON.parse(String(row.payload)) }) as unknown as AuditRow);
 }
 
 /** The deployment's actions about one target since a row count. */
-export async function deploymentActions(r: TestInstance, since = 0): Promise<string[]> {
-  return (await auditRows(r)).slice(since).map(({ action }) => action);
+export async function deploymentActions(instance: TestInstance, since = 0): Promise<string[]> {
+  return (await auditRows(instance)).slice(since).map(({ action }) => action);
 }

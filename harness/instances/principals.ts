@@ -3,6 +3,7 @@ import type { CredentialKind } from "../../src/http/access.ts";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { logIn, PASSWORD, person, type Person } from "./people.ts";
 import type { TestInstance, Workspace } from "./test-instance.ts";
+import { mistyped } from "../mistyped.ts";
 
 type Credential = { bearer: string | null; headers?: Record<string, string> };
 
@@ -15,36 +16,39 @@ export type Principals = {
   ended: Record<string, string>;
 };
 
-export async function principals(r: TestInstance): Promise<Principals> {
-  const workspace = await r.workspace();
+export async function principals(instance: TestInstance): Promise<Principals> {
+  const workspace = await instance.workspace();
   const { sk_owner, sk_admin, sk_test } = workspace.keys;
-  const people = { ses_owner: await join(r, workspace, "owner"), ses_admin: await join(r, workspace, "admin") };
-  const all = { ...people, ses_member: await join(r, workspace, "member") };
+  const people = {
+    ses_owner: await join(instance, workspace, "owner"),
+    ses_admin: await join(instance, workspace, "admin"),
+  };
+  const all = { ...people, ses_member: await join(instance, workspace, "member") };
   const credentials: Principals["credentials"] = {
     sk_owner: { bearer: sk_owner },
     sk_admin: { bearer: sk_admin },
     sk_test: { bearer: sk_test },
-    bootstrap: { bearer: r.app.bootstrap.token },
+    bootstrap: { bearer: instance.app.bootstrap.token },
     none: { bearer: null },
   };
-  const ended = await endedCredentials(r, workspace);
+  const ended = await endedCredentials(instance, workspace);
   credentials.embed = await embedCredential(workspace);
   const { project_id } = workspace;
   await workspace.call("sk_owner", `PATCH /v1/projects/${project_id}`, { key_policy: { holder_rotate: true } });
   const renew = async (): Promise<void> => {
     credentials.api_key = { bearer: (await workspace.mint()).key };
     for (const [kind, { email }] of Object.entries(all) as [CredentialKind, Person][]) {
-      credentials[kind] = { bearer: (await logIn(r, email, PASSWORD, { workspace_id: workspace.id })).session };
+      credentials[kind] = { bearer: (await logIn(instance, email, PASSWORD, { workspace_id: workspace.id })).session };
     }
   };
   await renew();
   return { workspace, credentials, renew, ended };
 }
 
-async function join(r: TestInstance, workspace: Workspace, role: string): Promise<Person> {
-  const guest = await person(r);
+async function join(instance: TestInstance, workspace: Workspace, role: string): Promise<Person> {
+  const guest = await person(instance);
   const { body } = await workspace.call("sk_owner", "POST /v1/invites", { email: guest.email, role });
-  await r.call(guest.session, "POST /v1/auth/invites/accept", { token: body.token });
+  await instance.call(guest.session, "POST /v1/auth/invites/accept", { token: body.token });
   return guest;
 }
 
@@ -58,20 +62,22 @@ async function embedCredential(w: Workspace, tenant_id = w.tenant_id): Promise<C
   return { bearer: minted.body.token, headers: { origin } };
 }
 
-async function endedCredentials(r: TestInstance, w: Workspace): Promise<Record<string, string>> {
+async function endedCredentials(instance: TestInstance, w: Workspace): Promise<Record<string, string>> {
   const mint = async (more: object = {}) =>
     (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", ...more })).body;
   const revoked = await mint();
   await w.call("sk_owner", `POST /v1/secret_keys/${revoked.id}/revoke`);
   const lapsed = await mint();
-  const now = r.clock.now();
-  await r.sql(`update secret_keys set quarantined_at = ${now - 2}, expires_at = ${now - 1} where id = '${lapsed.id}'`);
+  const now = instance.clock.now();
+  await instance.sql(
+    `update secret_keys set quarantined_at = ${now - 2}, expires_at = ${now - 1} where id = '${lapsed.id}'`,
+  );
   const expired = await mint({ expires_at: new Date(now + 1000).toISOString() });
-  r.clock.advance(1000);
+  instance.clock.advance(1000);
   const { key: customers } = await w.mint();
-  const [loggedOut, idle] = [await person(r), await person(r)];
-  await r.call(loggedOut.session, "DELETE /v1/auth/sessions/current");
-  await r.sql(`update sessions set expires_at = ${now} where id = '${idle.session_id}'`);
+  const [loggedOut, idle] = [await person(instance), await person(instance)];
+  await instance.call(loggedOut.session, "DELETE /v1/auth/sessions/current");
+  await instance.sql(`update sessions set expires_at = ${now} where id = '${idle.session_id}'`);
   const tenant = (await w.call("sk_owner", "POST /v1/tenants", { external_id: "former" })).body;
   const embed = (await embedCredential(w, tenant.id)).bearer ?? "";
   await w.call("sk_owner", `POST /v1/tenants/${tenant.id}/embed_tokens/revoke`);
@@ -82,7 +88,7 @@ async function endedCredentials(r: TestInstance, w: Workspace): Promise<Record<s
     "an expired secret key": expired.key,
     "a quarantined secret key past its hour": lapsed.key,
     "a secret key nobody has": formatCredential("secret_key", "live", body),
-    "a secret key with a wrong checksum": `${revoked.key.slice(0, -1)}${revoked.key.endsWith("0") ? "1" : "0"}`,
+    "a secret key with a wrong checksum": mistyped(revoked.key),
     "a secret key cut short": revoked.key.slice(0, -1),
     "a customer's key": customers,
     "a session that was logged out": loggedOut.session,

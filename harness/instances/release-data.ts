@@ -57,17 +57,17 @@ export type ReleaseData = AsyncDisposable & {
 };
 
 /** A copy of the release's data, removed at the end. */
-export async function openRelease(version: string, back: Backend): Promise<ReleaseData> {
+export async function openRelease(version: string, backend: Backend): Promise<ReleaseData> {
   const folder = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   execFileSync("tar", ["-xzf", join(RELEASE_FIXTURES, `release-${version}.tar.gz`), "-C", folder, "--no-same-owner"]);
   const facts = JSON.parse(readFileSync(join(folder, "facts.json"), "utf8")) as ReleaseFacts;
-  const dir = join(folder, back);
-  const database = back === "postgres" ? await freshDatabase(back) : null;
+  const dir = join(folder, backend);
+  const database = backend === "postgres" ? await freshDatabase(backend) : null;
   if (database?.target.kind === "postgres") await loadDump(database.target.url, join(dir, "dump.sql"));
   return {
     dir,
     target: database?.target ?? { kind: "sqlite", file: join(dir, "keyrack.db") },
-    facts: facts[back],
+    facts: facts[backend],
     schema: facts.schema,
     at: Date.parse(facts.at),
     async [Symbol.asyncDispose]() {

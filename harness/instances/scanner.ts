@@ -12,9 +12,9 @@ export const ROUTE = "POST /v1/webhooks/scanner/secret_scanning";
 export type Finding = { token: string; type?: string; url?: string; source?: string };
 
 /** Sends a signed report byte for byte. */
-export function report(r: TestInstance, findings: Finding[], family?: "Scanner" | "Github"): Promise<Reply> {
+export function report(instance: TestInstance, findings: Finding[], family?: "Scanner" | "Github"): Promise<Reply> {
   const raw = JSON.stringify(findings);
-  return r.call(null, ROUTE, undefined, { raw, headers: headersFor(raw, family) });
+  return instance.call(null, ROUTE, undefined, { raw, headers: headersFor(raw, family) });
 }
 
 /** A folder with the keys file, removed at the end. */
@@ -29,21 +29,21 @@ export function scannerKeysFile(): Disposable & { file: string } {
 export const WHERE = { type: "keyrack_api_key", url: "https://github.com/acme/app/blob/main/.env", source: "commit" };
 
 /** An instance that trusts the test scanner. `labels` reports tokens and returns their labels. */
-export function scannerFixture(back: Backend) {
+export function scannerFixture(backend: Backend) {
   const keys = scannerKeysFile();
-  let r: TestInstance;
+  let instance: TestInstance;
   beforeAll(async () => {
-    r = await testInstance(back, { flags: { scanner_keys_file: keys.file } });
+    instance = await testInstance(backend, { flags: { scanner_keys_file: keys.file } });
   });
   afterAll(async () => {
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
     keys[Symbol.dispose]();
   });
   const labels = async (...tokens: string[]): Promise<string[]> => {
     const findings = tokens.map((token) => ({ token, ...WHERE }));
-    const reply = await report(r, findings);
+    const reply = await report(instance, findings);
     expect(reply.status, reply.text).toBe(200);
     return reply.body.map(({ label }: { label: string }) => label);
   };
-  return { now: () => r, labels };
+  return { now: () => instance, labels };
 }

@@ -70,9 +70,9 @@ export type TestInstanceOptions = {
 
 const real = (): TestClock => testClock(Date.now());
 
-export async function testInstance(back: Backend, options: TestInstanceOptions = {}): Promise<TestInstance> {
+export async function testInstance(backend: Backend, options: TestInstanceOptions = {}): Promise<TestInstance> {
   const clock = options.clock ?? options.beside?.clock ?? real();
-  const fresh = options.beside ? undefined : await readyDatabase(back);
+  const fresh = options.beside ? undefined : await readyDatabase(backend);
   const target = options.beside?.target ?? fresh?.target;
   if (!target) throw new Error("no database");
   const dataDir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
@@ -170,10 +170,10 @@ export function expectRefusal(reply: Reply, status: number, code: string, ...pat
 }
 
 /** One instance for all tests of a describe block. */
-export function sharedInstance(back: Backend, options: TestInstanceOptions = {}): TestInstance {
+export function sharedInstance(backend: Backend, options: TestInstanceOptions = {}): TestInstance {
   let started: TestInstance | undefined;
   beforeAll(async () => {
-    started = await testInstance(back, options);
+    started = await testInstance(backend, options);
   });
   afterAll(() => started?.[Symbol.asyncDispose]());
   const current = (): TestInstance => {

@@ -11,8 +11,8 @@ export { asOwner, keyActor, START, testClock, vendorOf, type TestServices, type 
 type Options = { flags?: Flags };
 
 /** Disposed by `await using`: closes the store, then removes the database and the data dir. */
-export async function testServices(back: Backend, { flags = {} }: Options = {}): Promise<TestServices> {
-  const database = await readyDatabase(back);
+export async function testServices(backend: Backend, { flags = {} }: Options = {}): Promise<TestServices> {
+  const database = await readyDatabase(backend);
   const data_dir = mkdtempSync(join(tmpdir(), "keyrack-test-data-"));
   const fixture = await openTestServices(database.target, { data_dir, ...flags }, testClock());
   const close = fixture[Symbol.asyncDispose].bind(fixture);
@@ -26,10 +26,10 @@ export async function testServices(back: Backend, { flags = {} }: Options = {}):
 }
 
 /** Services shared by the tests of a `describe`, each with its own workspace. */
-export function sharedServices(back: Backend): () => TestServices {
+export function sharedServices(backend: Backend): () => TestServices {
   let fixture: TestServices | undefined;
   beforeAll(async () => {
-    fixture = await testServices(back);
+    fixture = await testServices(backend);
   });
   afterAll(() => fixture?.[Symbol.asyncDispose]());
   return () => fixture as TestServices;

@@ -18,6 +18,13 @@ export async function must(reply: Promise<Reply>): Promise<Reply["body"]> {
   return body;
 }
 
+/** The same, but sends the request again while the service is unavailable, as clients do. */
+export async function mustOnceAvailable(request: () => Promise<Reply>): Promise<Reply["body"]> {
+  let reply = await request();
+  await until(async () => reply.status !== 503 || (reply = await request()).status !== 503);
+  return must(Promise.resolve(reply));
+}
+
 export async function makeWorld(call: Call, bootstrap: string, slug: string): Promise<World> {
   const made = await must(call(bootstrap, "POST /v1/workspaces", { name: "Proof", slug }));
   const key = made.secret_key.key as string;

@@ -201,7 +201,7 @@ const commands = [
   ),
 ];
 
-const crash: Command = {
+export const crash: Command = {
   check: () => true,
   toString: () => "crash",
   run: async (_model, store) => {
@@ -223,7 +223,7 @@ export async function runSequence(store: Store, sequence: Iterable<Command>): Pr
 /** Sequences of up to `maxCommands` commands; one in `crashOneIn` is a crash. */
 export function sequences(maxCommands: number, crashOneIn: number): fc.Arbitrary<Iterable<Command>> {
   const often = Array.from({ length: Math.ceil((crashOneIn - 1) / commands.length) }, () => commands).flat();
-  return fc.commands([...often, fc.constant(crash)], { maxCommands });
+  return fc.commands([...often, fc.constant(crash)], { maxCommands, size: "max" }); // by default at most ten
 }
 
 /** Of many concurrent claimants exactly one may execute. Returns the violation, or null. */

@@ -26,7 +26,7 @@ export function refusedServe(args: readonly string[], env: Record<string, string
 }
 
 /**
- * A start that is refused before it changes anything of the process that it runs in; of the binary, where that is
+ * A start that is refused before it changes anything of the process that it runs in; of the binary, if that is
  * tested.
  */
 export function refusedStart(words: string[], env: Record<string, string>, cwd: string): Promise<Ran> {

@@ -14,7 +14,15 @@ export const UNREACHABLE = "http://127.0.0.1:1";
 export const UNKNOWN_ID = "01900000-0000-7000-8000-000000000000";
 
 type Seed = Record<
-  "url" | "secret_key" | "project_id" | "tenant_id" | "workspace_id" | "mail_dir" | "bootstrap_token" | "data_dir",
+  | "url"
+  | "secret_key"
+  | "verify_key"
+  | "project_id"
+  | "tenant_id"
+  | "workspace_id"
+  | "mail_dir"
+  | "bootstrap_token"
+  | "data_dir",
   string
 >;
 export type Created = { id: string; key: string; token: string; user_id: string };

@@ -45,7 +45,7 @@ export function machine({ shell = ["sh"], programs = PROGRAMS, script }: Options
           stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
         child.on("close", (code) => resolve({ code, output }));
       }),
-    /** The versions of keyrack and keyrack.previous; null where there is none. */
+    /** The versions of keyrack and keyrack.previous; null if there is none. */
     installed: (): (string | null)[] =>
       ["keyrack", "keyrack.previous"].map((name) => {
         const file = at("prefix/bin", name);

@@ -23,7 +23,7 @@ import * as onH3 from "../../src/sdk/adapters/h3.ts";
 import * as onHono from "../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../src/sdk/adapters/node.ts";
 import type { Context } from "../../src/sdk/index.ts";
-import type { Keyrack } from "../../src/sdk/internals.ts";
+import type { Keyrack } from "../../src/sdk/instance.ts";
 
 /** The handler of /pay, supplied by the test. */
 export type Pay = () => Promise<{ status: number; body: string; headers?: Record<string, string> }>;

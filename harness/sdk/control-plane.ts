@@ -38,6 +38,7 @@ export class FakeControlPlane {
   readonly seen: RecordedRequest[] = [];
   injectFault: (request: RecordedRequest) => InjectedFault | Promise<InjectedFault> = () => undefined;
   #server: Server | null = null;
+  #isDown = false;
   #port = 0;
   readonly #events = new EventEmitter();
 
@@ -68,24 +69,30 @@ export class FakeControlPlane {
   }
 
   async up(): Promise<void> {
-    this.#server = createServer((req, res) => void this.#serve(req, res));
-    this.#server.listen(this.#port, "127.0.0.1");
-    await once(this.#server, "listening");
-    this.#port = (this.#server.address() as AddressInfo).port;
+    this.#isDown = false;
+    if (this.#server) return;
+    const server = createServer((req, res) => void this.#serve(req, res));
+    server.on("connection", (socket) => this.#isDown && socket.resetAndDestroy());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    this.#server = server;
+    this.#port = (server.address() as AddressInfo).port;
   }
 
+  /** Resets connections until `up`. Keeps its port: another program could take it meanwhile. */
   async down(): Promise<void> {
+    this.#isDown = true;
+    this.#server?.closeAllConnections();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.feed.stop();
     const server = this.#server;
     if (!server) return;
     this.#server = null;
     server.close();
     server.closeAllConnections();
     await once(server, "close");
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.feed.stop();
-    await this.down();
   }
 
   /** The next request whose path has this prefix, once it has a response. */

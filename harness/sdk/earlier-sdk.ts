@@ -18,11 +18,16 @@ export type EarlierSdk = { createKeyrack(options: KeyrackOptions): EarlierKeyrac
 
 const BUNDLE = new URL("../../test/fixtures/sdk-0.1.0.mjs.gz", import.meta.url);
 
+/** Its source, minified. */
+export function earlierSdkText(): string {
+  return gunzipSync(readFileSync(BUNDLE)).toString("utf8");
+}
+
 export async function earlierSdk(): Promise<EarlierSdk> {
   const folder = mkdtempSync(join(tmpdir(), "keyrack-sdk-"));
   try {
     const file = join(folder, "sdk.mjs");
-    writeFileSync(file, gunzipSync(readFileSync(BUNDLE)));
+    writeFileSync(file, earlierSdkText());
     return (await import(pathToFileURL(file).href)) as EarlierSdk;
   } finally {
     rmSync(folder, { recursive: true });

@@ -8,14 +8,14 @@ import { startTestKeyrack } from "./test-keyrack.ts";
 
 /** `headers` carry the key and an Idempotency-Key; `verbs` are the idempotency calls so far. */
 export async function startIdempotentServer(options: Parameters<typeof startTestKeyrack>[0] = {}) {
-  const r = await startTestKeyrack(options);
-  const { key } = r.plane.mint();
-  await until(() => r.keyrack.verify(key).ok);
+  const instance = await startTestKeyrack(options);
+  const { key } = instance.plane.mint();
+  await until(() => instance.keyrack.verify(key).ok);
   const closers: (() => void)[] = [];
   return {
-    r,
+    instance,
     headers: { authorization: `Bearer ${key}`, "idempotency-key": "k", "content-type": "application/json" },
-    verbs: () => r.plane.idempotency.calls.map(({ verb }) => verb),
+    verbs: () => instance.plane.idempotency.calls.map(({ verb }) => verb),
     async serve(listener: RequestListener): Promise<string> {
       const server = createServer(listener);
       server.listen(0, "127.0.0.1");
@@ -25,7 +25,7 @@ export async function startIdempotentServer(options: Parameters<typeof startTest
     },
     async [Symbol.asyncDispose]() {
       for (const close of closers) close();
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
     },
   };
 }

@@ -1,6 +1,6 @@
 // A fake control plane and a ready library instance, both closed at the end of the test.
 
-import type { Keyrack } from "../../src/sdk/internals.ts";
+import type { Keyrack } from "../../src/sdk/instance.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import type { Ports } from "../../src/sdk/runtime.ts";

@@ -1,6 +1,6 @@
 // Bundles the program that tests start as processes (harness/processes), before any of them runs: one script with a
 // compile cache starts with half the CPU time that the files of a checkout need. Its folder is named after a hash of
-// the sources, so that a program made from other sources is never started.
+// the sources and of where they are, which the program names: one made from others is never started.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -52,7 +52,7 @@ async function fillCache(launcher: string): Promise<void> {
 }
 
 function sourceHash(): string {
-  const hash = createHash("sha256").update(process.version);
+  const hash = createHash("sha256").update(`${process.version}\0${root}\0`);
   for (const path of SOURCES.flatMap(filesUnder)) hash.update(`${path}\0`).update(readFileSync(join(root, path)));
   return hash.digest("hex").slice(0, 16);
 }

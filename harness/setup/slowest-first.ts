@@ -31,8 +31,11 @@ export class SlowestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const { root } = this.ctx.config;
     // A file that runs alone stays in front: between others it would end a process that they share.
-    const rank = ({ moduleId, project }: TestSpecification): number =>
-      project.config.isolate ? -1 : rankOf(moduleId.slice(root.length + 1));
+    // For the same reason the API on PostgreSQL, a project of its own, comes last.
+    const rank = ({ moduleId, project }: TestSpecification): number => {
+      if (project.config.isolate) return -1;
+      return project.name === "postgres" ? SLOW.length + 1 : rankOf(moduleId.slice(root.length + 1));
+    };
     // oxlint-disable-next-line unicorn/no-array-sort -- not a method of an array
     const sorted = await super.sort(files);
     return sorted.toSorted((a, b) => rank(a) - rank(b));

@@ -2,6 +2,8 @@
 import type { Attack } from "./attack.ts";
 import { largeBodies } from "./bodies.ts";
 import { bursts } from "./bursts.ts";
+import { chainCalls } from "./chain-calls.ts";
+import { silentConnections } from "./connections.ts";
 import { forgedCounters } from "./counters.ts";
 import { deletions } from "./deletions.ts";
 import { endedCredentials } from "./ended-credentials.ts";
@@ -17,6 +19,7 @@ import { longPolls } from "./polls.ts";
 import { propagationWaits } from "./propagation-waits.ts";
 import { testProjects } from "./quotas.ts";
 import { silentReaders } from "./readers.ts";
+import { refusals } from "./refusals.ts";
 import { tenantWindows } from "./tenant-windows.ts";
 import { waitingBodies } from "./waiting-bodies.ts";
 
@@ -41,4 +44,7 @@ export const attacks: readonly Attack[] = [
   manyCells,
   propagationWaits,
   fleetReads,
+  silentConnections,
+  chainCalls,
+  refusals,
 ];

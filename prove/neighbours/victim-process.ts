@@ -3,23 +3,41 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { send, type Call } from "../../harness/processes/send.ts";
-import type { World } from "../../harness/instances/world.ts";
 import { seeded } from "../../harness/random.ts";
-import { newAnswers, requestTraffic, type Answers, type Report, type Traffic } from "./victim.ts";
+import {
+  newAnswers,
+  patientCalls,
+  requestTraffic,
+  type Answers,
+  type Report,
+  type Traffic,
+  type Victim,
+} from "./victim.ts";
 import { loginTraffic, type VictimPerson } from "./victim-logins.ts";
 import { nodeTraffic } from "./victim-nodes.ts";
 
 const ROLE = "victim";
 
-type Start = { url: string; world: Omit<World, "call">; person: VictimPerson; seed: number; pauseMs: number };
+type Sent = Omit<Victim, "call">; // its calls cannot be sent
+/** The first of `victims` also has nodes. */
+type Start = {
+  url: string;
+  victims: readonly Sent[];
+  person: VictimPerson;
+  seed: number;
+  pauseMs: number;
+  measured: boolean;
+};
 
 export class VictimProcess {
   readonly #child: ChildProcess = fork(import.meta.filename, [ROLE], { stdio: ["ignore", "ignore", "inherit", "ipc"] });
 
   /** Returns how to stop the traffic and get its answers. */
-  start({ world, ...start }: Start & { world: World }): () => Promise<Answers> {
-    const { key, workspace_id, project_id, tenant_id } = world; // its calls cannot be sent
-    this.#child.send({ ...start, world: { key, workspace_id, project_id, tenant_id } } satisfies Start);
+  start({ victims, ...start }: Start): () => Promise<Answers> {
+    const sent = victims.map(({ key, env, workspace_id, project_id, tenant_id }): Sent => {
+      return { key, env, workspace_id, project_id, tenant_id };
+    });
+    this.#child.send({ ...start, victims: sent } satisfies Start);
     return async () => {
       const answered = once(this.#child, "message");
       this.#child.send("stop");
@@ -34,17 +52,18 @@ export class VictimProcess {
 }
 
 async function traffic(start: Start, fresh: () => string, end: AbortSignal): Promise<Answers> {
-  const { url, world, person, seed, pauseMs } = start;
+  const { url, person, seed, pauseMs, measured } = start;
   const answers = newAnswers();
   const report: Report = (what, wrong) => {
     if (wrong) answers.wrong.push(what);
   };
-  const call: Call = (...args) => send(url, ...args);
-  const victim = { ...world, call };
-  const shared: Traffic = { answers, report, fresh, end, pauseMs };
+  const sendOnce: Call = (...args) => send(url, ...args);
+  const call = measured ? sendOnce : patientCalls(sendOnce, answers);
+  const victims = start.victims.map((victim) => ({ ...victim, call }));
+  const shared: Traffic = { answers, report, fresh, end, pauseMs, measured };
   const parts = [
-    requestTraffic(victim, seeded(seed), shared),
-    nodeTraffic(url, victim, shared),
+    ...victims.map((victim, i) => requestTraffic(victim, seeded(seed + i), shared)),
+    ...victims.slice(0, 1).map((victim) => nodeTraffic(url, victim, shared)),
     loginTraffic(call, person, shared),
   ];
   await Promise.all(parts.map((part) => part.catch((error: Error) => report(error.message, true))));

@@ -77,11 +77,15 @@ export const SCOPES_MAX = 64;
 export const Scopes = z.array(text(1, SCOPE_MAX)).max(SCOPES_MAX, { error: `must have at most ${SCOPES_MAX} entries` });
 
 const RateLimit = z.strictObject({
-  id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit"),
-  limit: z.int().min(1).max(LIMIT_MAX),
-  window_ms: z.int().min(WINDOW_MS_MIN).max(WINDOW_MS_MAX),
-  algorithm: z.enum(["sliding", "fixed"]),
-  scope: z.enum(["key", "tenant"]),
+  id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit").describe(
+    "name of the rule, in the RateLimit headers too",
+  ),
+  limit: z.int().min(1).max(LIMIT_MAX).describe("units in a window"),
+  window_ms: z.int().min(WINDOW_MS_MIN).max(WINDOW_MS_MAX).describe("length of the window in milliseconds"),
+  algorithm: z
+    .enum(["sliding", "fixed"])
+    .describe("sliding: no window admits more, wherever it begins; fixed: windows begin at multiples of their length"),
+  scope: z.enum(["key", "tenant"]).describe("one counter for each key, or one for all keys of a tenant"),
 });
 
 export const RateLimits = z
@@ -112,9 +116,11 @@ export const TenantCidrs = AllowedCidrs.describe(
 
 const Quota = z
   .strictObject({
-    id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit"),
-    amount: z.int().min(0).max(AMOUNT_MAX),
-    refill: z.enum(REFILLS),
+    id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit").describe(
+      "name of the quota",
+    ),
+    amount: z.int().min(0).max(AMOUNT_MAX).describe("units in a period"),
+    refill: z.enum(REFILLS).describe("the period after which the amount is available again; never: once"),
     day: z
       .int()
       .min(1)
@@ -126,7 +132,8 @@ const Quota = z
       .string()
       .max(64)
       .refine(isTimeZone, { error: "must be an IANA time zone such as Europe/Berlin" })
-      .default("UTC"),
+      .default("UTC")
+      .describe("IANA time zone in which periods begin"),
     overage: z.enum(OVERAGES).default("deny").describe("refuse what is beyond the amount, or only report it"),
   })
   .superRefine(({ refill, day }, check) => {
@@ -184,8 +191,8 @@ export const Meta = z
 }>;
 
 export const Flag = z.enum(["true", "false"]);
-export const Reason = text(1, 500);
-export const OverlapHours = z.number().min(0).max(168);
+export const Reason = text(1, 500).describe("stored with the change, and in the audit log");
+export const OverlapHours = z.number().min(0).max(168).describe("hours that the old key keeps working");
 export const NodeId = pattern("^[A-Za-z0-9._:-]{1,128}$", "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
 export const Sha256Hex = z
   .string()

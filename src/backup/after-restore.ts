@@ -2,7 +2,8 @@
 // ends all sessions, one-time tokens and open invitations, and records the restore in the deployment's audit chain. The
 // fact `restore_pending` in the database itself asks for this, so that the next start finishes a restore that was
 // interrupted.
-import { dropFact, readFact, writeFact } from "../store/queries/deployment.ts";
+import { dropFact, writeFact } from "../store/queries/deployment.ts";
+import { getFact, getJsonFact } from "../domain/core/facts.ts";
 import { dropMarks } from "../store/queries/audit-marks.ts";
 import { dropMailCounts } from "../store/queries/mail-counts.ts";
 import {
@@ -54,9 +55,8 @@ const NO_KEY = "restored without the master key that sealed it";
 
 /** Returns null when no restore is pending. */
 export async function finishRestore(services: Services): Promise<FinishedRestore | null> {
-  const fact = await readFact.first(services.store.read, { name: "restore_pending" });
-  if (!fact) return null;
-  const pending = JSON.parse(fact.value) as PendingRestore;
+  const pending = await getJsonFact<PendingRestore>(services.store.read, "restore_pending");
+  if (!pending) return null;
   const ctx: Ctx = { services, actor: SYSTEM };
   // Keys first: after an interruption they are replaced again, harmlessly. Versions are raised with the fact's removal.
   if (pending.new_master_key) {
@@ -95,7 +95,7 @@ function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestor
   });
 }
 
-/** Adds VERSION_JUMP to the backup's version, or to the replaced database's version where that is higher. */
+/** Adds VERSION_JUMP to the backup's version, or to the replaced database's version if that is higher. */
 async function raiseVersions(tx: Tx, reached: PendingRestore["reached"], now: number): Promise<void> {
   const old = new Map(reached.map(({ id, policy_version }) => [id, policy_version]));
   for (const { id, workspace_id, policy_version } of await projectVersions.all(tx, { from: 0 })) {
@@ -110,8 +110,8 @@ async function replaceCheckpointKey(services: Services): Promise<void> {
   const row = newSigningKeyRow(services, "checkpoint", services.clock.now());
   const now = services.clock.now();
   await record(services, async (tx) => {
-    const fact = await readFact.first(tx, { name: "checkpoint_key_id" });
-    const old = fact && (await signingKeyById.first(tx, { id: fact.value }));
+    const id = await getFact(tx, "checkpoint_key_id");
+    const old = id === undefined ? undefined : await signingKeyById.first(tx, { id });
     if (old) {
       await updateSigningKeyTimes.run(tx, { ...old, retired_at: now, removed_at: now });
       await wipeSigningKey.run(tx, { id: old.id });

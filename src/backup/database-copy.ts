@@ -22,7 +22,7 @@ type CopyOptions = {
   from: DatabaseTarget;
   to: DatabaseTarget;
   dryRun: boolean;
-  /** Throws where another process may be using the source, right before the copy goes into use. */
+  /** Throws if another process may be using the source, right before the copy goes into use. */
   assertAlone: () => Promise<void>;
   onProgress: OnProgress;
 };

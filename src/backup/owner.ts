@@ -1,26 +1,24 @@
-// Whose a backup is: manifests name the deployment, because several may write into one folder. A deployment prunes,
-// tests and by default restores only its own backups. One without an id, of an earlier version, counts as its own.
+// Which deployment a backup belongs to: manifests name it, because several may write into one folder. A deployment
+// prunes, tests and by default restores only its own backups. One without an id, of an earlier version, counts as its
+// own.
 import { randomBytes } from "node:crypto";
 import type { Services } from "../domain/core/context.ts";
-import { record } from "../domain/core/record.ts";
+import { claimFactOnce, getFact } from "../domain/core/facts.ts";
 import { readDeploymentId } from "../store/offline/contents.ts";
 import { withSource } from "../store/offline/source.ts";
-import { claimFact, readFact } from "../store/queries/deployment.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { BackupRefused, listBackups } from "./files.ts";
 
 /** Null before the first backup. */
 export async function ownDeploymentId({ store }: Services): Promise<string | null> {
-  return (await readFact.first(store.read, { name: "deployment_id" }))?.value ?? null;
+  return (await getFact(store.read, "deployment_id")) ?? null;
 }
 
 export const newDeploymentId = (): string => randomBytes(8).toString("hex");
 
 /** Gives the deployment its id unless it has one. */
 export async function claimDeploymentId(services: Services): Promise<void> {
-  if ((await ownDeploymentId(services)) !== null) return;
-  const value = newDeploymentId();
-  await record(services, (tx) => claimFact.run(tx, { name: "deployment_id", value }));
+  await claimFactOnce(services, "deployment_id", newDeploymentId);
 }
 
 /** For a command without a server. Without a readable database, the folder must be of one deployment. */

@@ -16,7 +16,7 @@ import {
 } from "../store/queries/restore.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 
-/** Numbers are null where no database was replaced, or where the replaced one could not be read. */
+/** Numbers are null if no database was replaced, or if the replaced one could not be read. */
 export type LostChanges = {
   revoked_after_backup: number | null;
   /** Keys that were revoked after the backup and are valid again. */

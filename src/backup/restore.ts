@@ -4,6 +4,7 @@
 import { existsSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Services } from "../domain/core/context.ts";
+import { record } from "../domain/core/record.ts";
 import { fsyncDir } from "../platform/fsync.ts";
 import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
@@ -38,7 +39,7 @@ type RestoreOptions = {
   masterKeyFingerprint(): string | null;
   /** Opens the restored database as an instance, in which the restore is finished. */
   open(target: DatabaseTarget): Promise<{ services: Services; close(): Promise<void> }>;
-  /** Throws where another process may be using the database, right before it is replaced. */
+  /** Throws if another process may be using the database, right before it is replaced. */
   assertAlone: () => Promise<void>;
   log: Log;
   onProgress: OnProgress;
@@ -55,7 +56,7 @@ export type Restored = FinishedRestore &
     master_key_created: boolean;
   };
 
-type Job = {
+type RestorePlan = {
   createsMasterKey: boolean;
   options: RestoreOptions;
   backup: Backup;
@@ -85,13 +86,18 @@ export async function restoreBackup(options: RestoreOptions): Promise<Restored> 
   const createsMasterKey = options.newMasterKey && options.masterKeyFingerprint() === null;
   // A database with tables and without an id has made no backup: this one is of another deployment, and so is its id.
   const isOther = replaced?.hasTables === true && Boolean(backup.manifest.deployment_id);
-  const job = { options, backup, createsMasterKey, deploymentId: deploymentId ?? (isOther ? newDeploymentId() : null) };
-  const restored = await (target.kind === "sqlite" ? restoreSqlite(job, target.file) : restorePostgres(job, target));
+  const plan = {
+    options,
+    backup,
+    createsMasterKey,
+    deploymentId: deploymentId ?? (isOther ? newDeploymentId() : null),
+  };
+  const restored = await (target.kind === "sqlite" ? restoreSqlite(plan, target.file) : restorePostgres(plan, target));
   setCheckpointsAside(options.dataDir);
   return restored;
 }
 
-/** The restored log does not extend notes that were signed after the backup, or by the master key of before. */
+/** The restored log does not extend notes that were signed after the backup, or with the replaced master key. */
 function setCheckpointsAside(dataDir: string): void {
   const folder = join(dataDir, "checkpoints");
   if (!existsSync(folder)) return;
@@ -128,7 +134,7 @@ function assertMasterKey(options: RestoreOptions, backup: Backup): void {
   );
 }
 
-function assertForced({ options: { force } }: Job, where: string, keptAs: string): void {
+function assertForced({ options: { force } }: RestorePlan, where: string, keptAs: string): void {
   if (force) return;
   throw new BackupRefused(
     `There is a database ${where} already. Add --force to replace it; the old one is kept as ${keptAs}.`,
@@ -138,47 +144,47 @@ function assertForced({ options: { force } }: Job, where: string, keptAs: string
 /** With milliseconds, because a backup may be restored twice within a second. */
 const timestampNow = (): string => new Date().toISOString().replace(/[-:.]/g, "");
 
-async function restoreSqlite(job: Job, file: string): Promise<Restored> {
-  const { options, backup } = job;
+async function restoreSqlite(plan: RestorePlan, file: string): Promise<Restored> {
+  const { options, backup } = plan;
   const restored: DatabaseTarget = { kind: "sqlite", file: `${file}.restoring` };
   const keptAs = `${file}.replaced-${timestampNow()}`;
   const replaced = hasDatabase({ kind: "sqlite", file }) ? keptAs : null;
   try {
-    if (replaced) assertForced(job, `at ${file}`, replaced);
+    if (replaced) assertForced(plan, `at ${file}`, replaced);
     removeSqlite(restored.file);
     await extract(backup, restored.file, options.onProgress);
-    const lost = await findLostChanges(restored, replaced ? await readState(job) : null);
-    await markRestorePending(restored, await pendingOf(job, replaced));
-    const finished = await finishIn(job, restored);
-    await assertSound(job, restored);
+    const lost = await findLostChanges(restored, replaced ? await readState(plan) : null);
+    await markRestorePending(restored, await pendingOf(plan, replaced));
+    const finished = await finishIn(plan, restored);
+    await assertSound(plan, restored);
     swapSqlite(restored.file, file, keptAs);
-    return report(job, finished, lost, replaced);
+    return report(plan, finished, lost, replaced);
   } finally {
     removeSqlite(restored.file);
   }
 }
 
-async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restored> {
-  const { options, backup } = job;
+async function restorePostgres(plan: RestorePlan, target: PostgresTarget): Promise<Restored> {
+  const { options, backup } = plan;
   const replaced = (await hasTables(target)) ? `keyrack_replaced_${timestampNow().toLowerCase()}` : null;
-  if (replaced) assertForced(job, "there", `schema ${replaced}`);
+  if (replaced) assertForced(plan, "there", `schema ${replaced}`);
   await assertNotInUse(target);
-  const before = replaced ? await readState(job) : null;
-  const after = restorePendingSql(JSON.stringify(await pendingOf(job, replaced)), options.newMasterKey);
+  const before = replaced ? await readState(plan) : null;
+  const after = restorePendingSql(JSON.stringify(await pendingOf(plan, replaced)), options.newMasterKey);
   await assertChecksum(backup, options.onProgress);
   await restoreDump(target.url, backup, { replaced, after, beforeCommit: options.assertAlone }, options.onProgress);
   try {
-    await assertSound(job, target);
+    await assertSound(plan, target);
   } catch (error) {
     await undoRestore(target.url, replaced);
     throw error;
   }
   const lost = await findLostChanges(target, before);
-  const finished = await finishIn(job, target);
-  return report(job, finished, lost, replaced);
+  const finished = await finishIn(plan, target);
+  return report(plan, finished, lost, replaced);
 }
 
-function readState({ options, backup }: Job): Promise<ReplacedState | null> {
+function readState({ options, backup }: RestorePlan): Promise<ReplacedState | null> {
   const since = Date.parse(backup.manifest.created_at);
   return readReplaced(options, (source) => readReplacedState(source, since));
 }
@@ -186,8 +192,8 @@ function readState({ options, backup }: Job): Promise<ReplacedState | null> {
 /**
  * The replaced database may itself be a restore of the same backup: its policy versions must not be used again either.
  */
-async function pendingOf(job: Job, replaced: string | null): Promise<PendingRestore> {
-  const { options, backup, deploymentId } = job;
+async function pendingOf(plan: RestorePlan, replaced: string | null): Promise<PendingRestore> {
+  const { options, backup, deploymentId } = plan;
   const versions = replaced ? await readReplaced(options, readVersions) : null;
   const reached = (versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
   return { backup_id: backup.id, new_master_key: options.newMasterKey, deployment_id: deploymentId, reached };
@@ -197,20 +203,16 @@ async function pendingOf(job: Job, replaced: string | null): Promise<PendingRest
 async function markRestorePending(target: DatabaseTarget, pending: PendingRestore): Promise<void> {
   const store = await openStore(target, { now: Date.now, fatal: () => {} });
   try {
-    await store.write({
-      chains: [],
-      work: async (tx) => {
-        await writeFact.run(tx, { name: "restore_pending", value: JSON.stringify(pending) });
-        if (pending.new_master_key) for (const name of FACTS_OF_MASTER_KEY) await dropFact.run(tx, { name });
-        return { value: null, entries: [] };
-      },
+    await record({ store }, async (tx) => {
+      await writeFact.run(tx, { name: "restore_pending", value: JSON.stringify(pending) });
+      if (pending.new_master_key) for (const name of FACTS_OF_MASTER_KEY) await dropFact.run(tx, { name });
     });
   } finally {
     await store.close();
   }
 }
 
-async function finishIn({ options }: Job, target: DatabaseTarget): Promise<FinishedRestore> {
+async function finishIn({ options }: RestorePlan, target: DatabaseTarget): Promise<FinishedRestore> {
   const instance = await options.open(target);
   try {
     const finished = await finishRestore(instance.services);
@@ -221,14 +223,14 @@ async function finishIn({ options }: Job, target: DatabaseTarget): Promise<Finis
   }
 }
 
-async function assertSound({ options, backup }: Job, target: DatabaseTarget): Promise<void> {
+async function assertSound({ options, backup }: RestorePlan, target: DatabaseTarget): Promise<void> {
   const { findings } = await inspect(target, options.onProgress);
   if (findings.length > 0)
     throw new BackupRefused(`Backup ${backup.id} does not restore to a sound database: ${findings[0]}.`, 4);
 }
 
 function report(
-  { options, backup, createsMasterKey }: Job,
+  { options, backup, createsMasterKey }: RestorePlan,
   finished: FinishedRestore,
   lost: LostChanges,
   replaced: string | null,

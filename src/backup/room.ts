@@ -11,7 +11,7 @@ const deviceOf = (path: string): number => statSync(path).dev;
 
 /**
  * How many of `bytes` do not fit. On a watched disk a copy leaves what is needed for writes to continue, but may take
- * it below KEYRACK_DISK_RESERVE_MB: a backup is worth more than the writes of those that wrote much.
+ * it below KEYRACK_DISK_RESERVE_MB: a backup matters more than writes of owners that are beyond their share.
  */
 export const missingBytes = (free: number, bytes: number, isWatched: boolean): number =>
   Math.max(0, bytes + (isWatched ? LAST_BYTES : 0) - free);

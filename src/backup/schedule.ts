@@ -1,6 +1,7 @@
 // The backup schedule, and the record of past backups and restore tests. The record is in the database because on
 // PostgreSQL any process of the deployment may have made the last backup.
-import { dropFact, readFact, type Fact } from "../store/queries/deployment.ts";
+import { getJsonFact } from "../domain/core/facts.ts";
+import { dropFact } from "../store/queries/deployment.ts";
 import { backupDir, newestBackup } from "./files.ts";
 import { createBackup, recordFailure } from "./create.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -28,17 +29,12 @@ type LastBackup = { id: string; at: string };
 type LastFailure = { at: string; message: string } | null;
 type LastTest = { at: string; pass: boolean; backup_id: string };
 
-async function fact<T>(services: Services, name: Fact): Promise<T | null> {
-  const row = await readFact.first(services.store.read, { name });
-  return row ? (JSON.parse(row.value) as T) : null;
-}
-
 export async function readBackupLog(services: Services): Promise<BackupLog> {
   const [last, failure, test, testFailure] = await Promise.all([
-    fact<LastBackup>(services, "last_backup"),
-    fact<LastFailure>(services, "backup_failure"),
-    fact<LastTest>(services, "last_restore_test"),
-    fact<LastFailure>(services, "restore_test_failure"),
+    getJsonFact<LastBackup>(services.store.read, "last_backup"),
+    getJsonFact<LastFailure>(services.store.read, "backup_failure"),
+    getJsonFact<LastTest>(services.store.read, "last_restore_test"),
+    getJsonFact<LastFailure>(services.store.read, "restore_test_failure"),
   ]);
   return {
     lastBackupAt: last?.at ?? null,

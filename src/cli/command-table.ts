@@ -24,11 +24,11 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   init: {
     description: "Set up an instance interactively.",
-    load: async () => (await import("./commands/setup/init.ts")).addInitCommand,
+    load: async () => (await import("./commands/init/init.ts")).addInitCommand,
   },
   setup: {
     description: "Claim a server that has no owner yet.",
-    load: async () => (await import("./commands/setup/link.ts")).addSetupCommands,
+    load: async () => (await import("./commands/setup.ts")).addSetupCommands,
   },
   login: {
     description: "Save a credential in a profile.",
@@ -126,11 +126,11 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   backup: {
     description: "Create, verify, test and prune backups.",
-    load: async () => (await import("./commands/backup.ts")).addBackupCommands,
+    load: async () => (await import("./commands/backup/backup.ts")).addBackupCommands,
   },
   restore: {
     description: "Restore a backup.",
-    load: async () => (await import("./commands/restore.ts")).addRestoreCommand,
+    load: async () => (await import("./commands/backup/restore.ts")).addRestoreCommand,
   },
   db: {
     description: "Migrate, check or copy the database.",
@@ -138,7 +138,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   doctor: {
     description: "Find risks in settings, files and connections, and how to fix them.",
-    load: async () => (await import("./commands/setup/doctor.ts")).addDoctorCommand,
+    load: async () => (await import("./commands/doctor/doctor.ts")).addDoctorCommand,
   },
   release: {
     description: "Check a downloaded release, offline.",
@@ -146,7 +146,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   top: {
     description: "Show the largest users of each shared resource.",
-    load: async () => (await import("./commands/setup/top.ts")).addTopCommand,
+    load: async () => (await import("./commands/top.ts")).addTopCommand,
   },
   status: {
     description: "Show server health.",
@@ -173,7 +173,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
 };
 
-/** Loads one command into the program. Its own description, where it has a longer one, wins over the table's. */
+/** Loads one command into the program. Its own description, if it has a longer one, wins over the table's. */
 export async function addCommand(program: Command, { description, load }: CommandEntry): Promise<void> {
   (await load())(program);
   const command = program.commands.at(-1);

@@ -122,12 +122,15 @@ function isServiceLink(envName: string, value: string | undefined, warnings: str
   return true;
 }
 
+/** The same for names that differ only in the order of their words. */
+const wordsOf = (name: string): string => name.split("_").toSorted().join("_");
+
 function checkEnvironment(env: LoadInput["env"]): string[] {
   const known: string[] = [...settingNames.map((name) => settingsTable[name].env), ...CLIENT_ENV, "KEYRACK_CONFIG"];
   const warnings: string[] = [];
   for (const name of Object.keys(env)) {
     if (!name.startsWith("KEYRACK_") || name.startsWith("KEYRACK_TEST_") || known.includes(name)) continue;
-    const near = known.find((other) => editDistance(name, other) <= 2);
+    const near = known.find((other) => editDistance(name, other) <= 2 || wordsOf(name) === wordsOf(other));
     if (near) throw new BadSetting(`Unknown setting ${name}. Did you mean ${near}?`);
     warnings.push(`Unknown environment variable ${name} is ignored.`);
   }

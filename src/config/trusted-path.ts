@@ -7,7 +7,7 @@ import { BadSetting } from "./settings.ts";
 const WRITABLE_BY_OTHERS = 0o022;
 const STICKY = 0o1000;
 
-/** Why a file must not be used unasked; null where it may be. A link is judged with its target. */
+/** Why a file must not be used unasked; null if it may be. A link is judged with its target. */
 export function fileDistrust(path: string): string | null {
   for (const each of withTarget(path)) {
     const folder = dirname(each);

@@ -1,5 +1,4 @@
 // Room for request bodies that are being read, with and without a credential.
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { Owner } from "./owners.ts";
 import { Reservations, type OnGone, type Release } from "./reservations.ts";
 import type { Shares } from "./shares.ts";
@@ -14,7 +13,7 @@ export class Bodies {
   }
 
   /** Reserves room before a body of this size is read. The caller releases it once the request has been answered. */
-  reserve(owner: Owner, bytes: number, cut: () => void, onGone: OnGone): MaybePromise<Release> {
+  reserve(owner: Owner, bytes: number, cut: () => void, onGone: OnGone): Release | Promise<Release> {
     return this.#of(owner).reserve(owner, bytes, cut, onGone);
   }
 

@@ -1,29 +1,57 @@
 // A queue that serves its owners in turn, one item each, and each owner's items in order: a long queue of one owner
 // delays another by at most one item. With one owner it is an ordinary queue. Items may have weights, which limit how
-// many are taken.
+// many are taken. A ledger bounds it: the largest owner's oldest item is displaced to make room for a smaller owner's.
+import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
 type OwnerQueue<T> = { readonly owner: Owner; items: T[]; head: number };
+
+type Options<T> = {
+  readonly weightOf?: (item: T) => number;
+  /** Counts the items, and only those of this queue. Without one the caller bounds them. */
+  readonly ledger?: Ledger;
+  /** Called after an item was removed because it is displaced. */
+  readonly displaced?: (item: T) => void;
+};
 
 export class FairQueue<T> {
   /** Ordered by turn: a Map iterates in insertion order. */
   readonly #queues = new Map<string, OwnerQueue<T>>();
   readonly #weightOf: (item: T) => number;
+  readonly #ledger: Ledger | undefined;
+  readonly #displaced: ((item: T) => void) | undefined;
   #length = 0;
 
-  constructor(weightOf: (item: T) => number = () => 1) {
+  constructor({ weightOf = () => 1, ledger, displaced }: Options<T> = {}) {
     this.#weightOf = weightOf;
+    this.#ledger = ledger;
+    this.#displaced = displaced;
   }
 
   get length(): number {
     return this.#length;
   }
 
-  push(owner: Owner, item: T): void {
+  /** Returns false if the owner must be refused. */
+  push(owner: Owner, item: T): boolean {
+    if (this.#ledger && !this.#charge(this.#ledger, owner)) return false;
     this.#length++;
     const queue = this.#queues.get(owner.id);
     if (queue) queue.items.push(item);
     else this.#queues.set(owner.id, { owner, items: [item], head: 0 });
+    return true;
+  }
+
+  #charge(ledger: Ledger, owner: Owner): boolean {
+    if (!ledger.hasRoom(owner)) {
+      const victim = ledger.victimFor(owner);
+      const displaced = victim && this.#queues.get(victim.id);
+      ledger.countRefusal(displaced ? victim : owner);
+      if (!displaced) return false;
+      this.#displaced?.(this.#take(displaced));
+    }
+    ledger.take(owner);
+    return true;
   }
 
   /** The next item; its owner's turn comes again after every other owner's. */
@@ -72,7 +100,7 @@ export class FairQueue<T> {
     return [...taken.values()].flat();
   }
 
-  /** Removes the owner's oldest item out of turn, because it is displaced. */
+  /** Removes the owner's oldest item out of turn. */
   shiftOf({ id }: Owner): T | undefined {
     const queue = this.#queues.get(id);
     return queue && this.#take(queue);
@@ -84,6 +112,7 @@ export class FairQueue<T> {
       weight += this.#weightOf(queue.items[end] as T);
     const taken = queue.items.slice(queue.head, end);
     this.#length -= taken.length;
+    this.#ledger?.release(queue.owner, taken.length);
     queue.items = queue.items.slice(queue.head + taken.length);
     queue.head = 0;
     if (queue.items.length === 0) this.#queues.delete(queue.owner.id);
@@ -94,6 +123,7 @@ export class FairQueue<T> {
     const item = queue.items[queue.head] as T;
     queue.items[queue.head++] = undefined as T; // lets the garbage collector free it
     this.#length--;
+    this.#ledger?.release(queue.owner);
     if (queue.head === queue.items.length) this.#queues.delete(queue.owner.id);
     else if (queue.head >= 1_024 && queue.head * 2 >= queue.items.length) {
       queue.items = queue.items.slice(queue.head);

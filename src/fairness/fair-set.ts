@@ -146,7 +146,7 @@ export class FairSet<T> {
     return sparesAll ? undefined : spared;
   }
 
-  /** Displaces one item. Returns how much room that makes; undefined where nothing can be displaced. */
+  /** Displaces one item. Returns how much room that makes; undefined if nothing can be displaced. */
   #displaceFor(owner: Owner, amount: number): number | undefined {
     for (;;) {
       const other = this.#ledger.victimFor(owner, amount);

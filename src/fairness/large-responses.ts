@@ -1,19 +1,23 @@
 // Large responses, from the moment they are built until their clients have taken them. An owner builds two at a time,
 // and none while its clients leave its share of bytes unread; it waits a moment for them to read and is then refused.
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { FairSet } from "./fair-set.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 import type { Release } from "./reservations.ts";
 import { LARGE_RESPONSES, Slots } from "./slots.ts";
 
-type Charge = { readonly owner: Owner; readonly sent: object; readonly bytes: number; readonly cuts: Set<() => void> };
+type UnsentBody = {
+  readonly owner: Owner;
+  readonly sent: object;
+  readonly bytes: number;
+  readonly cuts: Set<() => void>;
+};
 
 export class LargeResponses {
-  readonly #unsent: FairSet<Charge>;
+  readonly #unsent: FairSet<UnsentBody>;
   readonly #building: Slots;
   /** Keyed by the object being sent: a page that many clients receive is in memory once, and is charged once. */
-  readonly #charges = new Map<object, Charge>();
+  readonly #charges = new Map<object, UnsentBody>();
 
   constructor(ledger: Ledger, waitMs = LARGE_RESPONSES.waitMs) {
     this.#unsent = new FairSet(ledger, (charge) => this.#cut(charge), { amountOf: ({ bytes }) => bytes });
@@ -21,7 +25,7 @@ export class LargeResponses {
   }
 
   /** Call before building a large response. Call the returned function once the response has been charged. */
-  beginBuilding(owner: Owner): MaybePromise<Release> {
+  beginBuilding(owner: Owner): Release | Promise<Release> {
     return this.#building.acquire(owner);
   }
 
@@ -41,23 +45,23 @@ export class LargeResponses {
   }
 
   /** At the bound the largest owner's oldest responses are cut. */
-  #take(charge: Charge): Charge {
+  #take(charge: UnsentBody): UnsentBody {
     this.#unsent.makeRoom(charge.owner, charge.bytes);
     this.#unsent.insert(charge.owner, charge);
     this.#charges.set(charge.sent, charge);
     return charge;
   }
 
-  #cut(charge: Charge): void {
+  #cut(charge: UnsentBody): void {
     this.#end(charge);
     for (const cut of charge.cuts) cut();
   }
 
-  #release(charge: Charge): void {
+  #release(charge: UnsentBody): void {
     if (this.#unsent.delete(charge)) this.#end(charge);
   }
 
-  #end({ sent, owner }: Charge): void {
+  #end({ sent, owner }: UnsentBody): void {
     this.#charges.delete(sent);
     this.#building.resume(owner);
   }

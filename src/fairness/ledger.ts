@@ -61,7 +61,7 @@ export class Ledger {
     return uses.toSorted((a, b) => b.used - a.used || b.refused - a.refused);
   }
 
-  /** The largest use as a part of its share, or of the bound where there is no share. */
+  /** The largest use as a part of its share, or of the bound if there is no share. */
   get largestPart(): number {
     const { bound, share } = this.limits;
     const whole = Math.min(bound, share);
@@ -89,7 +89,7 @@ export class Ledger {
     return (use?.used ?? 0) + amount <= this.limits.share;
   }
 
-  /** The owner that must give up a place for this one; undefined where this one must be refused. */
+  /** The owner that must give up a place for this one; undefined if this one must be refused. */
   victimFor(owner: Owner, amount = 1): Owner | undefined {
     const largest = this.#largest.top;
     const victim = largest?.entries.top;

@@ -1,7 +1,6 @@
 // Room that is reserved before it is filled: an owner waits while its share is taken, and at the bound the largest
 // owner's oldest reservation is cut to make room for a smaller owner's. What waits is bounded too.
 import { fail, type Failure } from "../kernel/errors.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { FairSet } from "./fair-set.ts";
 import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
@@ -45,7 +44,7 @@ export class Reservations {
    * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes first, or if
    * too many wait.
    */
-  reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone): MaybePromise<Release> {
+  reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone): Release | Promise<Release> {
     const now = this.#tryHold({ owner, amount, cut });
     if (now) return now;
     return new Promise((resolve, reject) => {

@@ -18,7 +18,7 @@ export type Share = {
   readonly boundNote?: string;
   /** What happens to the largest owner at the bound, and to any owner at its share. */
   readonly atBound: string;
-  /** The environment variables of the bound, where there are some. */
+  /** The environment variables of the bound, if there are some. */
   readonly setting?: string | readonly string[];
 };
 
@@ -38,10 +38,18 @@ export const sharesTable = {
     setting: ["KEYRACK_MAX_WAITING", "KEYRACK_CONNECTIONS_MAX"],
   },
   receipts: {
-    what: "Calls that wait for nodes: of GET /v1/propagation, and changes with wait=true",
+    what: "Calls of the vendor that wait for nodes: GET /v1/propagation, and changes with wait=true",
     owners: ["cell"],
     limits: fixed(100, UNBOUNDED),
-    atBound: "its oldest call is answered at once, with what is known",
+    atBound: "its next call is answered at once, with what is known; a smaller owner's ends its oldest in the same way",
+  },
+  holder_receipts: {
+    what: "Calls of API keys that wait for nodes: POST /v1/self/revoke with wait=true",
+    owners: ["cell"],
+    limits: fixed(100, UNBOUNDED),
+    boundNote: "customers of one account share its places",
+    atBound:
+      "its next call is answered at once, with what is known; a smaller customer's ends its oldest in the same way",
   },
   writes: {
     what: "Writes that wait for the group commit",
@@ -152,9 +160,9 @@ export const sharesTable = {
   ...cacheShares,
   workers: {
     what: "Threads that verify audit chains; two at a time, so nothing is shown here",
-    owners: ["cell"],
+    owners: ["account"],
     limits: fixed(UNBOUNDED, UNBOUNDED),
-    atBound: "waits its turn after 250 ms; the chain that has used least time is next",
+    atBound: "waits its turn after 250 ms; the account that has used least time in the last minute is next",
   },
   usage_reads: {
     what: `Reads in worker threads, such as usage series: ${THREAD_READS.atOnce} run at a time, ${THREAD_READS.perOwner} per cell and ${THREAD_READS.perOwner} for all portals of an account, which never holds more than are free. Only refusals are shown here`,
@@ -173,6 +181,7 @@ export const sharesTable = {
     what: "Exports of the audit log and of usage that are being streamed",
     owners: ["cell"],
     limits: fixed(UNBOUNDED, 4),
+    boundNote: "test a quarter",
     atBound: "429",
   },
   bodies: {
@@ -190,7 +199,7 @@ export const sharesTable = {
     setting: "KEYRACK_BODIES_MB",
   },
   connections: {
-    what: "Open connections",
+    what: "Open connections; over TLS also those without a finished handshake",
     owners: ["network"],
     limits: ({ connections_max }) => ({ bound: connections_max, share: UNBOUNDED }),
     atBound: "its oldest connection is closed, those with a valid credential last",
@@ -232,7 +241,8 @@ export const sharesTable = {
     owners: ["account", "address"],
     limits: ({ invite_mails_per_day }) => ({ bound: UNBOUNDED, share: invite_mails_per_day }),
     boundNote: "3 to one address",
-    atBound: "an account's invitation is refused with 429, an address's mail is held back",
+    atBound:
+      "an account's invitation is refused with 429, or 503 while 500 of its emails wait; an address's mail is held back",
     setting: "KEYRACK_INVITE_MAILS_PER_DAY",
   },
 } as const satisfies Record<string, Share>;

@@ -1,7 +1,6 @@
 // Slots for work that costs much: few of one owner run at the same time, and few in all. Further ones wait a moment for
 // a slot and are then refused.
 import { fail } from "../kernel/errors.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 import type { Release } from "./reservations.ts";
@@ -78,7 +77,7 @@ export class Slots {
   /** Runs the work as soon as there is a slot. After a wait it calls `recheck` first, which may throw. */
   async run<T>(owner: Owner, work: () => Promise<T>, recheck: () => Promise<void> = async () => {}): Promise<T> {
     const slot = this.acquire(owner);
-    const release = slot instanceof Promise ? await slot : slot;
+    const release = await slot;
     try {
       if (slot instanceof Promise) await recheck();
       return await work();
@@ -87,15 +86,16 @@ export class Slots {
     }
   }
 
-  acquire(owner: Owner): MaybePromise<Release> {
+  acquire(owner: Owner): Release | Promise<Release> {
     return this.#hasSlot(owner) ? this.#take(owner) : this.#wait(owner);
   }
 
   /** Starts what may start after this owner has released something. */
-  resume({ id }: Owner): void {
+  resume(owner: Owner): void {
+    // Where owners share no slots, what one releases is of no use to another. Guests share the slots of their account.
+    const isAlone = this.#limits.atOnce === Number.POSITIVE_INFINITY && !("hostGroup" in owner);
     for (;;) {
-      // Where owners share no slots, what one releases is of no use to another.
-      const own = this.#limits.atOnce === Number.POSITIVE_INFINITY ? [this.#waiting.get(id) ?? []] : undefined;
+      const own = isAlone ? [this.#waiting.get(owner.id) ?? []] : undefined;
       let next: Waiting | undefined;
       for (const [first] of own ?? this.#waiting.values())
         if (first && this.#hasSlot(first.owner) && (!next || this.#isBehind(first.owner, next.owner))) next = first;

@@ -13,11 +13,23 @@ const ALONE_MS = 4;
 const ROUND_MS = 1;
 /** Share of elapsed time that an owner may use without waiting for a round. */
 const PART = 0.5;
+/** How much longer than its owner's slice work has taken that could not be divided. */
+const DEBT_MS = 0.5;
+/**
+ * Share of elapsed time that the large bodies of an owner in debt may use. While others are active such a debt is paid
+ * with time: paid in rounds, of which an idle event loop has thousands in a second, one body would follow upon another
+ * and delay most of what others send.
+ */
+const DEBT_PART = 0.1;
+/** Maximum debt of a large body: it is measured by the clock, which counts other processes of the machine too. */
+const DEBT_MAX_MS = 50;
 const BUDGETS_MIN = 1_024;
 /** How long an owner counts as active after a request. */
 const ACTIVE_MS = 10_000;
 
 type Work = () => void;
+/** Large bodies have a budget of their own: other requests of their owner do not wait for its debt. */
+type Kind = "request" | "body";
 type TimeBudget = {
   readonly owner: Owner;
   /** Time it may still use without waiting; negative after work that took longer, which costs it later rounds. */
@@ -26,6 +38,7 @@ type TimeBudget = {
   at: number;
   turn: number;
   readonly waiting: Work[];
+  readonly paysWithTime: boolean;
 };
 
 export class Turns {
@@ -46,11 +59,11 @@ export class Turns {
     this.#now = now;
   }
 
-  /** Runs the work now or in a later round. Work of one owner runs in order. It must not throw. */
-  run(owner: Owner, work: Work): void {
+  /** Runs the work now or in a later round. Work of one owner and kind runs in order. It must not throw. */
+  run(owner: Owner, work: Work, kind: Kind = "request"): void {
     const began = this.#now();
     this.#noteActive(owner, began);
-    const budget = this.#budgets.get(owner.id) ?? this.#open(owner, began);
+    const budget = this.#budgets.get(nameOf(owner, kind)) ?? this.#open(owner, kind, began);
     this.#refill(budget, began);
     if (this.#running || budget.leftMs <= 0 || budget.waiting.length > 0) return this.#wait(budget, work);
     this.#execute(budget, work, began);
@@ -69,32 +82,37 @@ export class Turns {
     });
   }
 
+  /** How long one piece of an owner's work may take: less while others are active. */
+  get sliceMs(): number {
+    return this.#now() >= this.#sharedUntil ? ALONE_MS : SLICE_MS;
+  }
+
   #refill(budget: TimeBudget, now: number): void {
     if (budget.turn === this.#turn) return;
-    if (now >= this.#sharedUntil) budget.leftMs = ALONE_MS;
-    else budget.leftMs = Math.min(SLICE_MS, budget.leftMs + (now - budget.at) * PART);
-    budget.at = now;
     budget.turn = this.#turn;
+    if (now < this.#sharedUntil) return earn(budget, now);
+    budget.leftMs = ALONE_MS;
+    budget.at = now;
   }
 
   /** Whether work of this owner would have to wait for a round. */
-  mustWait({ id }: Owner): boolean {
-    const budget = this.#budgets.get(id);
+  mustWait(owner: Owner, kind: Kind = "request"): boolean {
+    const budget = this.#budgets.get(nameOf(owner, kind));
     if (!budget) return false;
     this.#refill(budget, this.#now());
     return budget.leftMs <= 0 || budget.waiting.length > 0;
   }
 
   /** Charges time that was spent on the owner's behalf outside of `run`. */
-  charge(owner: Owner, ms: number): void {
-    const budget = this.#budgets.get(owner.id);
-    if (budget) budget.leftMs -= ms;
+  charge(owner: Owner, ms: number, kind: Kind = "request"): void {
+    const budget = this.#budgets.get(nameOf(owner, kind)) ?? this.#open(owner, kind, this.#now());
+    budget.leftMs -= ms;
   }
 
-  #open(owner: Owner, at: number): TimeBudget {
+  #open(owner: Owner, kind: Kind, at: number): TimeBudget {
     if (this.#budgets.size >= this.#budgetsMax) this.#forgetIdle(at);
-    const budget = { owner, leftMs: SLICE_MS, at, turn: -1, waiting: [] };
-    this.#budgets.set(owner.id, budget);
+    const budget = { owner, leftMs: SLICE_MS, at, turn: -1, waiting: [], paysWithTime: kind === "body" };
+    this.#budgets.set(nameOf(owner, kind), budget);
     return budget;
   }
 
@@ -120,6 +138,7 @@ export class Turns {
     } finally {
       this.#running = false;
       budget.leftMs -= this.#now() - began;
+      if (budget.paysWithTime) budget.leftMs = Math.max(budget.leftMs, -DEBT_MAX_MS);
     }
   }
 
@@ -128,7 +147,8 @@ export class Turns {
     let budgets = this.#waiting.size;
     for (const budget of this.#waiting) {
       if (budgets-- === 0 || this.#now() - began >= ROUND_MS) break;
-      budget.leftMs = Math.min(SLICE_MS, budget.leftMs + SLICE_MS);
+      if (isInDebt(budget) && began < this.#sharedUntil) earn(budget, began);
+      else budget.leftMs = Math.min(SLICE_MS, budget.leftMs + SLICE_MS);
       while (budget.leftMs > 0) {
         const next = budget.waiting.shift();
         if (!next) break;
@@ -140,4 +160,18 @@ export class Turns {
     }
     if (this.#waiting.size > 0) setImmediate(() => this.#round());
   }
+}
+
+function earn(budget: TimeBudget, now: number): void {
+  const part = isInDebt(budget) ? DEBT_PART : PART;
+  budget.leftMs = Math.min(SLICE_MS, budget.leftMs + (now - budget.at) * part);
+  budget.at = now;
+}
+
+function isInDebt({ leftMs, paysWithTime }: TimeBudget): boolean {
+  return paysWithTime && leftMs < -DEBT_MS;
+}
+
+function nameOf({ id }: Owner, kind: Kind): string {
+  return kind === "body" ? `${id} body` : id;
 }

@@ -136,7 +136,7 @@ function kindOf(actor: Actor): CredentialKind {
 const SECRET_KEYS: CredentialKind[] = ["sk_owner", "sk_admin", "sk_test"];
 const SESSIONS: CredentialKind[] = ["ses_owner", "ses_admin", "ses_member"];
 
-/** Why this row refuses the actor; undefined where it admits it. */
+/** Why this row refuses the actor; undefined if it admits it. */
 export function refusal(row: AccessRow, actor: Actor): Failure | undefined {
   const { rules, wrongKind, open } = row;
   if (open) return undefined;

@@ -69,7 +69,7 @@ function weightsOf(accepted: string): ReadonlyMap<string, number> {
   );
 }
 
-/** The coding that the client prefers; identity where it accepts none of ours, or names it with a larger weight. */
+/** The coding that the client prefers; identity if it accepts none of ours, or names it with a larger weight. */
 function chooseCoding(asset: Asset, accepted: string): HttpResponse | null {
   const weights = weightsOf(accepted);
   let best: readonly [coding: string, weight: number] = ["identity", 0];

@@ -31,8 +31,8 @@ export class Connections {
   readonly open = new Set<TrackedSocket>();
   readonly #bounded: FairSet<TrackedSocket>;
   readonly #proxied = new WeakSet<TrackedSocket>();
-  /** Over TLS: connections whose handshake is not done, by the client's address and port. */
-  readonly #handshaking = new Map<string, Socket>();
+  /** Over TLS: the raw sockets whose handshake is not done, by both ends of the connection. */
+  readonly #handshaking = new Map<string, TrackedSocket>();
 
   constructor(ledger: Ledger) {
     const isSpared = (socket: TrackedSocket): boolean =>
@@ -50,31 +50,42 @@ export class Connections {
   /** `event` announces a connection that can carry requests: over TLS, one whose handshake is done. */
   attach(server: Server, event: "connection" | "secureConnection"): void {
     server.keepAliveTimeout = KEEP_ALIVE_MS;
-    if (event === "secureConnection") this.#trackHandshakes(server);
     this.trackRequests(server);
-    server.on(event, (socket: TrackedSocket) => {
-      if (!this.#bounded.add(networkOwner(bareAddress(socket.remoteAddress ?? "")), socket)) {
-        socket.destroy();
-        return;
-      }
-      this.open.add(socket);
-      socket.once("close", () => {
-        this.open.delete(socket);
-        this.#bounded.delete(socket);
-      });
-    });
+    if (event === "secureConnection") this.#trackHandshakes(server);
+    server.on(event, (socket: TrackedSocket) => this.#track(socket));
   }
 
-  /** Node knows such a connection only by its timeout: a server that stops would wait for it. */
+  #track(socket: TrackedSocket): void {
+    if (!this.#bounded.add(networkOwner(bareAddress(socket.remoteAddress ?? "")), socket)) {
+      socket.destroy();
+      return;
+    }
+    this.open.add(socket);
+    socket.on("close", () => this.#untrack(socket));
+  }
+
+  #untrack(socket: TrackedSocket): void {
+    this.open.delete(socket);
+    this.#bounded.delete(socket);
+  }
+
+  /** A connection counts before its handshake too; afterwards the TLS socket takes the place of the raw one. */
   #trackHandshakes(server: Server): void {
-    server.on("connection", (socket: Socket) => {
-      const client = clientOf(socket);
-      this.#handshaking.set(client, socket);
-      socket.once("close", () => {
-        if (this.#handshaking.get(client) === socket) this.#handshaking.delete(client);
+    server.on("connection", (raw: TrackedSocket) => {
+      const ends = endsOf(raw);
+      this.#handshaking.set(ends, raw);
+      raw.once("close", () => {
+        if (this.#handshaking.get(ends) === raw) this.#handshaking.delete(ends);
       });
+      this.#track(raw);
     });
-    server.on("secureConnection", (socket: Socket) => this.#handshaking.delete(clientOf(socket)));
+    server.on("secureConnection", (socket: Socket) => {
+      const ends = endsOf(socket);
+      const raw = this.#handshaking.get(ends);
+      if (!raw) return;
+      this.#handshaking.delete(ends);
+      this.#untrack(raw);
+    });
   }
 
   /** Counts the connection of a trusted proxy for the client of its last request. */
@@ -94,11 +105,11 @@ export class Connections {
 
   endIdle(): void {
     for (const socket of this.open) if (isIdle(socket)) socket.destroy();
-    for (const socket of this.#handshaking.values()) socket.destroy();
   }
 }
 
-const clientOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
+const endsOf = ({ remoteAddress, remotePort, localAddress }: Socket): string =>
+  `${remoteAddress} ${remotePort} ${localAddress}`;
 
 /** Whether no response is outstanding. */
 export function isIdle(socket: TrackedSocket): boolean {

@@ -4,7 +4,6 @@ import type { Services } from "../domain/core/context.ts";
 import { isRegisteredOrigin } from "../domain/embed/embed.ts";
 import type { IncomingMessage } from "node:http";
 import { fail } from "../kernel/errors.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
 import type { HttpRequest } from "./request.ts";
 import { failureResponse, HttpResponse } from "./response.ts";
@@ -29,12 +28,12 @@ export async function withCors(
 
 const EMBED_PLANE = "/v1/embed/";
 
-/** For refusals outside the pipeline: overload, deadline and time-out. Synchronous for other planes. */
-export function withCorsByPath(
+/** For refusals outside the pipeline: overload, deadline and time-out. */
+export async function withCorsByPath(
   services: Services,
   { url = "", headers }: Pick<IncomingMessage, "url" | "headers">,
   response: HttpResponse,
-): MaybePromise<HttpResponse> {
+): Promise<HttpResponse> {
   return url.startsWith(EMBED_PLANE) ? withCors(services, "embed", { headers }, response) : response;
 }
 
@@ -52,7 +51,7 @@ async function embedHeaders(services: Services, request: WithHeaders): Promise<R
 /** A preflight carries no token, so it can only depend on whether any workspace registers the origin. */
 export async function preflight(services: Services, request: HttpRequest): Promise<HttpResponse> {
   const origin = await allowedOrigin(services, request);
-  if (origin === null) return failureResponse(fail("origin_not_allowed", { headers: { vary: "origin" } }), false);
+  if (origin === null) return failureResponse(fail("origin_not_allowed", { headers: { vary: "origin" } }));
   return new HttpResponse(204, null, {
     "access-control-allow-origin": origin,
     "access-control-allow-methods": "GET, POST",

@@ -5,7 +5,6 @@ import type { Ctx } from "../domain/core/context.ts";
 import type { RawBody } from "../domain/ingest/raw-body.ts";
 import type { Throttle } from "../domain/limits/throttles.ts";
 import type { FailureName } from "../kernel/errors.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { AccessName, ActorOf } from "./access.ts";
 import type { EmbedScope } from "../domain/embed/rules.ts";
 import type { BodyLimits } from "./body/body.ts";
@@ -23,9 +22,12 @@ type Input<P, Q, B> = {
   query: In<Q>;
   body: In<B>;
   request: HttpRequest;
-  /** The body, within `bodyMax` and of type JSON; only where `rawBody` is declared. */
+  /** The body, within `bodyMax` and of type JSON; only if `rawBody` is declared. */
   raw: () => Promise<RawBody>;
 };
+
+/** A handler returns the value of its output, or a response of its own. */
+type Result<O extends Schema> = z.input<O> | HttpResponse;
 
 type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   summary: string;
@@ -91,7 +93,7 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   scope?: EmbedScope;
   /** Refuses requests with an Origin header: not for browsers. */
   backendOnly?: boolean;
-  handle(ctx: Ctx<ActorOf<N>>, input: Input<P, Q, B>): MaybePromise<z.input<O> | HttpResponse>;
+  handle(ctx: Ctx<ActorOf<N>>, input: Input<P, Q, B>): Result<O> | Promise<Result<O>>;
 };
 
 /** A declaration, whatever its schemas are. */

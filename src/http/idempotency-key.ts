@@ -5,7 +5,6 @@ import type { Actor } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { createReplay, type IdempotencyReplay } from "../domain/idempotency/replays.ts";
 import { fail, failField } from "../kernel/errors.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { HttpRequest } from "./request.ts";
 
@@ -31,7 +30,6 @@ export function replayOf(
     scope: scopeOf(endpoint, actor),
     idempotencyKey: key,
     request: fingerprint,
-    status: endpoint.status,
     isOptional: !endpoint.stores,
   });
 }
@@ -45,7 +43,7 @@ function scopeOf({ changesWorkspace }: Endpoint, actor: Actor): string | null {
 export async function runOnce<T>(
   services: Services,
   { key_hash }: IdempotencyReplay,
-  handle: () => MaybePromise<T>,
+  handle: () => T | Promise<T>,
 ): Promise<T> {
   if (services.inFlight.has(key_hash)) throw fail("idempotency_in_flight");
   services.inFlight.add(key_hash);

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { failures, type FailureName } from "../kernel/errors.ts";
 import { access, CREDENTIAL_KINDS, isVendorPlane, type AccessName, type CredentialKind } from "./access.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
+import { yieldToEventLoop } from "../platform/event-loop.ts";
 import { VERSION } from "../platform/version.ts";
 
 type Json = Record<string, unknown>;
@@ -218,24 +219,41 @@ export function operationId({ method, path }: Endpoint): string {
   return `${method.toLowerCase()}${path.replace(/[^A-Za-z0-9]+(\w)?/g, (_all, c: string | undefined) => c?.toUpperCase() ?? "")}`;
 }
 
+function operation(endpoint: Endpoint): Json {
+  const { body } = endpoint;
+  return {
+    operationId: operationId(endpoint),
+    tags: [tagOf(endpoint)],
+    summary: endpoint.summary,
+    description: description(endpoint),
+    security: security(endpoint.access),
+    parameters: parameters(endpoint),
+    ...(body && { requestBody: { content: { "application/json": { schema: jsonSchema(body, "input") } } } }),
+    responses: responses(endpoint),
+  };
+}
+
 export function openApiDocument(endpoints: readonly Endpoint[]): Json {
+  return documentOf(new Map(endpoints.map((endpoint) => [endpoint, operation(endpoint)])));
+}
+
+/** The same document, built in one turn of the event loop per operation: all of them together would block it. */
+export async function openApiDocumentInTurns(endpoints: readonly Endpoint[]): Promise<Json> {
+  const operations = new Map<Endpoint, Json>();
+  for (const endpoint of endpoints) {
+    operations.set(endpoint, operation(endpoint));
+    await yieldToEventLoop();
+  }
+  return documentOf(operations);
+}
+
+function documentOf(operations: ReadonlyMap<Endpoint, Json>): Json {
   const paths: Record<string, Json> = {};
   // Sorted by method only: the paths keep the order in which they were declared.
   const rank = ({ method }: Endpoint): number => METHODS.indexOf(method);
-  for (const { path } of endpoints) paths[path] = {};
-  for (const endpoint of endpoints.toSorted((a, b) => rank(a) - rank(b))) {
-    const { method, path, body } = endpoint;
-    (paths[path] ??= {})[method.toLowerCase()] = {
-      operationId: operationId(endpoint),
-      tags: [tagOf(endpoint)],
-      summary: endpoint.summary,
-      description: description(endpoint),
-      security: security(endpoint.access),
-      parameters: parameters(endpoint),
-      ...(body && { requestBody: { content: { "application/json": { schema: jsonSchema(body, "input") } } } }),
-      responses: responses(endpoint),
-    };
-  }
+  for (const { path } of operations.keys()) paths[path] = {};
+  for (const [endpoint, described] of [...operations].toSorted(([a], [b]) => rank(a) - rank(b)))
+    (paths[endpoint.path] ??= {})[endpoint.method.toLowerCase()] = described;
   const bearer = (bearerFormat: string): Json => ({ type: "http", scheme: "bearer", bearerFormat });
   return {
     openapi: "3.1.2",

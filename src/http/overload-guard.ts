@@ -2,7 +2,6 @@
 // the probes gets 503; a request that has no response after thirty seconds gets 503 whatever it still waits for.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { fail } from "../kernel/errors.ts";
-import { thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
 import { discardResponse, failureResponse, type HttpResponse, type Respond } from "./response.ts";
 
 const TICK_MS = 250;
@@ -17,7 +16,7 @@ export function isProbe({ url = "" }: IncomingMessage): boolean {
 
 type PendingResponse = { readonly res: ServerResponse; readonly respond: Respond; readonly since: number };
 
-export type Finish = (req: IncomingMessage, response: HttpResponse) => MaybePromise<HttpResponse>;
+export type Finish = (req: IncomingMessage, response: HttpResponse) => Promise<HttpResponse>;
 
 export class OverloadGuard {
   readonly #now: () => number;
@@ -28,7 +27,7 @@ export class OverloadGuard {
   #laggingSince: number | undefined;
 
   /** `finish` adds the headers that the request's plane needs to a refusal. */
-  constructor(now: () => number = () => performance.now(), finish: Finish = (_req, response) => response) {
+  constructor(now: () => number = () => performance.now(), finish: Finish = async (_req, response) => response) {
     this.#now = now;
     this.#finish = finish;
     this.#expected = now() + TICK_MS;
@@ -80,16 +79,20 @@ export class OverloadGuard {
     else this.#laggingSince ??= now;
     this.#expected = now + TICK_MS;
     for (const entry of this.#pending) {
-      const { res, since, respond } = entry;
-      if (now - since < DEADLINE_MS && !res.destroyed) continue;
+      if (now - entry.since < DEADLINE_MS && !entry.res.destroyed) continue;
       this.release(entry);
-      if (!res.headersSent && !res.destroyed) void thenMaybe(this.#finish(res.req, tooLate(res)), respond);
+      void this.#refuse(entry);
     }
+  }
+
+  async #refuse({ res, respond }: PendingResponse): Promise<void> {
+    const response = await this.#finish(res.req, tooLate(res));
+    if (!res.headersSent && !res.destroyed) respond(response);
   }
 }
 
 /** Closes the connection where the body is still coming: what follows the refusal must not be parsed as a request. */
 function tooLate({ req }: ServerResponse): HttpResponse {
   const extra = req.complete ? {} : { headers: { connection: "close" } };
-  return failureResponse(fail("overloaded", extra), false);
+  return failureResponse(fail("overloaded", extra));
 }

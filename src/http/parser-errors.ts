@@ -3,7 +3,6 @@
 import { STATUS_CODES, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
-import { thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
 import { LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
 import type { HeaderDefaults, HttpResponse } from "./response.ts";
 
@@ -17,24 +16,25 @@ const queued = new WeakSet<Socket>();
 export function refuseParserError(
   error: NodeJS.ErrnoException,
   socket: TrackedSocket,
-  textOf: (failure: Failure, req: IncomingMessage | undefined) => MaybePromise<string>,
+  textOf: (failure: Failure, req: IncomingMessage | undefined) => Promise<string>,
 ): void {
   if (queued.has(socket)) return;
   const { req, res } = socket[LAST_EXCHANGE] ?? {};
+  const own = req?.complete === false ? req : undefined; // the refused request, if its headers have arrived
   const refuse = (): void => {
     queued.delete(socket);
     if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
     const failure = fail(FAILURES[error.code ?? ""] ?? "malformed_request");
-    const own = req?.complete === false ? req : undefined; // the refused request, if its headers have arrived
-    void thenMaybe(textOf(failure, own), (text) => void socket.end(text));
+    void textOf(failure, own).then((text) => {
+      if (own && res?.headersSent)
+        socket.destroySoon(); // answered meanwhile
+      else socket.end(text);
+    });
   };
-  if (!req || !res || res.writableFinished || socket.destroyed) return refuse();
-  if (!req.complete) {
-    // Its own body is malformed. Once its response has begun, a refusal would be read as part of that response.
-    if (res.headersSent) socket.destroy();
-    else refuse();
-    return;
-  }
+  // Its own body is malformed. Once its response has begun, a refusal would be read as part of that response, or as a
+  // second one.
+  if (own && res?.headersSent) return void (res.writableFinished ? socket.destroySoon() : socket.destroy());
+  if (own || !res || res.writableFinished || socket.destroyed) return refuse();
   // Complete requests that came before the malformed one get their responses first, or they would seem refused.
   queued.add(socket);
   res.once("close", refuse);

@@ -9,7 +9,6 @@ import { requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/idempotency/replays.ts";
 import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
-import { catchMaybe, thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, checkOrigin, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf, type ClientAddresses } from "./address.ts";
 import { BodyRoom, type BodyRoomOptions } from "./body/body-room.ts";
@@ -37,14 +36,20 @@ export type RunOptions = BodyRoomOptions &
   ClientAddresses & {
     /** Checks every response against its schema: on in tests, off in production. */
     checkOutput: boolean;
-    /** Counts requests for /metrics, where that is on. */
+    /** Counts requests for /metrics, if that is on. */
     metrics?: RequestMetrics | undefined;
   };
+
+type Refuse = (error: unknown) => void;
 
 /** How often a request starts over because its credential changed while it waited. */
 const STARTS_OVER_MAX = 3;
 
-/** Responds before it returns where nothing has to be waited for: a promise would cost a turn of the event loop. */
+/**
+ * Runs in a turn of the request's owner, which is measured until this returns (fairness/turns.ts). So the steps up to
+ * the handler are synchronous where nothing has to be waited for: no `await` may be inserted between them. A handler
+ * that awaits a read ends the turn: its response is not measured.
+ */
 export function run(
   services: Services,
   endpoint: Endpoint,
@@ -91,25 +96,21 @@ class Run implements Admission {
   }
 
   /** Anything thrown becomes the refusal. */
-  #step(work: () => void): void {
+  #step(work: () => void, refuse: Refuse = (error) => this.#refuse(error)): void {
     try {
       work();
     } catch (error) {
-      this.#refuse(error);
+      refuse(error);
     }
   }
 
   /** Continues synchronously where the value is no promise. */
-  #then<T>(
-    value: MaybePromise<T>,
-    next: (value: T) => void,
-    refuse: (error: unknown) => void = (error) => this.#refuse(error),
-  ): void {
+  #then<T>(value: T | Promise<T>, next: (value: T) => void, refuse: Refuse = (error) => this.#refuse(error)): void {
     if (!(value instanceof Promise)) return next(value);
-    value.then((settled) => this.#step(() => next(settled)), refuse);
+    value.then((settled) => this.#step(() => next(settled), refuse), refuse);
   }
 
-  #authenticate(): MaybePromise<Actor> {
+  #authenticate(): Actor | Promise<Actor> {
     const { access: rule } = this.#endpoint;
     const { token } = this.#bearer;
     if (access[rule].open) return ANONYMOUS;
@@ -138,13 +139,19 @@ class Run implements Admission {
   }
 
   /** Looks at the credential as for a new request: it may have ended, or lost rights, while this one waited. */
-  admitAgain(): MaybePromise<void> {
+  admitAgain(): void | Promise<void> {
     const { kind } = this.#request.actor;
-    const admit = (): MaybePromise<void> => thenMaybe(this.#authenticate(), (actor) => this.#admit(actor));
-    return catchMaybe(admit, (error) => {
+    const refused = (error: unknown): never => {
       if (error instanceof Failure && error.status < 500) this.#options.metrics?.countLateRefusal(kind);
       throw error;
-    });
+    };
+    try {
+      const actor = this.#authenticate();
+      if (actor instanceof Promise) return actor.then((found) => this.#admit(found)).catch(refused);
+      return this.#admit(actor);
+    } catch (error) {
+      return refused(error);
+    }
   }
 
   #authorize(actor: Actor): void {
@@ -172,14 +179,14 @@ class Run implements Admission {
     });
   }
 
-  #read(take: TakeBody, refuse: (error: unknown) => void): void {
+  #read(take: TakeBody, refuse: Refuse): void {
     const { headers } = this.#request;
     const { bodyLimits } = this.#endpoint;
     checkMedia(headers, bodyLimits.bytes);
     const bytes = reservedBytes(headers, bodyLimits.bytes);
     this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options);
     const admitted: TakeBody = (all, cuts) =>
-      void catchMaybe(() => thenMaybe(this.admitAgain(), () => take(requireJson(headers, all), cuts)), refuse);
+      this.#step(() => this.#then(this.admitAgain(), () => take(requireJson(headers, all), cuts), refuse), refuse);
     if (bytes === 0) return this.#readSmall(take, admitted, refuse);
     const reserved = this.#bodyRoom.reserve(bytes);
     const [taken, refused] = this.#bodyRoom.inTurn(admitted, refuse); // in the turn: until then the credential may end
@@ -187,7 +194,7 @@ class Run implements Admission {
   }
 
   /** Where the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */
-  #readSmall(take: TakeBody, admitted: TakeBody, refuse: (error: unknown) => void): void {
+  #readSmall(take: TakeBody, admitted: TakeBody, refuse: Refuse): void {
     const { body, socket } = this.#request;
     const { bytesRead } = socket;
     const arrived: TakeBody = (bytes, cuts) =>
@@ -248,9 +255,9 @@ class Run implements Admission {
     try {
       const failure = toFailure(this.#services, this.#endpoint, this.#request, error);
       logRefusal(this.#services, this.#endpoint, this.#request, failure, () => this.origin());
-      response = failureResponse(failure, this.#bearer.presented);
+      response = failureResponse(failure, this.#bearer);
     } catch {
-      response = failureResponse(fail("internal_error"), this.#bearer.presented);
+      response = failureResponse(fail("internal_error"), this.#bearer);
     }
     this.#respond(response);
   }
@@ -263,7 +270,7 @@ class Run implements Admission {
       () => this.#respondNow(response),
       () => {
         discardResponse(response);
-        this.#respondNow(failureResponse(fail("unavailable"), this.#bearer.presented));
+        this.#respondNow(failureResponse(fail("unavailable"), this.#bearer));
       },
     );
   }

@@ -21,7 +21,7 @@ export function throttleNetwork(
 }
 
 /**
- * The embed plane is reachable by any browser and always throttled; other credentials only where a cap or the endpoint
+ * The embed plane is reachable by any browser and always throttled; other credentials only if a cap or the endpoint
  * says so.
  */
 export function throttleActor(services: Services, actor: Actor, endpoint: Endpoint): void {

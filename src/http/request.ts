@@ -8,7 +8,6 @@ import { networkOwner, type Owner } from "../fairness/owners.ts";
 import type { Ctx, Recheck, RequestSource, Services } from "../domain/core/context.ts";
 import type { OnDisconnect } from "../domain/core/subscription.ts";
 import type { IdempotencyReplay } from "../domain/idempotency/replays.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { RequestBody } from "./body/body.ts";
 
 export type Params = Readonly<Record<string, string>>;
@@ -76,7 +75,7 @@ export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean
 export function onDisconnect({ socket }: Pick<HttpRequest, "socket">): OnDisconnect {
   return (listener) => {
     if (socket.destroyed || socket.isPaused()) listener();
-    socket.once("close", listener).once("pause", listener);
+    socket.on("close", listener).on("pause", listener);
     return () => socket.off("close", listener).off("pause", listener);
   };
 }
@@ -84,7 +83,7 @@ export function onDisconnect({ socket }: Pick<HttpRequest, "socket">): OnDisconn
 /** What the pipeline knows about the request's credential. */
 export interface Admission {
   /** Throws what a new request with this credential would be refused with. */
-  admitAgain(): MaybePromise<void>;
+  admitAgain(): void | Promise<void>;
   readonly token: string | null;
   origin(): RequestSource;
 }

@@ -64,7 +64,7 @@ const CHALLENGES = [NO_CREDENTIAL, INVALID_CREDENTIAL].map((challenge) =>
 );
 
 /** `presented`: whether the request carried a credential at all (RFC 6750, 3.1). */
-export function failureResponse(failure: Failure, presented: boolean): HttpResponse {
+export function failureResponse(failure: Failure, { presented = false } = {}): HttpResponse {
   if (failure.status === 401)
     return new HttpResponse(401, JSON.stringify(failure.body()), CHALLENGES[Number(presented)]);
   const { retryAfterSeconds } = failure;
@@ -84,12 +84,16 @@ function scopeChallenge(scopes: readonly string[]): string {
   return `Bearer realm="keyrack", error="insufficient_scope"${isSafe ? `, scope="${text}"` : ""}`;
 }
 
+/** `Array.isArray` does not narrow a readonly array. */
+export function isChunks(body: HttpResponse["body"]): body is readonly Uint8Array[] {
+  return Array.isArray(body);
+}
+
 /** Bytes of the body; null where they are not known yet, and where the status forbids a body. */
 export function contentLength({ status, body }: HttpResponse): number | null {
   if (status === 204 || status === 304 || body instanceof Readable) return null;
   if (body === null) return 0;
-  if (!Array.isArray(body)) return Buffer.byteLength(body as string | Uint8Array);
-  return (body as readonly Uint8Array[]).reduce((sum, chunk) => sum + chunk.length, 0);
+  return isChunks(body) ? body.reduce((sum, chunk) => sum + chunk.length, 0) : Buffer.byteLength(body);
 }
 
 /** By these headers node decides how to send the body and whether to keep the connection: it must see them. */
@@ -106,7 +110,7 @@ const READ_BY_NODE = new Set([
 /** Validated headers that many responses share. */
 export class HeaderTemplate {
   readonly fields: readonly (readonly [name: string, value: string])[];
-  /** As header lines; null where node must see them one by one. */
+  /** As header lines; null if node must see them one by one. */
   readonly lines: string | null;
 
   constructor(headers: Headers) {
@@ -137,7 +141,7 @@ export class HeaderDefaults {
     this.fields = fields;
   }
 
-  /** Throws where a header would break out of its line. */
+  /** Throws if a header would break out of its line. */
   with(headers: Headers): HeaderTemplate {
     const known = this.#templates.get(headers);
     if (known) return known;
@@ -147,7 +151,7 @@ export class HeaderDefaults {
   }
 }
 
-/** HSTS only where the public address is https. */
+/** HSTS only if the public address is https. */
 export function defaultHeaders(publicUrl: string | null): HeaderDefaults {
   return new HeaderDefaults({
     "cache-control": "no-store",
@@ -174,5 +178,5 @@ export function sendRefusal(
 
 /** Resolves a response that needs waiting for; a failure becomes a 500. */
 export function respondLater(response: Promise<HttpResponse>, respond: Respond): void {
-  response.then(respond, () => respond(failureResponse(fail("internal_error"), false)));
+  response.then(respond, () => respond(failureResponse(fail("internal_error"))));
 }

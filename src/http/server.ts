@@ -9,7 +9,6 @@ import { Turns } from "../fairness/turns.ts";
 import { fail } from "../kernel/errors.ts";
 import { codeOf, errorFields } from "../platform/errors.ts";
 import { bareAddress } from "./address.ts";
-import { thenMaybe } from "../kernel/maybe-promise.ts";
 import { sha256Hex } from "../platform/crypto.ts";
 import type { Log } from "../platform/log.ts";
 import { StreamBody } from "./body/body.ts";
@@ -44,6 +43,8 @@ export type HttpOptions = Omit<RunOptions, "turns"> & {
   tls?: { cert: string; key: string } | undefined;
   /** For tests only: the clock of the overload guard. */
   overloadClock?: (() => number) | undefined;
+  /** For tests only: how long a TLS handshake may take. */
+  handshakeMs?: number | undefined;
 };
 
 export type HttpServer = { readonly server: Server; readonly connections: Connections };
@@ -60,7 +61,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   const refuse: Refuse = (res, failure) => {
     bodyOf(res.req).discard();
     const send = (response: HttpResponse): void => sendRefusal(res, response, services.newId(), defaults);
-    void thenMaybe(finish(res.req, failureResponse(failure, false)), send);
+    void finish(res.req, failureResponse(failure)).then(send);
   };
   const h3 = h3Listener(services, endpoints, options);
   const fast = options.fastLane ? fastLane(services, endpoints, options) : undefined;
@@ -74,11 +75,13 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
     countClient(req);
     serve(req, res);
   });
-  const server = listeningServer(listener, services.settings.connections_max, options);
+  const server = listeningServer(listener, options);
   guard.attach(server);
   connections.attach(server, options.tls ? "secureConnection" : "connection");
   new Stalls(connections, services.settings.send_stall_ms).attach(server);
   server.on("clientError", onParserError(services, finish, defaults));
+  // Without a session nothing can be sent, and node leaves a connection open whose handshake has failed or timed out.
+  server.on("tlsClientError", (_error: Error, socket: Socket) => socket.destroy());
   server.on("connect", (_req: IncomingMessage, socket: Socket) => refuseConnect(socket, services, defaults));
   return { server, connections };
 }
@@ -104,10 +107,9 @@ function pipeliningOptions(
 
 function onParserError(services: Services, finish: Finish, defaults: HeaderDefaults) {
   return (error: NodeJS.ErrnoException, socket: Socket): void =>
-    refuseParserError(error, socket, (failure, req) => {
+    refuseParserError(error, socket, async (failure, req) => {
       const refused = jsonResponse(failure.status, failure.body());
-      const response = req ? finish(req, refused) : refused;
-      return thenMaybe(response, (finished) => rawResponse(finished, services.newId(), defaults));
+      return rawResponse(req ? await finish(req, refused) : refused, services.newId(), defaults);
     });
 }
 
@@ -124,7 +126,7 @@ function refuseConnect(socket: TrackedSocket, services: Services, defaults: Head
     return;
   }
   const failure = fail("method_not_allowed", { headers: { allow: "DELETE, GET, HEAD, OPTIONS, PATCH, POST" } });
-  socket.write(rawResponse(failureResponse(failure, false), services.newId(), defaults));
+  socket.write(rawResponse(failureResponse(failure), services.newId(), defaults));
   socket.destroySoon();
 }
 
@@ -135,7 +137,8 @@ function countForwarded(connections: Connections, { addressOf }: HttpOptions): (
   };
 }
 
-function listeningServer(listener: Listener, connectionsMax: number, { fastLane: isFast, tls }: HttpOptions): Server {
+function listeningServer(listener: Listener, options: HttpOptions): Server {
+  const { fastLane: isFast, tls, handshakeMs = HEADERS_MS } = options;
   const settings = {
     maxHeaderSize: 16 * 1024,
     requireHostHeader: false, // node's refusal would lack the envelope: see admit()
@@ -146,12 +149,11 @@ function listeningServer(listener: Listener, connectionsMax: number, { fastLane:
   };
   const server = (
     tls
-      ? createTlsServer({ ...settings, handshakeTimeout: HEADERS_MS, ...tls }, listener)
+      ? createTlsServer({ ...settings, handshakeTimeout: handshakeMs, ...tls }, listener)
       : createServer(settings, listener)
   ) as Server;
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = 30_000;
-  server.maxConnections = 2 * connectionsMax; // includes those whose TLS handshake is not done
   server.on("checkExpectation", listener); // node would respond 417; an unknown expectation may be ignored
   return server;
 }

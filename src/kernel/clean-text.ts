@@ -18,7 +18,7 @@ const SUSPECT = /\\u(?:0000|[dD][89a-fA-F])/;
 
 /**
  * Checks every text and name of a value that was parsed from `json`. Parsing refuses a NUL as it is, and decoding a
- * lone surrogate, so either is an escape. Searching for any escape first is faster where there is none. bench:
+ * lone surrogate, so either is an escape. Searching for any escape first is faster if there is none. bench:
  * ingest/batch
  */
 export function requireCleanTexts(json: string, value: unknown): void {

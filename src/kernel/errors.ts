@@ -178,6 +178,7 @@ export const failures = {
   credential_changed: [503, "unavailable", "The credential changed during the request. Try again shortly."],
   share_spent: [429, "rate_limited", "This workspace has used up its share for now."],
   share_full: [503, "unavailable", "This workspace has too much in flight. Try again shortly."],
+  mail_queue_full: [503, "unavailable", "Too many emails of this account wait to be sent. Try again later.", 60],
   stopping: [503, "unavailable", "The service is stopping. Try again shortly."],
 } as const satisfies Record<string, Row>;
 

@@ -89,10 +89,10 @@ function formatUuid(ms: number, { a, b, c }: Tail): string {
   return String.fromCharCode(...characters);
 }
 
-const HEX = Array.from("0123456789abcdef", (digit) => digit.charCodeAt(0));
+const HEX = /* @__PURE__ */ Array.from("0123456789abcdef", (digit) => digit.charCodeAt(0));
 
 /** Scratch: the characters of the id being formatted, with its dashes in place. */
-const characters = Array.from(NIL, (character) => character.charCodeAt(0));
+const characters = /* @__PURE__ */ Array.from(NIL, (character) => character.charCodeAt(0));
 
 function put(at: number, digits: number, value: number): void {
   let left = value;

@@ -9,7 +9,7 @@ export const PREFIX_FORM = /^[a-z][a-z0-9]{1,8}$/;
  * Beginnings of credentials that others issue: their published patterns match ours too, and scanners would send keys to
  * them.
  */
-const TAKEN = new Set(
+const TAKEN = /* @__PURE__ */ new Set(
   (
     "sk pk rk whsec ghp gho ghu ghs ghr github glpat gldt npm pypi xoxb xoxp xapp shpat shpss shpca shppa hf dop doo rzp " +
     "sq0atp sq0csp akia asia aiza ya29 eyj live test key token api bearer basic"

@@ -2,7 +2,7 @@
 import { Failure } from "../kernel/errors.ts";
 import type { Fields } from "./log.ts";
 
-/** The code of an error of node or of a database; empty where it has none. */
+/** The code of an error of node or of a database; empty if it has none. */
 export function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === "string" ? code : "";

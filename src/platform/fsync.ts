@@ -6,13 +6,13 @@ import {
   constants,
   copyFileSync,
   existsSync,
+  fstatSync,
   fsyncSync,
   linkSync,
   openSync,
   renameSync,
   rmSync,
   writeFileSync,
-  writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
 import { codeOf } from "./errors.ts";
@@ -30,7 +30,7 @@ export function fsyncFile(path: string): void {
 /** Syncs the names in a directory: files created, renamed and removed there. */
 export const fsyncDir: (dir: string) => void = fsyncFile;
 
-/** Creates a file that only its owner can read: all of it, or nothing. Fails with EEXIST where there is one. */
+/** Creates a file that only its owner can read: all of it, or nothing. Fails with EEXIST if there is one. */
 export function createFileDurably(path: string, text: string): void {
   const temporary = temporaryName(path);
   try {
@@ -53,7 +53,7 @@ function nameFile(temporary: string, path: string): void {
   }
 }
 
-/** Gives a file a second name, without syncing the directory. Fails with EEXIST where there is such a file. */
+/** Gives a file a second name, without syncing the directory. Fails with EEXIST if there is such a file. */
 export function linkOrCopy(path: string, name: string): void {
   try {
     linkSync(path, name);
@@ -79,8 +79,8 @@ export function writeFileAtomically(path: string, data: string | Uint8Array, mod
   fsyncDir(dirname(path));
 }
 
-/** Appends to an open file. */
+/** Appends all of a text to an open file. A pipe or a device can only be written: it refuses to be synced. */
 export function appendDurably(descriptor: number, text: string): void {
-  writeSync(descriptor, text);
-  fsyncSync(descriptor);
+  writeFileSync(descriptor, text);
+  if (fstatSync(descriptor).isFile()) fsyncSync(descriptor);
 }

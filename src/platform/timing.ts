@@ -1,4 +1,4 @@
-// Waiting for a time, and for work within a time.
+// Waiting for a time, for work within a time, and limiting how often something is done.
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -7,4 +7,14 @@ export async function atMost<T>(ms: number, work: Promise<T> | undefined): Promi
   const timeUp = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => timeUp.resolve(undefined), ms).unref();
   return Promise.race([work, timeUp.promise]).finally(() => clearTimeout(timer));
+}
+
+/** Returns a function that calls `act` at most once per `ms`, and ignores the calls between. */
+export function atMostEvery<T>(ms: number, act: (value: T) => void, now = () => performance.now()): (value: T) => void {
+  let last = -Infinity;
+  return (value) => {
+    if (now() - last < ms) return;
+    last = now();
+    act(value);
+  };
 }

@@ -1,8 +1,7 @@
 // The counter store interface: requests and results, with field names as in the API.
-// Caution: `check` may return without a promise (the in-process store does); await it, never call `.then` on it.
+// Caution: the in-process store returns without a promise; await the results, never call `.then` on them.
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { limitedBy, retryAfterSeconds } from "../kernel/ratelimit/window.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 
 /** Identifies the counters. A null id does not bypass the limit: all such calls share one anonymous counter. */
 export type Subject = {
@@ -55,15 +54,15 @@ export type SharedLeases = {
 
 export type Counter = {
   /** Charges `cost` to every rule or to none. */
-  check(request: CheckRequest): MaybePromise<Verdict>;
+  check(request: CheckRequest): Verdict | Promise<Verdict>;
   /** Charges up to `want` units at once, to be spent by the caller until the lease ends. */
-  lease(request: LeaseRequest): MaybePromise<Lease>;
+  lease(request: LeaseRequest): Lease | Promise<Lease>;
   /**
    * Ends the lease and credits its unspent units; returns how many. An id that is unknown, expired, already returned
    * or of another workspace credits nothing, so a repeated return is safe.
    */
-  returnLease(workspace_id: string, lease_id: string, unused: number): MaybePromise<number>;
-  close(): MaybePromise<void>;
+  returnLease(workspace_id: string, lease_id: string, unused: number): number | Promise<number>;
+  close(): void;
 };
 
 /** The verdict of either store. `waits` has one wait in ms per rule: 0 allows, Infinity never will. */

@@ -3,7 +3,6 @@
 // every result, and an operator who prefers refusals sets `error` (docs/design/0011-fail-modes.md).
 import { MINUTE_MS } from "../kernel/durations.ts";
 import { fail } from "../kernel/errors.ts";
-import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { CircuitBreaker } from "./redis/circuit-breaker.ts";
 import { classifyRedisError, type RedisError } from "./redis/error.ts";
 import type { CheckRequest, Counter, Lease, LeaseRequest, SharedLeases, Verdict } from "./counter.ts";
@@ -58,14 +57,14 @@ export class FallbackCounter implements Counter, SharedLeases {
     this.#redis.onConnectionError(() => this.#reportDown());
   }
 
-  check(request: CheckRequest): MaybePromise<Verdict> {
+  check(request: CheckRequest): Promise<Verdict> {
     return this.#try(
       () => this.#redis.check(request),
       () => this.#memory.check(request),
     );
   }
 
-  lease(request: LeaseRequest): MaybePromise<Lease> {
+  lease(request: LeaseRequest): Promise<Lease> {
     return this.#try(
       () => this.#redis.lease(request),
       () => this.#memory.lease(request),
@@ -73,7 +72,7 @@ export class FallbackCounter implements Counter, SharedLeases {
   }
 
   /** A lease is returned to the store that granted it. One that cannot be returned stays charged, which is safe. */
-  returnLease(workspace_id: string, lease_id: string, unused: number): MaybePromise<number> {
+  async returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> {
     if (this.#memory.holdsLease(workspace_id, lease_id)) {
       return this.#memory.returnLease(workspace_id, lease_id, unused);
     }
@@ -116,7 +115,7 @@ export class FallbackCounter implements Counter, SharedLeases {
     this.#memory.close();
   }
 
-  #try<T>(onRedis: () => Promise<T>, inMemory: () => T): MaybePromise<T> {
+  async #try<T>(onRedis: () => Promise<T>, inMemory: () => T): Promise<T> {
     if (this.#breaker.open) {
       if (this.#breaker.shouldProbe())
         void this.#redis.ping().then(
@@ -125,10 +124,12 @@ export class FallbackCounter implements Counter, SharedLeases {
         );
       return this.#fallBack(inMemory);
     }
-    return onRedis().catch((error: unknown) => {
+    try {
+      return await onRedis();
+    } catch (error) {
       this.#failed(error);
       return this.#fallBack(inMemory);
-    });
+    }
   }
 
   #fallBack<T>(inMemory: () => T): T {

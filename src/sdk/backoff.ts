@@ -21,7 +21,7 @@ export class Backoff {
     this.#maxMs = maxMs;
   }
 
-  /** `retryAfterMs`: how long the server asks to wait; 0 where it does not. */
+  /** `retryAfterMs`: how long the server asks to wait; 0 if it does not. */
   fail(retryAfterMs: number): void {
     const longest = Math.min(this.#maxMs, this.#minMs * 2 ** this.failures++);
     const requested = Math.min(retryAfterMs, RETRY_AFTER_MAX_MS);

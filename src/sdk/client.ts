@@ -7,6 +7,13 @@ import type { Settings } from "./options.ts";
 import type { Log, Ports } from "./runtime.ts";
 
 type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
+const MISCONFIGURED: ReadonlySet<number> = new Set([401, 403, 404]);
+
+/**
+ * `origin`: the target's, empty if the redirect names none. `url`: the address to use instead, or null where it is not
+ * certain that the target is the same server: another one would get the secret key.
+ */
+export type Redirect = { origin: string; url: string | null };
 
 export class CallError extends Error {
   override name = "CallError";
@@ -16,6 +23,8 @@ export class CallError extends Error {
   readonly retryAfterMs: number;
   /** Paths of the fields that a 400 names, if the call reads them. */
   readonly problems: readonly string[];
+  /** Where a redirect leads to; null for any other response. */
+  redirect: Redirect | null = null;
 
   constructor(fault: CallFault, message: string, status = 0, retryAfterMs = 0, problems: readonly string[] = []) {
     super(message);
@@ -23,6 +32,11 @@ export class CallError extends Error {
     this.status = status;
     this.retryAfterMs = retryAfterMs;
     this.problems = problems;
+  }
+
+  /** Whether the URL, the secret key or the project is wrong: repeating the call does not help. */
+  get isMisconfigured(): boolean {
+    return this.redirect !== null || MISCONFIGURED.has(this.status);
   }
 }
 
@@ -97,6 +111,7 @@ export class Client {
     const { status } = response;
     const etag = response.headers.get("etag");
     if (status === 304) return { status, etag, json: null };
+    if ((status >= 300 && status <= 399) || response.type === "opaqueredirect") throw redirected(response, url, call);
     if (status < 200 || status > 299) {
       const problems = status === 400 && call.readsProblems ? await readProblems(response) : [];
       throw new CallError("rejected", `Rejected with status ${status}.`, status, retryAfter(response), problems);
@@ -122,7 +137,29 @@ async function readJson(response: Response, maxBytes: number): Promise<unknown> 
   }
 }
 
-/** Empty where the response names no field. */
+/** Names only the target's origin, unless it is the same server: a path or query may hold credentials. */
+function redirected({ status, headers }: Response, url: string, { path }: Call): CallError {
+  const location = headers.get("location") ?? "";
+  const target = location && URL.canParse(location, url + path) ? new URL(location, url + path) : null;
+  const isWeb = target?.protocol === "https:" || target?.protocol === "http:";
+  const origin = isWeb ? target.origin : "";
+  const redirect = { origin, url: isWeb ? sameServer(url, target, path) : null };
+  const message = `Redirected${origin && ` to ${origin}`} with status ${status}.`;
+  return Object.assign(new CallError("rejected", message, status), { redirect });
+}
+
+/** The `url` to use instead: only if the target is this endpoint on the same origin, or on the same host with TLS. */
+function sameServer(url: string, target: URL, path: string): string | null {
+  const called = new URL(url);
+  const isUpgrade = called.protocol === "http:" && target.protocol === "https:";
+  if (isUpgrade ? called.hostname !== target.hostname : called.origin !== target.origin) return null;
+  const endpoint = path.slice(0, path.search(/\?|$/));
+  if (!target.pathname.endsWith(endpoint)) return null;
+  const other = target.origin + target.pathname.slice(0, -endpoint.length);
+  return other === url ? null : other;
+}
+
+/** Empty if the response names no field. */
 async function readProblems(response: Response): Promise<string[]> {
   const body = (await readJson(response, MAX_BYTES).catch(() => null)) as { error?: { details?: unknown } } | null;
   const details = body?.error?.details;

@@ -1,10 +1,20 @@
 // The context that a handler receives for a verified key, and the verdicts of `verify`. Field names are public API.
 
 import type { Env } from "../kernel/credentials.ts";
-import type { ScopeSet } from "../kernel/policy/policy.ts";
+import { VERIFY_DENIALS, type VerifyDenial } from "../kernel/denials.ts";
 import type { RateLimitState } from "../kernel/ratelimit/headers.ts";
-import type { DenialName, VerifyDenial } from "./denials.ts";
 import { denials } from "./denials.ts";
+
+/**
+ * The scopes of a key. Not the class itself: the types for ES modules and those for CommonJS both declare it, and a
+ * class with private fields would be two types in a program that loads both.
+ */
+export type ScopeSet = Iterable<string> & {
+  readonly list: readonly string[];
+  readonly size: number;
+  has(scope: string): boolean;
+  toJSON(): readonly string[];
+};
 
 export type Context<Resources = unknown> = {
   /** Null when the key was admitted without a policy. */
@@ -43,18 +53,11 @@ export type Denied = {
 export type Verdict<Resources = unknown> = { readonly ok: true; readonly context: Context<Resources> } | Denied;
 
 /** One frozen object per reason: a flood of invalid keys allocates nothing. */
-export const DENIED: { readonly [Name in VerifyDenial]: Denied } = {
-  missing_key: denied("missing_key"),
-  invalid_key: denied("invalid_key"),
-  expired_key: denied("expired_key"),
-  tenant_suspended: denied("tenant_suspended"),
-  key_disabled: denied("key_disabled"),
-  ip_not_allowed: denied("ip_not_allowed"),
-  insufficient_scope: denied("insufficient_scope"),
-  unavailable: denied("unavailable"),
+export const DENIED = Object.fromEntries(VERIFY_DENIALS.map((code) => [code, denied(code)])) as {
+  readonly [Name in VerifyDenial]: Denied;
 };
 
-function denied(code: DenialName & VerifyDenial): Denied {
+function denied(code: VerifyDenial): Denied {
   const [status, , message] = denials[code];
   return Object.freeze({ ok: false as const, code, status, message });
 }

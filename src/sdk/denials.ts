@@ -2,6 +2,8 @@
 // its headers. Input from a caller or a feed reaches a header only if all of its characters are safe: a scope with a
 // line break in `WWW-Authenticate` would make Node throw while it writes the header.
 
+import type { DenialName } from "../kernel/denials.ts";
+
 export const denials = {
   missing_key: [401, "missing_key", "An API key is required: send Authorization: Bearer <key>."],
   invalid_key: [401, "invalid_key", "Invalid API key."],
@@ -25,19 +27,7 @@ export const denials = {
   ],
   body_invalid: [400, "invalid_request", "The request body is not valid JSON: its text must be valid Unicode."],
   body_too_large: [413, "payload_too_large", "The request body is too large."],
-} as const satisfies Record<string, readonly [status: number, code: string, message: string]>;
-
-export type DenialName = keyof typeof denials;
-/** The denials of `verify`. */
-export type VerifyDenial =
-  | "missing_key"
-  | "invalid_key"
-  | "expired_key"
-  | "tenant_suspended"
-  | "key_disabled"
-  | "ip_not_allowed"
-  | "insufficient_scope"
-  | "unavailable";
+} as const satisfies Record<DenialName, readonly [status: number, code: string, message: string]>;
 
 /** A complete HTTP response, for an adapter to write unchanged. */
 export type TextResponse = { status: number; headers: Record<string, string>; body: string };

@@ -1,43 +1,23 @@
 // The core of every adapter's `protect`: finds the key, verifies it, charges its rate limits, and returns the context
 // or the denial response. Adapters only translate. A request continues only with an `Admitted`; every path decides.
 
+import type { DenialName } from "../kernel/denials.ts";
 import { rateLimitHeaders } from "../kernel/ratelimit/headers.ts";
 import type { TrustedProxies } from "../kernel/network/trusted-proxies.ts";
 import type { RequestClient } from "./telemetry/client-info.ts";
 import type { Context, Subject, Verdict } from "./context.ts";
-import { type TextResponse, type DenialName, denialResponse } from "./denials.ts";
+import { type TextResponse, denialResponse } from "./denials.ts";
 import { findKey, keyFromValue, type KeyHeaders } from "./key-location.ts";
 import type { ChargeResult, Limiter } from "./limits/check.ts";
-import { type FailMode, need, readFailMode } from "./options.ts";
+import type { FailMode } from "./options.ts";
+import { type ProtectOptions, readProtectOptions, requireCost, type RouteOptions } from "./protect-options.ts";
 import type { OutsideNetworks } from "./telemetry/network-report.ts";
 import type { Reporter } from "./telemetry/report.ts";
 import type { Otel } from "./otel.ts";
 import { ignoreRejection, type Log, type Ports } from "./runtime.ts";
-import { type AddedTags, cleanTags, type Tags } from "./telemetry/tags.ts";
-import { NO_GROUPS, readScopes, type RequiredScopes, type ScopeRequirement } from "./scopes.ts";
+import { type AddedTags, cleanTags, invalidTags, type Tags } from "./telemetry/tags.ts";
+import type { ScopeRequirement } from "./scopes.ts";
 import type { Verifier } from "./verifier.ts";
-
-export type LimitsMode = "check" | "lease" | "off";
-
-/** Options of one route. `Req` is the framework's request. */
-export type ProtectOptions<Req = unknown> = {
-  /** The key must have all of the list; with `any`, one of that list. */
-  scopes?: RequiredScopes | undefined;
-  failMode?: FailMode | undefined;
-  /** True, or a function returning true: no verification, and the context is null. */
-  skip?: boolean | ((req: Req) => boolean) | undefined;
-  limits?: LimitsMode | undefined;
-  /** Returns the key, when it is in neither of the usual headers. */
-  getKey?: ((req: Req) => string | null | undefined | Promise<string | null | undefined>) | undefined;
-  /** Returns the client's address, or null; replaces the socket's address and `trustedProxies`. */
-  getIp?: ((req: Req) => string | null | undefined) | undefined;
-  /**
-   * Units that the request is charged to rate limits and counts in usage: a whole number from 0 to 1000. Default: 1.
-   */
-  cost?: number | ((req: Req) => number) | undefined;
-  /** Up to four names and values to group usage by. A function that throws reports none. */
-  tags?: Tags | ((req: Req, context: Context | null) => Tags | null | undefined) | undefined;
-};
 
 /** The parts of a request that the guard reads. `path` has no query string. */
 export type IncomingRequest = KeyHeaders & {
@@ -84,58 +64,21 @@ type RequestState = {
   outside: OutsideNetworks | null;
   client: RequestClient | null;
 };
-const LIMITS_MODES = ["check", "lease", "off"];
-const COST_MAX = 1000;
-const KNOWN: Readonly<Record<keyof ProtectOptions, true>> = {
-  scopes: true,
-  failMode: true,
-  skip: true,
-  limits: true,
-  getKey: true,
-  getIp: true,
-  cost: true,
-  tags: true,
-};
 
 export class Guard<Req> {
   readonly #dependencies: GuardDependencies;
-  readonly #scopes: ScopeRequirement;
-  readonly #failMode: FailMode;
-  readonly #limits: LimitsMode;
-  readonly #skip: boolean | ((req: Req) => boolean);
-  readonly #getKey: ProtectOptions<Req>["getKey"];
-  readonly #getIp: ProtectOptions<Req>["getIp"];
-  readonly #cost: NonNullable<ProtectOptions<Req>["cost"]>;
-  readonly #tags: ProtectOptions<Req>["tags"];
+  readonly #options: RouteOptions<Req>;
   #isIpLogged = false;
   #failed = 0;
   #logFailedAt = 1;
 
   /** `anyOf`: further groups, of each of which the key must have one. */
-  constructor(
-    dependencies: GuardDependencies,
-    options: ProtectOptions<Req> = {},
-    anyOf: ScopeRequirement["any"] = NO_GROUPS,
-  ) {
-    need(typeof options === "object" && options !== null, "protect takes an object of options");
-    const { scopes = [], limits = "check", skip = false, getKey, getIp, cost = 1, tags } = options;
-    for (const name of Object.keys(options)) need(Object.hasOwn(KNOWN, name), `protect has no option "${name}"`);
-    need(LIMITS_MODES.includes(limits), 'limits must be "check", "lease" or "off"');
-    need(typeof skip === "boolean" || typeof skip === "function", "skip must be true, false or a function");
-    need(getKey === undefined || typeof getKey === "function", "getKey must be a function");
-    need(getIp === undefined || typeof getIp === "function", "getIp must be a function");
-    if (typeof cost !== "function") requireCost(cost);
-    need(tags === undefined || (typeof tags === "object" ? tags !== null : typeof tags === "function"), TAGS_SENTENCE);
+  constructor(dependencies: GuardDependencies, options?: ProtectOptions<Req>, anyOf?: ScopeRequirement["any"]) {
     this.#dependencies = dependencies;
-    const { all, any } = readScopes(scopes);
-    this.#scopes = { all, any: [...any, ...anyOf] };
-    this.#failMode = readFailMode(options.failMode ?? dependencies.failMode);
-    this.#limits = limits;
-    this.#skip = skip;
-    this.#getKey = getKey;
-    this.#getIp = getIp;
-    this.#cost = cost;
-    this.#tags = tags;
+    this.#options = readProtectOptions(options, dependencies.failMode, anyOf);
+    const { tags } = this.#options;
+    const dropped = typeof tags === "object" ? invalidTags(tags) : [];
+    if (dropped.length > 0) dependencies.log("warn", "invalid tags in the options of protect", { tags: dropped });
   }
 
   /** Rejects only if one of the vendor's functions throws, or `cost` returns what cannot be charged. */
@@ -152,8 +95,9 @@ export class Guard<Req> {
     const done = this.#reportOnce(req, incoming, state);
     try {
       // Compared with true: the promise of an async function is truthy too.
-      const skip: unknown = typeof this.#skip === "function" ? ignoreRejection(this.#skip(req)) : this.#skip;
-      if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
+      const { skip } = this.#options;
+      const isSkipped: unknown = typeof skip === "function" ? ignoreRejection(skip(req)) : skip;
+      if (isSkipped === true) return { context: null, headers: {}, denial: null, done: () => {} };
       const decided = await this.#decide(req, incoming, state, done);
       state.context = decided.context;
       this.#dependencies.otel?.decided(state);
@@ -172,11 +116,11 @@ export class Guard<Req> {
     done: Admitted["done"],
   ): Promise<Admitted | Rejected> {
     const { verifier } = this.#dependencies;
-    const key = this.#getKey ? keyFromValue(await this.#getKey(req)) : findKey(incoming, verifier.formats);
+    const { scopes, failMode, limits, getKey, cost } = this.#options;
+    const key = getKey ? keyFromValue(await getKey(req)) : findKey(incoming, verifier.formats);
     if (!key) return reject("missing_key", state, done);
-    const { all, any } = this.#scopes;
     const address = () => this.#addressOf(req, incoming);
-    const verdict = verifier.judge(key.text, key.offset, all, this.#failMode, any, address);
+    const verdict = verifier.judge(key.text, key.offset, scopes.all, failMode, scopes.any, address);
     const { rules, isMetered, rejected } = verifier;
     state.outside = verifier.outside;
     state.subject = verdict.ok ? verdict.context : rejected;
@@ -184,9 +128,8 @@ export class Guard<Req> {
     if (!verdict.ok) return this.#reject(verdict, state, done);
     const { context } = verdict;
     state.degraded = context.degraded;
-    state.cost = typeof this.#cost === "function" ? requireCost(ignoreRejection(this.#cost(req))) : this.#cost;
-    if ((rules.length === 0 && !isMetered) || this.#limits === "off")
-      return { context, headers: {}, denial: null, done };
+    state.cost = typeof cost === "function" ? requireCost(ignoreRejection(cost(req))) : cost;
+    if ((rules.length === 0 && !isMetered) || limits === "off") return { context, headers: {}, denial: null, done };
     const { otel } = this.#dependencies;
     const charge = () => this.#limiter().charge(context, rules, state.cost, isMetered);
     const charged = await (otel ? otel.limits(charge) : charge());
@@ -195,7 +138,7 @@ export class Guard<Req> {
 
   #reject(verdict: Verdict & { ok: false }, state: RequestState, done: Admitted["done"]): Rejected {
     const { missing } = verdict;
-    const extra = missing ? { missing, required: [...new Set([...this.#scopes.all, ...missing])] } : {};
+    const extra = missing ? { missing, required: [...new Set([...this.#options.scopes.all, ...missing])] } : {};
     return reject(verdict.code, state, done, extra);
   }
 
@@ -218,7 +161,8 @@ export class Guard<Req> {
   }
 
   #addressOf(req: Req, { peer = null, forwardedFor }: IncomingRequest): string | null {
-    if (this.#getIp) return this.#readIp(ignoreRejection(this.#getIp(req)));
+    const { getIp } = this.#options;
+    if (getIp) return this.#readIp(ignoreRejection(getIp(req)));
     return this.#dependencies.trustedProxies.clientOf(peer, forwardedFor);
   }
 
@@ -251,18 +195,31 @@ export class Guard<Req> {
   }
 
   #limiter(): Limiter {
-    return this.#limits === "lease" ? this.#dependencies.leases : this.#dependencies.checker;
+    return this.#options.limits === "lease" ? this.#dependencies.leases : this.#dependencies.checker;
   }
 
   /** A vendor's function must not fail the request that it describes. */
   #tagsOf(req: Req, { context }: RequestState): Tags | null {
+    const { tags } = this.#options;
     const added = this.#dependencies.tags.of(context);
-    if (this.#tags === undefined && added === undefined) return null;
+    if (tags === undefined && added === undefined) return null;
     try {
-      const own = typeof this.#tags === "function" ? ignoreRejection(this.#tags(req, context)) : this.#tags;
+      const own = typeof tags === "function" ? ignoreRejection(tags(req, context)) : tags;
       return cleanTags({ ...own, ...added });
     } catch {
       return cleanTags(added);
+    }
+  }
+
+  /** The vendor's own name of the route, else the framework's; a function that fails names none. */
+  #routeOf(req: Req, found: string | null): string | null {
+    const { route } = this.#options;
+    if (typeof route !== "function") return route ?? found;
+    try {
+      const named: unknown = ignoreRejection(route(req));
+      return typeof named === "string" ? named : found;
+    } catch {
+      return found;
     }
   }
 
@@ -270,22 +227,15 @@ export class Guard<Req> {
     const { ports, reporter } = this.#dependencies;
     const began = ports.elapsed();
     let reported = false;
-    return (status, route) => {
+    return (status, found) => {
       if (reported) return;
       reported = true;
+      const route = this.#routeOf(req, found);
       const { subject, denial, degraded, cost, outside, client } = state;
       const decision = { subject, denial, degraded, cost, outside, client, tags: this.#tagsOf(req, state) };
       reporter.record({ method, path, route, status, durationMs: ports.elapsed() - began, ...decision });
     };
   }
-}
-
-const TAGS_SENTENCE = "tags must be an object or a function";
-
-export function requireCost(cost: unknown): number {
-  const isCost = typeof cost === "number" && Number.isInteger(cost) && cost >= 0 && cost <= COST_MAX;
-  need(isCost, `cost must be a whole number from 0 to ${COST_MAX}`);
-  return cost;
 }
 
 function reject(

@@ -3,7 +3,7 @@
 
 import { createKeyrackWith } from "./keyrack.ts";
 import type { KeyrackOptions } from "./options.ts";
-import type { Keyrack } from "./internals.ts";
+import type { Keyrack } from "./instance.ts";
 
 /** Starts to fetch the project's policy. `await keyrack.ready()` before accepting requests. */
 export function createKeyrack<Resources = undefined>(options: KeyrackOptions<Resources>): Keyrack<Resources> {
@@ -12,14 +12,13 @@ export function createKeyrack<Resources = undefined>(options: KeyrackOptions<Res
 
 export type { RateLimitState } from "../kernel/ratelimit/headers.ts";
 export type { RateLimit } from "../kernel/ratelimit/rule.ts";
-export type { ScopeSet } from "../kernel/policy/policy.ts";
-export type { Context, Denied, Verdict } from "./context.ts";
-export type { LimitsMode, ProtectOptions } from "./guard.ts";
+export type { Context, Denied, ScopeSet, Verdict } from "./context.ts";
+export type { LimitsMode, ProtectOptions } from "./protect-options.ts";
 export type { RequiredScopes } from "./scopes.ts";
 export type { IdempotentOptions } from "./idempotency/idempotency.ts";
-export { KeyrackError } from "./keyrack.ts";
+export { KeyrackError, type KeyrackErrorCode } from "./ready.ts";
 export type { FailMode, KeyrackOptions } from "./options.ts";
 export type { OtelApi } from "./otel.ts";
 export type { Tags } from "./telemetry/tags.ts";
-export type { Keyrack, ReportedRequest, Status, VerifyOptions } from "./internals.ts";
+export type { Keyrack, ReportedRequest, Status, VerifyOptions } from "./instance.ts";
 export type { Level, Log } from "./runtime.ts";

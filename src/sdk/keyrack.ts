@@ -2,16 +2,19 @@
 // construction: a failing control plane must not end the vendor's process.
 
 import { CacheFile } from "./feed/cache-file.ts";
-import { CallError, Client, type Runtime } from "./client.ts";
-import { DENIED, type Denied, type Verdict } from "./context.ts";
+import { Client } from "./client.ts";
+import type { Verdict } from "./context.ts";
 import { Feed } from "./feed/feed.ts";
-import { Guard, type GuardDependencies, requireCost } from "./guard.ts";
+import { Guard, type GuardDependencies } from "./guard.ts";
+import { requireCost } from "./protect-options.ts";
 import { PolicyState } from "./feed/policy-state.ts";
 import { Idempotency } from "./idempotency/idempotency.ts";
 import { LeaseLimiter } from "./limits/leases.ts";
 import { CheckLimiter } from "./limits/check.ts";
+import { readTimeout, Waiters } from "./ready.ts";
 import { type KeyrackOptions, readFailMode, readOptions, type Settings } from "./options.ts";
-import { INTERNALS, type Keyrack, type ReportedRequest, type Status, type VerifyOptions } from "./internals.ts";
+import type { Keyrack, ReportedRequest, Status, VerifyOptions } from "./instance.ts";
+import { INTERNALS, type Instance } from "./internals.ts";
 import { Otel } from "./otel.ts";
 import { NotedVerdicts } from "./telemetry/noted-verdicts.ts";
 import { Reporter, type RequestOutcome } from "./telemetry/report.ts";
@@ -20,13 +23,6 @@ import { NO_GROUPS, readScopes } from "./scopes.ts";
 import { AddedTags, cleanTags } from "./telemetry/tags.ts";
 import { Verifier } from "./verifier.ts";
 
-/** The control plane rejected the configuration (400, 401, 403 or 404), or no policy arrived in time. */
-export class KeyrackError extends Error {
-  override name = "KeyrackError";
-}
-
-type Waiter = { resolve(): void; reject(error: Error): void };
-const REJECTIONS = new Set([400, 401, 403, 404]);
 /** How long ready() waits for the control plane while the cache file's policy is in force. */
 const CACHED_WAIT_MS = 2000;
 const NO_SCOPES: readonly string[] = [];
@@ -37,7 +33,7 @@ export function createKeyrackWith<Resources = undefined>(
   options: KeyrackOptions<Resources>,
   ports: Ports = defaultPorts(),
   name?: string,
-): Keyrack<Resources> {
+): Instance<Resources> {
   const settings = readOptions(options, name);
   const log = safeLog(options.log);
   if (isExposed(settings.url)) log("warn", "the secret key travels unencrypted: use https", { url: settings.url });
@@ -61,8 +57,7 @@ export function createKeyrackWith<Resources = undefined>(
     failed(error) {
       // With a policy from the cache file, one failed refresh is enough to start with it.
       if (state.policy) waiters.resolve();
-      else if (error instanceof CallError && REJECTIONS.has(error.status)) waiters.reject(startError(error));
-      else waiters.logWait(runtime, error);
+      else waiters.failed(runtime, error);
     },
   });
   const started = (cache?.load() ?? Promise.resolve()).then(() => {
@@ -84,10 +79,10 @@ export function createKeyrackWith<Resources = undefined>(
   };
 
   return {
-    ready: ({ timeoutMs } = {}) => waiters.wait(timeoutMs),
+    ready: async (options) => waiters.wait(readTimeout(options, log)),
     verify: (key, options) => verifyKey(verifier, settings, noted, key, options) as Verdict<Resources>,
     tag: (context, added) => tags.add(context, added),
-    report: reportWith({ reporter, otel, tags, noted, clientInfo }),
+    report: reportWith({ reporter, otel, tags, noted, clientInfo, log }),
     status: () => readStatus(state, ports),
     close: () => (closing ??= close()),
     [INTERNALS]: {
@@ -105,7 +100,7 @@ function verifyKey(
   key: unknown,
   options?: VerifyOptions,
 ): Verdict {
-  if (typeof key !== "string" || key === "") return denyMissingKey(key);
+  if (typeof key !== "string" || key === "") return verifier.denyWithoutText(key);
   const { scopes = NO_SCOPES, failMode = settings.failMode, ip = null } = options ?? NO_OPTIONS;
   // Checked on every call: a misspelled `scope` would silently require no scopes.
   for (const name in options) {
@@ -125,12 +120,18 @@ type ReportParts = {
   tags: AddedTags;
   noted: NotedVerdicts;
   clientInfo: boolean;
+  log: Log;
 };
 
 /** Called where a response has ended: an invalid value must not throw there. */
-function reportWith({ reporter, otel, tags, noted, clientInfo }: ReportParts): Keyrack["report"] {
+function reportWith({ reporter, otel, tags, noted, clientInfo, log }: ReportParts): Keyrack["report"] {
+  let isLogged = false;
   return (request) => {
     try {
+      if (!isLogged && !request.context && !request.denial) {
+        isLogged = true;
+        log("warn", "report needs context or denial: without, the request counts as admitted and has no tenant", {});
+      }
       const decision = decisionOf(request, tags, noted, clientInfo);
       otel?.decided(decision);
       reporter.record(decision);
@@ -175,79 +176,4 @@ function readStatus(state: PolicyState, ports: Ports): Status {
 function isExposed(url: string): boolean {
   const { protocol, hostname } = new URL(url);
   return protocol === "http:" && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname);
-}
-
-function denyMissingKey(key: unknown): Denied {
-  return key === null || key === undefined || key === "" ? DENIED.missing_key : DENIED.invalid_key;
-}
-
-/** The calls of ready() that wait for the first policy. */
-class Waiters {
-  readonly #ports: Ports;
-  readonly #hasPolicy: () => boolean;
-  #ready = false;
-  #isLogged = false;
-  #closed: KeyrackError | null = null;
-  readonly #waiting = new Set<Waiter>();
-
-  constructor(ports: Ports, hasPolicy: () => boolean) {
-    this.#ports = ports;
-    this.#hasPolicy = hasPolicy;
-  }
-
-  /** Once: a process that waits before it listens shows nothing else. */
-  logWait({ log, settings: { url } }: Runtime, { message: why }: Error): void {
-    if (this.#waiting.size === 0 || this.#isLogged) return;
-    this.#isLogged = true;
-    log("error", "the first policy cannot be loaded yet", { url, why });
-  }
-
-  wait(timeoutMs?: number): Promise<void> {
-    if (this.#ready) return Promise.resolve();
-    if (this.#closed) return Promise.reject(this.#closed);
-    return new Promise((resolve, reject) => {
-      const onTimeout = () => {
-        this.#waiting.delete(waiter);
-        if (this.#hasPolicy()) return resolve();
-        reject(new KeyrackError(`keyrack has no policy after ${timeoutMs} ms.`));
-      };
-      const cancel = timeoutMs === undefined ? () => {} : this.#ports.after(timeoutMs, onTimeout, true);
-      const waiter: Waiter = {
-        resolve: () => (cancel(), resolve()),
-        reject: (error) => (cancel(), reject(error)),
-      };
-      this.#waiting.add(waiter);
-    });
-  }
-
-  /** A control plane that does not respond must not delay a start with the cache file's policy. */
-  resolveIfPolicy(): void {
-    if (this.#hasPolicy()) this.resolve();
-  }
-
-  resolve(): void {
-    this.#ready = true;
-    for (const waiter of this.#waiting) waiter.resolve();
-    this.#waiting.clear();
-  }
-
-  reject(error: KeyrackError): void {
-    for (const waiter of this.#waiting) waiter.reject(error);
-    this.#waiting.clear();
-  }
-
-  close(): void {
-    this.#closed = new KeyrackError("keyrack was closed before its first policy arrived.");
-    this.reject(this.#closed);
-  }
-}
-
-function startError(error: CallError): KeyrackError {
-  const why: Record<number, string> = {
-    401: "the secret key is not accepted",
-    403: "the secret key may not read policies: it needs the permission verify",
-    404: "there is no project with this id, or the URL is not that of a Keyrack server",
-  };
-  const reason = why[error.status] ?? "the request is not accepted";
-  return new KeyrackError(`Cannot start: ${reason} (status ${error.status}).`);
 }

@@ -69,7 +69,7 @@ export class Otel {
     this.#try(() => this.#age.removeCallback?.(this.#readAge));
   }
 
-  /** Null where the API cannot be used. */
+  /** Null if the API cannot be used. */
   static open(options: OtelOptions): Otel | null {
     try {
       return new Otel(options);

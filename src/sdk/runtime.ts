@@ -68,7 +68,7 @@ export type Log = (level: Level, message: string, fields: Record<string, unknown
 
 /** A vendor's log function that fails must not fail a request, the feed or the process. */
 export function safeLog(log: Log | undefined): Log {
-  const write = log ?? warnOfErrors();
+  const write = log ?? warnOfProcess();
   return (level, message, fields) => {
     try {
       ignoreRejection<unknown>(write(level, message, redactWhy(fields)));
@@ -89,12 +89,16 @@ export function ignoreRejection<T>(value: T): T {
   return value;
 }
 
-/** Without a log function, an error would be found nowhere: a warning of the process, once for each message. */
-function warnOfErrors(): Log {
+/**
+ * Without a log function, an error would be found nowhere, nor that requests are admitted without their limits: a
+ * warning of the process, once for each message, and again where a warning becomes an error.
+ */
+function warnOfProcess(): Log {
   const given = new Set<string>();
   return (level, message, fields) => {
-    if (level !== "error" || given.has(message)) return;
-    given.add(message);
+    const entry = `${level} ${message}`;
+    if ((level !== "error" && level !== "warn") || given.has(entry)) return;
+    given.add(entry);
     const text = `keyrack: ${message} ${JSON.stringify(fields)}`;
     const node = (globalThis as { process?: { emitWarning?: (text: string, name: string) => void } }).process;
     node?.emitWarning?.(text, "KeyrackWarning");

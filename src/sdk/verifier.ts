@@ -46,6 +46,7 @@ export class Verifier {
   readonly #logEnabled: boolean;
   readonly #resources: Record<Env, unknown>;
   readonly #decision = new Decision();
+  #isTypeLogged = false;
 
   constructor(
     state: PolicyState,
@@ -103,6 +104,14 @@ export class Verifier {
     if (policy === null || !denied) return DENIED.invalid_key;
     this.rejected = this.#subject(policy, text, offset);
     return outcome === "insufficient_scope" ? { ...denied, missing: decision.missing } : denied;
+  }
+
+  /** For a value that is not a string. The first promise or object is logged: it is a mistake of the vendor. */
+  denyWithoutText(key: unknown): Denied {
+    if (key === null || key === undefined || key === "") return DENIED.missing_key;
+    if (!this.#isTypeLogged) this.#log("warn", "verify was called with a key that is not a text", { type: typeof key });
+    this.#isTypeLogged = true;
+    return DENIED.invalid_key;
   }
 
   /** Scopes are judged last, so only a key that is valid so far can lack one of a group. */

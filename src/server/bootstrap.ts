@@ -8,7 +8,7 @@ import { mint } from "../domain/auth/new-credentials.ts";
 import { sha256Hex } from "../platform/crypto.ts";
 import type { Store } from "../store/store.ts";
 import { createPrivateFile, readPrivateFile } from "./data-dir.ts";
-import { claimFactOnce, getFact, setFact } from "./deployment-facts.ts";
+import { claimFactOnce, getFact, setFact } from "../domain/core/facts.ts";
 
 /** `hash` is null when bootstrap is off; `file` and `token` are null when this process does not know the token. */
 export type Bootstrap = { hash: string | null; file: string | null; token: string | null };
@@ -21,7 +21,7 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
   const token =
     settings.bootstrap_token || (existsSync(file) || settings.bootstrap_token_file ? readPrivateFile(file).trim() : "");
   if (token) return useToken(store, token, settings.bootstrap_token ? null : file);
-  const hash = await getFact(store, "bootstrap_token_hash");
+  const hash = await getFact(store.read, "bootstrap_token_hash");
   if (hash) return { hash, file: null, token: null };
   // The file may have been created just now, by another process that shares the data dir.
   return (await createToken(store, file)) ?? useToken(store, readPrivateFile(file).trim(), file);
@@ -30,7 +30,8 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
 async function useToken(store: Store, token: string, file: string | null): Promise<Bootstrap> {
   requireUsableToken(token);
   const hash = sha256Hex(token);
-  if ((await getFact(store, "bootstrap_token_hash")) !== hash) await setFact(store, "bootstrap_token_hash", hash);
+  if ((await getFact(store.read, "bootstrap_token_hash")) !== hash)
+    await setFact({ store }, "bootstrap_token_hash", hash);
   return { hash, file, token };
 }
 
@@ -41,7 +42,7 @@ async function useToken(store: Store, token: string, file: string | null): Promi
 async function createToken(store: Store, file: string): Promise<Bootstrap | null> {
   const { text, stored } = mint("bootstrap");
   if (!createPrivateFile(file, `${text}\n`, "KEYRACK_BOOTSTRAP_TOKEN_FILE")) return null;
-  const hash = await claimFactOnce(store, "bootstrap_token_hash", stored.lookup_hash);
+  const hash = await claimFactOnce({ store }, "bootstrap_token_hash", () => stored.lookup_hash);
   if (hash === stored.lookup_hash) return { hash, file, token: text };
   rmSync(file); // another process was first
   return { hash, file: null, token: null };

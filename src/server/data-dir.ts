@@ -24,7 +24,7 @@ import {
 } from "../store/sqlite/lock.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 
-/** Creates the data dir where it is missing and returns its absolute path. */
+/** Creates the data dir if it is missing and returns its absolute path. */
 export function openDataDir(settings: Settings): string {
   const dir = resolve(settings.data_dir);
   try {
@@ -41,7 +41,7 @@ export function openDataDir(settings: Settings): string {
 }
 
 /**
- * For commands on a stopped server. Its own files, where there are any, say which user it runs as: a file that root
+ * For commands on a stopped server. Its own files, if there are any, say which user it runs as: a file that root
  * creates there is one that it cannot read.
  */
 export function refuseRootOnForeignDir(dir: string): void {
@@ -108,7 +108,7 @@ export function databaseTarget(settings: Settings, dir: string): DatabaseTarget 
   return { kind: "sqlite", file: followLink(file) };
 }
 
-/** Unlike realpath, also where the file that the link names does not exist yet: SQLite creates it there. */
+/** Unlike realpath, also when the file that the link names does not exist yet: SQLite creates it there. */
 function followLink(file: string): string {
   let at = file;
   for (let links = 0; links < 40; links++) {

@@ -63,7 +63,7 @@ const ON_FUSE =
   "the database is on a FUSE file system: if that is a network share, SQLite's locks may not hold; use a local disk";
 const KEY_CREATED = "a master key was created; keep a copy of it away from the backups";
 
-/** `opened` gets each part as it opens: the caller closes them in reverse, also where a later one fails to open. */
+/** `opened` gets each part as it opens: the caller closes them in reverse, also when a later one fails to open. */
 export async function openInstance(
   options: InstanceOptions,
   opened: AsyncDisposableStack,

@@ -1,4 +1,4 @@
-// Opens the listeners: the API, with TLS where it is configured, and /metrics on an address of its own.
+// Opens the listeners: the API, with TLS if it is configured, and /metrics on an address of its own.
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { endpoints } from "../api/index.ts";

@@ -10,7 +10,7 @@ import { codeOf } from "../platform/errors.ts";
 import { createFileDurably, fsyncDir, writeFileAtomically } from "../platform/fsync.ts";
 import type { Store } from "../store/store.ts";
 import { createPrivateFile, readPrivateFile } from "./data-dir.ts";
-import { claimFactOnce, getFact } from "./deployment-facts.ts";
+import { claimFactOnce, getFact } from "../domain/core/facts.ts";
 
 function masterKeyFile(settings: Settings, dir: string): string {
   return settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
@@ -46,7 +46,7 @@ export async function openVault(
   dir: string,
 ): Promise<{ vault: Vault; created: boolean }> {
   const file = masterKeyFile(settings, dir);
-  const known = await getFact(store, "master_key_fingerprint");
+  const known = await getFact(store.read, "master_key_fingerprint");
   finishRotation(file, known);
   const missing = !existsSync(file);
   if (missing && known)
@@ -55,7 +55,7 @@ export async function openVault(
     );
   const created = missing && createPrivateFile(file, newMasterKey(), "KEYRACK_MASTER_KEY_FILE");
   const vault = readVault(file);
-  const fingerprint = await claimFactOnce(store, "master_key_fingerprint", vault.fingerprint);
+  const fingerprint = await claimFactOnce({ store }, "master_key_fingerprint", () => vault.fingerprint);
   if (fingerprint !== vault.fingerprint) {
     // As after a restore of a backup from before a rotation.
     const kept = keptKeyFile(file, fingerprint);

@@ -5,7 +5,6 @@ import type { Manifest } from "../backup/files.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Log } from "../platform/log.ts";
 import { openReadOnly, openStore } from "../store/database.ts";
-import { assertNoMaintenance } from "../store/postgres/maintenance.ts";
 import { SchemaRefused, SchemaTooNew, type MigrationPlan } from "../store/schema/migrate.ts";
 import type { Store, StoreEvents } from "../store/store.ts";
 import type { DatabaseTarget } from "../store/target.ts";
@@ -39,10 +38,10 @@ export async function openDeploymentStore(deployment: Deployment, events: StoreE
     migrationBackup = await prepareMigration(deployment, plan);
   };
   try {
-    const connected = locked || target.kind === "sqlite" ? async () => {} : assertNoMaintenance;
+    const yieldsToCommands = !locked;
     const store = await (forceReadOnly
       ? openReadOnly(requireSqlite(target), events)
-      : openStore(target, { ...events, connected, beforeMigrate, leaveIndexes: migrate !== "auto" }));
+      : openStore(target, { ...events, yieldsToCommands, beforeMigrate, leaveIndexes: migrate !== "auto" }));
     return { store, migrationBackup };
   } catch (error) {
     throw await withWayBack(error, deployment);

@@ -13,12 +13,11 @@ import { WrittenBytes } from "../domain/limits/written-bytes.ts";
 import { KnownIds } from "../domain/ingest/known-ids.ts";
 import { OverviewCache } from "../domain/workspaces/overview-cache.ts";
 import { MeterState } from "../domain/metering/state.ts";
-import { SeriesCounts } from "../domain/series/counts.ts";
 import { NodeRegistry } from "../domain/nodes/registry.ts";
 import { SharedReads } from "../domain/nodes/shared-reads.ts";
 import { QuotaBank } from "../domain/quotas/bank.ts";
 import { newCounts } from "../domain/health/counts.ts";
-import { openCounters } from "../domain/limits/counters.ts";
+import { openCounters, type Counters } from "../domain/limits/counters.ts";
 import { Throttles } from "../domain/limits/throttles.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/leaks/scanner-keys.ts";
 import { Bodies } from "../fairness/bodies.ts";
@@ -67,9 +66,11 @@ export async function openServices(base: Base, opened: AsyncDisposableStack) {
   return {
     ...newState(base),
     largeResponses,
-    fleetReads: new Slots(FLEET_READS, shares.of("fleet_reads")),
+    readSlots: {
+      fleet: new Slots(FLEET_READS, shares.of("fleet_reads")),
+      threads: new Slots(THREAD_READS, shares.of("usage_reads")),
+    },
     sharedNodes: new SharedReads(),
-    threadReads: new Slots(THREAD_READS, shares.of("usage_reads")),
     writtenBytes,
     bodies: new Bodies(shares),
     credentialCache: new CredentialCache({
@@ -81,25 +82,14 @@ export async function openServices(base: Base, opened: AsyncDisposableStack) {
     }),
     feed: new Feed(store, shares.of("polls"), shares.of("heads"), new PageCache(shares.of("caches"), largeResponses)),
     nodes: nodeRegistry(base, writtenBytes),
-    waitingReceipts: new FairSet(shares.of("receipts"), (waiting) => waiting.end()),
     counters,
-    quotas: new QuotaBank({
-      store,
-      clock,
-      log,
-      definitions: shares.of("quota_definitions"),
-      balances: shares.of("quota_balances"),
-      leases: shares.of("quota_leases"),
-      returns: shares.of("quota_returns"),
-      shared: counters.sharedLeases,
-    }),
+    quotas: quotaBank(base, counters),
     claims,
     claimNow,
     knownIds: new KnownIds(shares.of("known_ids")),
     touched: new FairMap(shares.of("touches")),
     notModified: new FairMap(shares.of("not_modified")),
     overviews: new OverviewCache(clock, shares.of("overviews")),
-    series: new SeriesCounts(),
     meter: await openMeter(settings),
     scannerKeys: await openScannerKeys(base),
   } satisfies Partial<Services>;
@@ -115,11 +105,13 @@ function newState({ store, clock, settings, shares, log, passwordCost }: Base) {
     newId: createRecordIdGenerator(clock),
     statusCache: { until: 0, status: undefined },
     setup: { claimed: false, unclaimedUntil: 0 },
-    ...newCounts(),
+    counts: newCounts(),
     shutdown: new AbortController(),
     securityLog: new LogLimit((summary) => log.info("refused, more of the same", summary)),
     throttles: new Throttles(clock, settings.throttle, shares.of("throttles")),
     passwords: new Passwords(shares.of("passwords"), passwordCost),
+    waitingReceipts: new FairSet(shares.of("receipts"), (waiting) => waiting.end()),
+    waitingHolders: new FairSet(shares.of("holder_receipts"), (waiting) => waiting.end()),
   } satisfies Partial<Services>;
 }
 
@@ -138,6 +130,19 @@ function nodeRegistry({ store, clock, settings, shares, log }: Base, writtenByte
     known: shares.of("known_nodes"),
     bounds: { perProject: settings.nodes_max, liveMs: settings.node_live_ms },
     writtenBytes,
+  });
+}
+
+function quotaBank({ store, clock, shares, log }: Base, { sharedLeases }: Counters): QuotaBank {
+  return new QuotaBank({
+    store,
+    clock,
+    log,
+    definitions: shares.of("quota_definitions"),
+    balances: shares.of("quota_balances"),
+    leases: shares.of("quota_leases"),
+    returns: shares.of("quota_returns"),
+    shared: sharedLeases,
   });
 }
 

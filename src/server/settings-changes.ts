@@ -7,7 +7,8 @@ import type { Services } from "../domain/core/context.ts";
 import { mutate, unchanged } from "../domain/core/mutate.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
 import type { Tx } from "../store/engine/tx.ts";
-import { readFact, writeFact } from "../store/queries/deployment.ts";
+import { writeFact } from "../store/queries/deployment.ts";
+import { getJsonFact } from "../domain/core/facts.ts";
 
 const FACT = "settings";
 /** Where a process runs: they differ between processes of one deployment. */
@@ -39,7 +40,7 @@ function changedNames(before: Configuration, after: Configuration): string[] {
 }
 
 async function readKnown(tx: Tx): Promise<Configuration[]> {
-  return JSON.parse((await readFact.first(tx, { name: FACT }))?.value ?? "[]") as Configuration[];
+  return (await getJsonFact<Configuration[]>(tx, FACT)) ?? [];
 }
 
 export async function recordSettings(services: Services): Promise<void> {

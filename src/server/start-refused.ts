@@ -4,7 +4,7 @@
 import { dirname, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { NativeUnavailable } from "../platform/native-addons.ts";
-import { isConnectionLost } from "../store/postgres/connection-lost.ts";
+import { isConnectionLost, MaintenanceRunning } from "../store/postgres/connection-lost.ts";
 import { SchemaRefused } from "../store/schema/migrate.ts";
 import { DataDirInUse } from "../store/sqlite/lock.ts";
 
@@ -37,7 +37,7 @@ export function placeOf({ data_dir, database_url }: Pick<Settings, "data_dir" | 
 /** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
 export function toStartRefused(error: unknown, place: string): unknown {
   if (error instanceof StartRefused) return error;
-  if (error instanceof DataDirInUse) return new StartRefused(error.message, 1);
+  if (error instanceof DataDirInUse || error instanceof MaintenanceRunning) return new StartRefused(error.message, 1);
   if (error instanceof BadSetting || error instanceof SchemaRefused) return new StartRefused(error.message, 2);
   if (error instanceof NativeUnavailable) return new StartRefused(error.message, error.exitCode);
   const { code = "", message = "", path } = error as { code?: string; message?: string; path?: string };

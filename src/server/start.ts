@@ -116,8 +116,10 @@ async function stop({ server, connections, metrics, scheduler, socket, services,
     Promise.race([step, delay(Math.max(0, deadline - performance.now()), undefined, { ref: false })]);
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   services.feed.stop();
+  services.credentialCache.stop();
   services.shutdown.abort(new Error("the instance is stopping"));
-  for (const receipt of services.waitingReceipts) receipt.end();
+  for (const waiting of [services.waitingReceipts, services.waitingHolders])
+    for (const receipt of waiting) receipt.end();
   const idleCheck = setInterval(() => connections.endIdle(), IDLE_CHECK_MS);
   connections.endIdle();
   const grace = setTimeout(() => server.closeAllConnections(), REQUESTS_MS);

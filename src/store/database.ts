@@ -6,23 +6,23 @@ import { Histogram } from "../kernel/exposition.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Driver } from "./engine/driver.ts";
 import { GroupCommit } from "./engine/group-commit.ts";
-import type { Job, Pending } from "./engine/job.ts";
+import type { Job, QueuedJob } from "./engine/job.ts";
 import type { VersionChange } from "./engine/policy-versions.ts";
 import type { Dialect, Query, Reader } from "./engine/tx.ts";
-import { ChainVerifications } from "./audit/chain-verifications.ts";
+import { ChainVerifications, type VerifyOptions } from "./audit/chain-verifications.ts";
 import { vacuumInto } from "./offline/thread-tasks.ts";
 import type { SeriesQuery } from "./usage/series.ts";
 import type { Task } from "./threads/tasks.ts";
 import { backgroundThreads } from "./threads/pool.ts";
 import type { ExportPart, ExportQuery } from "./usage/export.ts";
-import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./audit/verify.ts";
+import type { ChainCheck, ExpectedCheckpoint } from "./audit/verify.ts";
 import { READ_CONNECTED, toVersions } from "./postgres/connected-versions.ts";
 import type { PostgresDriver } from "./postgres/driver.ts";
 import type { OnProgress } from "./progress.ts";
 import { assertMigrated, loadMigrations, migrate, planMigrations, warnOfMissingIndexes } from "./schema/migrate.ts";
 import { SqliteDriver } from "./sqlite/driver.ts";
 import { ReadOnlyDriver } from "./sqlite/readonly.ts";
-import type { OnWritten, Store, StoreEvents } from "./store.ts";
+import type { NoticeTopic, OnWritten, Store, StoreEvents } from "./store.ts";
 import type { DatabaseTarget } from "./target.ts";
 
 /** Larger files are copied page by page: VACUUM would hold a read transaction too long, and the -wal would grow. */
@@ -55,7 +55,7 @@ class OpenStore implements Store {
     this.readOnly = driver.readOnly;
     this.dialect = driver.dialect;
     this.read = driver.reader;
-    const committed = (changes: VersionChange[], group: readonly Pending[]): void => this.#committed(changes, group);
+    const committed = (changes: VersionChange[], group: readonly QueuedJob[]): void => this.#committed(changes, group);
     this.#group = new GroupCommit(driver, { ...events, committed });
     driver.onNotice((text) => this.#receiveNotice(text));
   }
@@ -77,17 +77,17 @@ class OpenStore implements Store {
     this.#writtenListeners.push(listener);
   }
 
-  async notify(topic: string, ...payloads: string[]): Promise<void> {
+  async notify(topic: NoticeTopic, ...payloads: string[]): Promise<void> {
     for (const payload of payloads) this.#deliverNotice(topic, payload);
     await this.#driver.notify(payloads.map((payload) => `${topic} ${payload}`));
   }
 
-  onNotice(topic: string, listener: (payload: string) => void): void {
+  onNotice(topic: NoticeTopic, listener: (payload: string) => void): void {
     this.#noticeListeners.set(topic, [...(this.#noticeListeners.get(topic) ?? []), listener]);
   }
 
-  verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck> {
-    return this.#verifier.check(workspace_id, expected, from);
+  verify(workspace_id: string, expected: ExpectedCheckpoint[], options?: VerifyOptions): Promise<ChainCheck> {
+    return this.#verifier.check(workspace_id, expected, options);
   }
 
   verifyProgress(workspace_id: string): number | null {
@@ -168,7 +168,7 @@ class OpenStore implements Store {
     await this.#driver.close();
   }
 
-  #committed(changes: VersionChange[], group: readonly Pending[]): void {
+  #committed(changes: VersionChange[], group: readonly QueuedJob[]): void {
     const jobs = group.length;
     for (const { job, outcome, bytes } of group)
       if (job.owner && bytes && outcome && !outcome.unchanged) this.#call(this.#writtenListeners, job.owner, bytes);
@@ -223,11 +223,11 @@ export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, 
 /** Loads pg only when it is needed. */
 async function driverFor(
   target: DatabaseTarget,
-  { fatal, unfinishedCopy }: StoreEvents,
+  { fatal, unfinishedCopy, yieldsToCommands }: StoreEvents,
 ): Promise<SqliteDriver | PostgresDriver> {
   if (target.kind === "sqlite") return new SqliteDriver(target.file, fatal);
   const { PostgresDriver } = await import("./postgres/driver.ts");
-  return new PostgresDriver(target.url, target.pool, { unfinishedCopy });
+  return new PostgresDriver(target.url, target.pool, { unfinishedCopy, yieldsToCommands });
 }
 
 export async function openStore(target: DatabaseTarget, events: StoreEvents): Promise<Store> {
@@ -236,7 +236,6 @@ export async function openStore(target: DatabaseTarget, events: StoreEvents): Pr
     const warnings = await driver.open();
     const store = new OpenStore(target, driver, events);
     store.warnings = warnings;
-    await events.connected?.(driver.reader);
     if (events.beforeMigrate) {
       const plan = await planMigrations(driver);
       if (plan.pending.length > 0) await events.beforeMigrate(plan);

@@ -2,7 +2,7 @@
 
 export type Step = { step: string; done: number; total: number };
 
-/** Called with each step. Aborting `signal`, where there is one, cancels the operation. */
+/** Called with each step. Aborting `signal`, if there is one, cancels the operation. */
 export type OnProgress = ((step: Step) => void) & { readonly signal?: AbortSignal };
 
 /** The same callback with a signal that cancels the operation. */

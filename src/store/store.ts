@@ -8,7 +8,8 @@ import type { VersionChange } from "./engine/policy-versions.ts";
 import type { Dialect, Query, Reader } from "./engine/tx.ts";
 import type { SeriesQuery } from "./usage/series.ts";
 import type { ExportPart, ExportQuery } from "./usage/export.ts";
-import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./audit/verify.ts";
+import type { VerifyOptions } from "./audit/chain-verifications.ts";
+import type { ChainCheck, ExpectedCheckpoint } from "./audit/verify.ts";
 import type { OnProgress } from "./progress.ts";
 import type { MigrationPlan } from "./schema/migrate.ts";
 import type { DatabaseTarget } from "./target.ts";
@@ -16,8 +17,8 @@ import type { DatabaseTarget } from "./target.ts";
 export type StoreEvents = Pick<GroupCommitEvents, "now" | "fatal"> & {
   /** A listener threw. The write that it was notified of is committed. */
   listenerFailed?: (error: unknown) => void;
-  /** Called when connected, before anything is written. If it throws, nothing is. */
-  connected?: (read: Reader) => Promise<void>;
+  /** On PostgreSQL, refuses to work while a command needs the database alone (postgres/maintenance.ts). */
+  yieldsToCommands?: boolean;
   /** Called before pending migrations are applied. If it throws, none is. */
   beforeMigrate?: (plan: MigrationPlan) => Promise<void>;
   /** Where nothing is migrated, missing indexes on PostgreSQL are reported in `warnings` instead of built. */
@@ -28,6 +29,21 @@ export type StoreEvents = Pick<GroupCommitEvents, "now" | "fatal"> & {
 
 /** About how many bytes a committed write of an owner has stored. */
 export type OnWritten = (owner: Owner, bytes: number) => void;
+
+/** Changes of policies have `onPolicyChange`. A notice may be lost; what that costs: */
+export type NoticeTopic =
+  /** A secret key ended: it works in the other processes until they check their cached credentials. */
+  | "secret_key"
+  /** A node left: the other processes notice with their next snapshot of the nodes. */
+  | "node"
+  /** A quota lease was returned: balances show its units as held until it would have ended. */
+  | "quota_lease"
+  /** Held units of a grant are recalled: those that are unused go back 10 s later. */
+  | "quota_balance"
+  /** A login was unlocked: it stays throttled by the other processes until the window ends. */
+  | "unlocked"
+  /** Sent by the driver itself, to this process, when it has reconnected: notices were lost. */
+  | "resync";
 
 export interface Store {
   readonly dialect: Dialect;
@@ -41,16 +57,16 @@ export interface Store {
   /** Called for each committed write that has an owner. */
   onWritten(listener: OnWritten): void;
   /** Sends notices to every process on this database, this one included; used to drop what is cached. */
-  notify(topic: string, ...payloads: string[]): Promise<void>;
-  onNotice(topic: string, listener: (payload: string) => void): void;
+  notify(topic: NoticeTopic, ...payloads: string[]): Promise<void>;
+  onNotice(topic: NoticeTopic, listener: (payload: string) => void): void;
   /**
    * Verifies an audit chain, or what follows `from`, off the main thread; concurrent callers for the same workspace
    * share one run.
    */
-  verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck>;
+  verify(workspace_id: string, expected: ExpectedCheckpoint[], options?: VerifyOptions): Promise<ChainCheck>;
   /** Rows that the running verification of a whole chain has passed; null when there is none. */
   verifyProgress(workspace_id: string): number | null;
-  /** Reads a usage series off the main thread; returns the answer as JSON, or null if it has too many values. */
+  /** Reads a usage series off the main thread; returns it as JSON, or null if it has too many values. */
   readSeries(query: SeriesQuery): Promise<string | null>;
   /** Reads lines of one bucket of the usage export off the main thread. */
   exportUsage(query: ExportQuery): Promise<ExportPart>;

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { access, CREDENTIAL_KINDS, isHolderPlane, type CredentialKind } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { backends } from "../../harness/databases/backends.ts";
+import { apiBackends } from "../../harness/databases/backends.ts";
 import { principals, type Principals } from "../../harness/instances/principals.ts";
 import { sharedInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
@@ -37,15 +37,15 @@ describe("the matrix", () => {
 /** How a credential is looked up depends on the database, what an endpoint admits does not. */
 const oneOfEachRow = [...new Map(endpoints.map((endpoint) => [endpoint.access, endpoint])).values()];
 
-for (const back of backends) {
-  describe(`the matrix on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`the matrix on ${backend}`, () => {
+    const instance = sharedInstance(backend);
     let who: Principals;
     beforeAll(async () => {
-      who = await principals(r);
+      who = await principals(instance);
     });
 
-    for (const endpoint of back === "sqlite" ? endpoints : oneOfEachRow) {
+    for (const endpoint of backend === "sqlite" ? endpoints : oneOfEachRow) {
       const row = access[endpoint.access];
       it(`${endpoint.name} responds to each credential as its row says`, async () => {
         const body = endpoint.method === "GET" || endpoint.method === "DELETE" ? undefined : {};
@@ -54,7 +54,7 @@ for (const back of backends) {
         for (const kind of CREDENTIAL_KINDS) {
           if (!(kind in who.credentials)) continue;
           const { bearer, headers } = who.credentials[kind] ?? { bearer: null };
-          const reply = await r.call(bearer, routeOf(endpoint), body, headers ? { headers } : {});
+          const reply = await instance.call(bearer, routeOf(endpoint), body, headers ? { headers } : {});
           wanted[kind] = row.open ? "Y" : row.rules[kind].replace("T", "Y");
           got[kind] = row.open && reply.status !== 401 ? "Y" : verdict(reply);
         }
@@ -66,11 +66,11 @@ for (const back of backends) {
         it(`${endpoint.name} rejects every expired or revoked credential, and says how to authenticate`, async () => {
           for (const [why, bearer] of Object.entries(who.ended)) {
             if (isHolderPlane(endpoint.access) && why === "a customer's key") continue; // here it is valid
-            const reply = await r.call(bearer, routeOf(endpoint));
+            const reply = await instance.call(bearer, routeOf(endpoint));
             expect(reply.status, why).toBe(401);
             expect(reply.headers.get("www-authenticate"), why).toBe('Bearer realm="keyrack", error="invalid_token"');
           }
-          const none = await r.call(null, routeOf(endpoint));
+          const none = await instance.call(null, routeOf(endpoint));
           expect(none.headers.get("www-authenticate")).toBe('Bearer realm="keyrack"');
         });
       }

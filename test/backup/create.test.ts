@@ -17,13 +17,17 @@ import { tempDir } from "../../harness/processes/cli.ts";
 const quiet = (): void => {};
 const stopping = new Error("the instance is stopping");
 
-for (const back of backends) {
-  describe(`a backup on ${back}`, () => {
+for (const backend of backends) {
+  describe(`a backup on ${backend}`, () => {
     it("is complete, private, recorded, and lists its contents", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await addTenants(fixture);
       const created = await createBackup(fixture.services);
-      expect(created).toMatchObject({ state: back === "sqlite" ? "good" : "unproven", dialect: back, hook: null });
+      expect(created).toMatchObject({
+        state: backend === "sqlite" ? "good" : "unproven",
+        dialect: backend,
+        hook: null,
+      });
       const dir = backupDir(fixture.services.settings);
       expect(readdirSync(dir)).toEqual([created.id]);
       expect(statSync(dir).mode & 0o777).toBe(0o700);
@@ -55,7 +59,7 @@ for (const back of backends) {
     });
 
     it("is shared by callers that ask at once, and leaves nothing behind when the instance stops", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await addTenants(fixture);
       const running = createBackup(fixture.services);
       expect(createBackup(fixture.services)).toBe(running);
@@ -68,11 +72,11 @@ for (const back of backends) {
   });
 }
 
-for (const back of cheapBackends) {
-  describe(`a backup on ${back}`, () => {
+for (const backend of cheapBackends) {
+  describe(`a backup on ${backend}`, () => {
     it("is kept when the instance stops during its hook, which is ended", async () => {
       const hook = "sh -c 'touch \"$1/../begun\"; sleep 600; true' x";
-      await using fixture = await testServices(back, { flags: { backup_hook: hook } });
+      await using fixture = await testServices(backend, { flags: { backup_hook: hook } });
       const dir = backupDir(fixture.services.settings);
       const running = createBackup(fixture.services);
       await expect.poll(() => existsSync(join(dir, "begun"))).toBe(true);
@@ -85,7 +89,7 @@ for (const back of cheapBackends) {
       const script = 'test -f "$2/manifest.json" && test -z "$KEYRACK_DATABASE_URL" && env > "$2/../env"';
       process.env.KEYRACK_DATABASE_URL = "postgres://secret@nowhere/x";
       try {
-        await using fixture = await testServices(back, { flags: { backup_hook: `sh -c '${script}' x y` } });
+        await using fixture = await testServices(backend, { flags: { backup_hook: `sh -c '${script}' x y` } });
         const { hook, id } = await createBackup(fixture.services);
         expect(hook).toEqual({ ok: true, code: 0, message: null });
         const env = readFileSync(join(backupDir(fixture.services.settings), "env"), "utf8");

@@ -35,11 +35,11 @@ async function idOf(d: Deployment): Promise<string> {
   return String(row?.value);
 }
 
-describe.each(backends)("two deployments with one backup folder on %s", (back) => {
+describe.each(backends)("two deployments with one backup folder on %s", (backend) => {
   it("restore their own, and another one's when it is named, under the id they had", async () => {
     using at = tempDir();
-    await using ours = await deployment(back, { backup_dir: at.dir });
-    await using theirs = await deployment(back, { backup_dir: at.dir });
+    await using ours = await deployment(backend, { backup_dir: at.dir });
+    await using theirs = await deployment(backend, { backup_dir: at.dir });
     const made: string[] = [];
     for (const d of [ours, theirs]) {
       const app = await d.start();
@@ -56,12 +56,12 @@ describe.each(backends)("two deployments with one backup folder on %s", (back) =
   });
 });
 
-describe.each(cheapBackends)("two deployments with one backup folder on %s", (back) => {
+describe.each(cheapBackends)("two deployments with one backup folder on %s", (backend) => {
   it("prune and test only their own backups, and those without an id", async () => {
     using at = tempDir();
     const flags = { backup_dir: at.dir, backup_every: "24h" };
-    await using ours = await testServices(back, { flags });
-    await using theirs = await testServices(back, { flags });
+    await using ours = await testServices(backend, { flags });
+    await using theirs = await testServices(backend, { flags });
     const { folder } = await createBackup(ours.services);
     const { manifest } = findBackup(at.dir, folder);
     const { deployment_id, ...unnamed } = manifest;
@@ -84,9 +84,9 @@ describe.each(cheapBackends)("two deployments with one backup folder on %s", (ba
 
   it("have ids of their own after one restores a backup of the other, unless it takes its place", async () => {
     using at = tempDir();
-    await using theirs = await deployment(back, { backup_dir: at.dir });
-    await using ours = await deployment(back, { backup_dir: at.dir });
-    await using empty = await deployment(back, { backup_dir: at.dir });
+    await using theirs = await deployment(backend, { backup_dir: at.dir });
+    await using ours = await deployment(backend, { backup_dir: at.dir });
+    await using empty = await deployment(backend, { backup_dir: at.dir });
     const app = await theirs.start();
     const { id } = await createBackup(app.services);
     await app.stop();
@@ -104,8 +104,8 @@ describe.each(cheapBackends)("two deployments with one backup folder on %s", (ba
 
   it("differ by the id in the database, and a command without one refuses to guess", async () => {
     using at = tempDir();
-    await using ours = await testServices(back, { flags: { backup_dir: at.dir } });
-    await using theirs = await testServices(back, { flags: { backup_dir: at.dir } });
+    await using ours = await testServices(backend, { flags: { backup_dir: at.dir } });
+    await using theirs = await testServices(backend, { flags: { backup_dir: at.dir } });
     await createBackup(ours.services);
     const nowhere = { kind: "sqlite", file: join(at.dir, "none.db") } as const;
     expect(await deploymentIdOf(ours.target, at.dir)).toBe(await ownDeploymentId(ours.services));

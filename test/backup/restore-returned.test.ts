@@ -46,9 +46,9 @@ async function addTenants({ target }: Deployment): Promise<void> {
     );
 }
 
-describe.each(backends)("restore on %s", (back) => {
+describe.each(backends)("restore on %s", (backend) => {
   it("sets the files with checkpoints aside, which the restored log need not extend", async () => {
-    await using d = await deployment(back);
+    await using d = await deployment(backend);
     const app = await d.start();
     await createBackup(app.services);
     await app.stop();
@@ -65,7 +65,7 @@ describe.each(backends)("restore on %s", (back) => {
   });
 
   it("counts members, projects and tenants that are back, and delays rules about idle keys", async () => {
-    await using d = await deployment(back);
+    await using d = await deployment(backend);
     const app = await d.start();
     const { project_id } = await setUpWorkspace(app, "removed");
     await addMembers(d);

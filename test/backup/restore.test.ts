@@ -29,10 +29,10 @@ function restore(d: Deployment, more: Partial<RestoreRequest> = {}) {
 const versionOf = async (d: Deployment, id: string): Promise<number> =>
   Number((await rawSql(d.target, "select policy_version as v from projects where id = $1", [id]))[0]?.v);
 
-for (const back of backends) {
-  describe(`restore on ${back}`, () => {
+for (const backend of backends) {
+  describe(`restore on ${backend}`, () => {
     it("returns SDK nodes that were ahead to the policy of the backup", async () => {
-      await using d = await deployment(back);
+      await using d = await deployment(backend);
       let app = await d.start();
       const shop = await setUpWorkspace(app, "ahead");
       const [kept, revokedLater] = [await shop.mint(), await shop.mint()];
@@ -67,7 +67,7 @@ for (const back of backends) {
     });
 
     it("lists what it undoes: keys quarantined, disabled or confined, tenants suspended, and balances spent", async () => {
-      await using d = await deployment(back);
+      await using d = await deployment(backend);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "undone");
       const { project_id, tenant_id } = shop;
@@ -110,7 +110,7 @@ for (const back of backends) {
     });
 
     it("refuses without --force, without the master key, and while a server runs, and changes nothing", async () => {
-      await using d = await deployment(back);
+      await using d = await deployment(backend);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "refused");
       await createBackup(app.services);
@@ -126,12 +126,12 @@ for (const back of backends) {
     });
 
     it("refuses a damaged backup and one of a newer schema, and keeps the replaced database", async () => {
-      await using d = await deployment(back);
+      await using d = await deployment(backend);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "kept");
       const { folder, id } = await createBackup(app.services);
       await app.stop();
-      const file = join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
+      const file = join(folder, backend === "sqlite" ? "keyrack.db" : "keyrack.dump");
       const good = readFileSync(file);
       const bad = Buffer.from(good);
       bad[100] = (bad[100] ?? 0) ^ 1;
@@ -146,7 +146,7 @@ for (const back of backends) {
       await expect(restore(d, { backup: newer })).rejects.toMatchObject({ exitCode: 2 });
       const { replaced } = await restore(d, { backup: folder });
       const old =
-        back === "sqlite"
+        backend === "sqlite"
           ? rawSql({ kind: "sqlite", file: replaced ?? "" }, "select policy_version as v from projects")
           : rawSql(d.target, `select policy_version as v from ${replaced}.projects`);
       expect(await old).toEqual([{ v: 1 }]);
@@ -155,7 +155,7 @@ for (const back of backends) {
     });
 
     it("ends sessions, one-time tokens and open invitations, and records the restore in the audit log", async () => {
-      await using d = await deployment(back);
+      await using d = await deployment(backend);
       const app = await d.start();
       const email = "ada@example.com";
       const post = (path: string, body: unknown) =>
@@ -192,10 +192,10 @@ for (const back of backends) {
   });
 }
 
-for (const back of cheapBackends) {
-  describe(`restore on ${back}`, () => {
+for (const backend of cheapBackends) {
+  describe(`restore on ${backend}`, () => {
     it("never uses a policy version twice, even when the same backup is restored again", async () => {
-      await using d = await deployment(back);
+      await using d = await deployment(backend);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "twice");
       await shop.mint();
@@ -214,7 +214,7 @@ for (const back of cheapBackends) {
     });
 
     it("continues without the master key with --new-master-key: new keys, unsent mail dropped, chains verify", async () => {
-      await using d = await deployment(back, { mail_url: "smtp://127.0.0.1:1" });
+      await using d = await deployment(backend, { mail_url: "smtp://127.0.0.1:1" });
       let app = await d.start();
       const shop = await setUpWorkspace(app, "newkey");
       await fetch(`${app.url}/v1/auth/users`, {

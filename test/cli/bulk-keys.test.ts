@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startSeededServer, UNREACHABLE, type SeededServer } from "../../harness/processes/seeded-server.ts";
 import { BIN, cleanEnv } from "../../harness/processes/server.ts";
 import { until } from "../../harness/waiting.ts";
-import { parseCsv } from "../../src/cli/commands/bulk/csv.ts";
+import { parseCsv } from "../../src/cli/commands/csv-import/csv.ts";
 
 const KEYS = 100;
 let cli: SeededServer;

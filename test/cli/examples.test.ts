@@ -52,21 +52,21 @@ async function* parsedExamples(replace: (placeholder: string) => string) {
 }
 
 describe("an example in the help", () => {
-  let r: TestInstance;
+  let instance: TestInstance;
   let t: Team;
   let project_id = "";
 
   beforeAll(async () => {
     // The time that the examples are written for.
-    r = await testInstance("sqlite", { clock: testClock(Date.parse("2026-11-17T12:00:00Z")) });
-    t = await team(r);
-    const call = async (route: string, body: object) => (await r.call(t.key, route, body)).body;
+    instance = await testInstance("sqlite", { clock: testClock(Date.parse("2026-11-17T12:00:00Z")) });
+    t = await team(instance);
+    const call = async (route: string, body: object) => (await instance.call(t.key, route, body)).body;
     project_id = (await call("POST /v1/projects", { name: "P", slug: "ppp" })).id as string;
     const { id: tenant_id } = await call("POST /v1/tenants", { external_id: "one" });
     for (let i = 0; i < 3; i++) await call("POST /v1/keys", { project_id, tenant_id, env: "live" });
     await call("PATCH /v1/workspace", { embed_origins: ["https://app.example.com"] });
   });
-  afterAll(() => r[Symbol.asyncDispose]());
+  afterAll(() => instance[Symbol.asyncDispose]());
 
   it("is accepted by its command and by the API, and leaves no value to guess", async () => {
     const problems: string[] = [];
@@ -81,7 +81,11 @@ describe("an example in the help", () => {
         for (const one of [value ?? []].flat()) search.append(name, one);
       search.delete("after"); // must be the id of a record in the list
       const bearer = path === "/v1/embed_tokens" ? t.key : t.owner.session;
-      const reply = await r.call(bearer, `${method} ${path}${search.size > 0 ? `?${search.toString()}` : ""}`, body);
+      const reply = await instance.call(
+        bearer,
+        `${method} ${path}${search.size > 0 ? `?${search.toString()}` : ""}`,
+        body,
+      );
       if (/^(invalid_request|unauthenticated|forbidden)$/.test(reply.body.error?.code))
         problems.push(`${line}: ${reply.text}`);
     }

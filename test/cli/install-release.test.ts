@@ -79,9 +79,9 @@ describe.runIf(sshKeygen).each(SHELLS.map((shell) => ({ shell })))("install.sh -
     expect(nothing).toMatchObject({ code: 1, output: expect.stringContaining("keyrack.previous") });
     await m.run(["--from", "release"]);
     await m.run(["--from", join(shared.dir, "1.3.0")]);
-    const back = await m.run(["--rollback"]);
-    expect(back).toMatchObject({ code: 0, output: expect.stringContaining("keyrack 1.2.3") });
-    expect(back.output).toContain("The schemas were not compared"); // there is no database
+    const backend = await m.run(["--rollback"]);
+    expect(backend).toMatchObject({ code: 0, output: expect.stringContaining("keyrack 1.2.3") });
+    expect(backend.output).toContain("The schemas were not compared"); // there is no database
     expect(m.installed()).toEqual(["1.2.3", "1.3.0"]);
     expect((await m.run(["--rollback"])).code).toBe(0);
     expect(m.installed()).toEqual(["1.3.0", "1.2.3"]);

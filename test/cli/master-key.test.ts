@@ -18,8 +18,8 @@ import { rawSql } from "../../harness/databases/raw-sql.ts";
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 const CLAIM = { scope_hash: hash("scope"), fingerprint: hash("f"), env: "live" };
 
-for (const back of backends) {
-  describe(`master-key rotate on ${back}`, () => {
+for (const backend of backends) {
+  describe(`master-key rotate on ${backend}`, () => {
     let dir: string;
     let settings: Settings;
     let database: Awaited<ReturnType<typeof readyDatabase>>;
@@ -50,7 +50,7 @@ for (const back of backends) {
 
     beforeEach(async () => {
       dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-      database = await readyDatabase(back);
+      database = await readyDatabase(backend);
       const { target } = database;
       const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
       settings = loadSettings({ env: {}, flags: { data_dir: dir, port: "0", database_url, throttle: "off" } }).settings;

@@ -62,17 +62,13 @@ describe("output", () => {
     await create("reports", { permissions: ["read", "portal"] });
     await create("verifier", { permissions: ["verify"], project_ids: [cli.seed.project_id] });
     const [head = "", ...rows] = (await cli.run(["secret-key", "list"])).stdout.split("\n");
-    const at = head.indexOf("PERMISSIONS");
-    const permissionsOf = (name: string) =>
+    const at = head.indexOf("POWER");
+    const powerOf = (name: string) =>
       rows
         .find((row) => row.includes(` ${name} `))
         ?.slice(at)
         .split(/ {2,}/)[0];
-    expect(["everything", "reports", "verifier"].map(permissionsOf)).toEqual([
-      "all",
-      "read portal",
-      "verify (1 project)",
-    ]);
+    expect(["everything", "reports", "verifier"].map(powerOf)).toEqual(["full", "read portal", "verify (1 project)"]);
   });
 
   it("node list shows the library that a node runs, with view=fleet", async () => {

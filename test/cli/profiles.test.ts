@@ -44,6 +44,26 @@ describe("profiles", () => {
   });
 });
 
+describe("keyrack login", () => {
+  it("saves a secret key that may only verify, and refuses one that is not valid", async () => {
+    const own = { XDG_CONFIG_HOME: join(cli.dir, "restricted"), KEYRACK_SECRET_KEY: "", KEYRACK_URL: "" };
+    const login = ["login", "--url", cli.seed.url, "--secret-key", "-", "--profile", "verify"];
+    const ran = await cli.run(login, own, cli.seed.verify_key);
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
+    expect(ran.stdout).toContain("as a restricted secret key.");
+    const shown = await cli.run(["workspace", "show", "--profile", "verify"], own);
+    expect(shown).toMatchObject({ code: 1, stderr: expect.stringContaining("lacks a permission") as string });
+    const wrong = await cli.run(login, own, `${cli.seed.verify_key.slice(0, -6)}AAAAAA`);
+    expect(wrong).toMatchObject({ code: 1, stdout: "" });
+  });
+
+  it("takes an empty KEYRACK_URL for one that is not set", async () => {
+    const own = { XDG_CONFIG_HOME: join(cli.dir, "empty"), KEYRACK_SECRET_KEY: "", KEYRACK_URL: "" };
+    const ran = await cli.run(["login", "--secret-key", "-"], own, "krsk_live_x");
+    expect(ran.stderr).not.toContain("is not an http:// or https:// URL");
+  });
+});
+
 describe("keyrack workspace create --save", () => {
   const home = (name: string) => ({
     XDG_CONFIG_HOME: join(cli.dir, name),

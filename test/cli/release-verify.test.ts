@@ -47,47 +47,47 @@ describe("a signed release", () => {
   });
 
   it("is verified by single files, whether or not the others were downloaded", async () => {
-    using r = release();
-    rmSync(r.at(ARM64));
-    const report = await verifyRelease([r.at(X64), r.at("SHA256SUMS")], { keys, unsigned: false });
+    using instance = release();
+    rmSync(instance.at(ARM64));
+    const report = await verifyRelease([instance.at(X64), instance.at("SHA256SUMS")], { keys, unsigned: false });
     expect(report).toMatchObject({ ok: true, signer, files: [{ name: X64, ok: true, reason: null }] });
   });
 
   for (const { what, tamper, names } of tamperings(X64, ARM64))
     it(`is refused with ${what}, by name`, async () => {
-      using r = release();
-      tamper(r.dir, key);
-      const before = snapshot(r.dir);
-      const report = await verifyRelease([r.dir], { keys, unsigned: false });
+      using instance = release();
+      tamper(instance.dir, key);
+      const before = snapshot(instance.dir);
+      const report = await verifyRelease([instance.dir], { keys, unsigned: false });
       expect(report.ok).toBe(false);
       const found = problems(report).map(({ name, reason }) => `${name}: ${reason}`);
       expect(found.filter((text) => text.includes(names))).not.toEqual([]);
-      const single = await verifyRelease([r.at(X64)], { keys, unsigned: false });
+      const single = await verifyRelease([instance.at(X64)], { keys, unsigned: false });
       expect(single.ok).toBe(false);
-      expect(snapshot(r.dir)).toEqual(before);
+      expect(snapshot(instance.dir)).toEqual(before);
     });
 
   it("is refused with a file that is not listed", async () => {
-    using r = release();
-    writeFileSync(r.at("extra.sh"), "");
-    mkdirSync(r.at("folder"));
-    const report = await verifyRelease([r.dir], { keys, unsigned: false });
+    using instance = release();
+    writeFileSync(instance.at("extra.sh"), "");
+    mkdirSync(instance.at("folder"));
+    const report = await verifyRelease([instance.dir], { keys, unsigned: false });
     const reason = "not listed in SHA256SUMS";
     expect(problems(report)).toEqual(["extra.sh", "folder"].map((name) => ({ name, ok: false, reason })));
-    expect((await verifyRelease([r.at("extra.sh")], { keys, unsigned: false })).ok).toBe(false);
+    expect((await verifyRelease([instance.at("extra.sh")], { keys, unsigned: false })).ok).toBe(false);
   });
 
   it("is refused by a list without keys, and with a signature of the wrong size", async () => {
-    using r = release();
-    expect(problems(await verifyRelease([r.dir], { keys: [], unsigned: true }))).toEqual([
+    using instance = release();
+    expect(problems(await verifyRelease([instance.dir], { keys: [], unsigned: true }))).toEqual([
       {
         name: "SHA256SUMS.sig",
         ok: false,
         reason: `signed by ${fingerprint(key.publicKey)}, which is not a listed key`,
       },
     ]);
-    writeFileSync(r.at("SHA256SUMS.sig"), Buffer.alloc((1 << 20) + 1));
-    expect(problems(await verifyRelease([r.dir], { keys, unsigned: false }))).toMatchObject([
+    writeFileSync(instance.at("SHA256SUMS.sig"), Buffer.alloc((1 << 20) + 1));
+    expect(problems(await verifyRelease([instance.dir], { keys, unsigned: false }))).toMatchObject([
       { name: "SHA256SUMS.sig" },
     ]);
   });
@@ -105,27 +105,27 @@ describe("a signed release", () => {
     ["an empty line", "", "line 4 is not a checksum and a name"],
   ] as const)
     it(`is refused when SHA256SUMS contains ${what}, even if that is what was signed`, async () => {
-      using r = release();
-      const text = Buffer.from(`${readFileSync(r.at("SHA256SUMS"), "latin1")}${line}\n`);
-      writeFileSync(r.at("SHA256SUMS"), text);
-      writeFileSync(r.at("SHA256SUMS.sig"), key.sign(text));
-      const report = await verifyRelease([r.dir], { keys, unsigned: false });
+      using instance = release();
+      const text = Buffer.from(`${readFileSync(instance.at("SHA256SUMS"), "latin1")}${line}\n`);
+      writeFileSync(instance.at("SHA256SUMS"), text);
+      writeFileSync(instance.at("SHA256SUMS.sig"), key.sign(text));
+      const report = await verifyRelease([instance.dir], { keys, unsigned: false });
       expect(problems(report)).toEqual([{ name: "SHA256SUMS", ok: false, reason }]);
     });
 });
 
 describe("an unsigned release", () => {
   it("is accepted only with --unsigned, and still checked", async () => {
-    using r = release();
-    rmSync(r.at("SHA256SUMS.sig"));
-    expect((await verifyRelease([r.dir], { keys, unsigned: false })).ok).toBe(false);
-    expect(await verifyRelease([r.dir], { keys, unsigned: true })).toMatchObject({ ok: true, signer: null });
-    writeFileSync(r.at("NOTES.md"), "Other notes.\n");
-    expect(problems(await verifyRelease([r.dir], { keys, unsigned: true }))).toEqual([
+    using instance = release();
+    rmSync(instance.at("SHA256SUMS.sig"));
+    expect((await verifyRelease([instance.dir], { keys, unsigned: false })).ok).toBe(false);
+    expect(await verifyRelease([instance.dir], { keys, unsigned: true })).toMatchObject({ ok: true, signer: null });
+    writeFileSync(instance.at("NOTES.md"), "Other notes.\n");
+    expect(problems(await verifyRelease([instance.dir], { keys, unsigned: true }))).toEqual([
       { name: "NOTES.md", ok: false, reason: "its hash differs from SHA256SUMS" },
     ]);
-    writeSums(r.dir);
-    expect((await verifyRelease([r.dir], { keys, unsigned: true })).ok).toBe(true);
+    writeSums(instance.dir);
+    expect((await verifyRelease([instance.dir], { keys, unsigned: true })).ok).toBe(true);
   });
 });
 
@@ -147,9 +147,9 @@ describe("the command", () => {
   });
 
   it("lists several problems, the first again in the error", async () => {
-    using r = release();
-    for (const name of [X64, ARM64]) rmSync(r.at(name));
-    const ran = await run(r.dir, "--keys", "keys");
+    using instance = release();
+    for (const name of [X64, ARM64]) rmSync(instance.at(name));
+    const ran = await run(instance.dir, "--keys", "keys");
     expect([ran.stdout, ran.stderr]).toEqual([
       `${ARM64}: missing\n${X64}: missing\n`,
       `keyrack: Not verified. ${ARM64}: missing.\n`,

@@ -52,7 +52,7 @@ describe("keyrack scan", () => {
     const keys = ["acme", "northwind", "ab"].map((prefix) => formatApiKey(prefix, "live", bytes));
     const stripe = `sk_live_${"a".repeat(40)}`;
     writeFileSync(join(at.dir, "keys"), `${keys.join("\n")}\nx${keys[0]}\n${stripe}\n`);
-    const edges = [1, 4, 5, 9, 10, 50, 128, 129, 132].map((back) => (1 << 20) - back);
+    const edges = [1, 4, 5, 9, 10, 50, 128, 129, 132].map((backend) => (1 << 20) - backend);
     for (const [i, edge] of edges.entries())
       writeFileSync(join(at.dir, `z-${i}`), `${" ".repeat(edge)}${keys[1]} tail`);
     const { stdout } = await keyrack(["scan", at.dir, "--json"]);
@@ -100,7 +100,7 @@ describe("keyrack scan", () => {
 
   it("finds a key across a chunk boundary, and one that begins inside a look-alike", async () => {
     using at = tempDir();
-    const edges = [1, 20, 48, 127, 128, 129].map((back) => (1 << 20) - back);
+    const edges = [1, 20, 48, 127, 128, 129].map((backend) => (1 << 20) - backend);
     for (const [i, edge] of edges.entries()) writeFileSync(join(at.dir, `edge-${i}`), `${" ".repeat(edge)}${KEY} tail`);
     // The first 48 characters match the pattern and fail the CRC; eight of them belong to the key.
     const inner = formatCredential("api_key", "live", Buffer.from(`abcdef01${"A".repeat(24)}`, "base64url"));

@@ -1,9 +1,12 @@
 // `keyrack serve`, as a process.
 import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
-import { startServer } from "../../harness/processes/server.ts";
+import { BIN, cleanEnv, startServer } from "../../harness/processes/server.ts";
 import { backends, postgresUrl, readyDatabase } from "../../harness/databases/backends.ts";
 import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { keyrack, refusedServe, tempDir } from "../../harness/processes/cli.ts";
@@ -50,6 +53,36 @@ describe("keyrack serve", () => {
     const second = await startServer(["--data-dir", data]);
     expect(readFileSync(join(data, "bootstrap.token"), "utf8")).toBe(token);
     expect(await second.end("SIGTERM")).toBe(0);
+  });
+
+  it("prints a command for the first workspace that keeps the bootstrap token out of process lists", async () => {
+    using temp = tempDir();
+    const file = join(temp.dir, "my token");
+    writeFileSync(file, "0123456789-bootstrap-token-of-a-test\n", { mode: 0o600 });
+    const env = { KEYRACK_PORT: "0", KEYRACK_BOOTSTRAP_TOKEN_FILE: file };
+    const child = spawn(BIN, ["serve", "--data-dir", join(temp.dir, "data")], {
+      env: cleanEnv(env),
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const ended = once(child, "exit");
+    try {
+      for await (const line of createInterface({ input: child.stdout })) {
+        if (!line.includes(" workspace create ")) continue;
+        expect(line).toContain(`  KEYRACK_BOOTSTRAP_TOKEN_FILE='${file}' `);
+        expect(line).not.toContain("--bootstrap-token");
+        const words = line
+          .slice(line.indexOf("workspace create"))
+          .replace("--save ", "")
+          .replaceAll('"', "")
+          .split(" ");
+        expect(await keyrack(words, { env: { KEYRACK_BOOTSTRAP_TOKEN_FILE: file } })).toMatchObject({ code: 0 });
+        return;
+      }
+      expect.unreachable("no command was printed");
+    } finally {
+      child.kill("SIGTERM");
+      await ended;
+    }
   });
 
   it("answers a request in flight at SIGTERM", async () => {
@@ -156,10 +189,10 @@ describe("keyrack serve", () => {
     expect(ran.stderr).toMatch(/^keyrack: The data dir .* cannot be used: ENOTDIR\.\n$/);
   });
 
-  for (const back of backends) {
-    it(`rejects a wrong or missing master key and a newer schema with exit 2, and changes nothing, on ${back}`, async () => {
+  for (const backend of backends) {
+    it(`rejects a wrong or missing master key and a newer schema with exit 2, and changes nothing, on ${backend}`, async () => {
       using temp = tempDir();
-      const database = await readyDatabase(back);
+      const database = await readyDatabase(backend);
       const { target } = database;
       const url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
       const serve = (dir: string) => ["--data-dir", join(temp.dir, dir), "--database-url", url];

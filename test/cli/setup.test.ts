@@ -179,9 +179,9 @@ describe("keyrack doctor", () => {
     expect(missing.filter((what) => what.includes(none))).toEqual([]);
   });
 
-  it.each(backends)("checks the settings of the running instance, not those of the shell (%s)", async (back) => {
+  it.each(backends)("checks the settings of the running instance, not those of the shell (%s)", async (backend) => {
     using temp = tempDir();
-    const { target, dispose } = await readyDatabase(back);
+    const { target, dispose } = await readyDatabase(backend);
     const { app } = await startLocalInstance({
       target,
       dir: temp.dir,

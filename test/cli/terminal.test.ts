@@ -10,7 +10,7 @@ import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { BIN, cleanEnv } from "../../harness/processes/server.ts";
-import { openAppend } from "../../src/cli/commands/bulk/state.ts";
+import { openAppend } from "../../src/cli/commands/csv-import/append-file.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 
 it("a closed pipe (`| head`) is not an error", async () => {
@@ -76,6 +76,6 @@ it("files for secrets are readable by the owner only, even if they existed befor
   for (const file of [toml, keys]) writeFileSync(file, "", { mode: 0o644 });
   const ran = await keyrack(["init", "--yes", "--force", "--out", toml, "--data-dir", join(temp.dir, "data")]);
   expect(ran.code, ran.stderr).toBe(0);
-  openAppend(keys).close();
+  openAppend(keys, "derived").close();
   for (const file of [toml, keys]) expect(statSync(file).mode & 0o777).toBe(0o600);
 });

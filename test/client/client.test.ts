@@ -4,10 +4,10 @@ import { createClient, ApiError } from "../../harness/api-client.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 
 it("calls routes with typed input and output, and throws error responses with code and details", async () => {
-  await using r = await testInstance("sqlite");
-  const w = await r.workspace();
-  const client = createClient({ url: r.url, bearer: w.keys.sk_owner });
-  const { project_id, tenant_id } = w;
+  await using instance = await testInstance("sqlite");
+  const workspace = await instance.workspace();
+  const client = createClient({ url: instance.url, bearer: workspace.keys.sk_owner });
+  const { project_id, tenant_id } = workspace;
   const key = await client.call("POST /v1/keys", { body: { project_id, tenant_id, env: "live" }, idempotencyKey: "1" });
   const again = await client.call("POST /v1/keys", {
     body: { project_id, tenant_id, env: "live" },

@@ -58,6 +58,9 @@ describe("settings", () => {
     expect(() => load({ KEYRACK_REGOIN: "eu" })).toThrow(
       "Unknown setting KEYRACK_REGOIN. Did you mean KEYRACK_REGION?",
     );
+    expect(() => load({ KEYRACK_MAX_CONNECTIONS: "500" })).toThrow(
+      "Unknown setting KEYRACK_MAX_CONNECTIONS. Did you mean KEYRACK_CONNECTIONS_MAX?",
+    );
   });
 
   it("and variables that the CLI and the library read are known", () => {

@@ -49,20 +49,20 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
   let redis: Awaited<ReturnType<typeof findRedis>>;
   let one: TestInstance;
   let two: TestInstance;
-  let w: Workspace;
+  let workspace: Workspace;
   beforeAll(async () => {
     redis = await findRedis();
     const flags = redis ? { redis_url: redis.url } : {};
     one = await testInstance("postgres", { flags });
     two = await testInstance("postgres", { flags, beside: one });
-    w = await one.workspace();
+    workspace = await one.workspace();
   });
   afterAll(async () => {
     await two[Symbol.asyncDispose]();
     await one[Symbol.asyncDispose]();
     await redis?.stop();
   });
-  const onTwo = (route: string, body?: unknown) => two.call(w.keys.sk_owner, route, body);
+  const onTwo = (route: string, body?: unknown) => two.call(workspace.keys.sk_owner, route, body);
 
   it("respond to the health check", async () => {
     const command = /^ +test: \[CMD, keyrack, (.*)\]$/m.exec(compose)?.[1]?.split(", ") ?? [];
@@ -72,29 +72,39 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
   });
 
   it("show each other's changes at once, a secret key's revocation included", async () => {
-    const key = await w.mint();
+    const key = await workspace.mint();
     expect((await onTwo(`GET /v1/keys/${key.id}`)).status).toBe(200);
     await onTwo(`POST /v1/keys/${key.id}/revoke`, {});
-    expect((await w.call("sk_owner", `GET /v1/keys/${key.id}`)).body.revoked_at).not.toBeNull();
-    const poll = () => two.call(w.keys.sk_admin, `GET /v1/policy/delta?project_id=${w.project_id}&since=0`);
+    expect((await workspace.call("sk_owner", `GET /v1/keys/${key.id}`)).body.revoked_at).not.toBeNull();
+    const poll = () =>
+      two.call(workspace.keys.sk_admin, `GET /v1/policy/delta?project_id=${workspace.project_id}&since=0`);
     expect((await poll()).status).toBe(200);
-    await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
+    await workspace.call("sk_owner", `POST /v1/secret_keys/${workspace.keyIds.sk_admin}/revoke`, {});
     await expect.poll(async () => (await poll()).status).toBe(401);
   });
 
   it("wake each other's long polls", async () => {
-    const { version } = (await onTwo(`GET /v1/policy/snapshot?project_id=${w.project_id}`)).body;
-    const waiting = onTwo(`GET /v1/policy/delta?project_id=${w.project_id}&since=${version}&wait_ms=20000`);
+    const { version } = (await onTwo(`GET /v1/policy/snapshot?project_id=${workspace.project_id}`)).body;
+    const waiting = onTwo(`GET /v1/policy/delta?project_id=${workspace.project_id}&since=${version}&wait_ms=20000`);
     await expect.poll(() => two.app.services.feed.waiting).toBe(1);
-    const key = await w.mint();
+    const key = await workspace.mint();
     expect((await waiting).body.changes).toMatchObject([{ key_id: key.id }]);
   });
 
   it.runIf(hasRedis())("hold one limit together", async () => {
     const limits = [{ id: "m", limit: 7, window_ms: 60_000, algorithm: "fixed", scope: "tenant" }];
-    const body = { project_id: w.project_id, env: "live", key_id: null, tenant_id: w.tenant_id, cost: 1, limits };
+    const body = {
+      project_id: workspace.project_id,
+      env: "live",
+      key_id: null,
+      tenant_id: workspace.tenant_id,
+      cost: 1,
+      limits,
+    };
     const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => (i % 2 ? one : two).call(w.keys.sk_owner, "POST /v1/ratelimit/check", body)),
+      Array.from({ length: 20 }, (_, i) =>
+        (i % 2 ? one : two).call(workspace.keys.sk_owner, "POST /v1/ratelimit/check", body),
+      ),
     );
     expect(answers.filter(({ body: { allowed } }) => allowed)).toHaveLength(7);
     expect(new Set(answers.map(({ body: { store } }) => store))).toEqual(new Set(["redis"]));

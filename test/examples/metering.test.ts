@@ -20,14 +20,19 @@ const script = (name: string): string => new RegExp(`\`\`\`js\n(// ${name}\n[^]*
 
 type Taken = { url: string | undefined; headers: IncomingHttpHeaders; body: string };
 
-async function receiver(): Promise<{ url: string; taken: Taken[] } & AsyncDisposable> {
+type Reply = { status: number; text: string };
+
+async function receiver(
+  reply: (body: string) => Reply = () => ({ status: 200, text: "{}" }),
+): Promise<{ url: string; taken: Taken[] } & AsyncDisposable> {
   const taken: Taken[] = [];
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk: Buffer) => (body += chunk.toString("utf8")));
     request.on("end", () => {
       taken.push({ url: request.url, headers: request.headers, body });
-      response.end("{}");
+      const { status, text } = reply(body);
+      response.writeHead(status).end(text);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -41,30 +46,34 @@ async function receiver(): Promise<{ url: string; taken: Taken[] } & AsyncDispos
   };
 }
 
-async function run(file: string, cwd: string, env: Record<string, string>, input: string): Promise<number> {
-  const child = spawn(process.execPath, [file], { cwd, env, stdio: ["pipe", "ignore", "inherit"] });
+type Ended = { code: number; stderr: string };
+
+async function run(file: string, cwd: string, env: Record<string, string>, input: string): Promise<Ended> {
+  const child = spawn(process.execPath, [file], { cwd, env, stdio: ["pipe", "ignore", "pipe"] });
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString("utf8")));
   child.stdin.end(input);
-  const [code] = (await once(child, "exit")) as [number];
-  return code;
+  const [code] = (await once(child, "close")) as [number];
+  return { code, stderr };
 }
 
 /** Lines of two tenants, final and not. */
 async function exportLines(): Promise<{ text: string; ids: string[] }> {
-  await using r = await testInstance("sqlite", { clock: testClock(NOON) });
-  const w = await r.workspace();
-  const other = await w.call("sk_owner", "POST /v1/tenants", { external_id: "unknown" });
+  await using instance = await testInstance("sqlite", { clock: testClock(NOON) });
+  const workspace = await instance.workspace();
+  const other = await workspace.call("sk_owner", "POST /v1/tenants", { external_id: "unknown" });
   const send = async (request_id: string, tenant_id: string, cost: number): Promise<void> => {
-    const ts = new Date(r.clock.now()).toISOString();
-    const event = telemetryEvent({ ts, request_id, project_id: w.project_id, tenant_id, cost });
-    await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch([event]));
+    const ts = new Date(instance.clock.now()).toISOString();
+    const event = telemetryEvent({ ts, request_id, project_id: workspace.project_id, tenant_id, cost });
+    await workspace.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch([event]));
   };
-  await send("a", w.tenant_id, 42);
+  await send("a", workspace.tenant_id, 42);
   await send("b", other.body.id as string, 2);
-  r.clock.advance(9 * DAY_MS);
-  await send("c", w.tenant_id, 5);
-  await foldJournal(r.app.services);
+  instance.clock.advance(9 * DAY_MS);
+  await send("c", workspace.tenant_id, 5);
+  await foldJournal(instance.app.services);
   const range = "from=2026-10-20T00:00Z&to=2026-10-30T00:00Z";
-  const { text } = await w.call("sk_owner", `GET /v1/usage/export?${range}`);
+  const { text } = await workspace.call("sk_owner", `GET /v1/usage/export?${range}`);
   const rows = text
     .trim()
     .split("\n")
@@ -82,11 +91,14 @@ describe("docs/metering.md", () => {
     writeFileSync(join(folder.dir, "customers.json"), JSON.stringify({ customer: "cus_1" }));
     const lagoEnv = { LAGO_URL: lago.url, LAGO_API_KEY: "lago-key" };
     const stripeEnv = { STRIPE_URL: stripe.url, STRIPE_API_KEY: "stripe-key" };
-    const codes = await Promise.all([
+    const ended = await Promise.all([
       run("lago.mjs", folder.dir, lagoEnv, text),
       run("stripe.mjs", folder.dir, stripeEnv, text),
     ]);
-    expect(codes).toEqual([0, 0]);
+    expect(ended).toEqual([
+      { code: 0, stderr: "" },
+      { code: 1, stderr: "Not billed, because customers.json does not name them: unknown\n" },
+    ]);
     expect(lago.taken).toHaveLength(1);
     expect(lago.taken[0]).toMatchObject({ url: "/api/v1/events/batch", headers: { authorization: "Bearer lago-key" } });
     const { events } = JSON.parse(lago.taken[0]?.body ?? "") as { events: { external_subscription_id: string }[] };
@@ -115,5 +127,38 @@ describe("docs/metering.md", () => {
       "payload[stripe_customer_id]": "cus_1",
       "payload[value]": "42",
     });
+  });
+
+  it("runs again after a failure: lines that Lago has are left out, the others are sent", async () => {
+    const line = (id: number) =>
+      JSON.stringify({
+        id: `u${id}`,
+        final: true,
+        units: 1,
+        external_id: "c",
+        bucket_start: "2026-10-20T00:00:00.000Z",
+      });
+    const lines = Array.from({ length: 120 }, (_, i) => line(i)).join("\n");
+    const stored = new Set<string>(["u3"]);
+    let isDown = true;
+    // As Lago: a batch with an event that it has is refused as a whole.
+    await using lago = await receiver((body) => {
+      const ids = (JSON.parse(body) as { events: { transaction_id: string }[] }).events.map((e) => e.transaction_id);
+      if (isDown && ids.includes("u110")) return { status: 500, text: "down" };
+      const known = ids.flatMap((id, i) => (stored.has(id) ? [[i, { transaction_id: ["value_already_exist"] }]] : []));
+      if (known.length > 0)
+        return { status: 422, text: JSON.stringify({ error_details: Object.fromEntries(known) as object }) };
+      for (const id of ids) stored.add(id);
+      return { status: 200, text: "{}" };
+    });
+    using folder = tempDir();
+    writeFileSync(join(folder.dir, "lago.mjs"), script("lago.mjs"));
+    const env = { LAGO_URL: lago.url, LAGO_API_KEY: "lago-key" };
+    const failed = await run("lago.mjs", folder.dir, env, lines);
+    expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("Lago responded 500: down") as string });
+    expect(stored.size).toBe(100);
+    isDown = false;
+    expect(await run("lago.mjs", folder.dir, env, lines)).toEqual({ code: 0, stderr: "" });
+    expect(stored.size).toBe(120);
   });
 });

@@ -52,7 +52,7 @@ describe("a fair queue", () => {
   });
 
   it("takes as many as their weights allow, of each owner and in all", () => {
-    const queue = new FairQueue<string>((item) => (item.startsWith("a") ? 500 : 1));
+    const queue = new FairQueue<string>({ weightOf: (item) => (item.startsWith("a") ? 500 : 1) });
     for (let i = 0; i < 3; i++) queue.push(a!, `a${i}`);
     expect(queue.take(200)).toEqual(["a0"]);
     for (let i = 0; i < 4; i++) queue.push(b!, `b${i}`);

@@ -57,6 +57,19 @@ describe("reads in worker threads", () => {
     expect(started.slice(5)).toEqual(["x", "y"]);
   });
 
+  it("of customers start as soon as another customer has released a slot, where accounts share none", async () => {
+    const { started, read, end } = readsOf(FLEET_READS);
+    const host = cellOwner("shop", "live", "seller");
+    const first = read(guestOf(host, "a"), "a 0");
+    void read(guestOf(host, "a"), "a 1");
+    void read(guestOf(host, "b"), "b");
+    void read(host, "shop");
+    await turn();
+    expect(started).toEqual(["a 0", "a 1", "shop"]);
+    await end("a 0", first);
+    expect(started.slice(3)).toEqual(["b"]);
+  });
+
   it("of a test key leave room for live", async () => {
     const { started, read } = readsOf(THREAD_READS);
     for (let i = 0; i < 10; i++) void read(cellOwner("one", "test"), `test ${i}`);

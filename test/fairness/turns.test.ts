@@ -14,11 +14,13 @@ function turnsOf() {
   const ledger = unboundedLedger();
   const turns = new Turns(ledger, () => now);
   const ran: string[] = [];
-  const run = (owner: Owner, name: string, ms: number): void =>
-    turns.run(owner, () => {
+  const run = (owner: Owner, name: string, ms: number, kind?: "body"): void => {
+    const work = (): void => {
       ran.push(name);
       now += ms;
-    });
+    };
+    turns.run(owner, work, kind);
+  };
   const pass = (ms: number): void => void (now += ms);
   return { turns, ledger, ran, run, pass };
 }
@@ -80,6 +82,42 @@ describe("turns", () => {
     run(flood, "last", 0.1);
     await nextRound();
     expect(ran.slice(4)).toEqual(["next", "last"]);
+  });
+
+  it("make an owner pay for a large body with time, not with rounds, and only with the time of other bodies", async () => {
+    const { ran, run, pass } = turnsOf();
+    run(quiet, "q", 0);
+    run(flood, "long", 4, "body");
+    run(flood, "next", 0.1, "body");
+    const rounds = async (): Promise<void> => {
+      for (let round = 0; round < 100; round++) await nextRound();
+    };
+    await rounds();
+    pass(20); // others used the loop, or it was idle
+    await rounds();
+    run(flood, "request", 0.1);
+    expect(ran).toEqual(["q", "long", "request"]);
+    pass(10);
+    await rounds();
+    expect(ran.slice(3)).toEqual(["next"]);
+  });
+
+  it("bound the debt of one large body", async () => {
+    const { ran, run, pass } = turnsOf();
+    run(quiet, "q", 0);
+    run(flood, "preempted", 5_000, "body");
+    run(flood, "next", 0.1, "body");
+    pass(500);
+    for (let round = 0; round < 100; round++) await nextRound();
+    expect(ran).toEqual(["q", "preempted", "next"]);
+  });
+
+  it("make an owner pay for a large body with rounds while no other is active", async () => {
+    const { ran, run } = turnsOf();
+    run(flood, "long", 10, "body");
+    run(flood, "next", 0.1, "body");
+    for (let round = 0; round < 50; round++) await nextRound();
+    expect(ran).toEqual(["long", "next"]);
   });
 
   it("let an owner that uses less than half of the time run at once", async () => {

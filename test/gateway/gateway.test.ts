@@ -4,7 +4,8 @@ import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { type GatewayMode, startGateway } from "../../src/gateway.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
-import { type Keyrack, INTERNALS, internalsOf } from "../../src/sdk/internals.ts";
+import type { Keyrack } from "../../src/sdk/instance.ts";
+import { INTERNALS, internalsOf } from "../../src/sdk/internals.ts";
 import { SDK_VERSION } from "../../src/sdk/version.ts";
 import { startProcess } from "../../harness/processes/server.ts";
 import { refusedStart, tempDir } from "../../harness/processes/cli.ts";
@@ -14,17 +15,17 @@ import { type TestKeyrack, startTestKeyrack } from "../../harness/sdk/test-keyra
 type CallOptions = { key?: string; headers?: Record<string, string>; method?: string };
 
 async function startBehindProxy(mode: GatewayMode, options: Partial<KeyrackOptions> = {}, ready = true) {
-  const r: TestKeyrack = await startTestKeyrack({ options, ready });
-  const gateway = await startGateway({ keyrack: r.keyrack, mode, limits: "check", host: "127.0.0.1", port: 0 });
+  const instance: TestKeyrack = await startTestKeyrack({ options, ready });
+  const gateway = await startGateway({ keyrack: instance.keyrack, mode, limits: "check", host: "127.0.0.1", port: 0 });
   const call = (path: string, { key, headers = {}, method = "GET" }: CallOptions = {}) =>
     fetch(gateway.url + path, { method, headers: { ...(key && { authorization: `Bearer ${key}` }), ...headers } });
   return {
-    ...r,
-    plane: r.plane,
+    ...instance,
+    plane: instance.plane,
     call,
     [Symbol.asyncDispose]: async () => {
       await gateway.stop();
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
     },
   };
 }
@@ -117,6 +118,13 @@ describe("a client", () => {
     expect((await g.call("/verify/../healthz", {})).status).not.toBe(200);
   });
 
+  it("gets 403 in nginx mode where the proxy sends an empty scope, with the reason in headers", async () => {
+    await using g = await startBehindProxy("nginx");
+    const response = await g.call("/verify?scope=");
+    expect([response.status, response.headers.get("x-keyrack-status")]).toEqual([403, "400"]);
+    expect(response.headers.get("x-keyrack-error")).toContain("scope must not be empty.");
+  });
+
   it("gets 200 from no other path, with or without a key", async () => {
     await using g = await startBehindProxy("forward");
     const { key } = g.plane.mint();
@@ -153,18 +161,18 @@ describe("a key that is confined to networks", () => {
 });
 
 it("a response that cannot be written is a 503, and the gateway continues", async () => {
-  const r = await startTestKeyrack({});
+  const instance = await startTestKeyrack({});
   const admit = async () => ({ context: { scopes: [] }, headers: { "x-bad": "a\nb" }, denial: null, done: () => {} });
   const broken = {
-    ...r.keyrack,
-    [INTERNALS]: { ...internalsOf(r.keyrack), guard: () => ({ admit }) },
+    ...instance.keyrack,
+    [INTERNALS]: { ...internalsOf(instance.keyrack), guard: () => ({ admit }) },
   } as unknown as Keyrack;
   const gateway = await startGateway({ keyrack: broken, mode: "forward", limits: "off", host: "127.0.0.1", port: 0 });
   try {
     for (let i = 0; i < 2; i++) expect((await fetch(`${gateway.url}/verify`)).status).toBe(503);
   } finally {
     await gateway.stop();
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   }
 });
 
@@ -215,10 +223,23 @@ describe("keyrack gateway", () => {
     expect((await fetch(`${gateway.ready.url}/healthz`)).status).toBe(204);
     const headers = { "x-api-key": key, "x-forwarded-for": "198.51.100.1, 203.0.113.9" };
     expect((await fetch(`${gateway.ready.url}/verify`, { headers })).status).toBe(200);
+    for (let i = 0; i < 2; i++) expect((await fetch(`${gateway.ready.url}/verify?scope=`)).status).toBe(400);
     expect(await gateway.end("SIGTERM")).toBe(0);
     expect(plane.ingest.events.length).toBe(1);
     expect(plane.feed.nodes.size).toBe(0);
     expect(gateway.stderr()).not.toContain(key);
+    expect(gateway.stderr().match(/check the proxy's configuration/g)).toHaveLength(1);
+  });
+
+  it.each([
+    ["closed", "requests are refused"],
+    ["open", "requests are admitted without verification"],
+  ])("says without a policy what --fail-mode %s does", async (mode, says) => {
+    await using plane = await FakeControlPlane.start();
+    const args = ["gateway", "--json", "--port", "0", "--url", "http://127.0.0.1:1", "--project-id", plane.projectId];
+    const gateway = await startProcess([...args, "--fail-mode", mode], { KEYRACK_SECRET_KEY: plane.secretKey });
+    expect(gateway.stderr()).toContain(`no policy yet: ${says} until the server can be reached`);
+    expect(await gateway.end("SIGTERM")).toBe(0);
   });
 
   it("names itself in every call, so that the fleet view distinguishes gateways from libraries", async () => {
@@ -249,7 +270,7 @@ describe("keyrack gateway", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it("exits with 2 on wrong usage and 1 on a rejected credential, each with one sentence", async () => {
+  it("exits with 2 on wrong usage and 1 on a port in use or a rejected credential, each with one sentence", async () => {
     using temp = tempDir();
     await using plane = await FakeControlPlane.start();
     const other = await FakeControlPlane.start();
@@ -264,6 +285,7 @@ describe("keyrack gateway", () => {
       [[...good, "--trusted-proxies", "10.0.0.1/8"], 2, "trustedProxies"],
       [[...good, "--key-prefixes", "Acme"], 2, "keyPrefixes"],
       [[...good, "--host", "192.0.2.1"], 2, "Cannot listen on 192.0.2.1"],
+      [[...good, "--port", new URL(plane.url).port], 1, "is already in use. Stop the other program, or set --port."],
       [[...good, "--secret-key", other.secretKey], 1, "the secret key is not accepted"],
     ] as const) {
       const ran = await refusedStart(["gateway", ...args], { HOME: temp.dir }, temp.dir);

@@ -59,6 +59,13 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     return gateway.end("SIGTERM");
   };
 
+  const startExample = (name: string, more: Record<string, string> = {}): Promise<Nginx> =>
+    startNginx(join(temp.dir, name), example, "127.0.0.1:8080", {
+      "127.0.0.1:4748": gatewayAddress.host,
+      "127.0.0.1:3000": `127.0.0.1:${(api.address() as AddressInfo).port}`,
+      ...more,
+    });
+
   beforeAll(async () => {
     temp = tempDir();
     server = await startServer(["--ephemeral", "--seed"]);
@@ -81,10 +88,7 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
       });
     }).listen(0, "127.0.0.1");
     await once(api, "listening");
-    nginx = await startNginx(join(temp.dir, "nginx"), example, "127.0.0.1:8080", {
-      "127.0.0.1:4748": gatewayAddress.host,
-      "127.0.0.1:3000": `127.0.0.1:${(api.address() as AddressInfo).port}`,
-    });
+    nginx = await startExample("nginx");
     url = nginx.url;
   });
 
@@ -122,6 +126,17 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     expect((await fetch(`${url}status`, { headers: { "x-api-key": key } })).status).toBe(200);
   });
 
+  it("400: an empty scope in the configuration refuses every client, with the reason", async () => {
+    const { key } = await mint({ scopes: ["orders:read"] });
+    await using mistaken = await startExample("mistaken", { "scope=orders:read": "scope=" });
+    const response = await fetch(`${mistaken.url}orders`, { headers: bearer(key) });
+    expect([response.status, await response.json()]).toEqual([
+      400,
+      { error: { code: "invalid_request", message: "scope must not be empty." } },
+    ]);
+    expect(reached).toEqual([]);
+  });
+
   it("401: has the library's body and challenge, and the request never reaches the API", async () => {
     reached.length = 0;
     const none = await fetch(`${url}status`);
@@ -142,7 +157,10 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     expect(await response.json()).toMatchObject({
       error: { code: "insufficient_scope", missing_scopes: ["orders:read"] },
     });
-    expect(response.headers.get("www-authenticate")).toContain('error="insufficient_scope", scope="orders:read"');
+    expect(response.headers.get("www-authenticate")).toBe(
+      'Bearer realm="keyrack", error="insufficient_scope", scope="orders:read"',
+    );
+    expect(response.headers.get("cache-control")).toBe("no-store");
     expect(reached).toEqual([]);
   });
 

@@ -27,6 +27,9 @@ const RULES: Record<string, string[]> = {
   "web/dashboard": ["kernel", "web", "types:api", "types:client"],
 };
 
+/** Folders of the dashboard, each of which may import those before it. All others are pages, which may import them all. */
+const DASHBOARD = [["api"], ["components"], ["forms"], ["shell", "palette"]];
+
 /** Outside package → the folders of src that may import it. */
 const PACKAGES: Record<string, string[]> = {
   kysely: ["store"],
@@ -93,6 +96,22 @@ describe("imports within src", () => {
       const ok = from === to || allowed.includes("*") || allowed.includes(to) || typesOk;
       if (!ok) broken.push(`${each.file} imports ${to}`);
     }
+    expect(broken).toEqual([]);
+  });
+
+  it("lead down within the dashboard: api, components, forms, shell, pages", () => {
+    const root = "src/web/dashboard/";
+    const levelOf = (path: string): number => {
+      const folder = path.slice(root.length).split("/")[0] ?? "";
+      const level = DASHBOARD.findIndex((folders) => folders.includes(folder));
+      return level === -1 ? DASHBOARD.length : level;
+    };
+    // Files in no folder: the address is below everything, the start of the page above it.
+    const isInFolder = (path: string): boolean => path.startsWith(root) && path.slice(root.length).includes("/");
+    const broken = all
+      .filter(({ file, target }) => isInFolder(file) && target.startsWith("."))
+      .filter((each) => isInFolder(targetOf(each)) && levelOf(targetOf(each)) > levelOf(each.file))
+      .map((each) => `${each.file} imports ${targetOf(each)}`);
     expect(broken).toEqual([]);
   });
 

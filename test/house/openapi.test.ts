@@ -6,7 +6,7 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { describe, expect, it } from "vitest";
 import { unknownKeywords, type Schema } from "../../harness/json-schema.ts";
 import { firstDifference } from "../../harness/texts.ts";
-import { openApiDocument } from "../../src/http/openapi.ts";
+import { openApiDocument, openApiDocumentInTurns } from "../../src/http/openapi.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { apiPage } from "../../tools/api-page.ts";
 import { configurePage } from "../../tools/docs.ts";
@@ -34,12 +34,47 @@ describe("generated documents are fresh (npm run docs writes them)", () => {
 });
 
 describe("the OpenAPI document", () => {
+  it("is the same when it is built beside other work, which waits for one operation at most", async () => {
+    let turns = 0;
+    const count = (): void => {
+      turns += 1;
+      next = setImmediate(count);
+    };
+    let next = setImmediate(count);
+    const document = await openApiDocumentInTurns(endpoints);
+    clearImmediate(next);
+    expect(turns).toBeGreaterThanOrEqual(endpoints.length);
+    expect(firstDifference(JSON.stringify(document), JSON.stringify(openApiDocument(endpoints)))).toBeNull();
+  });
+
   it("describes exactly the declared routes", () => {
     const { paths } = openApiDocument(endpoints) as { paths: Record<string, Record<string, unknown>> };
     const described = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
     expect(described.toSorted()).toEqual(endpoints.map(({ name }) => name).toSorted());
+  });
+
+  it("describes every field of the requests that nodes and backends in other languages write by hand", () => {
+    type Field = { description?: string; properties?: Record<string, Field>; items?: Field; anyOf?: Field[] };
+    type Operation = { requestBody?: { content: Record<string, { schema: Field }> } };
+    const { paths } = openApiDocument(endpoints) as { paths: Record<string, Record<string, Operation>> };
+    const byHand = /^POST \/v1\/(keys|keys\/lookup|bulk\/keys|embed_tokens|ingest\/.*|idempotency\/.*|ratelimit\/.*)$/;
+    const missingIn = ({ properties = {}, items, anyOf = [] }: Field, at: string): string[] => [
+      ...Object.entries(properties).flatMap(([name, field]) => [
+        ...(field.description ? [] : [`${at}.${name}`]),
+        ...missingIn(field, `${at}.${name}`),
+      ]),
+      ...[...anyOf, ...(items ? [items] : [])].flatMap((inner) => missingIn(inner, at)),
+    ];
+    const operations = Object.entries(paths).flatMap(([path, { post }]) =>
+      post && byHand.test(`POST ${path}`) ? [[path, post] as const] : [],
+    );
+    expect(operations.length).toBeGreaterThanOrEqual(12);
+    const missing = operations.flatMap(([path, { requestBody }]) =>
+      Object.values(requestBody?.content ?? {}).flatMap(({ schema }) => missingIn(schema, path)),
+    );
+    expect(missing).toEqual([]);
   });
 
   it("uses only keywords that the fuzz campaign checks responses by", () => {

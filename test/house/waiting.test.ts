@@ -86,6 +86,15 @@ describe("tests", () => {
     expect(linesWith(/\bdescribe\b.*\basync\b/)).toEqual([]);
   });
 
+  it("spend rate limits with a timeout that a busy machine does not reach", () => {
+    // After 250 ms the library admits without counting. patientPorts() of harness/sdk/ports.ts waits longer.
+    const impatient = files.filter((file) => {
+      const text = code.get(file) ?? "";
+      return /(?<![.\w])createKeyrack\(/.test(text) && /sdk\/adapters\//.test(text);
+    });
+    expect(impatient).toEqual([]);
+  });
+
   it("listen on ports that the system chooses", () => {
     expect(linesWith(/\blisten\((?:\{ port: )?[1-9]|"--port", *"[1-9]\d{0,3}"/)).toEqual([]);
   });

@@ -51,7 +51,7 @@ const RULES: Rule[] = [
     found: /\b(localStorage|sessionStorage|indexedDB)\b/,
     sample: "localStorage.clear();",
     within: DASHBOARD,
-    except: ["src/web/dashboard/api/store.ts"],
+    except: ["src/web/dashboard/api/web-storage.ts"],
   },
 ];
 
@@ -69,9 +69,9 @@ describe("code for browsers", () => {
   }
 
   it(`has at most ${FILES_MAX_LINES} lines in a file of the dashboard`, () => {
-    const long = files.filter(
-      (file) => file.startsWith(DASHBOARD) && readText(file).split("\n").length - 1 > FILES_MAX_LINES,
-    );
+    const own = filesIn(DASHBOARD, ".ts", ".tsx", ".css");
+    const long = own.filter((file) => readText(file).split("\n").length - 1 > FILES_MAX_LINES);
+    expect(own.some((file) => file.endsWith(".css"))).toBe(true);
     expect(long).toEqual([]);
   });
 

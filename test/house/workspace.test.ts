@@ -1,4 +1,4 @@
-// Every statement that changes or deletes a workspace's rows filters by the workspace, even where the id alone would
+// Every statement that changes or deletes a workspace's rows filters by the workspace, even if the id alone would
 // do: a mistake in one lookup must not affect another workspace's data.
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";

@@ -1,6 +1,6 @@
 // Large bodies use the turns of their owner: a flood of them does not delay what another owner has ready.
 import { Socket } from "node:net";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { Bodies } from "../../src/fairness/bodies.ts";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner, networkOwner } from "../../src/fairness/owners.ts";
@@ -10,18 +10,21 @@ import { ANONYMOUS } from "../../src/domain/core/actor.ts";
 import { BodyRoom } from "../../src/http/body/body-room.ts";
 import type { HttpRequest } from "../../src/http/request.ts";
 
+const nextRound = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const UNBOUNDED = { bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY };
 const MIB = 1024 * 1024;
 
-/** A body of this size has arrived from a network that has not waited so far. */
+/** A body of this size arrives from a network that has not waited so far. */
 function largeBody(bytes: number, limits = UNBOUNDED) {
-  const turns = new Turns(new Ledger(UNBOUNDED), () => 0);
+  let now = 0;
+  const turns = new Turns(new Ledger(UNBOUNDED), () => now);
+  const pass = (ms: number): void => void (now += ms);
   const address = "203.0.113.7";
   const [sender, quiet] = [networkOwner(address), cellOwner("quiet", "live")];
   for (const owner of [quiet, sender]) turns.run(owner, () => {});
   const socket = new Socket();
   const shares = { of: () => new Ledger(limits) } as unknown as Shares;
-  const request = { socket, actor: ANONYMOUS, headers: {} } as unknown as HttpRequest;
+  const request = { socket, actor: ANONYMOUS, headers: { "content-length": String(bytes) } } as unknown as HttpRequest;
   const bodies = new Bodies(shares);
   const room = new BodyRoom(bodies, request, { turns, addressOf: () => address });
   const done: string[] = [];
@@ -29,41 +32,75 @@ function largeBody(bytes: number, limits = UNBOUNDED) {
     (text: string) => done.push(text),
     (error: string) => done.push(error),
   );
-  Object.defineProperty(socket, "bytesRead", { value: bytes });
-  return { room, bodies, socket, turns, sender, quiet, take, refuse, done };
+  return { room, bodies, socket, turns, sender, quiet, take, refuse, done, pass };
 }
 
 describe("a large body", () => {
-  it("costs its owner turns, and no other owner", () => {
-    const { turns, sender, quiet, take, done } = largeBody(2 * MIB);
-    take("parsed");
-    expect(done).toEqual(["parsed"]);
-    expect(turns.mustWait(sender)).toBe(true);
-    expect(turns.mustWait(quiet)).toBe(false);
+  const PIECE = 64 * 1024;
+
+  it("is read piece by piece while another owner is active, each in a turn of its owner", async () => {
+    const { room, socket, turns, sender, pass } = largeBody(2 * MIB);
+    void room.reserve(2 * MIB);
+    room.keepPart(PIECE, PIECE);
+    expect([socket.isPaused(), turns.mustWait(sender, "body"), turns.mustWait(sender)]).toEqual([false, true, false]);
+    room.keepPart(PIECE, 2 * PIECE);
+    for (let round = 0; round < 20; round++) await nextRound();
+    expect(socket.isPaused()).toBe(true);
+    pass(10);
+    for (let round = 0; round < 5; round++) await nextRound();
+    expect(socket.isPaused()).toBe(false);
+    room.keepPart(PIECE, 2 * MIB);
+    expect(socket.isPaused()).toBe(false);
   });
 
-  it("costs the same when it is refused", () => {
-    const { turns, sender, refuse, done } = largeBody(2 * MIB);
-    refuse("too complex");
-    expect(done).toEqual(["too complex"]);
-    expect(turns.mustWait(sender)).toBe(true);
+  it("in small chunks is charged by its bytes, and waits for one turn at a time", async () => {
+    const { room, socket, turns, sender, pass } = largeBody(2 * MIB);
+    void room.reserve(2 * MIB);
+    const waits = vi.spyOn(turns, "run");
+    for (let i = 1; i <= 63; i++) room.keepPart(1_024, i * 1_024);
+    expect(turns.mustWait(sender, "body")).toBe(false);
+    for (let i = 64; i <= 300; i++) room.keepPart(1_024, i * 1_024);
+    expect([waits.mock.calls.length, socket.isPaused()]).toEqual([1, true]);
+    const charge = vi.spyOn(turns, "charge");
+    socket.destroy();
+    pass(10);
+    for (let round = 0; round < 5; round++) await nextRound();
+    expect(charge).not.toHaveBeenCalled();
   });
 
-  it("waits behind what its owner has used", () => {
-    const { turns, sender, quiet, take, done } = largeBody(2 * MIB);
-    turns.charge(sender, 1);
-    take("parsed");
-    turns.run(quiet, () => done.push("quiet"));
-    expect(done).toEqual(["quiet"]);
+  it("in chunks of a byte is charged for each of them, also those of one piece of the socket", async () => {
+    const { room, turns, pass } = largeBody(2 * MIB);
+    void room.reserve(2 * MIB);
+    const charge = vi.spyOn(turns, "charge");
+    for (let i = 1; i <= 10_752; i++) room.keepPart(1, i); // each counts as 256 bytes, so these as 42 pieces
+    pass(1_000);
+    for (let round = 0; round < 5; round++) await nextRound();
+    const charged = charge.mock.calls.reduce((sum, [, ms]) => sum + ms, 0);
+    expect(charged).toBeCloseTo(42 * 0.8);
+  });
+
+  it("waits behind what its owner has used", async () => {
+    for (const end of ["take", "refuse"] as const) {
+      const large = largeBody(2 * MIB);
+      const { turns, sender, quiet, done } = large;
+      turns.charge(sender, 1, "body");
+      large[end](end);
+      turns.run(quiet, () => done.push("quiet"));
+      expect(done).toEqual(["quiet"]);
+      large.pass(10);
+      for (let round = 0; round < 5; round++) await nextRound();
+      expect(done).toEqual(["quiet", end]);
+    }
   });
 
   it("is worked on in turns of its owner, behind what another owner has ready", async () => {
-    const { room, turns, sender, quiet, done } = largeBody(2 * MIB);
+    const { room, turns, sender, quiet, done, pass } = largeBody(2 * MIB);
     const { inTurn } = room.rawBody(Buffer.alloc(0), { start: 0, commas: [], end: 0 }).pieces ?? expect.fail();
-    turns.charge(sender, 1);
+    turns.charge(sender, 1, "body");
     const piece = inTurn(() => done.push("piece"));
     turns.run(quiet, () => done.push("quiet"));
     expect(done).toEqual(["quiet"]);
+    pass(10);
     expect(await piece).toBe(2);
     const failed = inTurn(() => {
       throw new Error("invalid");

@@ -200,3 +200,41 @@ it("the fast lane passes on a body that has arrived before readTo returns", asyn
   await until(() => req.complete);
   expect(reading(body)).toEqual(["abcd"]);
 });
+
+it("room is asked for after each piece, also of one that was refused", () => {
+  const asked: number[] = [];
+  const keepPart = (_chunk: number, bytes: number): undefined => void asked.push(bytes);
+  const refused: number[] = [];
+  const pieces = ["{", "[".repeat(40), "[[[["];
+  const body: RequestBody = {
+    readTo: (sink) => pieces.forEach((piece) => sink.chunk(Buffer.from(piece))),
+    discard() {},
+  };
+  readBody(
+    body,
+    limits(100),
+    () => expect.fail(),
+    (failure) => refused.push(failure.status),
+    { keepPart, release() {} },
+  );
+  expect([asked, refused]).toEqual([[1, 1], [400]]);
+});
+
+for (const lane of ["the fast lane", "plain node:http"] as const) {
+  it(`a body that is dropped while it arrives gives its room back, without a verdict, with ${lane}`, async () => {
+    const came = Promise.withResolvers<Received>();
+    const socket = await connected(lane, came.resolve);
+    socket.write(`${head(50)}part`);
+    const { body } = await came.promise;
+    let [released, asked] = [0, 0];
+    const room = { keepPart: () => void asked++, release: () => void released++ };
+    const verdict = (): never => expect.fail();
+    readBody(body, limits(100), verdict, verdict, room);
+    await until(() => asked === 1);
+    body.discard();
+    expect(released).toBe(1);
+    socket.write("more");
+    await turns();
+    expect(asked).toBe(1);
+  });
+}

@@ -5,10 +5,10 @@ import { endpoints } from "../../src/api/index.ts";
 import { sendRaw } from "../../harness/processes/raw-http.ts";
 import { expectRefusal, sharedInstance, testInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
-const r = sharedInstance("sqlite");
-let w: Workspace;
+const instance = sharedInstance("sqlite");
+let workspace: Workspace;
 beforeAll(async () => {
-  w = await r.workspace();
+  workspace = await instance.workspace();
 });
 
 describe("large responses", () => {
@@ -31,7 +31,7 @@ describe("large responses", () => {
 describe("routes and methods", () => {
   for (const path of ["/v1", "/v1/keyz", "/v1/keys/", "/V1/keys", "/v1//keys", "/v1/keys/a/b/c", "/%00"]) {
     it(`${path} is no route, before any credential`, async () => {
-      const reply = await r.call(null, `GET ${path}`);
+      const reply = await instance.call(null, `GET ${path}`);
       expectRefusal(reply, 404, "not_found");
       expect(reply.body.error.message).toBe("No such route.");
     });
@@ -39,27 +39,27 @@ describe("routes and methods", () => {
 
   it("a wrong method is 405 with Allow, before any credential", async () => {
     for (const method of ["PUT", "DELETE", "PATCH"]) {
-      const reply = await r.call(null, `${method} /v1/keys`);
+      const reply = await instance.call(null, `${method} /v1/keys`);
       expectRefusal(reply, 405, "method_not_allowed");
       expect(reply.headers.get("allow")).toBe("GET, HEAD, OPTIONS, POST");
     }
-    const traced = await sendRaw(r.url, "TRACE /v1/keys HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    const traced = await sendRaw(instance.url, "TRACE /v1/keys HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     expect(traced.map(({ status }) => status)).toEqual([405]);
   });
 
   it("HEAD works wherever GET does, without a body", async () => {
-    const head = await w.call("sk_owner", "HEAD /v1/workspace");
-    const get = await w.call("sk_owner", "GET /v1/workspace");
+    const head = await workspace.call("sk_owner", "HEAD /v1/workspace");
+    const get = await workspace.call("sk_owner", "GET /v1/workspace");
     expect(head).toMatchObject({ status: 200, text: "" });
     expect(head.headers.get("content-length")).toBe(get.headers.get("content-length"));
     for (const { method, path } of endpoints) {
       if (method === "GET")
-        expect((await r.call(null, `HEAD ${path.replace("{id}", "x")}`)).status, path).not.toBe(405);
+        expect((await instance.call(null, `HEAD ${path.replace("{id}", "x")}`)).status, path).not.toBe(405);
     }
   });
 
   it("OPTIONS is 204 with Allow and no CORS", async () => {
-    const reply = await r.call(null, "OPTIONS /v1/workspace", undefined, {
+    const reply = await instance.call(null, "OPTIONS /v1/workspace", undefined, {
       headers: { origin: "https://evil.example" },
     });
     expect(reply.status).toBe(204);
@@ -78,8 +78,8 @@ describe("the headers of every response", () => {
   ] as const) {
     it(`${what} carries a fresh request id, no-store and the security headers, and no cookie`, async () => {
       const headers = { cookie: "session=1", "x-request-id": "mine", traceparent: "00-1-2-3" };
-      const first = await w.call(as, route, body, { headers });
-      const second = await w.call(as, route, body, { headers });
+      const first = await workspace.call(as, route, body, { headers });
+      const second = await workspace.call(as, route, body, { headers });
       expect(Object.fromEntries(first.headers)).toMatchObject({
         "cache-control": "no-store",
         "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -105,7 +105,7 @@ describe("media and size", () => {
     ["a json dialect", "application/merge-patch+json", 415],
   ] as const) {
     it(`a body sent as ${why} gets ${status}`, async () => {
-      const reply = await w.call("sk_owner", "POST /v1/tenants", undefined, {
+      const reply = await workspace.call("sk_owner", "POST /v1/tenants", undefined, {
         raw: JSON.stringify({ external_id: `media: ${why}` }),
         headers: { "content-type": type },
       });
@@ -114,7 +114,7 @@ describe("media and size", () => {
   }
 
   it("an encoded body is refused with the accepted encoding", async () => {
-    const reply = await w.call(
+    const reply = await workspace.call(
       "sk_owner",
       "POST /v1/tenants",
       { external_id: "gz" },
@@ -126,10 +126,14 @@ describe("media and size", () => {
 
   it("a body past 256 KiB is 413 by its length, and while it streams", async () => {
     const big = JSON.stringify({ external_id: "x".repeat(257 * 1024) });
-    expectRefusal(await w.call("sk_owner", "POST /v1/tenants", undefined, { raw: big }), 413, "payload_too_large");
+    expectRefusal(
+      await workspace.call("sk_owner", "POST /v1/tenants", undefined, { raw: big }),
+      413,
+      "payload_too_large",
+    );
     const chunk = `${(64 * 1024).toString(16)}\r\n${"x".repeat(64 * 1024)}\r\n`;
-    const head = `POST /v1/tenants HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`;
-    const [response] = await sendRaw(r.url, head + chunk.repeat(6));
+    const head = `POST /v1/tenants HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${workspace.keys.sk_owner}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`;
+    const [response] = await sendRaw(instance.url, head + chunk.repeat(6));
     expect(response?.status).toBe(413);
     expect(response?.head.toLowerCase()).toContain("connection: close");
   });
@@ -137,7 +141,7 @@ describe("media and size", () => {
   it("a body that fits to the byte is read", async () => {
     const frame = JSON.stringify({ external_id: "fits", name: "" }).length;
     const pad = " ".repeat(256 * 1024 - frame);
-    const reply = await w.call("sk_owner", "POST /v1/tenants", undefined, {
+    const reply = await workspace.call("sk_owner", "POST /v1/tenants", undefined, {
       raw: `{"external_id":"fits","name":"n"}${pad.slice(0, -1)}`,
     });
     expect(reply.status).toBe(201);
@@ -163,17 +167,21 @@ describe("bodies that are not valid", () => {
     ["a NUL in a name at the top", '{"\\u0000":1}'],
   ] as const) {
     it(`${why}: 400, one envelope, nothing written`, async () => {
-      expectRefusal(await w.call("sk_owner", "POST /v1/tenants", undefined, { raw: text }), 400, "invalid_request");
+      expectRefusal(
+        await workspace.call("sk_owner", "POST /v1/tenants", undefined, { raw: text }),
+        400,
+        "invalid_request",
+      );
     });
   }
 
   it("__proto__ in a body pollutes nothing and is an unknown field", async () => {
-    const reply = await w.call("sk_owner", "POST /v1/tenants", undefined, {
+    const reply = await workspace.call("sk_owner", "POST /v1/tenants", undefined, {
       raw: '{"external_id":"p","__proto__":{"x":1}}',
     });
     expectRefusal(reply, 400, "invalid_request", "__proto__");
     expect(({} as { x?: number }).x).toBeUndefined();
-    const meta = await w.call("sk_owner", "POST /v1/tenants", undefined, {
+    const meta = await workspace.call("sk_owner", "POST /v1/tenants", undefined, {
       raw: '{"external_id":"p","meta":{"__proto__":{"x":1}}}',
     });
     expect(meta.text).toContain('"meta":{"__proto__":{"x":1}}');
@@ -181,7 +189,7 @@ describe("bodies that are not valid", () => {
 
   it("a refusal never repeats the value it refuses, and lists at most 20", async () => {
     const secret = "krsk_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXc18e6e29";
-    const reply = await w.call("sk_owner", "POST /v1/keys", {
+    const reply = await workspace.call("sk_owner", "POST /v1/keys", {
       project_id: secret,
       tenant_id: secret,
       env: secret,
@@ -190,13 +198,13 @@ describe("bodies that are not valid", () => {
     expectRefusal(reply, 400, "invalid_request", "project_id", "tenant_id", "env", "name");
     expect(reply.text).not.toContain(secret);
     const many = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`f${i}`, 1]));
-    expect((await w.call("sk_owner", "POST /v1/tenants", many)).body.error.details).toHaveLength(20);
+    expect((await workspace.call("sk_owner", "POST /v1/tenants", many)).body.error.details).toHaveLength(20);
   });
 
   it("a POST that needs nothing takes no body, an empty one, or {}", async () => {
     for (const options of [{}, { raw: "" }, { raw: "{}" }]) {
-      const { id } = await w.mint();
-      expect((await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, undefined, options)).status).toBe(200);
+      const { id } = await workspace.mint();
+      expect((await workspace.call("sk_owner", `POST /v1/keys/${id}/revoke`, undefined, options)).status).toBe(200);
     }
   });
 });
@@ -224,15 +232,15 @@ describe("the order of the checks", () => {
     ["path before lookup", "sk_owner", "GET /v1/keys/seven", {}, 400],
   ] as const) {
     it(why, async () => {
-      expect((await w.call(as, route, undefined, options)).status).toBe(status);
+      expect((await workspace.call(as, route, undefined, options)).status).toBe(status);
     });
   }
 
   it("a path id that is no UUID is named as the route names it; upper case is the same id", async () => {
-    expectRefusal(await w.call("sk_owner", "GET /v1/keys/seven"), 400, "invalid_request", "id");
-    expectRefusal(await w.call("sk_owner", "PATCH /v1/members/seven", {}), 400, "invalid_request", "userId");
-    const { id } = await w.mint();
-    expect((await w.call("sk_owner", `GET /v1/keys/${id.toUpperCase()}`)).body.id).toBe(id);
+    expectRefusal(await workspace.call("sk_owner", "GET /v1/keys/seven"), 400, "invalid_request", "id");
+    expectRefusal(await workspace.call("sk_owner", "PATCH /v1/members/seven", {}), 400, "invalid_request", "userId");
+    const { id } = await workspace.mint();
+    expect((await workspace.call("sk_owner", `GET /v1/keys/${id.toUpperCase()}`)).body.id).toBe(id);
   });
 });
 
@@ -248,7 +256,7 @@ describe("what is not HTTP", () => {
     ],
   ] as const) {
     it(`${why} gets ${status} with the envelope and a closed connection`, async () => {
-      const [response] = await sendRaw(r.url, text);
+      const [response] = await sendRaw(instance.url, text);
       expect(response?.status).toBe(status);
       expect(JSON.parse(response?.body ?? "")).toMatchObject({ error: { code: "invalid_request" } });
     });
@@ -257,7 +265,7 @@ describe("what is not HTTP", () => {
 
 describe("GET", () => {
   it("writes no audit row on any endpoint", async () => {
-    const own = await r.workspace();
+    const own = await instance.workspace();
     const key = await own.mint();
     const before = await own.actions();
     for (const { method, path } of endpoints) {

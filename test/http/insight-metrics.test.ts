@@ -6,27 +6,33 @@ import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { indexChanges } from "../../src/domain/search/search-index.ts";
 import { foldJournal } from "../../src/domain/series/fold.ts";
 
-for (const back of backends) {
-  describe(`/metrics on ${back}`, () => {
-    const r = sharedInstance(back, { flags: { metrics: "127.0.0.1:0" }, leads: false });
-    let w: Workspace;
+for (const backend of backends) {
+  describe(`/metrics on ${backend}`, () => {
+    const instance = sharedInstance(backend, { flags: { metrics: "127.0.0.1:0" }, leads: false });
+    let workspace: Workspace;
     beforeAll(async () => {
-      w = await r.workspace();
+      workspace = await instance.workspace();
     });
 
     const scrape = async (): Promise<(name: string) => number> => {
-      const text = await (await fetch(r.app.metricsUrl ?? "")).text();
+      const text = await (await fetch(instance.app.metricsUrl ?? "")).text();
       const values = new Map(text.split("\n").map((line) => [line.split(" ")[0], Number(line.split(" ")[1])]));
       return (name) => values.get(name) ?? Number.NaN;
     };
     const report = async (...events: Json[]): Promise<void> => {
-      const base = { ts: new Date(r.clock.now()).toISOString(), project_id: w.project_id, tenant_id: w.tenant_id };
-      const all = events.map((own, i) => telemetryEvent({ ...base, request_id: `${r.clock.now()}-${i}`, ...own }));
-      expect((await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(all))).status).toBe(202);
+      const base = {
+        ts: new Date(instance.clock.now()).toISOString(),
+        project_id: workspace.project_id,
+        tenant_id: workspace.tenant_id,
+      };
+      const all = events.map((own, i) =>
+        telemetryEvent({ ...base, request_id: `${instance.clock.now()}-${i}`, ...own }),
+      );
+      expect((await workspace.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(all))).status).toBe(202);
     };
 
     it("counts malformed optional fields of events, by field", async () => {
-      const key_id = (await w.mint()).id;
+      const key_id = (await workspace.mint()).id;
       await report(
         { key_id, cost: 1.5, tags: ["x"] },
         { key_id, network: "203.0.113.9" },
@@ -38,20 +44,20 @@ for (const back of backends) {
         now(`keyrack_ingest_ignored_total{field="${field}"}`),
       );
       expect(ignored).toEqual([2, 2, 1, 1]);
-      await foldJournal(r.app.services);
+      await foldJournal(instance.app.services);
     });
 
     it("shows how far the usage series are behind, and what exceeded a cap", async () => {
-      const { series } = r.app.services;
-      await report({ key_id: (await w.mint()).id });
-      r.clock.advance(4_000);
+      const { series } = instance.app.services.counts;
+      await report({ key_id: (await workspace.mint()).id });
+      instance.clock.advance(4_000);
       const before = await scrape();
       expect([before("keyrack_series_journal_rows"), before("keyrack_series_lag_seconds")]).toEqual([1, 4]);
       const { keysMax } = series;
       series.keysMax = 0;
-      await foldJournal(r.app.services).finally(() => (series.keysMax = keysMax));
+      await foldJournal(instance.app.services).finally(() => (series.keysMax = keysMax));
       await report(...Array.from({ length: 42 }, (_, i) => ({ denial_reason: `reason_${i}` })));
-      await foldJournal(r.app.services);
+      await foldJournal(instance.app.services);
       const after = await scrape();
       expect([after("keyrack_series_journal_rows"), after("keyrack_series_lag_seconds")]).toEqual([0, 0]);
       const grew = (kind: string): number => {
@@ -62,9 +68,9 @@ for (const back of backends) {
     });
 
     it("shows how many changes of keys the search index lacks", async () => {
-      const { store } = r.app.services;
-      await indexChanges(r.app.services);
-      for (let i = 0; i < 3; i++) await w.mint();
+      const { store } = instance.app.services;
+      await indexChanges(instance.app.services);
+      for (let i = 0; i < 3; i++) await workspace.mint();
       const write = store.write.bind(store);
       const lacking: Promise<number>[] = [];
       const writing = vi.spyOn(store, "write").mockImplementation(async (job) => {
@@ -72,24 +78,24 @@ for (const back of backends) {
         await lacking[0];
         return write(job);
       });
-      await indexChanges(r.app.services);
+      await indexChanges(instance.app.services);
       writing.mockRestore();
       expect(await lacking[0]).toBe(3);
       expect((await scrape())("keyrack_search_backlog")).toBe(0);
     });
 
     it("counts requests that a quota refused, and blocks by result", async () => {
-      const { quotas } = r.app.services;
+      const { quotas } = instance.app.services;
       const check = async (amount: number, times: number): Promise<void> => {
-        const { id: key_id } = await w.mint({ quotas: [{ id: "calls", amount, refill: "none" }] });
-        const body = { project_id: w.project_id, env: "live", key_id, limits: [], quotas: true };
-        for (let i = 0; i < times; i++) await w.call("sk_owner", "POST /v1/ratelimit/check", body);
+        const { id: key_id } = await workspace.mint({ quotas: [{ id: "calls", amount, refill: "none" }] });
+        const body = { project_id: workspace.project_id, env: "live", key_id, limits: [], quotas: true };
+        for (let i = 0; i < times; i++) await workspace.call("sk_owner", "POST /v1/ratelimit/check", body);
       };
       const before = await scrape();
       await check(2, 4);
       await check(0, 1);
       await check(1_000, 1);
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       await quotas.sweep();
       const after = await scrape();
       const grew = (name: string): number => after(name) - before(name);

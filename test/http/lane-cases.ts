@@ -8,8 +8,8 @@ import type { TestInstance, Workspace } from "../../harness/instances/test-insta
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 
 export type World = {
-  r: TestInstance;
-  w: Workspace;
+  instance: TestInstance;
+  workspace: Workspace;
   keyId: string;
   /** The clock of the instance's overload guard. */
   overload: { now: () => number };
@@ -36,8 +36,10 @@ type Sent = {
   version?: string;
 };
 
-export const bearer = ({ w }: World, as: Sent["as"]): string => {
-  const token = { owner: w.keys.sk_owner, test: w.keys.sk_test, bad: "krsk_live_x", none: "" }[as ?? "owner"];
+export const bearer = ({ workspace }: World, as: Sent["as"]): string => {
+  const token = { owner: workspace.keys.sk_owner, test: workspace.keys.sk_test, bad: "krsk_live_x", none: "" }[
+    as ?? "owner"
+  ];
   return token === "" ? "" : `authorization: Bearer ${token}\r\n`;
 };
 
@@ -49,7 +51,7 @@ export function http(world: World, route: string, { as, body, raw, headers = [],
   const typed = headers.some((line) => line.startsWith("content-type")) ? "" : "content-type: application/json\r\n";
   const length = content === undefined ? "" : `${typed}content-length: ${content.length}\r\n`;
   const lines = headers.map((line) => `${line}\r\n`).join("");
-  const target = path.replace("{key}", world.keyId).replace("{project}", world.w.project_id);
+  const target = path.replace("{key}", world.keyId).replace("{project}", world.workspace.project_id);
   return `${method} ${target} HTTP/${version}\r\nhost: x\r\n${bearer(world, as)}${length}${lines}\r\n${content ?? ""}`;
 }
 
@@ -62,23 +64,23 @@ export const one = (name: string, status: number, route: string, sent: Sent | ((
 
 const HASH = "a".repeat(64);
 const LIMIT = { id: "a", limit: 2, window_ms: 60_000, algorithm: "sliding", scope: "key" };
-export const subject = ({ w }: World) => ({
-  project_id: w.project_id,
+export const subject = ({ workspace }: World) => ({
+  project_id: workspace.project_id,
   env: "live",
-  key_id: w.project_id,
+  key_id: workspace.project_id,
   limits: [LIMIT],
 });
-export const newKey = ({ w }: World) => ({
-  project_id: w.project_id,
-  tenant_id: w.tenant_id,
+export const newKey = ({ workspace }: World) => ({
+  project_id: workspace.project_id,
+  tenant_id: workspace.tenant_id,
   env: "live",
   name: "lanes",
 });
 const claim = { scope_hash: HASH, env: "live", fingerprint: HASH };
 const held = { scope_hash: HASH, env: "live", lock_token: "none-such" };
-const batch = ({ r, w }: World, events = 1) => {
-  const ts = new Date(r.clock.now()).toISOString();
-  const event = telemetryEvent({ ts, project_id: w.project_id, request_id: "q" });
+const batch = ({ instance, workspace }: World, events = 1) => {
+  const ts = new Date(instance.clock.now()).toISOString();
+  const event = telemetryEvent({ ts, project_id: workspace.project_id, request_id: "q" });
   return telemetryBatch(Array.from({ length: events }, () => event));
 };
 export const delta = "GET /v1/policy/delta?project_id={project}&since=";
@@ -92,7 +94,7 @@ export const hotCases: Case[] = [
   one("ratelimit/check", 200, "POST /v1/ratelimit/check", (v) => ({ body: subject(v) })),
   one("a denied check", 200, "POST /v1/ratelimit/check", (v) => ({ body: { ...subject(v), cost: 5 } })),
   one("ratelimit/lease", 200, "POST /v1/ratelimit/lease", (v) => ({ body: { ...subject(v), want: 1 } })),
-  one("ratelimit/return", 200, "POST /v1/ratelimit/return", (v) => ({ body: { lease_id: v.w.id, unused: 1 } })),
+  one("ratelimit/return", 200, "POST /v1/ratelimit/return", (v) => ({ body: { lease_id: v.workspace.id, unused: 1 } })),
   one("idempotency/claim", 200, "POST /v1/idempotency/claim", { body: claim }),
   one("a second claim", 200, "POST /v1/idempotency/claim", { body: claim }),
   one("idempotency/heartbeat", 200, "POST /v1/idempotency/heartbeat", { body: held }),
@@ -210,17 +212,17 @@ function chunkedTooLong(world: World, path: string, chunks = 6): string[] {
 }
 
 const spy = {
-  notDurable: ({ r }: World) =>
-    vi.spyOn(r.app.services.store, "durable").mockImplementation(() => Promise.reject(new Error("EIO"))),
-  brokenLog: ({ r }: World) =>
-    vi.spyOn(r.app.services.log, "info").mockImplementation(() => {
+  notDurable: ({ instance }: World) =>
+    vi.spyOn(instance.app.services.store, "durable").mockImplementation(() => Promise.reject(new Error("EIO"))),
+  brokenLog: ({ instance }: World) =>
+    vi.spyOn(instance.app.services.log, "info").mockImplementation(() => {
       throw new Error("no log");
     }),
   overloaded: () => vi.spyOn(OverloadGuard.prototype, "shedding", "get").mockReturnValue(true),
   /** The clock of the overload guard jumps whenever it is read while a poll is waiting. */
-  late: ({ r, overload }: World) => {
+  late: ({ instance, overload }: World) => {
     let ms = 0;
-    overload.now = () => (r.app.services.feed.waiting > 0 ? (ms += 31_000) : ms);
+    overload.now = () => (instance.app.services.feed.waiting > 0 ? (ms += 31_000) : ms);
     return { mockRestore: () => void (overload.now = neverOverloaded) };
   },
 };
@@ -238,7 +240,7 @@ export const faultCases: Case[] = [
     statuses: [503],
     during: spy.late,
     parts: async (v) => {
-      const { body } = await v.w.call("sk_owner", `GET /v1/projects/${v.w.project_id}`);
+      const { body } = await v.workspace.call("sk_owner", `GET /v1/projects/${v.workspace.project_id}`);
       return http(v, `${delta}${body.policy_version}&wait_ms=25000`);
     },
   },

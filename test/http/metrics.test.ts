@@ -11,6 +11,7 @@ import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
+import { team } from "../../harness/instances/people.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { hasTool } from "../../harness/processes/tools.ts";
 import { sharedInstance, testInstance, type Workspace } from "../../harness/instances/test-instance.ts";
@@ -42,22 +43,22 @@ function parse(text: string): Samples {
 const promtool = (args: string[], input = "") => spawnSync("promtool", args, { input, encoding: "utf8" });
 const hasPromtool = hasTool("promtool", "alert rules and metrics in promtool");
 
-for (const back of backends) {
-  describe(`/metrics on ${back}`, () => {
-    const r = sharedInstance(back, { flags: { metrics: "127.0.0.1:0" } });
-    let w: Workspace;
+for (const backend of backends) {
+  describe(`/metrics on ${backend}`, () => {
+    const instance = sharedInstance(backend, { flags: { metrics: "127.0.0.1:0" } });
+    let workspace: Workspace;
     beforeAll(async () => {
-      w = await r.workspace();
-      const at = r.clock.now();
-      r.app.services.backups = async () => ({
+      workspace = await instance.workspace();
+      const at = instance.clock.now();
+      instance.app.services.backups = async () => ({
         lastSuccessAt: at - 60_000,
         restoreTest: { lastRunAt: at - 120_000, pass: true, backupId: "b" },
       });
     });
-    const scrape = async (): Promise<Samples> => parse(await (await fetch(r.app.metricsUrl ?? "")).text());
+    const scrape = async (): Promise<Samples> => parse(await (await fetch(instance.app.metricsUrl ?? "")).text());
 
     it("counts log lines that were dropped because their reader is slow", async () => {
-      const { log } = r.app.services;
+      const { log } = instance.app.services;
       const dropped = async () => (await scrape()).get("keyrack_log_lines_dropped_total");
       expect(await dropped()).toBe(0);
       Object.defineProperty(log, "dropped", { value: 7, configurable: true });
@@ -68,8 +69,10 @@ for (const back of backends) {
     it("counts a request by the status it was sent, not by that before the disk failed", async () => {
       const name = (status: number) => `keyrack_http_requests_total{method="GET",route="/v1/keys",status="${status}"}`;
       const before = await scrape();
-      const lost = vi.spyOn(r.app.services.store, "durable").mockImplementation(() => Promise.reject(new Error("EIO")));
-      expect((await w.call("sk_owner", "GET /v1/keys")).status).toBe(503);
+      const lost = vi
+        .spyOn(instance.app.services.store, "durable")
+        .mockImplementation(() => Promise.reject(new Error("EIO")));
+      expect((await workspace.call("sk_owner", "GET /v1/keys")).status).toBe(503);
       lost.mockRestore();
       const after = await scrape();
       expect([after.get(name(503)), after.get(name(200))]).toEqual([1, before.get(name(200))]);
@@ -77,11 +80,11 @@ for (const back of backends) {
 
     it("counts requests by route and status, mutations, commits, caches, nodes and the audit head", async () => {
       const before = await scrape();
-      for (let i = 0; i < 3; i++) await w.mint();
-      await w.call("sk_owner", "POST /v1/keys", { env: "nonsense" });
-      const poll = `GET /v1/policy/delta?project_id=${w.project_id}&since=0&node=n1`;
-      for (let i = 0; i < 4; i++) expect((await w.call("sk_owner", poll)).status).toBe(200);
-      await r.app.services.nodes.flushed();
+      for (let i = 0; i < 3; i++) await workspace.mint();
+      await workspace.call("sk_owner", "POST /v1/keys", { env: "nonsense" });
+      const poll = `GET /v1/policy/delta?project_id=${workspace.project_id}&since=0&node=n1`;
+      for (let i = 0; i < 4; i++) expect((await workspace.call("sk_owner", poll)).status).toBe(200);
+      await instance.app.services.nodes.flushed();
       const after = await scrape();
       const grew = (name: string): number => (after.get(name) ?? 0) - (before.get(name) ?? 0);
       const keys = 'method="POST",route="/v1/keys"';
@@ -93,7 +96,8 @@ for (const back of backends) {
       expect(grew("keyrack_audit_rows")).toBe(3);
       expect(grew("keyrack_commits_total")).toBeGreaterThanOrEqual(3);
       expect(grew("keyrack_commit_size_count")).toBe(grew("keyrack_commits_total"));
-      expect(grew('keyrack_cache_hits_total{cache="secret_keys"}')).toBe(3);
+      // Three polls, and the first one again after the wait for its node's row.
+      expect(grew('keyrack_cache_hits_total{cache="secret_keys"}')).toBe(4);
       expect(grew('keyrack_cache_misses_total{cache="secret_keys"}')).toBe(1);
       expect(grew('keyrack_cache_hits_total{cache="policy_pages"}')).toBe(3);
       expect(after.get("keyrack_nodes_live")).toBe(1);
@@ -104,11 +108,11 @@ for (const back of backends) {
 
     it("counts keys that were looked up by outcome, a foreign one as unknown", async () => {
       const before = await scrape();
-      const [admitted, refused] = [await w.mint(), await w.mint()];
-      await w.call("sk_owner", `POST /v1/keys/${refused.id}/revoke`, {});
-      const foreign = await (await r.workspace()).mint();
+      const [admitted, refused] = [await workspace.mint(), await workspace.mint()];
+      await workspace.call("sk_owner", `POST /v1/keys/${refused.id}/revoke`, {});
+      const foreign = await (await instance.workspace()).mint();
       for (const key of [admitted.key, refused.key, foreign.key, "nonsense", "krsk_live_nonsense"])
-        expect((await w.call("sk_owner", "POST /v1/keys/lookup", { key })).status).toBe(200);
+        expect((await workspace.call("sk_owner", "POST /v1/keys/lookup", { key })).status).toBe(200);
       const after = await scrape();
       const grew = ["admitted", "refused", "unknown", "other"].map((outcome) => {
         const name = `keyrack_key_lookups_total{outcome="${outcome}"}`;
@@ -118,19 +122,19 @@ for (const back of backends) {
     });
 
     it("counts requests of holders by outcome, nodes that lack a capability, and projects with a blocked key policy", async () => {
-      const own = await r.workspace();
+      const own = await instance.workspace();
       const [key, disabled] = [await own.mint(), await own.mint()];
       await own.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
       const poll = async (more: string) => {
         for (const node of ["node=old", "node=new&caps=disabled"])
           await own.call("sk_owner", `GET /v1/policy/delta?project_id=${own.project_id}&since=1&${node}${more}`);
-        await r.app.services.nodes.flushed();
+        await instance.app.services.nodes.flushed();
       };
       await poll("");
       await own.call("sk_owner", `PATCH /v1/projects/${own.project_id}`, { key_policy: { idle_revoke_days: 7 } });
-      await applyKeyPolicies(r.app.services);
+      await applyKeyPolicies(instance.app.services);
       const before = await scrape();
-      for (const bearer of [key.key, disabled.key, "kr_live_x"]) await r.call(bearer, "GET /v1/self");
+      for (const bearer of [key.key, disabled.key, "kr_live_x"]) await instance.call(bearer, "GET /v1/self");
       const after = await scrape();
       const grew = ["ok", "refused", "invalid"].map((outcome) => {
         const name = `keyrack_holder_requests_total{outcome="${outcome}"}`;
@@ -144,9 +148,9 @@ for (const back of backends) {
     it("exports every metric that the dashboard and the alerts use", async () => {
       const off = await scrape();
       for (const name of ["backup", "restore_test"]) expect(off.has(`keyrack_${name}_interval_seconds`)).toBe(false);
-      Object.assign(r.app.services.settings, { backup_every: 86_400_000, restore_test_every: 604_800_000 });
+      Object.assign(instance.app.services.settings, { backup_every: 86_400_000, restore_test_every: 604_800_000 });
       const exported = new Set([...(await scrape()).keys()].map((name) => name.split("{", 1)[0]));
-      Object.assign(r.app.services.settings, { backup_every: null, restore_test_every: null });
+      Object.assign(instance.app.services.settings, { backup_every: null, restore_test_every: null });
       expect(named().filter((name) => !exported.has(name))).toEqual([]);
     });
 
@@ -156,31 +160,37 @@ for (const back of backends) {
         return [all.get("keyrack_audit_chains_broken"), all.get("keyrack_backup_failing")];
       };
       expect(await read()).toEqual([0, 0]);
-      const backups = r.app.services.backups;
-      r.app.services.backups = async () => ({ ...NO_BACKUPS, lastSuccessAt: 1, failing: true });
+      const backups = instance.app.services.backups;
+      instance.app.services.backups = async () => ({ ...NO_BACKUPS, lastSuccessAt: 1, failing: true });
       const marks = [["a", null] as const, ["b", "'hash_mismatch'"] as const];
       for (const [id, reason] of marks)
-        await r.sql(`insert into audit_marks values ('${id}', 1, 'h', '[]', 1, ${reason && 1}, ${reason}, 's')`);
+        await instance.sql(`insert into audit_marks values ('${id}', 1, 'h', '[]', 1, ${reason && 1}, ${reason}, 's')`);
       expect(await read()).toEqual([1, 1]);
-      await r.sql("delete from audit_marks");
-      r.app.services.backups = async () => NO_BACKUPS;
+      await instance.sql("delete from audit_marks");
+      instance.app.services.backups = async () => NO_BACKUPS;
       expect(await read()).toEqual([0, undefined]); // off, and none was made
-      if (backups) r.app.services.backups = backups;
+      if (backups) instance.app.services.backups = backups;
     });
 
     it("serves OpenMetrics on request, and reveals no id, name or key", async () => {
       const headers = { accept: "application/openmetrics-text;version=1.0.0,text/plain;q=0.5" };
-      const reply = await fetch(r.app.metricsUrl ?? "", { headers });
+      const reply = await fetch(instance.app.metricsUrl ?? "", { headers });
       const text = await reply.text();
       expect(reply.headers.get("content-type")).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
       expect(text.includes("\n# TYPE keyrack_http_requests counter\n")).toBe(true);
       expect(text.endsWith("\n# EOF\n")).toBe(true);
-      for (const secret of [w.id, w.slug, w.project_id, w.tenant_id, w.keys.sk_owner])
+      for (const secret of [
+        workspace.id,
+        workspace.slug,
+        workspace.project_id,
+        workspace.tenant_id,
+        workspace.keys.sk_owner,
+      ])
         expect(text.includes(secret), secret).toBe(false);
     });
 
     it("reports that the database is unavailable instead of failing", async () => {
-      const broken = vi.spyOn(r.app.services.store.read, "first").mockRejectedValue(new Error("gone"));
+      const broken = vi.spyOn(instance.app.services.store.read, "first").mockRejectedValue(new Error("gone"));
       const away = await scrape();
       broken.mockRestore();
       expect([away.get("keyrack_database_up"), away.has("keyrack_outbox_queued")]).toEqual([0, false]);
@@ -188,31 +198,48 @@ for (const back of backends) {
     });
 
     it("has nothing but /metrics, and the public listener has no /metrics", async () => {
-      const root = (r.app.metricsUrl ?? "").replace("/metrics", "");
+      const root = (instance.app.metricsUrl ?? "").replace("/metrics", "");
       expect((await fetch(`${root}/v1/workspace`)).status).toBe(404);
       const posted = await fetch(`${root}/metrics`, { method: "POST" });
       expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
       for (const { headers } of [posted, await fetch(`${root}/metrics`)])
         expect([headers.get("x-content-type-options"), headers.get("cache-control")]).toEqual(["nosniff", "no-store"]);
-      expect((await r.call(null, "GET /metrics")).status).toBe(404);
+      expect((await instance.call(null, "GET /metrics")).status).toBe(404);
+    });
+
+    it("reports whether setup is open: until the server has an owner", async () => {
+      await using own = await testInstance(backend, { flags: { metrics: "127.0.0.1:0" } });
+      const isOpen = async () => parse(await (await fetch(own.app.metricsUrl ?? "")).text()).get("keyrack_setup_open");
+      expect(await isOpen()).toBe(1);
+      await team(own);
+      own.clock.advance(2_000);
+      expect(await isOpen()).toBe(0);
     });
 
     it("counts nodes by state", async () => {
-      const { policy_version: since } = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body;
-      await w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=${since}&node=n1`);
-      await r.app.services.nodes.flushed();
-      await w.mint();
-      const own = { ts: new Date(r.clock.now()).toISOString(), project_id: w.project_id, request_id: "degraded" };
+      const { policy_version: since } = (await workspace.call("sk_owner", `GET /v1/projects/${workspace.project_id}`))
+        .body;
+      await workspace.call(
+        "sk_owner",
+        `GET /v1/policy/delta?project_id=${workspace.project_id}&since=${since}&node=n1`,
+      );
+      await instance.app.services.nodes.flushed();
+      await workspace.mint();
+      const own = {
+        ts: new Date(instance.clock.now()).toISOString(),
+        project_id: workspace.project_id,
+        request_id: "degraded",
+      };
       const batch = telemetryBatch([telemetryEvent({ ...own, degraded: true })], { node_id: "n1" });
-      expect((await w.call("sk_owner", "POST /v1/ingest/batch", batch)).status).toBe(202);
+      expect((await workspace.call("sk_owner", "POST /v1/ingest/batch", batch)).status).toBe(202);
       for (const [ms, counts] of [
         [0, [1, 0, 1, 0]],
         [20_000, [1, 1, 1, 0]],
         [180_000, [0, 0, 1, 1]],
         [100_000, [0, 0, 0, 1]],
       ] as const) {
-        r.clock.advance(ms);
-        r.app.services.nodes.presentAt = r.clock.now(); // nodes could have reported all the time
+        instance.clock.advance(ms);
+        instance.app.services.nodes.presentAt = instance.clock.now(); // nodes could have reported all the time
         const now = await scrape();
         const states = ["live", "late", "degraded", "silent"].map((state) =>
           now.get(`keyrack_nodes{state="${state}"}`),
@@ -222,7 +249,7 @@ for (const back of backends) {
     });
 
     it.runIf(hasPromtool)("is accepted by promtool", async () => {
-      const text = await (await fetch(r.app.metricsUrl ?? "")).text();
+      const text = await (await fetch(instance.app.metricsUrl ?? "")).text();
       const { status, stdout, stderr } = promtool(["check", "metrics"], text);
       expect([stdout + stderr, status]).toEqual(["", 0]);
     });
@@ -231,8 +258,8 @@ for (const back of backends) {
 
 describe("monitoring", () => {
   it("documents every metric, and no other", async () => {
-    await using r = await testInstance("sqlite", { flags: { metrics: "127.0.0.1:0" } });
-    const text = await (await fetch(r.app.metricsUrl ?? "")).text();
+    await using instance = await testInstance("sqlite", { flags: { metrics: "127.0.0.1:0" } });
+    const text = await (await fetch(instance.app.metricsUrl ?? "")).text();
     const exposed = [...text.matchAll(/^# TYPE (keyrack_\w+)/gm)].map(([, name = ""]) => name);
     const page = readFileSync(new URL("../../docs/monitoring/README.md", import.meta.url), "utf8");
     const documented = new Set([...page.matchAll(/`(keyrack_\w+)/g)].map(([, name = ""]) => name));
@@ -253,8 +280,8 @@ describe("monitoring", () => {
 
   it("prevents the start if its port is taken, and leaves nothing listening", async () => {
     using at = tempDir();
-    await using r = await testInstance("sqlite", { flags: { metrics: "127.0.0.1:0" } });
-    const taken = new URL(r.app.metricsUrl ?? "").host;
+    await using instance = await testInstance("sqlite", { flags: { metrics: "127.0.0.1:0" } });
+    const taken = new URL(instance.app.metricsUrl ?? "").host;
     const { settings } = loadSettings({ env: {}, flags: { data_dir: at.dir, port: "0", metrics: taken }, cwd: at.dir });
     await expect(startInstance({ settings, log: silentLog })).rejects.toMatchObject({
       exitCode: 1, // systemd starts the server again: the port may be free by then
@@ -263,7 +290,7 @@ describe("monitoring", () => {
   });
 
   it("is off by default", async () => {
-    await using r = await testInstance("sqlite");
-    expect(r.app.metricsUrl).toBeNull();
+    await using instance = await testInstance("sqlite");
+    expect(instance.app.metricsUrl).toBeNull();
   });
 });

@@ -5,17 +5,17 @@ import { sharedInstance, type Workspace } from "../../harness/instances/test-ins
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
-for (const back of backends) {
-  describe(`a number in a query on ${back}`, () => {
-    const r = sharedInstance(back);
-    let w: Workspace;
+for (const backend of backends) {
+  describe(`a number in a query on ${backend}`, () => {
+    const instance = sharedInstance(backend);
+    let workspace: Workspace;
     beforeAll(async () => {
-      w = await r.workspace();
+      workspace = await instance.workspace();
     });
 
     it("may be as large as a safe integer", async () => {
-      const get = (path: string) => w.call("sk_owner", `GET ${path}`);
-      const { project_id } = w;
+      const get = (path: string) => workspace.call("sk_owner", `GET ${path}`);
+      const { project_id } = workspace;
       const ahead = await get(`/v1/policy/delta?project_id=${project_id}&since=${MAX}`);
       expect([ahead.status, ahead.body.object], ahead.text).toEqual([200, "policy_snapshot"]);
       const page = await get(`/v1/policy/snapshot?project_id=${project_id}&max_keys=${MAX}`);
@@ -26,7 +26,7 @@ for (const back of backends) {
 
     it("is refused as no whole number where it is none, and as too large above that", async () => {
       const messageOf = async (value: string): Promise<unknown> => {
-        const { status, body } = await w.call("sk_owner", `GET /v1/audit_logs?after_seq=${value}`);
+        const { status, body } = await workspace.call("sk_owner", `GET /v1/audit_logs?after_seq=${value}`);
         return [status, body.error.details];
       };
       for (const value of ["", "x", "1.5", "1e3", "0x1", " 1", "99999999999999999"])

@@ -108,14 +108,14 @@ describe("an array that is parsed in pieces", () => {
 });
 
 describe("a hostile body", () => {
-  const r = sharedInstance("sqlite", { flags: { ingest_events_per_minute: "10" } });
-  let w: Workspace;
+  const instance = sharedInstance("sqlite", { flags: { ingest_events_per_minute: "10" } });
+  let workspace: Workspace;
   beforeAll(async () => {
-    w = await r.workspace();
+    workspace = await instance.workspace();
   });
 
   const begin = (path: string, length: number, text: string): string =>
-    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\n` +
+    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${workspace.keys.sk_owner}\r\n` +
     `content-type: application/json\r\ncontent-length: ${length}\r\n\r\n${text}`;
 
   it.each([
@@ -126,28 +126,28 @@ describe("a hostile body", () => {
     ["/v1/ingest/batch", 5 * 1024 * 1024, `{"events":[{${'"a":"",'.repeat(5_001)}`],
     ["/v1/tenants", 200_000, "[],".repeat(6_667)],
   ])("to %s of %i bytes is refused although most of it never arrives", async (path, length, text) => {
-    const [response] = await sendRaw(r.url, begin(path, length, text));
+    const [response] = await sendRaw(instance.url, begin(path, length, text));
     expect(response && codeOf(response)).toEqual([400, "invalid_request"]);
     expect(response?.head).toMatch(/^connection: close\r$/im);
   });
 
   it("to ingest costs one event of the budget", async () => {
-    const own = await r.workspace();
+    const own = await instance.workspace();
     const bearer = own.keys.sk_owner;
-    const text = begin("/v1/ingest/batch", 1_000, "[".repeat(33)).replace(w.keys.sk_owner, bearer);
-    for (let i = 0; i < 10; i++) expect((await sendRaw(r.url, text))[0]?.status).toBe(400);
+    const text = begin("/v1/ingest/batch", 1_000, "[".repeat(33)).replace(workspace.keys.sk_owner, bearer);
+    for (let i = 0; i < 10; i++) expect((await sendRaw(instance.url, text))[0]?.status).toBe(400);
     expect((await own.call("sk_owner", "POST /v1/ingest/batch", {})).status).toBe(429);
   });
 
   it("with a list that is too long is refused for its length, and its entries are not looked at", async () => {
     const scopes = Array.from({ length: 15_000 }, () => 1);
-    const reply = await w.call("sk_owner", "PATCH /v1/keys/00000000-0000-7000-8000-000000000000", { scopes });
+    const reply = await workspace.call("sk_owner", "PATCH /v1/keys/00000000-0000-7000-8000-000000000000", { scopes });
     expect(reply.body.error.details).toEqual([{ path: "scopes", message: "must have at most 64 entries" }]);
   });
 
   it("with 10,000 names in meta is refused for its number of keys alone", async () => {
     const meta = Object.fromEntries(Array.from({ length: 9_900 }, (_, i) => [`k${i}`, "x".repeat(9)]));
-    const reply = await w.call("sk_owner", "POST /v1/tenants", { external_id: "wide", meta });
+    const reply = await workspace.call("sk_owner", "POST /v1/tenants", { external_id: "wide", meta });
     expect(reply.body.error.details).toEqual([{ path: "meta", message: "must have at most 100 keys in all" }]);
   });
 });

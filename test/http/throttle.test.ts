@@ -11,16 +11,18 @@ function expectLimited(reply: Reply, policy: string): void {
 }
 
 it("creating workspaces by bootstrap token is limited to 60 calls a minute per network, before the token is checked", async () => {
-  await using r = await testInstance("sqlite", { flags: { throttle: "on" } });
-  const attempt = () => r.call("krboot_wrong", "POST /v1/workspaces", {});
+  await using instance = await testInstance("sqlite", { flags: { throttle: "on" } });
+  const attempt = () => instance.call("krboot_wrong", "POST /v1/workspaces", {});
   for (let i = 0; i < 60; i++) expect((await attempt()).status).toBe(401);
   expectLimited(await attempt(), '"bootstrap";q=60;w=60');
   expectLimited(
-    await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "A", slug: "abc" }),
+    await instance.call(instance.app.bootstrap.token, "POST /v1/workspaces", { name: "A", slug: "abc" }),
     '"bootstrap";q=60;w=60',
   );
-  r.clock.advance(60_000);
-  expect((await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "A", slug: "abc" })).status).toBe(201);
+  instance.clock.advance(60_000);
+  expect(
+    (await instance.call(instance.app.bootstrap.token, "POST /v1/workspaces", { name: "A", slug: "abc" })).status,
+  ).toBe(201);
 });
 
 it("X-Forwarded-For counts only from a trusted proxy", async () => {
@@ -40,19 +42,19 @@ it("X-Forwarded-For counts only from a trusted proxy", async () => {
 });
 
 it("the cap per credential counts each credential separately", async () => {
-  await using r = await testInstance("sqlite", { flags: { throttle: "on", vendor_per_minute: "20" } });
-  const w = await r.workspace();
-  r.clock.advance(60_000);
-  for (let i = 0; i < 20; i++) expect((await w.call("sk_owner", "GET /v1/workspace")).status).toBe(200);
-  expectLimited(await w.call("sk_owner", "GET /v1/workspace"), '"vendor";q=20;w=60');
-  expect((await w.call("sk_test", "GET /v1/workspace")).status).toBe(200);
+  await using instance = await testInstance("sqlite", { flags: { throttle: "on", vendor_per_minute: "20" } });
+  const workspace = await instance.workspace();
+  instance.clock.advance(60_000);
+  for (let i = 0; i < 20; i++) expect((await workspace.call("sk_owner", "GET /v1/workspace")).status).toBe(200);
+  expectLimited(await workspace.call("sk_owner", "GET /v1/workspace"), '"vendor";q=20;w=60');
+  expect((await workspace.call("sk_test", "GET /v1/workspace")).status).toBe(200);
 });
 
 it("the audit chain is verified at most six times a minute in each environment", async () => {
-  await using r = await testInstance("sqlite", { flags: { throttle: "on" } });
-  const w = await r.workspace();
-  for (let i = 0; i < 6; i++) expect((await w.call("sk_test", "GET /v1/audit_logs/chain")).status).toBe(200);
-  expectLimited(await w.call("sk_test", "GET /v1/audit_logs/chain"), '"audit_chain";q=6;w=60');
-  for (let i = 0; i < 6; i++) expect((await w.call("sk_owner", "GET /v1/audit_logs/chain")).status).toBe(200);
-  expectLimited(await w.call("sk_owner", "GET /v1/audit_logs/chain"), '"audit_chain";q=6;w=60');
+  await using instance = await testInstance("sqlite", { flags: { throttle: "on" } });
+  const workspace = await instance.workspace();
+  for (let i = 0; i < 6; i++) expect((await workspace.call("sk_test", "GET /v1/audit_logs/chain")).status).toBe(200);
+  expectLimited(await workspace.call("sk_test", "GET /v1/audit_logs/chain"), '"audit_chain";q=6;w=60');
+  for (let i = 0; i < 6; i++) expect((await workspace.call("sk_owner", "GET /v1/audit_logs/chain")).status).toBe(200);
+  expectLimited(await workspace.call("sk_owner", "GET /v1/audit_logs/chain"), '"audit_chain";q=6;w=60');
 });

@@ -4,18 +4,18 @@ import { backends } from "../../harness/databases/backends.ts";
 import { logIn, memberOf, person, team, type Team } from "../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
-for (const back of backends) {
-  describe(`keyrack-workspace on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of backends) {
+  describe(`keyrack-workspace on ${backend}`, () => {
+    const instance = sharedInstance(backend);
     let first: Team;
     let second: Team;
     const call = (bearer: string, route: string, workspace: string, body?: unknown): Promise<Reply> =>
-      r.call(bearer, route, body, { headers: { "keyrack-workspace": workspace } });
+      instance.call(bearer, route, body, { headers: { "keyrack-workspace": workspace } });
     const slugs = async (key: string): Promise<string[]> =>
-      (await r.call(key, "GET /v1/projects")).body.data.map(({ slug }: { slug: string }) => slug);
+      (await instance.call(key, "GET /v1/projects")).body.data.map(({ slug }: { slug: string }) => slug);
 
     beforeAll(async () => {
-      [first, second] = [await team(r), await team(r)];
+      [first, second] = [await team(instance), await team(instance)];
     });
 
     it("admits the credential's own workspace, in either case of letters", async () => {
@@ -36,24 +36,27 @@ for (const back of backends) {
     });
 
     it("notices that the same session was switched in another tab", async () => {
-      const guest = await memberOf(r, first, "admin");
-      const invite = await r.call(second.owner.session, "POST /v1/invites", { email: guest.email, role: "admin" });
-      await r.call(guest.session, "POST /v1/auth/invites/accept", { token: invite.body.token });
-      const tab = (await logIn(r, guest.email, guest.password, { workspace_id: first.id })).session;
+      const guest = await memberOf(instance, first, "admin");
+      const invite = await instance.call(second.owner.session, "POST /v1/invites", {
+        email: guest.email,
+        role: "admin",
+      });
+      await instance.call(guest.session, "POST /v1/auth/invites/accept", { token: invite.body.token });
+      const tab = (await logIn(instance, guest.email, guest.password, { workspace_id: first.id })).session;
       expect((await call(tab, "POST /v1/projects", first.id, { name: "P", slug: "on-screen" })).status).toBe(201);
-      await r.call(tab, "POST /v1/auth/sessions/current/workspace", { workspace_id: second.id });
+      await instance.call(tab, "POST /v1/auth/sessions/current/workspace", { workspace_id: second.id });
       const late = await call(tab, "POST /v1/projects", first.id, { name: "P", slug: "after-switch" });
       expectRefusal(late, 409, "conflict");
       expect([...(await slugs(first.key)), ...(await slugs(second.key))]).not.toContain("after-switch");
     });
 
     it("is checked after the kind of credential and before the role", async () => {
-      const member = await memberOf(r, first, "member");
+      const member = await memberOf(instance, first, "member");
       const body = { name: "P", slug: "by-member" };
       expectRefusal(await call(member.session, "POST /v1/projects", second.id, body), 409, "conflict");
       expectRefusal(await call(member.session, "POST /v1/projects", first.id, body), 403, "forbidden");
       expectRefusal(await call("krsk_live_nothing", "GET /v1/workspace", "nonsense"), 401, "invalid_key");
-      const homeless = await person(r);
+      const homeless = await person(instance);
       expectRefusal(await call(homeless.session, "GET /v1/workspace", first.id), 403, "forbidden");
     });
 
@@ -65,12 +68,12 @@ for (const back of backends) {
 
     it("is ignored by people's and machines' endpoints, and when a workspace is created", async () => {
       expect((await call(first.owner.session, "GET /v1/auth/me", "nonsense")).status).toBe(200);
-      const project = await r.call(first.key, "POST /v1/projects", { name: "P", slug: "machine" });
+      const project = await instance.call(first.key, "POST /v1/projects", { name: "P", slug: "machine" });
       const snapshot = `GET /v1/policy/snapshot?project_id=${project.body.id}`;
       expect((await call(first.key, snapshot, second.id)).status).toBe(200);
       const created = await call(first.owner.session, "POST /v1/workspaces", second.id, {
         name: "N",
-        slug: `n-${back}`,
+        slug: `n-${backend}`,
       });
       expect(created.status, created.text).toBe(201);
     });

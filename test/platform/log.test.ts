@@ -6,10 +6,10 @@ import { formatInviteToken } from "../../src/kernel/credentials.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { sharedInstance, testInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
-const r = sharedInstance("sqlite", { flags: { vendor_per_minute: "0" } });
-let w: Workspace;
+const instance = sharedInstance("sqlite", { flags: { vendor_per_minute: "0" } });
+let workspace: Workspace;
 beforeAll(async () => {
-  w = await r.workspace();
+  workspace = await instance.workspace();
 });
 
 const JWT = `eyJhbGciOiJFZERTQSJ9.${"a".repeat(60)}.${"b".repeat(60)}`;
@@ -20,7 +20,7 @@ const secrets = (): string[] => [
   mint("bootstrap").text,
   mint("email_verification").text,
   mint("password_reset").text,
-  formatInviteToken(w.id, new Uint8Array(24).fill(7)),
+  formatInviteToken(workspace.id, new Uint8Array(24).fill(7)),
   mintKey("acme", "live").text,
   JWT,
   JWT.replaceAll(".", "%2E"),
@@ -57,7 +57,7 @@ it("a display prefix alone is kept: it identifies the key", () => {
 
 it("a checkpoint stays whole, even if its base64 looks like the start of a token", () => {
   const line = JSON.stringify({
-    note: `h/audit/${w.id}\n2\neyJhbGciOiJFZERTQSJ9+=\n\n— h/audit/${w.id} abeyJhbGci/=\n`,
+    note: `h/audit/${workspace.id}\n2\neyJhbGciOiJFZERTQSJ9+=\n\n— h/audit/${workspace.id} abeyJhbGci/=\n`,
   });
   expect(redact(line)).toBe(line);
 });
@@ -107,7 +107,7 @@ it("refusals are logged with actor, network and request id", async () => {
 });
 
 it("no credential in a header, a path, a query or a body reaches the log or the response", async () => {
-  const from = r.logs.length;
+  const from = instance.logs.length;
   const withBody = endpoints.filter(({ bodyLimits }) => bodyLimits.bytes > 0);
   for (const [n, secret] of secrets().entries()) {
     // Each endpoint gets a third of the kinds, each kind a third of the endpoints.
@@ -116,29 +116,29 @@ it("no credential in a header, a path, a query or a body reaches the log or the 
       const route = `${method} ${path.replace("{id}", encodeURIComponent(secret))}?${encodeURIComponent(secret)}=1&env=${secret}`;
       const body = method === "GET" || method === "DELETE" ? undefined : { name: [secret], env: secret };
       const headers = { "x-request-id": secret, traceparent: secret, "idempotency-key": `${secret} ${secret}` };
-      for (const bearer of [secret, w.keys.sk_owner]) {
-        const { status } = await r.call(bearer, route, body, { headers });
+      for (const bearer of [secret, workspace.keys.sk_owner]) {
+        const { status } = await instance.call(bearer, route, body, { headers });
         expect(status, route).toBeLessThan(500);
       }
     }
-    const written = r.logs.slice(from).join("");
+    const written = instance.logs.slice(from).join("");
     expect(written.includes(secret.slice(-30))).toBe(false);
   }
 });
 
 it("an internal error is logged with its request id and not shown to the caller", async () => {
-  const broken = vi.spyOn(r.app.services.store.read, "first").mockRejectedValue(new Error("secret internals"));
-  const reply = await w.call("sk_owner", "GET /v1/workspace");
+  const broken = vi.spyOn(instance.app.services.store.read, "first").mockRejectedValue(new Error("secret internals"));
+  const reply = await workspace.call("sk_owner", "GET /v1/workspace");
   broken.mockRestore();
   expect(reply.status).toBe(500);
   expect(reply.text).not.toContain("internals");
-  const line = r.logs.find((text) => text.includes(reply.headers.get("request-id") ?? "none"));
+  const line = instance.logs.find((text) => text.includes(reply.headers.get("request-id") ?? "none"));
   expect(line).toContain("secret internals");
 });
 
 it("an error response waits until the state it reports is durable, and is 503 when that fails", async () => {
-  const gone = await w.call("sk_owner", "POST /v1/tenants", { external_id: "gone" });
-  await w.call("sk_owner", `DELETE /v1/tenants/${gone.body.id}`);
+  const gone = await workspace.call("sk_owner", "POST /v1/tenants", { external_id: "gone" });
+  await workspace.call("sk_owner", `DELETE /v1/tenants/${gone.body.id}`);
   for (const [synced, status] of [
     [true, 404],
     [false, 503],
@@ -146,11 +146,11 @@ it("an error response waits until the state it reports is durable, and is 503 wh
     const gate = Promise.withResolvers<void>();
     gate.promise.catch(() => {});
     const awaited = Promise.withResolvers<void>();
-    const durable = vi.spyOn(r.app.services.store, "durable").mockImplementation(() => {
+    const durable = vi.spyOn(instance.app.services.store, "durable").mockImplementation(() => {
       awaited.resolve();
       return gate.promise;
     });
-    const reply = w.call("sk_owner", `GET /v1/tenants/${gone.body.id}`);
+    const reply = workspace.call("sk_owner", `GET /v1/tenants/${gone.body.id}`);
     await awaited.promise; // hangs if the response does not wait for durability
     durable.mockRestore();
     if (synced) gate.resolve();

@@ -11,9 +11,9 @@ import { databasesOf, shortRun } from "./short.ts";
 const FLIPS = IS_NIGHT ? 6 : 3;
 
 describe("backups, flipped bits and copies", () => {
-  for (const back of databasesOf("sqlite")) {
-    it(`backups taken under load on ${back} restore completely`, async () => {
-      const { figures } = await shortRun(backupCampaign, back, 1);
+  for (const backend of databasesOf("sqlite")) {
+    it(`backups taken under load on ${backend} restore completely`, async () => {
+      const { figures } = await shortRun(backupCampaign, backend, 1);
       expect(figures["restored and verified"]).toBe(1);
       expect(figures["writes meanwhile"]).toBeGreaterThan(0);
     });
@@ -24,9 +24,9 @@ describe("backups, flipped bits and copies", () => {
     expect(figures).toMatchObject({ "in backups": FLIPS, "in audit rows": FLIPS, found: 2 * FLIPS });
   });
 
-  for (const back of backends.filter((each) => each === "postgres")) {
+  for (const backend of backends.filter((each) => each === "postgres")) {
     it("a deployment is the same after it was copied to PostgreSQL and back", async () => {
-      const { figures } = await shortRun(copyCampaign, back, 100);
+      const { figures } = await shortRun(copyCampaign, backend, 100);
       expect(figures["audit rows"]).toBeGreaterThan(100);
     });
   }

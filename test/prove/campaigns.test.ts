@@ -8,29 +8,29 @@ import { races } from "../../prove/races.ts";
 import { tamper } from "../../prove/tamper.ts";
 import { databasesOf, shortRun } from "./short.ts";
 
-for (const back of databasesOf("postgres")) {
-  describe(`on ${back}`, () => {
+for (const backend of databasesOf("postgres")) {
+  describe(`on ${backend}`, () => {
     // On SQLite it is in verify.test.ts.
-    it.runIf(back === "postgres")("every change to the audit log is detected", async () => {
-      const { figures } = await shortRun(tamper, back, 30);
+    it.runIf(backend === "postgres")("every change to the audit log is detected", async () => {
+      const { figures } = await shortRun(tamper, backend, 30);
       expect(figures.found).toBeGreaterThan(20);
       expect(figures["found only by the checkpoint"]).toBeGreaterThan(1);
     });
 
     it("two conflicting requests at once have the effect of some sequential order", async () => {
-      const { figures } = await shortRun(races, back, 1);
+      const { figures } = await shortRun(races, backend, 1);
       expect(figures.requests).toBeGreaterThan(20);
     });
 
     it("every response is one the OpenAPI document describes", async () => {
-      const { figures } = await shortRun(fuzz, back, 80);
+      const { figures } = await shortRun(fuzz, backend, 80);
       expect(figures["answered 2xx"]).toBeGreaterThan(8);
       expect(figures["answered 4xx"]).toBeGreaterThan(12);
       expect(figures["answers over a bare socket"]).toBeGreaterThan(5);
     });
 
     it("when the wall clock jumps, the log stays in order, expired stays expired, and limits and claims hold", async () => {
-      const { figures } = await shortRun(clock, back, 2, 19);
+      const { figures } = await shortRun(clock, backend, 2, 19);
       expect(figures).toMatchObject({ "expiries tried": 2, restarts: 1 }); // a day forward, a day back
     });
   });

@@ -5,9 +5,9 @@ import { cascadeCampaign } from "../../prove/cascade.ts";
 import { databasesOf, shortRun } from "./short.ts";
 
 describe.concurrent("kill -9 while the keys of a deleted project are marked", () => {
-  for (const back of databasesOf("sqlite")) {
-    it(`changes no answer on ${back}`, async () => {
-      const { figures } = await shortRun(cascadeCampaign({ keys: 3_000, timed: false }), back, 1, 3);
+  for (const backend of databasesOf("sqlite")) {
+    it(`changes no answer on ${backend}`, async () => {
+      const { figures } = await shortRun(cascadeCampaign({ keys: 3_000, timed: false }), backend, 1, 3);
       expect(figures).toHaveProperty("longest write ms");
     });
   }

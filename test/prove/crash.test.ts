@@ -6,17 +6,17 @@ import { seriesCampaign } from "../../prove/series.ts";
 import { databasesOf, shortRun } from "./short.ts";
 
 describe.concurrent("kill -9 under mixed load", () => {
-  for (const back of databasesOf("postgres")) {
-    it(`loses nothing acknowledged on ${back} and leaves the chain intact`, async () => {
-      const { figures } = await shortRun(crash, back, 1, 7);
+  for (const backend of databasesOf("postgres")) {
+    it(`loses nothing acknowledged on ${backend} and leaves the chain intact`, async () => {
+      const { figures } = await shortRun(crash, backend, 1, 7);
       expect(figures).toMatchObject({ lost: 0 });
       expect(figures.acknowledged).toBeGreaterThanOrEqual(1);
     });
   }
 
-  for (const back of databasesOf("sqlite")) {
-    it(`counts every batch once in every usage series on ${back}, killed in the middle of a fold`, async () => {
-      const { figures } = await shortRun(seriesCampaign, back, 1, 9);
+  for (const backend of databasesOf("sqlite")) {
+    it(`counts every batch once in every usage series on ${backend}, killed in the middle of a fold`, async () => {
+      const { figures } = await shortRun(seriesCampaign, backend, 1, 9);
       expect(figures.batches).toBe(240);
     });
   }

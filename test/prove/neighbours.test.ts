@@ -5,8 +5,8 @@ import { attacks } from "../../prove/neighbours/index.ts";
 import { databasesOf, shortRun } from "./short.ts";
 
 describe.concurrent("attackers beside victims", () => {
-  for (const back of databasesOf("postgres")) {
-    it(`change no answer on ${back}`, async () => {
+  for (const backend of databasesOf("postgres")) {
+    it(`change no answer on ${backend}`, async () => {
       const campaign = neighboursCampaign({
         perRound: attacks.length,
         atOnce: 3,
@@ -15,7 +15,7 @@ describe.concurrent("attackers beside victims", () => {
         pauseMs: 50,
         measured: false,
       });
-      const { figures } = await shortRun(campaign, back, 1, 4);
+      const { figures } = await shortRun(campaign, backend, 1, 4);
       expect(figures).toMatchObject({ "wrong answers": 0, attacks: attacks.length });
     });
   }

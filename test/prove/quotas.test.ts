@@ -10,9 +10,9 @@ const UNITS = 400;
 const RUSHES = IS_NIGHT ? 2 : 1;
 
 describe.concurrent("quotas", () => {
-  for (const back of databasesOf("sqlite"))
-    it(`are never overspent on ${back} under kill -9, lose no grant, and at most two blocks`, async () => {
-      const { figures } = await shortRun(quotasCampaign(UNITS), back, 1, SEEDS.kill);
+  for (const backend of databasesOf("sqlite"))
+    it(`are never overspent on ${backend} under kill -9, lose no grant, and at most two blocks`, async () => {
+      const { figures } = await shortRun(quotasCampaign(UNITS), backend, 1, SEEDS.kill);
       expect(figures.kills).toBe(1);
       expect(figures.grants).toBeGreaterThan(10);
       expect(figures.admitted).toBeGreaterThan(100);

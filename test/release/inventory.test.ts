@@ -129,8 +129,8 @@ const TEXT = "Permission is hereby granted … WITHOUT WARRANTY OF ANY KIND.";
 
 describe("a bundled package", () => {
   it("is listed with its licence text and its notice", () => {
-    using r = repository({ "package.json": manifest("Apache-2.0"), "LICENSE.md": TEXT, NOTICE: "Made by A." });
-    expect(r.read()).toEqual([
+    using instance = repository({ "package.json": manifest("Apache-2.0"), "LICENSE.md": TEXT, NOTICE: "Made by A." });
+    expect(instance.read()).toEqual([
       {
         name: "@a/b",
         version: "1.0.0",
@@ -144,13 +144,13 @@ describe("a bundled package", () => {
 
   it("may have its licence text in the README, and a choice of licences", () => {
     const readme = `# b\n\n## License\n\n${TEXT}\n\n## Links\n\nmore`;
-    using r = repository({ "package.json": manifest("(MIT OR GPL-3.0-only)"), "README.md": readme });
-    expect(r.read().map(({ text }) => text)).toEqual([TEXT]);
+    using instance = repository({ "package.json": manifest("(MIT OR GPL-3.0-only)"), "README.md": readme });
+    expect(instance.read().map(({ text }) => text)).toEqual([TEXT]);
   });
 
   it("is not listed if none of its code is in the bundle", () => {
-    using r = repository({ "package.json": manifest("GPL-3.0-only") }, 0);
-    expect(r.read()).toEqual([]);
+    using instance = repository({ "package.json": manifest("GPL-3.0-only") }, 0);
+    expect(instance.read()).toEqual([]);
   });
 });
 
@@ -161,15 +161,15 @@ describe("the build", () => {
     ["a README that only names the licence", { "README.md": "## License\n\nMIT\n" }],
   ] as const) {
     it(`refuses a bundled package without a licence text: ${what}`, () => {
-      using r = repository({ "package.json": manifest("MIT"), ...files });
-      expect(r.read).toThrow("@a/b 1.0.0 is bundled without a licence text");
+      using instance = repository({ "package.json": manifest("MIT"), ...files });
+      expect(instance.read).toThrow("@a/b 1.0.0 is bundled without a licence text");
     });
   }
 
   for (const licence of ["GPL-3.0-only", "MIT AND GPL-3.0-only", "SEE LICENSE IN LICENSE", undefined]) {
     it(`refuses a bundled package with the licence ${licence}`, () => {
-      using r = repository({ "package.json": manifest(licence), LICENSE: TEXT });
-      expect(r.read).toThrow(`its licence is not allowed: ${licence ?? "none"}`);
+      using instance = repository({ "package.json": manifest(licence), LICENSE: TEXT });
+      expect(instance.read).toThrow(`its licence is not allowed: ${licence ?? "none"}`);
     });
   }
 });

@@ -30,10 +30,10 @@ afterEach(() => vi.restoreAllMocks());
 
 describe("the source of a release", () => {
   it("is the commit while nothing is changed", () => {
-    using r = repository();
-    expect(commitOf(r.dir)).toMatch(/^[0-9a-f]{40}$/);
-    writeFileSync(join(r.dir, "new"), "");
-    expect(commitOf(r.dir)).toBeNull();
+    using instance = repository();
+    expect(commitOf(instance.dir)).toMatch(/^[0-9a-f]{40}$/);
+    writeFileSync(join(instance.dir, "new"), "");
+    expect(commitOf(instance.dir)).toBeNull();
   });
 
   it("has no commit outside a repository, without a complaint", () => {
@@ -43,11 +43,11 @@ describe("the source of a release", () => {
   });
 
   it("has no commit where git refuses, and git says why", () => {
-    using r = repository();
+    using instance = repository();
     // As it refuses a repository of another user, which only root could make.
-    writeFileSync(join(r.dir, ".git/config"), "no section");
+    writeFileSync(join(instance.dir, ".git/config"), "no section");
     const printed = errors();
-    expect(commitOf(r.dir)).toBeNull();
+    expect(commitOf(instance.dir)).toBeNull();
     expect(printed()).toContain("bad config line 1");
   });
 });

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RELEASE_FIXTURES, releases } from "../../harness/instances/release-data.ts";
-import { root } from "../../harness/repository.ts";
+import { filesIn, readText, root } from "../../harness/repository.ts";
 import { breaksOf, surfaceOf, type Surface } from "../../tools/surface.ts";
 
 const surfaceOfRelease = (version: string): Surface =>
@@ -23,6 +23,7 @@ describe("the surface", () => {
     expect(Object.keys(older.commands).length).toBeGreaterThan(100);
     expect(Math.min(older.settings.length, older.metrics.length)).toBeGreaterThan(30);
     expect(older.sdk.index).toContain("createKeyrack");
+    expect(Object.keys(older.exit_codes)).toContain("70");
     expect(breaksOf(older, surfaceOf(root))).toEqual([]);
   });
 
@@ -33,6 +34,7 @@ describe("the surface", () => {
     ["a parameter", ({ api }) => api["GET /v1/keys"]?.parameters.splice(0), "parameters: tenant_id is gone"],
     ["a command", ({ commands }) => delete commands["keyrack key create"], "keyrack key create is gone"],
     ["a flag", ({ commands }) => commands["keyrack key create"]?.splice(0), "keyrack key create: --scopes is gone"],
+    ["an exit code", ({ exit_codes }) => delete exit_codes["3"], "exit codes: 3 is gone"],
     ["a setting", ({ settings }) => settings.splice(0), "settings: KEYRACK_PORT is gone"],
     ["a metric", ({ metrics }) => metrics.splice(0), "metrics: keyrack_commits is gone"],
     ["an export", ({ sdk }) => sdk["express"]?.splice(0), "express: protect is gone"],
@@ -40,6 +42,15 @@ describe("the surface", () => {
     const surface = surfaceOf(root);
     remove(surface);
     expect(breaksOf(surfaceOf(root), surface).some((each) => each.includes(message))).toBe(true);
+  });
+
+  it("has every exit code that the program ends with", () => {
+    const codes = filesIn("src", ".ts").flatMap((file) => [
+      ...readText(file).matchAll(/(?:ExitError\([^;]*, |\bexitCode(?: =|:) |process\.exit\()(\d+)\b/g),
+    ]);
+    expect(codes.length).toBeGreaterThan(50);
+    const declared = Object.keys(surfaceOf(root).exit_codes);
+    expect(codes.map(([, code = ""]) => code).filter((code) => !declared.includes(code))).toEqual([]);
   });
 
   it("is found to require a field", () => {

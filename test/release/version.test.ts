@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { filesIn, readText, root } from "../../harness/repository.ts";
 import { newestVersion } from "../../tools/version/changelog.ts";
-import { versionsIn } from "../../tools/version/places.ts";
+import { PLACEHOLDER, versionsIn } from "../../tools/version/places.ts";
 import { setVersion } from "../../tools/version/set.ts";
 
 const COPIED = [
@@ -49,7 +49,9 @@ const distinct = (dir: string): string[] => [...new Set(versionsIn(dir).map(({ v
 describe("the version", () => {
   it("is the same in every place and in the newest heading of the changelog", () => {
     const version = (JSON.parse(readText("package.json")) as { version: string }).version;
-    expect(versionsIn(root).filter((place) => place.version !== version)).toEqual([]);
+    const other = versionsIn(root).filter((place) => place.version !== version);
+    // 0.1.0 has no packages that the README could install.
+    expect(other).toEqual(version === "0.1.0" ? [{ file: "README.md", version: PLACEHOLDER }] : []);
     expect(newestVersion(readText("CHANGELOG.md"))).toBe(version);
   });
 
@@ -90,6 +92,18 @@ describe("version:set", () => {
       version: "0.2.0",
       packages: { "": { version: "0.2.0" } },
     });
+  });
+
+  it("replaces the placeholder of the README, and drops the advice to install from source until a release", () => {
+    using c = checkout();
+    const readme = readText("README.md").replace(/^VERSION=.*$/m, `VERSION=${PLACEHOLDER}`);
+    c.write("README.md", readme);
+    setVersion(c.dir, "0.2.0", "2026-12-01");
+    expect(c.read("README.md")).toContain("VERSION=0.2.0\n");
+    expect(c.read("README.md")).not.toContain("Until the next version is released");
+    expect(readText("README.md").includes("Until the next version is released")).toBe(
+      readText("README.md").includes(`VERSION=${PLACEHOLDER}\n`),
+    );
   });
 
   it("refuses a patch release with a migration", () => {

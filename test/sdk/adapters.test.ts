@@ -13,22 +13,22 @@ const AUTH = 'Bearer realm="keyrack"';
 
 for (const [name, make] of Object.entries(apps)) {
   describe(`protect on ${name}`, () => {
-    let r: TestKeyrack;
+    let instance: TestKeyrack;
     let app: App;
     beforeEach(async () => {
-      r = await startTestKeyrack();
-      app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
+      instance = await startTestKeyrack();
+      app = await make(instance.keyrack, async () => ({ status: 200, body: "paid" }));
     });
     afterEach(async () => {
       await app.close();
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
     });
 
     const get = (path: string, headers: Record<string, string> = {}) => fetch(app.url + path, { headers });
     const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
     async function minted(options: Parameters<TestKeyrack["plane"]["mint"]>[0] = {}): Promise<string> {
-      const { key } = r.plane.mint(options);
-      await until(() => r.keyrack.verify(key).ok);
+      const { key } = instance.plane.mint(options);
+      await until(() => instance.keyrack.verify(key).ok);
       return key;
     }
 
@@ -40,7 +40,7 @@ for (const [name, make] of Object.entries(apps)) {
         expect(response.status).toBe(200);
         expect(await response.json()).toMatchObject({
           keyrack: {
-            tenantId: r.plane.tenantId,
+            tenantId: instance.plane.tenantId,
             env: "live",
             verified: true,
             degraded: false,
@@ -102,9 +102,9 @@ for (const [name, make] of Object.entries(apps)) {
 
     it("judges the socket's address, or what getIp returns, and no header", async () => {
       const [here, there] = [["127.0.0.0/8", "::1"], ["203.0.113.0/24"]].map(
-        (allowed_cidrs) => r.plane.mint({ allowed_cidrs, ip_mode: "enforce" }).key,
+        (allowed_cidrs) => instance.plane.mint({ allowed_cidrs, ip_mode: "enforce" }).key,
       );
-      await until(() => r.keyrack.status().keys === 2);
+      await until(() => instance.keyrack.status().keys === 2);
       const statuses = async (key = "") => {
         const headers = { ...bearer(key), "x-forwarded-for": "203.0.113.9", "x-real-ip": "203.0.113.9" };
         const forged = { ...headers, forwarded: "for=203.0.113.9" };
@@ -128,24 +128,24 @@ for (const [name, make] of Object.entries(apps)) {
 
     it("sets the rate limit headers on allowed responses, and responds 429 when the limit is spent", async () => {
       const key = await minted({ rate_limits: [rule] });
+      instance.plane.limits.now = () => 0; // however long the requests take
       const first = await get("/me", bearer(key));
       expect(first.headers.get("ratelimit-policy")).toBe('"per-minute";q=2;w=60');
-      // A unit is free again within the window and one of its sixty sub-windows.
-      expect(first.headers.get("ratelimit")).toMatch(/^"per-minute";r=1;t=6[01]$/);
+      expect(first.headers.get("ratelimit")).toBe('"per-minute";r=1;t=60');
       expect(await first.json()).toMatchObject({
         keyrack: { rateLimit: [{ id: "per-minute", remaining: 1, limit: 2 }] },
       });
       const raw = await fetch(`${app.url}/pay`, { method: "POST", headers: bearer(key) });
       expect([await raw.text(), raw.headers.get("ratelimit-policy")]).toEqual(["paid", '"per-minute";q=2;w=60']);
-      expect(raw.headers.get("ratelimit")).toMatch(/^"per-minute";r=0;t=6[01]$/);
+      expect(raw.headers.get("ratelimit")).toBe('"per-minute";r=0;t=60');
       const third = await get("/me", bearer(key));
       expect(third.status).toBe(429);
-      expect(third.headers.get("ratelimit")).toMatch(/^"per-minute";r=0;t=(59|60|61)$/);
+      expect(third.headers.get("ratelimit")).toBe('"per-minute";r=0;t=60');
       expect(third.headers.get("ratelimit-policy")).toBe('"per-minute";q=2;w=60');
-      expect(Number(third.headers.get("retry-after"))).toBeGreaterThan(58);
+      expect(third.headers.get("retry-after")).toBe("60");
       expect(await third.json()).toEqual({ error: { code: "rate_limited", message: "Too many requests." } });
       expect((await get("/free", bearer(key))).status).toBe(200);
-      expect(r.plane.limits.checks.length).toBe(3);
+      expect(instance.plane.limits.checks.length).toBe(3);
     });
 
     it("spends leased units without a request for each", async () => {
@@ -153,8 +153,8 @@ for (const [name, make] of Object.entries(apps)) {
       const responses = [];
       for (let i = 0; i < 40; i++) responses.push((await get("/leased", bearer(key))).status);
       expect(new Set(responses)).toEqual(new Set([200]));
-      expect(r.plane.limits.leases.length).toBeLessThan(10);
-      expect(r.plane.limits.checks.length).toBe(0);
+      expect(instance.plane.limits.leases.length).toBeLessThan(10);
+      expect(instance.plane.limits.checks.length).toBe(0);
     });
 
     it("reports every request with its route, status, key and reason", async () => {
@@ -162,8 +162,8 @@ for (const [name, make] of Object.entries(apps)) {
       await get("/me?secret=1", bearer(key));
       await get("/me");
       await get("/open");
-      await r.keyrack.close();
-      const { events } = r.plane.ingest;
+      await instance.keyrack.close();
+      const { events } = instance.plane.ingest;
       expect(events.map(({ method, path, status, denial_reason }) => [method, path, status, denial_reason])).toEqual([
         ["GET", "/me", 200, null],
         ["GET", "/me", 401, "missing_key"],
@@ -171,20 +171,24 @@ for (const [name, make] of Object.entries(apps)) {
       expect(events.map(({ route }) => route)).toEqual(
         name === "node" || name === "fetch" ? [null, null] : ["/me", "/me"],
       );
-      expect(events[0]).toMatchObject({ tenant_id: r.plane.tenantId, display_prefix: key.slice(0, 14), env: "live" });
-      expect(r.plane.ingest.dropped).toBe(0);
+      expect(events[0]).toMatchObject({
+        tenant_id: instance.plane.tenantId,
+        display_prefix: key.slice(0, 14),
+        env: "live",
+      });
+      expect(instance.plane.ingest.dropped).toBe(0);
     });
   });
 
   it(`protect on ${name} reports a request whose client disconnects while its limits are checked`, async () => {
-    await using r = await startTestKeyrack();
-    const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
-    const { key, id } = r.plane.mint({ rate_limits: [rule] });
-    await until(() => r.keyrack.verify(key).ok);
+    await using instance = await startTestKeyrack();
+    const app = await make(instance.keyrack, async () => ({ status: 200, body: "paid" }));
+    const { key, id } = instance.plane.mint({ rate_limits: [rule] });
+    await until(() => instance.keyrack.verify(key).ok);
     let check = () => {};
     const gate = new Promise<void>((resolve) => (check = resolve));
     let isChecking = false;
-    r.plane.injectFault = async ({ path }) => {
+    instance.plane.injectFault = async ({ path }) => {
       isChecking ||= path.endsWith("/check");
       if (path.endsWith("/check")) await gate;
       return undefined;
@@ -194,20 +198,22 @@ for (const [name, make] of Object.entries(apps)) {
     await until(() => isChecking);
     leaving.destroy();
     await expect.poll(() => app.connections()).toBe(0);
-    const checked = r.plane.next("/v1/ratelimit/check");
+    const checked = instance.plane.next("/v1/ratelimit/check");
     check();
     await checked;
-    await r.plane.next("/v1/ingest");
+    await instance.plane.next("/v1/ingest");
     const onWeb = name === "hono" || name === "h3" || name === "fetch";
-    expect(r.plane.ingest.events.map(({ key_id, status }) => [key_id, status])).toEqual([[id, onWeb ? 200 : 499]]);
+    expect(instance.plane.ingest.events.map(({ key_id, status }) => [key_id, status])).toEqual([
+      [id, onWeb ? 200 : 499],
+    ]);
     await app.close();
   });
 
   it(`protect on ${name} reads several X-Forwarded-For headers as one, and a fetch request has no peer`, async () => {
-    await using r = await startTestKeyrack({ options: { trustedProxies: ["127.0.0.0/8", "::1"] } });
-    const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
-    const { key } = r.plane.mint({ allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" });
-    await until(() => r.keyrack.status().keys === 1);
+    await using instance = await startTestKeyrack({ options: { trustedProxies: ["127.0.0.0/8", "::1"] } });
+    const app = await make(instance.keyrack, async () => ({ status: 200, body: "paid" }));
+    const { key } = instance.plane.mint({ allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" });
+    await until(() => instance.keyrack.status().keys === 1);
     const statusOf = async (...forwardedFor: string[]): Promise<number> => {
       const headers = { authorization: `Bearer ${key}`, "x-forwarded-for": forwardedFor };
       const [response] = await once(request(`${app.url}/me`, { headers }).end(), "response");
@@ -226,31 +232,31 @@ for (const [name, make] of Object.entries(apps)) {
 
   describe(`protect on ${name} without a policy`, () => {
     it("responds 503 after close(), in both fail modes, before this node has left", async () => {
-      await using r = await startTestKeyrack();
-      const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
-      const { key } = r.plane.mint({ scopes: ["read"] });
-      await until(() => r.keyrack.verify(key).ok);
+      await using instance = await startTestKeyrack();
+      const app = await make(instance.keyrack, async () => ({ status: 200, body: "paid" }));
+      const { key } = instance.plane.mint({ scopes: ["read"] });
+      await until(() => instance.keyrack.verify(key).ok);
       const headers = { authorization: `Bearer ${key}` };
       const statuses = async () => [
         (await fetch(`${app.url}/me`, { headers })).status,
         (await fetch(`${app.url}/lax`, { headers })).status,
       ];
       expect(await statuses()).toEqual([200, 200]);
-      const closed = r.keyrack.close();
-      expect(r.keyrack.verify(key)).toMatchObject({ ok: false, code: "unavailable", status: 503 });
-      expect(r.keyrack.verify(key, { failMode: "open" })).toMatchObject({ ok: false, code: "unavailable" });
+      const closed = instance.keyrack.close();
+      expect(instance.keyrack.verify(key)).toMatchObject({ ok: false, code: "unavailable", status: 503 });
+      expect(instance.keyrack.verify(key, { failMode: "open" })).toMatchObject({ ok: false, code: "unavailable" });
       await closed;
-      expect(r.plane.seen.some(({ query }) => query.has("leaving"))).toBe(true);
+      expect(instance.plane.seen.some(({ query }) => query.has("leaving"))).toBe(true);
       expect(await statuses()).toEqual([503, 503]);
       expect((await fetch(`${app.url}/me`, { headers: { "x-api-key": "nonsense" } })).status).toBe(401);
-      expect(r.keyrack.status()).toMatchObject({ version: null, keys: 0, degraded: true });
+      expect(instance.keyrack.status()).toMatchObject({ version: null, keys: 0, degraded: true });
       await app.close();
     });
 
     it("responds 503 where it fails closed, and admits unverified where it fails open", async () => {
-      await using r = await startTestKeyrack({ options: { url: "http://127.0.0.1:9" }, ready: false });
-      const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
-      const headers = { authorization: `Bearer ${r.plane.mint().key}` };
+      await using instance = await startTestKeyrack({ options: { url: "http://127.0.0.1:9" }, ready: false });
+      const app = await make(instance.keyrack, async () => ({ status: 200, body: "paid" }));
+      const headers = { authorization: `Bearer ${instance.plane.mint().key}` };
       const closed = await fetch(`${app.url}/me`, { headers });
       expect([closed.status, closed.headers.get("retry-after")]).toEqual([503, "1"]);
       expect(await closed.json()).toMatchObject({ error: { code: "unavailable" } });

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { protect } from "../../src/sdk/adapters/node.ts";
-import type { Keyrack } from "../../src/sdk/internals.ts";
+import type { Keyrack } from "../../src/sdk/instance.ts";
 import type { Verdict } from "../../src/sdk/context.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../harness/sdk/ports.ts";
@@ -50,16 +50,16 @@ describe("a key that is confined to networks", () => {
       plane.mint({ ...LIST, ip_mode: "report" }),
     ];
     const ports = new ManualPorts();
-    await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open" } });
+    await using instance = await startTestKeyrack({ plane, ports, options: { failMode: "open" } });
     const codes = (ip: string | null) =>
-      keys.map(({ key }) => code(r.keyrack.verify(key, { scopes: ["missing"], ip })));
+      keys.map(({ key }) => code(instance.keyrack.verify(key, { scopes: ["missing"], ip })));
     const ended = ["401 expired_key", "403 key_disabled", "403 tenant_suspended"];
     const lacking = "403 insufficient_scope";
     for (const ip of ["198.51.100.1", "::ffff:198.51.100.1", "2001:db9::1", "nonsense", "", null])
       expect(codes(ip)).toEqual([...ended, "403 ip_not_allowed", lacking]);
     for (const ip of ["203.0.113.9", "::ffff:203.0.113.9", "203.0.113.9:80", "2001:db8::1%eth0", "[2001:db8::1]:443"])
       expect(codes(ip)).toEqual([...ended, lacking, lacking]);
-    expect(code(r.keyrack.verify(keys[3]?.key, { ip: 5 as never }))).toBe("403 ip_not_allowed");
+    expect(code(instance.keyrack.verify(keys[3]?.key, { ip: 5 as never }))).toBe("403 ip_not_allowed");
     await plane.down();
     ports.advance(86_400_000 + 60_000); // older than maxStaleMs
     expect(codes("198.51.100.1")).toEqual([...ended, "403 ip_not_allowed", "200"]);
@@ -67,11 +67,11 @@ describe("a key that is confined to networks", () => {
   });
 
   it("works behind trusted proxies from the address that they saw, whatever the client claims, and is charged nothing else", async () => {
-    await using r = await startTestKeyrack({ options: { trustedProxies: ["127.0.0.1", "10.0.0.0/8"] } });
-    const { key } = r.plane.mint({ ...LIST, rate_limits: [{ ...RULE, limit: 100 }] });
-    const proxied = r.plane.mint({ ...LIST, allowed_cidrs: ["127.0.0.0/8"] });
-    await until(() => r.keyrack.status().keys === 2);
-    await using app = await serve(r.keyrack);
+    await using instance = await startTestKeyrack({ options: { trustedProxies: ["127.0.0.1", "10.0.0.0/8"] } });
+    const { key } = instance.plane.mint({ ...LIST, rate_limits: [{ ...RULE, limit: 100 }] });
+    const proxied = instance.plane.mint({ ...LIST, allowed_cidrs: ["127.0.0.0/8"] });
+    await until(() => instance.keyrack.status().keys === 2);
+    await using app = await serve(instance.keyrack);
     expect(await app.get(proxied.key)).toBe(403); // the proxy's own address is in the list, but names no client
     for (const forwarded of [
       undefined,
@@ -82,10 +82,10 @@ describe("a key that is confined to networks", () => {
       "203.0.113.9, 127.0.0.1, unix",
     ])
       expect([forwarded, await app.get(key, forwarded)]).toEqual([forwarded, 403]);
-    expect(r.plane.limits.checks).toEqual([]);
+    expect(instance.plane.limits.checks).toEqual([]);
     for (const forwarded of ["203.0.113.9", "198.51.100.1, 203.0.113.9, 10.0.0.3", ["198.51.100.1", "203.0.113.9"]])
       expect([forwarded, await app.get(key, forwarded)]).toEqual([forwarded, 200]);
-    expect(r.plane.limits.checks).toHaveLength(3);
+    expect(instance.plane.limits.checks).toHaveLength(3);
   });
 
   it("works behind a Unix socket only where its peer is trusted", async () => {
@@ -95,10 +95,10 @@ describe("a key that is confined to networks", () => {
         [["unix"], 200],
         [["127.0.0.1"], 403],
       ] as const) {
-        await using r = await startTestKeyrack({ options: { trustedProxies } });
-        const { key } = r.plane.mint(LIST);
-        await until(() => r.keyrack.status().keys === 1);
-        await using app = await serve(r.keyrack, join(folder, `s${status}`));
+        await using instance = await startTestKeyrack({ options: { trustedProxies } });
+        const { key } = instance.plane.mint(LIST);
+        await until(() => instance.keyrack.status().keys === 1);
+        await using app = await serve(instance.keyrack, join(folder, `s${status}`));
         expect([await app.get(key, "203.0.113.9"), await app.get(key)]).toEqual([status, 403]);
       }
     } finally {
@@ -111,14 +111,14 @@ describe("a key that is confined to networks", () => {
     const lists = [undefined, ["10.0.0.0/8"], ["10.0.0.0/16"], ["10.0.0.0/8", "11.0.0.0/8"]];
     const keys = lists.map((cidrs) => plane.mint(cidrs ? { allowed_cidrs: cidrs, ip_mode: "enforce" } : {}).key);
     const report = plane.mint({ allowed_cidrs: ["10.0.0.0/8"], ip_mode: "report" }).key;
-    await using r = await startTestKeyrack({ plane });
-    const from = (ip: string) => [...keys, report].map((key) => r.keyrack.verify(key, { ip }).ok);
+    await using instance = await startTestKeyrack({ plane });
+    const from = (ip: string) => [...keys, report].map((key) => instance.keyrack.verify(key, { ip }).ok);
     expect(from("10.1.0.1")).toEqual([true, true, false, true, true]);
     expect(from("11.0.0.1")).toEqual([true, false, false, true, true]);
     expect(from("12.0.0.1")).toEqual([true, false, false, false, true]);
     plane.feed.upsert(report, { ip_mode: "enforce" });
     plane.feed.upsert(keys[1] ?? "", { allowed_cidrs: ["12.0.0.0/8"] });
-    await until(() => r.keyrack.verify(keys[1] ?? "", { ip: "12.0.0.1" }).ok);
+    await until(() => instance.keyrack.verify(keys[1] ?? "", { ip: "12.0.0.1" }).ok);
     expect(from("12.0.0.1")).toEqual([true, true, false, false, false]);
   });
 
@@ -142,22 +142,22 @@ describe("a key that is confined to networks", () => {
 
 describe("requests from outside a key's networks are reported with their network", () => {
   it("by protect and by report, admitted or refused; others without one", async () => {
-    await using r = await startTestKeyrack();
-    const enforced = r.plane.mint(LIST);
-    const reported = r.plane.mint({ ...LIST, ip_mode: "report" });
-    await until(() => r.keyrack.status().keys === 2);
-    await using app = await serve(r.keyrack);
+    await using instance = await startTestKeyrack();
+    const enforced = instance.plane.mint(LIST);
+    const reported = instance.plane.mint({ ...LIST, ip_mode: "report" });
+    await until(() => instance.keyrack.status().keys === 2);
+    await using app = await serve(instance.keyrack);
     expect([await app.get(enforced.key), await app.get(reported.key)]).toEqual([403, 200]);
     const request = { method: "GET", path: "/", status: 200, durationMs: 1 };
     for (const ip of ["198.51.100.77", "2001:db9:1:2::3", "203.0.113.9", null]) {
       for (const { key } of [enforced, reported]) {
-        const verdict = r.keyrack.verify(key, { ip });
-        r.keyrack.report({ ...request, ...(verdict.ok ? { context: verdict.context } : { denial: verdict }) });
+        const verdict = instance.keyrack.verify(key, { ip });
+        instance.keyrack.report({ ...request, ...(verdict.ok ? { context: verdict.context } : { denial: verdict }) });
       }
     }
-    expect(r.keyrack.verify("", { ip: null })).toMatchObject({ code: "missing_key" });
-    await r.keyrack.close();
-    const shown = r.plane.ingest.events.map((event) => [
+    expect(instance.keyrack.verify("", { ip: null })).toMatchObject({ code: "missing_key" });
+    await instance.keyrack.close();
+    const shown = instance.plane.ingest.events.map((event) => [
       event.key_id === enforced.id ? "enforced" : event.key_id === reported.id ? "reported" : event.key_id,
       event.denial_reason,
       event.would_deny,
@@ -182,9 +182,11 @@ describe("requests from outside a key's networks are reported with their network
         noted(null),
       ]),
     );
-    const line = r.lines.find(({ fields }) => fields["why"] === "ip_not_allowed");
+    const line = instance.lines.find(({ fields }) => fields["why"] === "ip_not_allowed");
     expect([line?.level, line?.fields["network"]]).toEqual(["debug", "127.0.0.0/24"]);
-    expect(JSON.stringify([r.lines, r.plane.ingest.events])).not.toMatch(/127\.0\.0\.1|198\.51\.100\.77|db9:1:2/);
+    expect(JSON.stringify([instance.lines, instance.plane.ingest.events])).not.toMatch(
+      /127\.0\.0\.1|198\.51\.100\.77|db9:1:2/,
+    );
   });
 });
 
@@ -194,7 +196,7 @@ describe("options about addresses", () => {
       await expect(startTestKeyrack({ options: { trustedProxies: trustedProxies as string[] } })).rejects.toThrow(
         /trustedProxies/,
       );
-    await using r = await startTestKeyrack({ options: { trustedProxies: ["unix", "::1"] } });
-    expect(() => protect(r.keyrack, { getIp: "x" as never }, () => {})).toThrow(/getIp must be a function/);
+    await using instance = await startTestKeyrack({ options: { trustedProxies: ["unix", "::1"] } });
+    expect(() => protect(instance.keyrack, { getIp: "x" as never }, () => {})).toThrow(/getIp must be a function/);
   });
 });

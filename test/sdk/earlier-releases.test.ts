@@ -15,43 +15,43 @@ import { internalsOf } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
 
-for (const back of backends) {
-  describe(`a node of release 0.1.0 beside a new one on ${back}`, () => {
-    let r: TestInstance;
+for (const backend of backends) {
+  describe(`a node of release 0.1.0 beside a new one on ${backend}`, () => {
+    let instance: TestInstance;
     let sdk: EarlierSdk;
     beforeAll(async () => {
-      [r, sdk] = await Promise.all([testInstance(back), earlierSdk()]);
+      [instance, sdk] = await Promise.all([testInstance(backend), earlierSdk()]);
     });
-    afterAll(() => r[Symbol.asyncDispose]());
+    afterAll(() => instance[Symbol.asyncDispose]());
 
-    const options = (w: Workspace, nodeId: string) => ({
-      url: r.url,
-      secretKey: w.keys.sk_owner,
-      projectId: w.project_id,
+    const options = (workspace: Workspace, nodeId: string) => ({
+      url: instance.url,
+      secretKey: workspace.keys.sk_owner,
+      projectId: workspace.project_id,
       nodeId,
     });
     const code = (verdict: { ok: true } | { ok: false; status: number; code: string }): string =>
       verdict.ok ? "200" : `${verdict.status} ${verdict.code}`;
 
     it("refuses a disabled key as invalid while the new one says that it is disabled, and admits it again", async () => {
-      const w = await r.workspace();
-      const key = await w.mint();
-      const old = sdk.createKeyrack(options(w, "old"));
-      const fresh = createKeyrack(options(w, "new"));
+      const workspace = await instance.workspace();
+      const key = await workspace.mint();
+      const old = sdk.createKeyrack(options(workspace, "old"));
+      const fresh = createKeyrack(options(workspace, "new"));
       try {
         await Promise.all([old.ready(), fresh.ready()]);
         const both = () => [code(old.verify(key.key)), code(fresh.verify(key.key))];
         expect(both()).toEqual(["200", "200"]);
-        const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/disable?wait=true`, {});
+        const { body } = await workspace.call("sk_owner", `POST /v1/keys/${key.id}/disable?wait=true`, {});
         expect(body.propagation).toMatchObject({ complete: true, acked_nodes: 2, withheld_nodes: 0 });
         expect(both()).toEqual(["401 invalid_key", "403 key_disabled"]);
-        const { body: nodes } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
+        const { body: nodes } = await workspace.call("sk_owner", `GET /v1/nodes?project_id=${workspace.project_id}`);
         const caps = nodes.data.map((node: { node_id: string; caps: string[] }) => [node.node_id, node.caps]);
         expect(Object.fromEntries(caps)).toMatchObject({ old: [], new: expect.arrayContaining(["disabled"]) });
-        const { body: fleet } = await w.call("sk_owner", "GET /v1/nodes?view=fleet");
+        const { body: fleet } = await workspace.call("sk_owner", "GET /v1/nodes?view=fleet");
         const sdks = fleet.data.map((node: { node_id: string; sdk: unknown }) => [node.node_id, node.sdk]);
         expect(Object.fromEntries(sdks)).toEqual({ old: null, new: { name: SDK_NAME, version: SDK_VERSION } });
-        await w.call("sk_owner", `POST /v1/keys/${key.id}/enable?wait=true`, {});
+        await workspace.call("sk_owner", `POST /v1/keys/${key.id}/enable?wait=true`, {});
         expect(both()).toEqual(["200", "200"]);
       } finally {
         await Promise.all([old.close(), fresh.close()]);
@@ -59,28 +59,30 @@ for (const back of backends) {
     });
 
     it("never gets a key with another prefix than kr, which works on the new one", async () => {
-      const w = await r.workspace();
-      const [before, prefix] = [await w.mint(), `old${back.slice(0, 2)}`];
-      const old = sdk.createKeyrack(options(w, "old"));
-      const fresh = createKeyrack(options(w, "new"));
+      const workspace = await instance.workspace();
+      const [before, prefix] = [await workspace.mint(), `old${backend.slice(0, 2)}`];
+      const old = sdk.createKeyrack(options(workspace, "old"));
+      const fresh = createKeyrack(options(workspace, "new"));
       try {
         await Promise.all([old.ready(), fresh.ready()]);
-        await r.app.services.nodes.flushed();
-        const changed = await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_prefix: prefix });
+        await instance.app.services.nodes.flushed();
+        const changed = await workspace.call("sk_owner", `PATCH /v1/projects/${workspace.project_id}`, {
+          key_prefix: prefix,
+        });
         expect(changed.body.warnings).toEqual([
           { path: "key_prefix", message: expect.stringContaining("1 of 2 live nodes") },
         ]);
-        const key = await w.mint();
+        const key = await workspace.mint();
         expect([key.key.startsWith(`${prefix}_live_`), (key.warnings as unknown[]).length]).toEqual([true, 1]);
         await until(() => fresh.verify(key.key).ok);
         await until(() => old.status().version === fresh.status().version);
         expect([code(old.verify(key.key)), old.status().keys]).toEqual(["401 invalid_key", 1]);
         expect([code(old.verify(before.key)), code(fresh.verify(before.key))]).toEqual(["200", "200"]);
-        const { body: listed } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
+        const { body: listed } = await workspace.call("sk_owner", `GET /v1/nodes?project_id=${workspace.project_id}`);
         const withheld = listed.data.map((node: Record<string, unknown>) => [node.node_id, node.withheld_keys]);
         expect(Object.fromEntries(withheld)).toEqual({ old: 1, new: 0 });
-        await w.call("sk_owner", `POST /v1/keys/${key.id}/disable?wait=true`, {});
-        const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/enable?wait=true`, {});
+        await workspace.call("sk_owner", `POST /v1/keys/${key.id}/disable?wait=true`, {});
+        const { body } = await workspace.call("sk_owner", `POST /v1/keys/${key.id}/enable?wait=true`, {});
         expect(body.propagation).toMatchObject({
           complete: true,
           withheld_nodes: 1,
@@ -96,13 +98,13 @@ for (const back of backends) {
     });
 
     it("never gets a key with a quota, which the new one refuses at zero; the fleet names the old one", async () => {
-      const w = await r.workspace();
-      const old = sdk.createKeyrack(options(w, "old"));
-      const fresh = createKeyrackWith(options(w, "new"), patientPorts());
+      const workspace = await instance.workspace();
+      const old = sdk.createKeyrack(options(workspace, "old"));
+      const fresh = createKeyrackWith(options(workspace, "new"), patientPorts());
       try {
         await Promise.all([old.ready(), fresh.ready()]);
-        await r.app.services.nodes.flushed();
-        const key = await w.mint({ quotas: [{ id: "calls", amount: 1, refill: "none" }] });
+        await instance.app.services.nodes.flushed();
+        const key = await workspace.mint({ quotas: [{ id: "calls", amount: 1, refill: "none" }] });
         expect(key.warnings).toEqual([{ path: "quotas", message: expect.stringContaining("1 of 2 live nodes") }]);
         await until(() => fresh.verify(key.key).ok);
         await until(() => old.status().version === fresh.status().version);
@@ -111,7 +113,7 @@ for (const back of backends) {
         const statuses = [await guard.admit(null, request), await guard.admit(null, request)];
         expect(statuses.map(({ denial }) => denial?.status ?? 200)).toEqual([200, 429]);
         expect(code(old.verify(key.key))).toBe("401 invalid_key");
-        const { body } = await w.call("sk_owner", "GET /v1/nodes?view=fleet");
+        const { body } = await workspace.call("sk_owner", "GET /v1/nodes?view=fleet");
         const lacking = body.data.map((node: Record<string, unknown>) => [node.node_id, node.missing_caps]);
         expect(Object.fromEntries(lacking)).toEqual({ old: ["quotas"], new: [] });
       } finally {
@@ -120,18 +122,18 @@ for (const back of backends) {
     });
 
     it("never gets a key that is confined to networks, its own or its tenant's, which the new one admits from them", async () => {
-      const w = await r.workspace();
-      const [key, inherits, reported] = [await w.mint(), await w.mint(), await w.mint()];
-      const old = sdk.createKeyrack(options(w, "old"));
-      const fresh = createKeyrack(options(w, "new"));
+      const workspace = await instance.workspace();
+      const [key, inherits, reported] = [await workspace.mint(), await workspace.mint(), await workspace.mint()];
+      const old = sdk.createKeyrack(options(workspace, "old"));
+      const fresh = createKeyrack(options(workspace, "new"));
       const from = (text: string) =>
         ["203.0.113.9", "198.51.100.1", null].map((ip) => code(fresh.verify(text, { ip })));
       const CONFINED = ["200", "403 ip_not_allowed", "403 ip_not_allowed"];
       try {
         await Promise.all([old.ready(), fresh.ready()]);
-        await r.app.services.nodes.flushed();
+        await instance.app.services.nodes.flushed();
         const list = { allowed_cidrs: ["203.0.113.0/24"] };
-        const { body } = await w.call("sk_owner", `PATCH /v1/keys/${key.id}?wait=true`, list);
+        const { body } = await workspace.call("sk_owner", `PATCH /v1/keys/${key.id}?wait=true`, list);
         const nodes = [
           { node_id: "new", acked: true, missing_caps: [] },
           { node_id: "old", acked: true, missing_caps: ["cidr"] },
@@ -142,20 +144,20 @@ for (const back of backends) {
         ]);
         expect([code(old.verify(key.key)), ...from(key.key)]).toEqual(["401 invalid_key", ...CONFINED]);
         // A tenant's list reaches the others; one of them is only reported.
-        await w.call("sk_owner", `PATCH /v1/keys/${reported.id}`, { ...list, ip_mode: "report" });
-        const tenant = await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}?wait=true`, list);
+        await workspace.call("sk_owner", `PATCH /v1/keys/${reported.id}`, { ...list, ip_mode: "report" });
+        const tenant = await workspace.call("sk_owner", `PATCH /v1/tenants/${workspace.tenant_id}?wait=true`, list);
         expect(tenant.body.propagation).toMatchObject({ complete: true, withheld_nodes: 1, projects: [{ nodes }] });
         expect(tenant.body.warnings).toHaveLength(1);
         expect([code(old.verify(inherits.key)), ...from(inherits.key)]).toEqual(["401 invalid_key", ...CONFINED]);
         expect([code(old.verify(reported.key)), ...from(reported.key)]).toEqual(Array(4).fill("200"));
-        const { body: listed } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
+        const { body: listed } = await workspace.call("sk_owner", `GET /v1/nodes?project_id=${workspace.project_id}`);
         const withheld = listed.data.map((node: Record<string, unknown>) => [
           node.node_id,
           [node.withheld_keys, node.missing_caps],
         ]);
         expect(Object.fromEntries(withheld)).toEqual({ old: [2, ["cidr"]], new: [0, []] });
         // Without the list, the old one gets the key back.
-        await w.call("sk_owner", `PATCH /v1/keys/${key.id}?wait=true`, { allowed_cidrs: [] });
+        await workspace.call("sk_owner", `PATCH /v1/keys/${key.id}?wait=true`, { allowed_cidrs: [] });
         expect([code(old.verify(key.key)), ...from(key.key)]).toEqual(Array(4).fill("200"));
       } finally {
         await Promise.all([old.close(), fresh.close()]);
@@ -163,15 +165,15 @@ for (const back of backends) {
     });
 
     it("does not read the cache file of a new one, which reads that of an old one", async () => {
-      const w = await r.workspace();
+      const workspace = await instance.workspace();
       const folder = await mkdtemp(join(tmpdir(), "keyrack-releases-"));
       const [key, disabled, confined] = [
-        await w.mint(),
-        await w.mint(),
-        await w.mint({ allowed_cidrs: ["10.0.0.0/8"] }),
+        await workspace.mint(),
+        await workspace.mint(),
+        await workspace.mint({ allowed_cidrs: ["10.0.0.0/8"] }),
       ];
-      await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
-      const file = (name: string) => ({ ...options(w, name), cacheFile: join(folder, name) });
+      await workspace.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
+      const file = (name: string) => ({ ...options(workspace, name), cacheFile: join(folder, name) });
       try {
         for (const node of [sdk.createKeyrack(file("old")), createKeyrack(file("new"))]) {
           await node.ready();
@@ -193,21 +195,21 @@ for (const back of backends) {
     });
 
     it("of this release works with a server of 0.1.0, and catches up after its upgrade without a restart", async () => {
-      await using server = await earlierServer(r.url);
-      const w = await r.workspace();
-      const [key, disabled] = [await w.mint(), await w.mint()];
-      await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
+      await using server = await earlierServer(instance.url);
+      const workspace = await instance.workspace();
+      const [key, disabled] = [await workspace.mint(), await workspace.mint()];
+      await workspace.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
       const ports = new ManualPorts();
-      const node = createKeyrackWith({ ...options(w, "new"), url: server.url }, ports);
+      const node = createKeyrackWith({ ...options(workspace, "new"), url: server.url }, ports);
       try {
         await node.ready();
         const both = () => [code(node.verify(key.key)), code(node.verify(disabled.key))];
         expect([server.refused, ...both()]).toEqual([1, "200", "401 invalid_key"]);
-        const later = await w.mint();
+        const later = await workspace.mint();
         await until(() => node.verify(later.key).ok);
         server.upgraded = true;
         ports.mono += 10 * 60_000;
-        await w.mint(); // ends the poll in flight
+        await workspace.mint(); // ends the poll in flight
         await until(() => node.status().caps.length > 0);
         expect(both()).toEqual(["200", "403 key_disabled"]);
       } finally {

@@ -1,6 +1,7 @@
 // The examples as written: each copied to its own folder, with the library installed from its package.
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +13,7 @@ import { createClient } from "../../harness/api-client.ts";
 import { portOf, stableAddress } from "../../harness/processes/stable-address.ts";
 import { installSdk } from "../../harness/sdk/package.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
-import { pace } from "../../harness/waiting.ts";
+import { pace, until } from "../../harness/waiting.ts";
 
 const root = join(import.meta.dirname, "../..");
 const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));
@@ -104,7 +105,8 @@ describe("examples/express-app", () => {
     expect(await (await orders(test.key)).json()).toEqual({ orders: [] });
     expect((await orders(reader.key, "car")).status).toBe(403);
     expect((await fetch(`${app.url}/orders`)).status).toBe(401);
-    expect(await (await fetch(`${app.url}/health`)).json()).toMatchObject({ keys: 3, degraded: false });
+    const health = await fetch(`${app.url}/health`);
+    expect([health.status, await health.json()]).toEqual([200, { degraded: false }]);
     expect(await app.stop()).toBe(0);
     expect(plane.ingest.events.length).toBe(5);
     expect(plane.feed.nodes.size).toBe(0);
@@ -138,7 +140,7 @@ describe("examples/express-app while the real server is killed", () => {
       await response.text();
       return response.status;
     };
-    const health = async () => (await (await fetch(`${app.url}/health`)).json()) as { degraded: boolean; keys: number };
+    const health = async () => (await (await fetch(`${app.url}/health`)).json()) as { degraded: boolean };
     const traffic = { statuses: new Set<number>(), stop: false };
     const running = (async () => {
       while (!traffic.stop) {
@@ -147,7 +149,7 @@ describe("examples/express-app while the real server is killed", () => {
       }
     })();
 
-    expect(await health()).toMatchObject({ degraded: false, keys: 2 });
+    await expect.poll(health).toEqual({ degraded: false });
     address.target = null;
     expect(await server.end("SIGKILL")).toBe("SIGKILL");
     await expect.poll(async () => (await health()).degraded).toBe(true);
@@ -186,12 +188,17 @@ describe("examples/hono-app", () => {
     const { key } = plane.mint({ rate_limits: [rule] });
     await using app = await start("hono-app", plane);
     const headers = { authorization: `Bearer ${key}` };
-    expect((await fetch(`${app.url}/health`)).status).toBe(200);
+    expect((await fetch(`${app.url}/health`)).status).toBe(204);
     expect((await fetch(`${app.url}/whoami`)).status).toBe(401);
-    const responses = [];
-    for (let i = 0; i < 22; i++) responses.push(await fetch(`${app.url}/whoami`, { headers }));
-    expect(responses.map(({ status }) => status)).toEqual([...Array.from({ length: 20 }, () => 200), 429, 429]);
-    expect(responses[0]?.headers.get("ratelimit-policy")).toBe('"per-minute";q=20;w=60');
+    // On a busy machine the first lease may come too late: such a request is admitted uncounted, without a header.
+    const counted: Response[] = [];
+    await until(async () => {
+      const response = await fetch(`${app.url}/whoami`, { headers });
+      if (response.headers.has("ratelimit-policy")) counted.push(response);
+      return counted.length === 22;
+    });
+    expect(counted.map(({ status }) => status)).toEqual([...Array.from({ length: 20 }, () => 200), 429, 429]);
+    expect(counted[0]?.headers.get("ratelimit-policy")).toBe('"per-minute";q=20;w=60');
     expect(plane.limits.checks.length).toBe(0);
     const [admin, plain] = [plane.mint({ scopes: ["everything:delete"] }).key, plane.mint().key];
     await plane.feed.acknowledged(1);
@@ -205,7 +212,9 @@ describe("examples/hono-app", () => {
 describe("examples/fastify-idempotent-payments", () => {
   it("charges once, lets a retry run after an error, and replays a declined charge", async () => {
     await using plane = await FakeControlPlane.start();
-    const { key } = plane.mint({ scopes: ["charges:write"] });
+    const scopes = ["charges:write", "charges:read"];
+    const { key } = plane.mint({ scopes });
+    const other = plane.mint({ scopes, tenant_id: randomUUID() }).key;
     await using app = await start("fastify-idempotent-payments", plane);
     const charge = (idempotencyKey: string | null, body: object) =>
       fetch(`${app.url}/charges`, {
@@ -229,8 +238,10 @@ describe("examples/fastify-idempotent-payments", () => {
     expect((await charge("away", { amount: 2, card: "bank_away" })).status).toBe(502);
     expect((await charge("no", { amount: 3, card: "refused" })).status).toBe(402);
     expect((await charge("no", { amount: 3, card: "refused" })).headers.get("idempotent-replayed")).toBe("true");
-    const all = await fetch(`${app.url}/charges`, { headers: { authorization: `Bearer ${key}` } });
-    expect(await all.json()).toEqual({ charges: [500] });
+    const chargesOf = async (key: string): Promise<unknown> =>
+      (await fetch(`${app.url}/charges`, { headers: { authorization: `Bearer ${key}` } })).json();
+    expect(await chargesOf(key)).toEqual({ charges: [500] });
+    expect(await chargesOf(other)).toEqual({ charges: [] });
     expect(await app.stop()).toBe(0);
   });
 });

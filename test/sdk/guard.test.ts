@@ -8,10 +8,12 @@ import { describe, expect, it } from "vitest";
 import { protect } from "../../src/sdk/adapters/node.ts";
 import { denialResponse, denials } from "../../src/sdk/denials.ts";
 import { OWN_FORMATS } from "../../src/kernel/crypto/key-digest.ts";
-import type { ProtectOptions } from "../../src/sdk/guard.ts";
+import type { ProtectOptions } from "../../src/sdk/protect-options.ts";
 import { findKey } from "../../src/sdk/key-location.ts";
-import { type Keyrack, internalsOf } from "../../src/sdk/internals.ts";
+import type { Keyrack } from "../../src/sdk/instance.ts";
+import { internalsOf } from "../../src/sdk/internals.ts";
 import { replayHeaders } from "../../src/sdk/idempotency/replay.ts";
+import { earlierSdkText } from "../../harness/sdk/earlier-sdk.ts";
 import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 import { until } from "../../harness/waiting.ts";
 
@@ -51,11 +53,11 @@ describe("the headers of a response", () => {
   });
 
   it("reach the client over a socket even with an unsafe scope", async () => {
-    await using r = await startTestKeyrack();
-    const { key } = r.plane.mint();
-    await until(() => r.keyrack.verify(key).ok);
+    await using instance = await startTestKeyrack();
+    const { key } = instance.plane.mint();
+    await until(() => instance.keyrack.verify(key).ok);
     const scopes = ["evil\r\nx-injected: yes", "日本"];
-    const server = createServer(protect(r.keyrack, { scopes }, (_req, res) => res.end("in")));
+    const server = createServer(protect(instance.keyrack, { scopes }, (_req, res) => res.end("in")));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
@@ -96,6 +98,14 @@ describe("the headers of a response", () => {
       expect("www-authenticate" in headers).toBe(status === 401 || name === "insufficient_scope");
     }
   });
+
+  it("of denials are those of release 0.1.0, which clients may compare", () => {
+    const earlier = earlierSdkText();
+    const known = Object.entries(denials).filter(([name]) => earlier.includes(`${name}:[`));
+    expect(known.length).toBe(13);
+    for (const [name, denial] of known)
+      expect([name, denial, earlier.includes(`${name}:${JSON.stringify(denial)}`)]).toEqual([name, denial, true]);
+  });
 });
 
 describe("protect's options", () => {
@@ -111,37 +121,39 @@ describe("protect's options", () => {
   ];
   for (const [what, options, message] of bad) {
     it(`reject ${what} when the route is created`, async () => {
-      await using r = await startTestKeyrack({ ready: false });
-      expect(() => internalsOf(r.keyrack).guard(options as ProtectOptions)).toThrow(message);
+      await using instance = await startTestKeyrack({ ready: false });
+      expect(() => internalsOf(instance.keyrack).guard(options as ProtectOptions)).toThrow(message);
     });
   }
 
   it("throw without a handler and on an object that is not an instance", async () => {
-    await using r = await startTestKeyrack({ ready: false });
-    expect(() => protect(r.keyrack, {}, undefined as never)).toThrow(/handler/);
+    await using instance = await startTestKeyrack({ ready: false });
+    expect(() => protect(instance.keyrack, {}, undefined as never)).toThrow(/handler/);
     for (const none of [undefined, null, {}]) expect(() => internalsOf(none as Keyrack)).toThrow(/createKeyrack/);
   });
 
   it("skip only on true: the promise of an async function is not true", async () => {
-    await using r = await startTestKeyrack();
+    await using instance = await startTestKeyrack();
     const skip = (async () => true) as unknown as () => boolean;
-    const admitted = await internalsOf(r.keyrack)
+    const admitted = await internalsOf(instance.keyrack)
       .guard({ skip })
       .admit(null, { ...incoming, authorization: null, apiKey: null });
     expect(admitted.denial?.status).toBe(401);
   });
 
   it("reject a request whose getKey throws or does not return a string", async () => {
-    await using r = await startTestKeyrack();
+    await using instance = await startTestKeyrack();
     const none = { ...incoming, authorization: null, apiKey: null };
     const broken = () => {
       throw new Error("no header");
     };
-    await expect(internalsOf(r.keyrack).guard({ getKey: broken }).admit(null, none)).rejects.toThrow("no header");
+    await expect(internalsOf(instance.keyrack).guard({ getKey: broken }).admit(null, none)).rejects.toThrow(
+      "no header",
+    );
     const wrong = (() => ({ key: KEY })) as unknown as () => string;
-    expect((await internalsOf(r.keyrack).guard({ getKey: wrong }).admit(null, none)).denial?.status).toBe(401);
+    expect((await internalsOf(instance.keyrack).guard({ getKey: wrong }).admit(null, none)).denial?.status).toBe(401);
     const later = async () => null;
-    expect((await internalsOf(r.keyrack).guard({ getKey: later }).admit(null, none)).denial?.status).toBe(401);
+    expect((await internalsOf(instance.keyrack).guard({ getKey: later }).admit(null, none)).denial?.status).toBe(401);
   });
 });
 
@@ -156,33 +168,35 @@ describe("a function in the options of protect that fails on a request", () => {
     ["cost", { cost: broken }],
     ["cost, whose result cannot be charged", { cost: () => 1001 }],
   ])("is a 500 on node:http, and does not end the process: %s", async (_, options) => {
-    await using r = await startTestKeyrack();
-    const { key } = r.plane.mint("getIp" in options ? { allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" } : {});
-    await until(() => r.keyrack.status().keys === 1);
+    await using instance = await startTestKeyrack();
+    const { key } = instance.plane.mint(
+      "getIp" in options ? { allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" } : {},
+    );
+    await until(() => instance.keyrack.status().keys === 1);
     let runs = 0;
-    const server = createServer(protect(r.keyrack, options, (_req, res) => res.end(`${++runs}`)));
+    const server = createServer(protect(instance.keyrack, options, (_req, res) => res.end(`${++runs}`)));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     const response = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
     expect([response.status, await response.json()]).toMatchObject([500, { error: { code: "internal_error" } }]);
     server.close();
-    await r.keyrack.close();
+    await instance.keyrack.close();
     expect(runs).toBe(0);
-    expect(r.plane.ingest.events.map(({ status }) => status)).toEqual([500]);
-    const logged = r.lines.filter(({ level }) => level === "error").map(({ message }) => message);
+    expect(instance.plane.ingest.events.map(({ status }) => status)).toEqual([500]);
+    const logged = instance.lines.filter(({ level }) => level === "error").map(({ message }) => message);
     expect(logged).toEqual(["a function in the options of protect failed"]);
   });
 
   it("is logged without the credentials in its error, and not for every request", async () => {
-    await using r = await startTestKeyrack();
+    await using instance = await startTestKeyrack();
     const getKey = () => {
       throw new Error(`no session for Bearer ${KEY}`);
     };
-    const guard = internalsOf(r.keyrack).guard({ getKey });
+    const guard = internalsOf(instance.keyrack).guard({ getKey });
     const admit = () => guard.admit(null, { ...incoming, authorization: null, apiKey: null });
     for (let i = 0; i < 5; i++) await expect(admit()).rejects.toThrow(KEY);
-    const logged = r.lines.filter(({ level }) => level === "error").map(({ fields }) => fields);
+    const logged = instance.lines.filter(({ level }) => level === "error").map(({ fields }) => fields);
     const why = "Error: no session for Bearer kr_redacted";
     expect(logged).toEqual([1, 2, 4].map((requests) => ({ why, requests })));
   });
@@ -192,25 +206,27 @@ describe("a function in the options of protect that fails on a request", () => {
     const listener = (error: unknown) => rejected.push(error);
     process.on("unhandledRejection", listener);
     const rejects = (async () => Promise.reject(new Error("the vendor's own bug"))) as () => never;
-    await using r = await startTestKeyrack({ options: name === "log" ? { log: rejects } : {} });
-    const { key } = r.plane.mint();
-    await until(() => r.keyrack.verify(key).ok);
-    const guard = internalsOf(r.keyrack).guard(name === "log" ? { cost: broken } : { [name]: rejects });
+    await using instance = await startTestKeyrack({ options: name === "log" ? { log: rejects } : {} });
+    const { key } = instance.plane.mint();
+    await until(() => instance.keyrack.verify(key).ok);
+    const guard = internalsOf(instance.keyrack).guard(name === "log" ? { cost: broken } : { [name]: rejects });
     const admitted = await guard.admit(null, { ...incoming, authorization: null, apiKey: key }).catch(String);
     if (typeof admitted === "object") admitted.done(200, null);
-    await r.keyrack.close();
+    await instance.keyrack.close();
     process.off("unhandledRejection", listener);
     expect(rejected).toEqual([]);
-    expect(r.plane.ingest.events.map(({ status }) => status)).toEqual([typeof admitted === "object" ? 200 : 500]);
+    expect(instance.plane.ingest.events.map(({ status }) => status)).toEqual([
+      typeof admitted === "object" ? 200 : 500,
+    ]);
   });
 });
 
 describe("a node:http request with its key in two headers of one name", () => {
   it("is rejected instead of guessing which one was meant", async () => {
-    await using r = await startTestKeyrack();
-    const { key } = r.plane.mint();
-    await until(() => r.keyrack.verify(key).ok);
-    const server = createServer(protect(r.keyrack, {}, (_req, res) => res.end("in")));
+    await using instance = await startTestKeyrack();
+    const { key } = instance.plane.mint();
+    await until(() => instance.keyrack.verify(key).ok);
+    const server = createServer(protect(instance.keyrack, {}, (_req, res) => res.end("in")));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;

@@ -31,7 +31,9 @@ async function setup() {
   let runs = 0;
   for (const [name, handler] of Object.entries(handlers)) {
     const counted = (event: H3Event) => (runs++, handler(event));
-    app.post(`/${name}`, onH3.idempotent(s.r.keyrack, counted), { middleware: [onH3.protect(s.r.keyrack)] });
+    app.post(`/${name}`, onH3.idempotent(s.instance.keyrack, counted), {
+      middleware: [onH3.protect(s.instance.keyrack)],
+    });
   }
   const url = await s.serve(toNodeHandler((request: Request) => app.fetch(request)) as unknown as RequestListener);
   const { "idempotency-key": _, ...plain } = s.headers;
@@ -64,8 +66,8 @@ describe("protect on h3", () => {
     await using s = await setup();
     const statuses: number[] = [];
     for (const name of Object.keys(handlers)) statuses.push((await s.send(name)).status);
-    await s.r.keyrack.close();
-    expect(s.r.plane.ingest.events.map(({ path, status }) => [path.slice(1), status])).toEqual(
+    await s.instance.keyrack.close();
+    expect(s.instance.plane.ingest.events.map(({ path, status }) => [path.slice(1), status])).toEqual(
       Object.keys(handlers).map((name, at) => [name, statuses[at]]),
     );
     expect(new Set(statuses)).toEqual(new Set([200, 202, 204, 303, 402]));

@@ -163,25 +163,31 @@ describe("the package", () => {
     });
   }
 
-  // Both formats have the same declarations. They are checked themselves once: with those of Node and of the frameworks
-  // that takes most of the time.
-  for (const [module, moduleResolution] of [
-    ["node16", "node16"],
-    ["preserve", "bundler"],
-  ] as const) {
-    it(`type-checks with moduleResolution ${moduleResolution}, in modules and in CommonJS`, async () => {
-      const options = ["--noEmit", "--strict", "--target", "es2024", "--types", "node"];
-      const resolution = ["--module", module, "--moduleResolution", moduleResolution];
-      const types = ["--typeRoots", join(root, "node_modules/@types")];
-      const tsc = join(root, "node_modules/typescript/bin/tsc");
-      // One format at a time: an app compiles against one of them.
-      for (const format of ["mts", "cts"]) {
-        const skipped = module === "node16" && format === "mts" ? "--skipDefaultLibCheck" : "--skipLibCheck";
-        const args = [tsc, ...options, skipped, ...resolution, ...types, `typed.${format}`, `every.${format}`];
-        await run(process.execPath, args, { cwd: app }).catch(({ stdout }: { stdout: string }) =>
-          expect(stdout).toBe(""),
-        );
-      }
-    });
+  /** What the compiler says; empty if nothing. */
+  async function typeErrors(resolution: string[], files: string[]): Promise<string> {
+    const options = ["--noEmit", "--strict", "--target", "es2024", "--types", "node"];
+    const types = ["--typeRoots", join(root, "node_modules/@types")];
+    const tsc = join(root, "node_modules/typescript/bin/tsc");
+    const args = [tsc, ...options, ...types, ...resolution, ...files];
+    const done = run(process.execPath, args, { cwd: app }).then(({ stdout }) => stdout);
+    return done.catch((error: Error & { stdout: string }) => error.stdout || error.message);
   }
+  const sources = (format: string) => [`typed.${format}`, `every.${format}`];
+
+  it("type-checks in modules, in CommonJS and in both at once, as do its declarations and the documented TypeScript", async () => {
+    const text = readFileSync(join(root, "docs/sdk.md"), "utf8");
+    const documented = Array.from(text.matchAll(/^```ts\n(.*?)^```$/gms), ([, code = ""], i) => [`docs${i}.mts`, code]);
+    expect(documented.length).toBeGreaterThan(0);
+    for (const [name = "", code = ""] of documented) writeFileSync(join(app, name), `${code}export {};\n`);
+    const files = ["mixed.mts", ...sources("mts"), ...sources("cts"), ...documented.map(([name = ""]) => name)];
+    // The declarations are checked here only: with those of Node and of the frameworks that takes most of the time.
+    const resolution = ["--skipDefaultLibCheck", "--module", "node16", "--moduleResolution", "node16"];
+    expect(await typeErrors(resolution, files)).toBe("");
+  });
+
+  // One format at a time: an app compiles against one of them.
+  it.each(["mts", "cts"])("type-checks with moduleResolution bundler: %s", async (format) => {
+    const resolution = ["--skipLibCheck", "--module", "preserve", "--moduleResolution", "bundler"];
+    expect(await typeErrors(resolution, sources(format))).toBe("");
+  });
 });

@@ -7,12 +7,13 @@ import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { hmacHexParts, sha256HexParts } from "../../src/sdk/hashing.ts";
-import { createKeyrack } from "../../src/sdk/index.ts";
+import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { encodeBase64, decodeBase64 } from "../../src/sdk/idempotency/replay.ts";
 import { builtinModule } from "../../src/sdk/builtins.ts";
 import { defaultPorts } from "../../src/sdk/runtime.ts";
 import { idempotent, protect } from "../../src/sdk/adapters/fetch.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { patientPorts } from "../../harness/sdk/ports.ts";
 import { DEADLINE_MS, until } from "../../harness/waiting.ts";
 
 const src = fileURLToPath(new URL("../../src", import.meta.url));
@@ -70,7 +71,7 @@ describe("with Node's built-in modules hidden", () => {
     const rule = { id: "r", limit: 5, window_ms: 60_000, algorithm: "fixed" as const, scope: "key" as const };
     const { key } = plane.mint({ rate_limits: [rule] });
     hide();
-    const keyrack = createKeyrack(plane.options);
+    const keyrack = createKeyrackWith(plane.options, patientPorts()); // made without Node, as defaultPorts() is
     await keyrack.ready();
     let runs = 0;
     const handler = idempotent(keyrack, () => Response.json({ run: ++runs }));
@@ -95,12 +96,15 @@ describe("with Node's built-in modules hidden", () => {
   it("throws at once that a cache file needs a file system", () => {
     hide();
     expect(() =>
-      createKeyrack({
-        url: "http://x",
-        secretKey: new FakeControlPlane().secretKey,
-        projectId: new FakeControlPlane().projectId,
-        cacheFile: "f",
-      }),
+      createKeyrackWith(
+        {
+          url: "http://x",
+          secretKey: new FakeControlPlane().secretKey,
+          projectId: new FakeControlPlane().projectId,
+          cacheFile: "f",
+        },
+        patientPorts(),
+      ),
     ).toThrow(/cacheFile needs Node/);
   });
 });

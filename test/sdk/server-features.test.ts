@@ -16,15 +16,20 @@ import { backends } from "../../harness/databases/backends.ts";
 import { testInstance, type TestInstanceOptions } from "../../harness/instances/test-instance.ts";
 import { patientPorts } from "../../harness/sdk/ports.ts";
 
-async function world(back: (typeof backends)[number], options: TestInstanceOptions = {}) {
-  const r = await testInstance(back, options);
-  const w = await r.workspace();
+async function world(backend: (typeof backends)[number], options: TestInstanceOptions = {}) {
+  const instance = await testInstance(backend, options);
+  const workspace = await instance.workspace();
   const closers: (() => unknown)[] = [];
   return {
-    r,
-    w,
+    instance,
+    workspace,
     node(more: Partial<KeyrackOptions> = {}) {
-      const options = { url: r.url, secretKey: w.keys.sk_owner, projectId: w.project_id, ...more };
+      const options = {
+        url: instance.url,
+        secretKey: workspace.keys.sk_owner,
+        projectId: workspace.project_id,
+        ...more,
+      };
       const keyrack = createKeyrackWith(options, patientPorts()) as Keyrack;
       closers.unshift(() => keyrack.close());
       return keyrack;
@@ -38,17 +43,17 @@ async function world(back: (typeof backends)[number], options: TestInstanceOptio
     },
     async [Symbol.asyncDispose]() {
       for (const close of closers) await close();
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
     },
   };
 }
 
-for (const back of backends) {
-  describe(`on a real server with ${back}`, () => {
+for (const backend of backends) {
+  describe(`on a real server with ${backend}`, () => {
     it("two nodes on leases admit no more than the limit between them", async () => {
-      await using s = await world(back);
+      await using s = await world(backend);
       const limit = { id: "m", limit: 40, window_ms: 60_000, algorithm: "sliding", scope: "key" };
-      const { key } = await s.w.mint({ rate_limits: [limit] });
+      const { key } = await s.workspace.mint({ rate_limits: [limit] });
       const headers = { authorization: `Bearer ${key}` };
       const nodes = [s.node(), s.node()];
       await Promise.all(nodes.map((node) => node.ready()));
@@ -64,12 +69,12 @@ for (const back of backends) {
     });
 
     it("40 callers on three nodes with leases are admitted exactly as often as a tenant's quota says", async () => {
-      await using s = await world(back);
-      const { w } = s;
+      await using s = await world(backend);
+      const { workspace } = s;
       const [amount, callers, calls] = [200, 40, 6];
       const quotas = [{ id: "calls", amount, refill: "none" }];
-      await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}`, { quotas });
-      const keys = [await w.mint(), await w.mint()];
+      await workspace.call("sk_owner", `PATCH /v1/tenants/${workspace.tenant_id}`, { quotas });
+      const keys = [await workspace.mint(), await workspace.mint()];
       const nodes = [s.node(), s.node(), s.node()];
       await Promise.all(nodes.map((node) => node.ready()));
       const guards = nodes.map((node) => internalsOf(node).guard({ limits: "lease" }));
@@ -90,21 +95,22 @@ for (const back of backends) {
       expect(new Set(statuses.keys())).toEqual(new Set([200, 429]));
       // What is left is in leases of nodes that no caller asked again: closing returns it.
       await Promise.all(nodes.map((node) => node.close()));
-      const read = async () => (await w.call("sk_owner", `GET /v1/tenants/${w.tenant_id}/quotas`)).body.data[0];
+      const read = async () =>
+        (await workspace.call("sk_owner", `GET /v1/tenants/${workspace.tenant_id}/quotas`)).body.data[0];
       const admitted = statuses.get(200) ?? 0;
       expect(await read()).toMatchObject({ spent: admitted, held: 0, remaining: amount - admitted });
       expect(admitted).toBeGreaterThan(amount / 2);
-      const { project_id } = w;
+      const { project_id } = workspace;
       const charge = { project_id, env: "live", key_id: keys[0]!.id, limits: [], quotas: true };
       const spend = async (cost: number): Promise<boolean> =>
-        (await w.call("sk_owner", "POST /v1/ratelimit/check", { ...charge, cost })).body.allowed;
+        (await workspace.call("sk_owner", "POST /v1/ratelimit/check", { ...charge, cost })).body.allowed;
       expect(admitted === amount || (await spend(amount - admitted))).toBe(true);
       expect(await spend(1)).toBe(false);
     });
 
     it("an idempotent handler runs once, is replayed, rejects a mismatch, and runs again after a throw", async () => {
-      await using s = await world(back);
-      const { key } = await s.w.mint();
+      await using s = await world(backend);
+      const { key } = await s.workspace.mint();
       const node = s.node();
       await node.ready();
       let runs = 0;
@@ -138,24 +144,24 @@ for (const back of backends) {
     });
 
     it("a snapshot of many pages is loaded completely", async () => {
-      await using s = await world(back, { flags: { snapshot_max_keys: "3" } });
-      const keys = await Promise.all(Array.from({ length: 10 }, () => s.w.mint()));
+      await using s = await world(backend, { flags: { snapshot_max_keys: "3" } });
+      const keys = await Promise.all(Array.from({ length: 10 }, () => s.workspace.mint()));
       const node = s.node();
       await node.ready();
       expect(keys.filter(({ key }) => !node.verify(key).ok)).toEqual([]);
     });
 
     it("a vendor restarts from its cache file without the server, and a wrong secret key rejects ready() at once", async () => {
-      await using s = await world(back);
+      await using s = await world(backend);
       const dir = mkdtempSync(join(tmpdir(), "keyrack-cache-"));
       const cacheFile = join(dir, "policy");
-      const { key } = await s.w.mint({ scopes: ["a"] });
+      const { key } = await s.workspace.mint({ scopes: ["a"] });
       const first = s.node({ cacheFile });
       await first.ready();
       await first.close();
       const wrong = s.node({ secretKey: "krsk_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXc18e6e29" });
       await expect(wrong.ready()).rejects.toThrow(/secret key is not accepted/);
-      await s.r.stop();
+      await s.instance.stop();
       const again = s.node({ cacheFile });
       await again.ready();
       expect(again.verify(key, { scopes: ["a"] })).toMatchObject({ ok: true, context: { verified: true } });

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { Context } from "../../src/sdk/context.ts";
-import type { ProtectOptions } from "../../src/sdk/guard.ts";
+import type { ProtectOptions } from "../../src/sdk/protect-options.ts";
 import { internalsOf } from "../../src/sdk/internals.ts";
 import type { OtelApi } from "../../src/sdk/otel.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../harness/sdk/test-keyrack.ts";
@@ -10,20 +10,20 @@ import { until } from "../../harness/waiting.ts";
 
 const LIMIT = { id: "all", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
 
-async function newKey(r: TestKeyrack, limits: object[] = []): Promise<string> {
-  const { key } = r.plane.mint({ rate_limits: limits } as never);
-  await until(() => r.keyrack.verify(key).ok);
+async function newKey(instance: TestKeyrack, limits: object[] = []): Promise<string> {
+  const { key } = instance.plane.mint({ rate_limits: limits } as never);
+  await until(() => instance.keyrack.verify(key).ok);
   return key;
 }
 
 /** Sends a request through protect; `handle` runs before its response ends. */
 async function pass(
-  r: TestKeyrack,
+  instance: TestKeyrack,
   key: string,
   options: ProtectOptions,
   handle: (context: Context | null) => void = () => {},
 ) {
-  const guard = internalsOf(r.keyrack).guard(options);
+  const guard = internalsOf(instance.keyrack).guard(options);
   const request = { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null };
   const admitted = await guard.admit({}, request);
   handle(admitted.context);
@@ -32,95 +32,96 @@ async function pass(
 }
 
 /** Closes the library, which sends what is left. */
-async function eventsOf(r: TestKeyrack) {
-  await r.keyrack.close();
-  return r.plane.ingest.events as unknown as Record<string, unknown>[];
+async function eventsOf(instance: TestKeyrack) {
+  await instance.keyrack.close();
+  return instance.plane.ingest.events as unknown as Record<string, unknown>[];
 }
 
 describe("cost and tags", () => {
   it("are reported with the event, and cost is charged to the limits", async () => {
-    await using r = await startTestKeyrack();
-    const key = await newKey(r, [LIMIT]);
-    await pass(r, key, { cost: () => 7, tags: { region: "eu" } });
-    await pass(r, key, {});
-    const [first, second] = await eventsOf(r);
+    await using instance = await startTestKeyrack();
+    const key = await newKey(instance, [LIMIT]);
+    await pass(instance, key, { cost: () => 7, tags: { region: "eu" } });
+    await pass(instance, key, {});
+    const [first, second] = await eventsOf(instance);
     expect(first).toMatchObject({ cost: 7, tags: { region: "eu" } });
     expect(second).not.toHaveProperty("cost");
     expect(second).not.toHaveProperty("tags");
-    expect(r.plane.limits.checks.map(({ cost }) => cost)).toEqual([7, 1]);
+    expect(instance.plane.limits.checks.map(({ cost }) => cost)).toEqual([7, 1]);
   });
 
   it("spend units of a lease, and check what costs more than is left of it", async () => {
-    await using r = await startTestKeyrack();
-    const key = await newKey(r, [LIMIT]);
-    for (const cost of [5, 60, 0]) await pass(r, key, { limits: "lease", cost });
-    expect(r.plane.limits.leases[0]).toMatchObject({ want: 5, granted: 5 });
-    const admitted = await pass(r, key, { limits: "lease", cost: 50 });
+    await using instance = await startTestKeyrack();
+    const key = await newKey(instance, [LIMIT]);
+    for (const cost of [5, 60, 0]) await pass(instance, key, { limits: "lease", cost });
+    expect(instance.plane.limits.leases[0]).toMatchObject({ want: 5, granted: 5 });
+    const admitted = await pass(instance, key, { limits: "lease", cost: 50 });
     expect(admitted.denial?.status).toBe(429);
-    const leased = r.plane.limits.leases.reduce((sum, { granted, returned }) => sum + granted - returned, 0);
-    const checked = r.plane.limits.checks.reduce((sum, { cost }) => sum + Number(cost), 0);
+    const leased = instance.plane.limits.leases.reduce((sum, { granted, returned }) => sum + granted - returned, 0);
+    const checked = instance.plane.limits.checks.reduce((sum, { cost }) => sum + Number(cost), 0);
     expect(leased + checked).toBeGreaterThanOrEqual(65);
   });
 
   it("of a handler join those of the route, and what is no tag is left out", async () => {
-    await using r = await startTestKeyrack();
-    const key = await newKey(r);
+    await using instance = await startTestKeyrack();
+    const key = await newKey(instance);
     const tags = { region: "eu", Upper: "x", long: "y".repeat(65), secret: key };
-    await pass(r, key, { tags }, (context) => {
-      r.keyrack.tag(context, { plan: "gold" });
-      r.keyrack.tag(context, { region: "us" });
-      r.keyrack.tag(undefined, { region: "of an unprotected route" });
+    await pass(instance, key, { tags }, (context) => {
+      instance.keyrack.tag(context, { plan: "gold" });
+      instance.keyrack.tag(context, { region: "us" });
+      instance.keyrack.tag(undefined, { region: "of an unprotected route" });
     });
-    await pass(r, key, {
+    await pass(instance, key, {
       tags: () => {
         throw new Error("the vendor's own bug");
       },
     });
-    const [first, second] = await eventsOf(r);
+    const [first, second] = await eventsOf(instance);
     expect(first?.tags).toEqual({ region: "us", plan: "gold" });
     expect(second).not.toHaveProperty("tags");
   });
 
   it("that cannot be are refused: options at the start, the result of a function with the request", async () => {
-    await using r = await startTestKeyrack();
-    const key = await newKey(r);
+    await using instance = await startTestKeyrack();
+    const key = await newKey(instance);
     for (const options of [{ cost: 1001 }, { cost: -1 }, { cost: 1.5 }, { tags: null }, { tags: "x" }])
-      expect(() => internalsOf(r.keyrack).guard(options as never)).toThrow(TypeError);
-    await expect(pass(r, key, { cost: () => Number.NaN })).rejects.toThrow("cost must be a whole number");
+      expect(() => internalsOf(instance.keyrack).guard(options as never)).toThrow(TypeError);
+    await expect(pass(instance, key, { cost: () => Number.NaN })).rejects.toThrow("cost must be a whole number");
   });
 });
 
 describe("report", () => {
   it("reports a request that was decided by verify alone", async () => {
-    await using r = await startTestKeyrack();
-    const key = await newKey(r);
-    const verdict = r.keyrack.verify(key);
-    const denied = r.keyrack.verify("kr_live_wrong");
+    await using instance = await startTestKeyrack();
+    const key = await newKey(instance);
+    const verdict = instance.keyrack.verify(key);
+    const denied = instance.keyrack.verify("kr_live_wrong");
     const request = { method: "POST", path: "/a", route: "/a", status: 201, durationMs: 5 };
-    if (verdict.ok) r.keyrack.report({ ...request, context: verdict.context, cost: 2, tags: { tier: "a" } });
-    if (!denied.ok) r.keyrack.report({ ...request, denial: denied, status: denied.status });
-    const [first, second] = await eventsOf(r);
+    if (verdict.ok) instance.keyrack.report({ ...request, context: verdict.context, cost: 2, tags: { tier: "a" } });
+    if (!denied.ok) instance.keyrack.report({ ...request, denial: denied, status: denied.status });
+    const [first, second] = await eventsOf(instance);
     expect(first).toMatchObject({ status: 201, denial_reason: null, cost: 2, tags: { tier: "a" }, method: "POST" });
     expect(first?.key_id).not.toBeNull();
     expect(second).toMatchObject({ status: 401, denial_reason: "invalid_key", key_id: null });
   });
 
   it("names the key that verify refused, its tenant and its environment, as protect does", async () => {
-    await using r = await startTestKeyrack();
+    await using instance = await startTestKeyrack();
     const env = "test" as const;
     const keys = [
-      r.plane.mint({ env, expires_at: "2020-01-01T00:00:00.000Z" }),
-      r.plane.mint({ env, disabled: "key" }),
-      r.plane.mint({ env, disabled: "tenant" }),
-      r.plane.mint({ env, scopes: ["write"] }),
+      instance.plane.mint({ env, expires_at: "2020-01-01T00:00:00.000Z" }),
+      instance.plane.mint({ env, disabled: "key" }),
+      instance.plane.mint({ env, disabled: "tenant" }),
+      instance.plane.mint({ env, scopes: ["write"] }),
     ];
-    await until(() => r.keyrack.status().keys === keys.length);
+    await until(() => instance.keyrack.status().keys === keys.length);
     for (const { key } of keys) {
-      const verdict = r.keyrack.verify(key, { scopes: ["read"] });
-      if (!verdict.ok) r.keyrack.report({ denial: verdict, method: "GET", path: "/", status: 403, durationMs: 1 });
+      const verdict = instance.keyrack.verify(key, { scopes: ["read"] });
+      if (!verdict.ok)
+        instance.keyrack.report({ denial: verdict, method: "GET", path: "/", status: 403, durationMs: 1 });
     }
-    for (const { key } of keys) await pass(r, key, { scopes: ["read"] });
-    const named = (await eventsOf(r)).map(({ key_id, tenant_id, env, denial_reason, display_prefix }) => {
+    for (const { key } of keys) await pass(instance, key, { scopes: ["read"] });
+    const named = (await eventsOf(instance)).map(({ key_id, tenant_id, env, denial_reason, display_prefix }) => {
       return { key_id, tenant_id, env, denial_reason, display_prefix };
     });
     expect(named.slice(0, 4)).toEqual(named.slice(4));
@@ -130,19 +131,19 @@ describe("report", () => {
       [keys[2]?.id, "tenant_suspended"],
       [keys[3]?.id, "insufficient_scope"],
     ]);
-    expect(named[0]).toMatchObject({ tenant_id: r.plane.tenantId, env: "test" });
+    expect(named[0]).toMatchObject({ tenant_id: instance.plane.tenantId, env: "test" });
   });
 
   it("never throws: invalid requests count as dropped, the first is logged, and the next one is reported", async () => {
-    await using r = await startTestKeyrack();
+    await using instance = await startTestKeyrack();
     const request = { method: "GET", path: "/a", status: 200, durationMs: 1 };
-    r.keyrack.report({ ...request, cost: 1.5 });
-    r.keyrack.report({ ...request, path: undefined as unknown as string });
-    r.keyrack.report(undefined as never);
-    r.keyrack.report(request);
-    expect(await eventsOf(r)).toHaveLength(1);
-    expect(r.plane.ingest.dropped).toBe(3);
-    expect(r.lines.filter(({ message }) => message === "a request was not reported")).toMatchObject([
+    instance.keyrack.report({ ...request, cost: 1.5 });
+    instance.keyrack.report({ ...request, path: undefined as unknown as string });
+    instance.keyrack.report(undefined as never);
+    instance.keyrack.report(request);
+    expect(await eventsOf(instance)).toHaveLength(1);
+    expect(instance.plane.ingest.dropped).toBe(3);
+    expect(instance.lines.filter(({ message }) => message === "a request was not reported")).toMatchObject([
       { level: "error", fields: { why: expect.stringContaining("cost must be") as string } },
     ]);
   });
@@ -187,10 +188,10 @@ function fakeOtel(calls: Call[]): OtelApi {
 describe("OpenTelemetry", () => {
   it("gets attributes, a span around limits, and metrics without ids", async () => {
     const calls: Call[] = [];
-    await using r = await startTestKeyrack({ options: { otel: fakeOtel(calls) } });
-    const key = await newKey(r, [LIMIT]);
-    await pass(r, key, {});
-    await pass(r, "kr_live_wrong", {});
+    await using instance = await startTestKeyrack({ options: { otel: fakeOtel(calls) } });
+    const key = await newKey(instance, [LIMIT]);
+    await pass(instance, key, {});
+    await pass(instance, "kr_live_wrong", {});
     const requests = calls.filter(([name]) => name === "keyrack.requests").map(([, , attributes]) => attributes);
     expect(requests).toEqual([
       { outcome: "allowed", env: "live" },
@@ -212,11 +213,11 @@ describe("OpenTelemetry", () => {
 
   it("no longer reads the age of the policy after close(), which would keep the policy in memory", async () => {
     const calls: Call[] = [];
-    const r = await startTestKeyrack({ options: { otel: fakeOtel(calls) } });
+    const instance = await startTestKeyrack({ options: { otel: fakeOtel(calls) } });
     const read = (what: string) =>
       calls.filter(([name]) => name === `keyrack.policy.age ${what}`).map(([, one]) => one);
     expect(read("removed")).toEqual([]);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
     expect([read("removed").length, read("removed")[0] === read("added")[0]]).toEqual([1, true]);
   });
 
@@ -225,10 +226,10 @@ describe("OpenTelemetry", () => {
     broken.trace.getActiveSpan = () => {
       throw new Error("broken");
     };
-    await using r = await startTestKeyrack({ options: { otel: broken } });
-    const key = await newKey(r);
-    for (let i = 0; i < 3; i++) expect((await pass(r, key, {})).denial).toBeNull();
-    expect(r.lines.filter(({ message }) => message.startsWith("OpenTelemetry failed"))).toHaveLength(1);
+    await using instance = await startTestKeyrack({ options: { otel: broken } });
+    const key = await newKey(instance);
+    for (let i = 0; i < 3; i++) expect((await pass(instance, key, {})).denial).toBeNull();
+    expect(instance.lines.filter(({ message }) => message.startsWith("OpenTelemetry failed"))).toHaveLength(1);
     await using never = await startTestKeyrack({ options: { otel: {} as OtelApi } });
     expect((await pass(never, await newKey(never), {})).denial).toBeNull();
   });

@@ -18,8 +18,8 @@ describe("verify", () => {
     const expires_at = "2031-01-01T00:00:00.000Z";
     const { key, id } = plane.mint({ scopes: ["orders:read", "orders:write"], expires_at });
     const resources = { live: { db: "live db" }, test: { db: "test db" } };
-    await using r = await startTestKeyrack({ plane, options: { resources } });
-    const verdict = r.keyrack.verify(key, { scopes: ["orders:read"] });
+    await using instance = await startTestKeyrack({ plane, options: { resources } });
+    const verdict = instance.keyrack.verify(key, { scopes: ["orders:read"] });
     if (!verdict.ok) throw new Error(verdict.code);
     const { scopes, ...others } = verdict.context;
     expect(others).toEqual({
@@ -45,9 +45,9 @@ describe("verify", () => {
   it("requires all of a list, and one of `any`, and names what is missing in that order", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint({ scopes: ["a", "b"] });
-    await using r = await startTestKeyrack({ plane });
+    await using instance = await startTestKeyrack({ plane });
     const missing = (scopes: unknown): readonly string[] | undefined => {
-      const verdict = r.keyrack.verify(key, { scopes: scopes as never });
+      const verdict = instance.keyrack.verify(key, { scopes: scopes as never });
       return verdict.ok ? [] : verdict.missing;
     };
     expect(missing({ all: ["a", "b"] })).toEqual([]);
@@ -59,8 +59,8 @@ describe("verify", () => {
     for (const wrong of [{}, { any: [] }, { any: "a" }, { all: [""] }, { one: ["a"] }, { any: ["a"], anyOf: ["b"] }])
       expect(() => missing(wrong), JSON.stringify(wrong)).toThrow(TypeError);
     const expired = plane.mint({ expires_at: "2020-01-01T00:00:00.000Z" });
-    expect(r.keyrack.verify(expired.key, { scopes: { any: ["x"] } })).toMatchObject({ ok: false });
-    const guard = internalsOf(r.keyrack).guard({ scopes: { all: ["a"], any: ["x", "y"] } });
+    expect(instance.keyrack.verify(expired.key, { scopes: { any: ["x"] } })).toMatchObject({ ok: false });
+    const guard = internalsOf(instance.keyrack).guard({ scopes: { all: ["a"], any: ["x", "y"] } });
     const incoming = { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null };
     const { denial } = await guard.admit({}, incoming);
     expect([denial?.status, JSON.parse(denial?.body ?? "").error.missing_scopes]).toEqual([403, ["x", "y"]]);
@@ -73,8 +73,8 @@ describe("verify", () => {
     const gone = plane.mint({ expires_at: "2020-01-01T00:00:00.000Z" }).key;
     const revoked = plane.mint().key;
     plane.revoke(revoked);
-    await using r = await startTestKeyrack({ plane });
-    const { verify } = r.keyrack;
+    await using instance = await startTestKeyrack({ plane });
+    const { verify } = instance.keyrack;
     expect(verify(key, { scopes: ["a", "b"] })).toEqual({
       ok: false,
       code: "insufficient_scope",
@@ -91,7 +91,7 @@ describe("verify", () => {
       "kr_live_",
       `${key} `,
       key.toUpperCase(),
-      r.plane.secretKey,
+      instance.plane.secretKey,
       7,
       {},
       [key],
@@ -104,14 +104,14 @@ describe("verify", () => {
   it("logs the reason at debug level only, and never the key", async () => {
     await using plane = await FakeControlPlane.start();
     const other = plane.mint({ env: "test" }).key;
-    await using r = await startTestKeyrack({ plane, options: { env: "live" } });
-    expect(r.keyrack.verify(other)).toEqual(INVALID);
-    expect(r.lines.at(-1)).toEqual({
+    await using instance = await startTestKeyrack({ plane, options: { env: "live" } });
+    expect(instance.keyrack.verify(other)).toEqual(INVALID);
+    expect(instance.lines.at(-1)).toEqual({
       level: "debug",
       message: "a key was rejected",
       fields: { why: "other_env", display_prefix: other.slice(0, 14) },
     });
-    expect(JSON.stringify(r.lines)).not.toContain(other.slice(0, 20));
+    expect(JSON.stringify(instance.lines)).not.toContain(other.slice(0, 20));
   });
 
   it("admits one environment where configured, and the key's own otherwise", async () => {
@@ -131,11 +131,11 @@ describe("verify", () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint({ expires_at: new Date(ports.wall + 5000).toISOString() });
-    await using r = await startTestKeyrack({ plane, ports });
+    await using instance = await startTestKeyrack({ plane, ports });
     ports.setWall(4999);
-    expect(r.keyrack.verify(key).ok).toBe(true);
+    expect(instance.keyrack.verify(key).ok).toBe(true);
     ports.setWall(1);
-    expect(r.keyrack.verify(key)).toMatchObject({ code: "expired_key" });
+    expect(instance.keyrack.verify(key)).toMatchObject({ code: "expired_key" });
   });
 });
 
@@ -191,17 +191,17 @@ describe("without a policy", () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
-    await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open" } });
+    await using instance = await startTestKeyrack({ plane, ports, options: { failMode: "open" } });
     await plane.down();
     ports.setWall(3_600_000);
-    expect(r.keyrack.verify(mint())).toEqual(INVALID);
-    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true, verified: true } });
+    expect(instance.keyrack.verify(mint())).toEqual(INVALID);
+    expect(instance.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true, verified: true } });
     // Past maxStaleMs the policy admits no key by itself, and still rejects unknown keys.
     ports.setWall(90_000_000);
-    expect(r.keyrack.status().version).toBe(null);
-    expect(r.keyrack.verify(mint())).toEqual(INVALID);
-    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { tenantId: null, verified: false } });
-    expect(r.keyrack.verify(key, { failMode: "closed" })).toMatchObject({ ok: false, code: "unavailable" });
+    expect(instance.keyrack.status().version).toBe(null);
+    expect(instance.keyrack.verify(mint())).toEqual(INVALID);
+    expect(instance.keyrack.verify(key)).toMatchObject({ ok: true, context: { tenantId: null, verified: false } });
+    expect(instance.keyrack.verify(key, { failMode: "closed" })).toMatchObject({ ok: false, code: "unavailable" });
     await plane.up();
   });
 });
@@ -263,8 +263,8 @@ describe("createKeyrack", () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint({ env: "test" });
     Object.assign(plane, { secretKey: base("test").secretKey });
-    await using r = await startTestKeyrack({ plane });
-    expect(r.keyrack.verify(key).ok).toBe(true);
+    await using instance = await startTestKeyrack({ plane });
+    expect(instance.keyrack.verify(key).ok).toBe(true);
     expect(plane.seen[0]?.query.get("env")).toBe("test");
   });
 });

@@ -15,11 +15,11 @@ import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 
-for (const back of backends) {
-  describe(`starts on ${back}`, () => {
+for (const backend of backends) {
+  describe(`starts on ${backend}`, () => {
     it("record changed settings by name, also secret ones, without values and where the process runs", async () => {
       using temp = tempDir();
-      const { target, dispose } = await readyDatabase(back);
+      const { target, dispose } = await readyDatabase(backend);
       const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
       const start = async (flags: Record<string, string>): Promise<void> => {
         const own = { data_dir: temp.dir, port: "0", backup_every: "off", restore_test_every: "off", database_url };
@@ -41,7 +41,7 @@ for (const back of backends) {
       expect(await recorded()).toEqual([first]);
       // Two processes on one PostgreSQL may take turns.
       await start({});
-      expect(await recorded()).toEqual(back === "sqlite" ? [first, first] : [first]);
+      expect(await recorded()).toEqual(backend === "sqlite" ? [first, first] : [first]);
       const [fact] = await rawSql(target, "select value from deployment where name = 'settings'");
       expect(String(fact?.value)).not.toMatch(/closed|eu-1|secret@/);
       expect(String(fact?.value)).not.toContain(sha256Hex('"eu-1"').slice(0, 16)); // a bare hash could be guessed
@@ -49,8 +49,8 @@ for (const back of backends) {
     });
 
     it("at the same time keep the settings of each other", async () => {
-      await using r = await testInstance(back, { leads: false });
-      const { services } = r.app;
+      await using instance = await testInstance(backend, { leads: false });
+      const { services } = instance.app;
       await services.store.write({
         chains: [],
         work: async (tx) => ({ value: await dropFact.run(tx, { name: "settings" }), entries: [] }),
@@ -61,14 +61,14 @@ for (const back of backends) {
       await Promise.all([start("eu-1"), start("eu-2")]);
       const rows = [{ payload: '{"changed":["region"]}' }]; // the second start is a change of the first
       expect(await recorded()).toEqual(rows);
-      if (back === "sqlite") return;
+      if (backend === "sqlite") return;
       await Promise.all([start("eu-1"), start("eu-2")]);
       expect(await recorded()).toEqual(rows);
     });
 
     it("that share a new data dir use one token, the one in its file", async () => {
       using temp = tempDir();
-      const { target, dispose } = await readyDatabase(back);
+      const { target, dispose } = await readyDatabase(backend);
       const { settings } = loadSettings({ env: {}, flags: { data_dir: temp.dir } });
       const store = await openStore(target, { now: Date.now, fatal: () => {} });
       const opened = await Promise.all([1, 2, 3].map(() => openBootstrap(store, settings, temp.dir)));
@@ -84,7 +84,7 @@ for (const back of backends) {
 
     it("keep the token when its file is deleted, and replace it by what is written there", async () => {
       using temp = tempDir();
-      const { target, dispose } = await readyDatabase(back);
+      const { target, dispose } = await readyDatabase(backend);
       const { settings } = loadSettings({ env: {}, flags: { data_dir: temp.dir } });
       const store = await openStore(target, { now: Date.now, fatal: () => {} });
       const file = join(temp.dir, "bootstrap.token");

@@ -93,15 +93,15 @@ describe("a SQLite database that was damaged while it was closed", () => {
 
 describe("the weekly check of a live SQLite database", () => {
   it("reports damage once a day until a later check finds none", async () => {
-    await using r = await testInstance("sqlite", { leads: false }); // no other job uses what is damaged
-    const { services } = r.app;
+    await using instance = await testInstance("sqlite", { leads: false }); // no other job uses what is damaged
+    const { services } = instance.app;
     const { target } = services.store;
     const job = jobs.find(({ name }) => name === "quick check");
-    const found = (): number => r.logs.filter((line) => line.includes("quick check found damage")).length;
+    const found = (): number => instance.logs.filter((line) => line.includes("quick check found damage")).length;
     const runAfter = async (ms: number) => {
-      r.clock.advance(ms);
+      instance.clock.advance(ms);
       await job?.run(services);
-      r.clock.advance(MINUTE_MS); // the status is computed again
+      instance.clock.advance(MINUTE_MS); // the status is computed again
       return [(await showStatus(services)).components.database, found()];
     };
     await services.store.checkpointIfIdle();

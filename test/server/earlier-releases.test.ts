@@ -12,8 +12,8 @@ import { testClock } from "../../harness/instances/services.ts";
 
 type Opened = AsyncDisposable & { old: ReleaseData; local: LocalInstance };
 
-async function startOn(version: string, back: Backend): Promise<Opened> {
-  const old = await openRelease(version, back);
+async function startOn(version: string, backend: Backend): Promise<Opened> {
+  const old = await openRelease(version, backend);
   const { target, dir, at } = old;
   try {
     const local = await startLocalInstance({ target, dir, clock: testClock(at) });
@@ -50,11 +50,11 @@ describe("releases", () => {
 });
 
 for (const version of releases) {
-  for (const back of backends) {
-    describe(`data of ${version} on ${back}`, () => {
+  for (const backend of backends) {
+    describe(`data of ${version} on ${backend}`, () => {
       let opened: Opened;
       beforeAll(async () => {
-        opened = await startOn(version, back);
+        opened = await startOn(version, backend);
       });
       afterAll(() => opened[Symbol.asyncDispose]());
 
@@ -127,7 +127,7 @@ for (const version of releases) {
         }
         const { findings, chains } = await inspect(target);
         expect({ findings, chains }).toEqual({ findings: [], chains: facts.workspaces.length + 2 });
-        if (back === "sqlite") {
+        if (backend === "sqlite") {
           const settings = { data_dir: dir, backup_dir: "" };
           expect(await verifyBackup(settings, undefined, () => {})).toMatchObject({ ok: true, findings: [] });
         }

@@ -20,8 +20,8 @@ function kernelAllows(): boolean {
 }
 
 it.runIf(kernelAllows())("keeps a thousand connections until the server is no longer busy", async () => {
-  await using r = await testInstance("sqlite");
-  const { hostname, port } = new URL(r.url);
+  await using instance = await testInstance("sqlite");
+  const { hostname, port } = new URL(instance.url);
   const script = `let open = 0;
     for (let i = 0; i < ${COUNT}; i++)
       require("node:net").connect(${port}, "${hostname}", () => ++open === ${COUNT} && process.exit(0));`;

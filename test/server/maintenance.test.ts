@@ -1,5 +1,5 @@
-// Commands that no server may run beside, on PostgreSQL: a server that starts while one works is refused, and so is a
-// second command; a command that cannot keep servers away any longer changes nothing.
+// Commands that no server may run beside, on PostgreSQL: a server that starts or reconnects while one works is refused,
+// and so is a second command; a command that cannot keep servers away any longer changes nothing.
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,9 @@ import { lockDatabaseFile } from "../../src/store/sqlite/lock.ts";
 import { postgresUrl } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { deployment } from "../../harness/instances/deployment.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
 import { keyrack } from "../../harness/processes/cli.ts";
+import { until } from "../../harness/waiting.ts";
 
 const refusal = (error: unknown) => error as Error & { exitCode?: number };
 const BUSY = { exitCode: 1, message: expect.stringContaining("keyrack restore is working on this database") as string };
@@ -50,6 +52,24 @@ describe.skipIf(!postgresUrl)("a command that needs PostgreSQL alone", () => {
     expect(existsSync(to.file)).toBe(false);
     expect(await rotateMasterKey(settings, silentLog)).toMatchObject({ object: "master_key_rotation" });
     await (await d.start()).stop();
+  });
+
+  it("excludes a server that was cut off when it began, until it has ended", async () => {
+    await using instance = await testInstance("postgres");
+    const workspace = await instance.workspace();
+    const key = await workspace.mint();
+    const read = async (): Promise<number> => (await workspace.call("sk_owner", `GET /v1/keys/${key.id}`)).status;
+    const write = async (): Promise<number> =>
+      (await workspace.call("sk_owner", `PATCH /v1/keys/${key.id}`, { name: "renamed" })).status;
+    const servers = "from pg_stat_activity where datname = current_database() and application_name like 'keyrack/%'";
+    await withMaintenance(instance.target, async () => {
+      await instance.sql(`select pg_terminate_backend(pid, 5000) ${servers}`);
+      expect([await read(), await write(), (await instance.call(null, "GET /readyz")).status]).toEqual([503, 503, 503]);
+      await until(async () => (await instance.sql(`select pid ${servers}`)).length === 0); // what looked has left again
+    });
+    await until(async () => (await write()) === 200);
+    expect(await read()).toBe(200);
+    await until(() => instance.app.services.store.tryBecomeLeader()); // it listens again
   });
 
   it("changes nothing if it loses the session that keeps servers away", async () => {

@@ -1,14 +1,13 @@
 // kill -9 between the request of a push and its settlement.
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { send, type Call } from "../../harness/processes/send.ts";
 import { meterReceiver } from "../../harness/meter-receiver.ts";
+import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { makeWorld, must } from "../../harness/instances/world.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { startServer, type Running } from "../../harness/processes/server.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
-import { until } from "../../harness/waiting.ts";
+import { foldJournal } from "../../src/domain/series/fold.ts";
 import { HOUR_MS } from "../../src/kernel/durations.ts";
 
 describe("a push that is killed", () => {
@@ -21,20 +20,19 @@ describe("a push that is killed", () => {
       KEYRACK_PUBLIC_URL: "https://keys.example.com",
     };
     const start = (): Promise<Running> => startServer(["--data-dir", folder.dir], env);
+    // The usage is reported to an instance that pushes nothing.
+    const target = { kind: "sqlite", file: join(folder.dir, "keyrack.db") } as const;
+    const { app, call } = await startLocalInstance({ target, dir: folder.dir });
+    const { key, project_id, tenant_id } = await makeWorld(call, String(app.bootstrap.token), "metering");
+    const ts = new Date(Date.now() - 3 * HOUR_MS).toISOString();
+    const events = [1, 2, 3].map((n) => telemetryEvent({ ts, request_id: `r${n}`, project_id, tenant_id, cost: n }));
+    await must(call(key, "POST /v1/ingest/batch", telemetryBatch(events)));
+    await foldJournal(app.services);
+    await app.stop();
+    let asked = Promise.withResolvers<void>();
+    receiver.answer = () => () => asked.resolve(); // taken, and never answered
     let server = await start();
     try {
-      const call: Call = (bearer, route, body, options) => send(server.ready.url, bearer, route, body, options);
-      const bootstrap = readFileSync(join(folder.dir, "bootstrap.token"), "utf8").trim();
-      const { key, project_id, tenant_id } = await makeWorld(call, bootstrap, "metering");
-      const ts = new Date(Date.now() - 3 * HOUR_MS).toISOString();
-      const events = [1, 2, 3].map((n) => telemetryEvent({ ts, request_id: `r${n}`, project_id, tenant_id, cost: n }));
-      await must(call(key, "POST /v1/ingest/batch", telemetryBatch(events)));
-      const sentAt = Date.now();
-      await until(async () => Date.parse((await must(call(key, "GET /v1/usage/series"))).as_of) > sentAt);
-      let asked = Promise.withResolvers<void>();
-      receiver.answer = () => () => asked.resolve(); // taken, and never answered
-      await server.end("SIGKILL");
-      server = await start();
       await asked.promise;
       await server.end("SIGKILL");
       receiver.answer = () => {

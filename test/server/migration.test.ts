@@ -56,10 +56,10 @@ async function expectRefused(old: SchemaFixture, flags: Flags, exitCode: number,
   expect(backupsIn(old.dir)).toEqual(backups);
 }
 
-for (const back of backends) {
-  describe(`a migration on ${back}`, () => {
+for (const backend of backends) {
+  describe(`a migration on ${backend}`, () => {
     it("is refused with KEYRACK_MIGRATE=refuse, which names the command that does it", async () => {
-      await using old = await openSchemaFixture(back, older);
+      await using old = await openSchemaFixture(backend, older);
       const message = new RegExp(`has schema ${older}, .* needs ${newest}, .*keyrack db migrate`);
       await expectRefused(old, { migrate: "refuse" }, 2, message);
       await (await start(old)).app.stop();
@@ -67,7 +67,7 @@ for (const back of backends) {
     });
 
     it("is not made by an operator command, which names what does it and changes nothing", async () => {
-      await using old = await openSchemaFixture(back, older);
+      await using old = await openSchemaFixture(backend, older);
       const [content, backups] = [await contentOf(old.target), backupsIn(old.dir)];
       const database_url = old.target.kind === "sqlite" ? `sqlite:${old.target.file}` : old.target.url;
       const where = ["--data-dir", old.dir, "--database-url", database_url];
@@ -86,7 +86,7 @@ for (const back of backends) {
     });
 
     it("is not what creates an empty database: KEYRACK_MIGRATE=refuse lets it, and no backup is made", async () => {
-      const { target, dispose } = await freshDatabase(back);
+      const { target, dispose } = await freshDatabase(backend);
       const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
       const { app } = await start({ target, dir }, { migrate: "refuse" });
       expect(app.firstStart).toBe(true);
@@ -98,7 +98,7 @@ for (const back of backends) {
     });
 
     it("is not a first start, and the next start finds nothing to do", async () => {
-      await using old = await openSchemaFixture(back, older);
+      await using old = await openSchemaFixture(backend, older);
       const first = await start(old);
       expect(first.app.firstStart).toBe(false);
       expect(first.app.services.store.applied).toHaveLength(1);

@@ -10,14 +10,14 @@ import { tempDir } from "../../harness/processes/cli.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 
 it("a stop does not wait for connections without a request in flight", async () => {
-  await using r = await testInstance("sqlite");
-  const silent = connect(Number(new URL(r.url).port), "127.0.0.1");
+  await using instance = await testInstance("sqlite");
+  const silent = connect(Number(new URL(instance.url).port), "127.0.0.1");
   await once(silent, "connect");
-  expect((await r.call(null, "GET /healthz")).status).toBe(200);
+  expect((await instance.call(null, "GET /healthz")).status).toBe(200);
   const closed = once(silent, "close");
   silent.resume();
   const forced = vi.spyOn(Server.prototype, "closeAllConnections");
-  await r.stop();
+  await instance.stop();
   await closed;
   expect(forced).not.toHaveBeenCalled();
 });
@@ -25,8 +25,8 @@ it("a stop does not wait for connections without a request in flight", async () 
 it("a stop does not wait for a connection that never finishes its TLS handshake", async () => {
   using temp = tempDir();
   const { cert, key } = makeCertificate(temp.dir, "server", "localhost");
-  await using r = await testInstance("sqlite", { flags: { tls_cert: cert, tls_key: key } });
-  const port = Number(new URL(r.url).port);
+  await using instance = await testInstance("sqlite", { flags: { tls_cert: cert, tls_key: key } });
+  const port = Number(new URL(instance.url).port);
   const silent = connect(port, "127.0.0.1");
   await once(silent, "connect");
   // Connections are accepted in order: once this one is secure, the server has the silent one.
@@ -34,7 +34,7 @@ it("a stop does not wait for a connection that never finishes its TLS handshake"
   await once(secure, "secureConnect");
   const closed = Promise.all([once(silent.resume(), "close"), once(secure.resume(), "close")]);
   const forced = vi.spyOn(TlsServer.prototype, "closeAllConnections");
-  await r.stop();
+  await instance.stop();
   await closed;
   expect(forced).not.toHaveBeenCalled();
 });

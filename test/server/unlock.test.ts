@@ -14,18 +14,18 @@ const ONE: Throttle = { name: "login", limit: 1, windowMs: 3_600_000 };
 
 describe.skipIf(!postgresUrl)("an unlocked account on PostgreSQL", () => {
   it("is unlocked in every process, and other accounts are not", async () => {
-    await using r = await testInstance("postgres", { flags: { throttle: "on" } });
+    await using instance = await testInstance("postgres", { flags: { throttle: "on" } });
     using temp = tempDir();
-    const email = await account(r);
-    const master_key_file = join(r.dataDir, "master.key");
+    const email = await account(instance);
+    const master_key_file = join(instance.dataDir, "master.key");
     const flags = { throttle: "on", master_key_file };
-    const { app } = await startLocalInstance({ target: r.target, dir: temp.dir, flags });
+    const { app } = await startLocalInstance({ target: instance.target, dir: temp.dir, flags });
     const { throttles } = app.services;
     const take = (subject: string) => throttles.tryTake(ONE, subject, networkOwner("192.0.2.1"));
     const [own, other] = [email, "other@example.com"].map((each) => throttleKey(app.services, each));
     for (const subject of [own, other] as string[])
       expect([take(subject), take(subject)?.failure]).toEqual([undefined, "rate_limited"]);
-    await unlockUser(r.app.services, email);
+    await unlockUser(instance.app.services, email);
     await expect.poll(() => take(own as string)).toBeUndefined();
     expect(take(other as string)).toBeDefined();
     await app.stop();

@@ -19,6 +19,7 @@ import {
 import { TO_SEND } from "../../src/store/usage/metered-hours.ts";
 import {
   changedKeys,
+  versionBehind,
   indexedProjects,
   nextProjects,
   tenantsFrom,
@@ -27,9 +28,9 @@ import {
 import { tenantsByIds, walkTenants } from "../../src/store/queries/tenant-search.ts";
 import { HOUR_MS } from "../../src/kernel/durations.ts";
 
-for (const back of backends) {
-  describe(`query plans on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of backends) {
+  describe(`query plans on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     it("reads every list through an index", async () => {
       const walk = { workspace_id: "w", set: "idle", now: 5, until: 9, usedBefore: 3, isDeleting: true } as const;
@@ -45,7 +46,8 @@ for (const back of backends) {
         (on) => walkTexts(on, { ...walk, ...place, set: "dated", byTenant: false }),
         (on) => walkTexts(on, { ...walk, ...place, set: "allDated", byTenant: false }),
         (on) => walkTexts(on, { ...walk, ...place, tenant_id: "t", env: "test", byTenant: true, isConfined: true }),
-        (on) => changedKeys.all(on, { project_id: "p", version: 3, last_id: "i", limit: 50 }),
+        (on) => changedKeys.all(on, { project_id: "p", env: "live", version: 3, last_id: "i", upTo: 9, limit: 50 }),
+        (on) => versionBehind.first(on, { project_id: "p", version: 3, keys: 50 }),
         (on) => indexedProjects.all(on, { workspace_id: "w" }),
         (on) => nextProjects.all(on, { after: "a", limit: 50 }),
         (on) => tenantsFrom.all(on, { workspace_id: "w", created_at: 1, last_id: "i", limit: 50 }),
@@ -59,7 +61,7 @@ for (const back of backends) {
         (on) => unsettledHours.all(on, { ...TO_SEND, limit: 50 }),
         (on) => unsettledState.all(on, TO_SEND),
       ];
-      for (const read of reads) await expectNoScan(r.target, read);
+      for (const read of reads) await expectNoScan(instance.target, read);
       const filter = { kind: "tenant", projects: null, env: "live" } as const;
       const range = { edges: [0, HOUR_MS, 2 * HOUR_MS], grain: 2 } as const;
       const query: SeriesQuery = {
@@ -77,21 +79,21 @@ for (const back of backends) {
       /** Answers as if there were groups, so that every read is made. */
       const source = (on: Reader): Source =>
         ({
-          kind: r.target.kind,
+          kind: instance.target.kind,
           begin: async () => {},
           commit: async () => {},
           rollback: async () => {},
           all: async (sql: string, values: (string | number)[]) => {
-            await on.all({ sql: back === "sqlite" ? sql.replaceAll(/\$\d+/g, "?") : sql, values });
+            await on.all({ sql: backend === "sqlite" ? sql.replaceAll(/\$\d+/g, "?") : sql, values });
             return sql.includes("from usage_groups")
               ? [{ id: 1, kind: "tenant", project_id: "p", env: "live", tenant: "t", name: "" }]
               : [];
           },
         }) as unknown as Source;
-      await expectNoScan(r.target, (on) => readSeries(source(on), query));
+      await expectNoScan(instance.target, (on) => readSeries(source(on), query));
       const bucket = { workspace_id: "w", bucket: "hour", format: "csv", as_of: 1, after: FIRST_GROUP } as const;
       const part = { ...bucket, range: query.range, by: "key", groups: { ...filter, kind: "key" } } as const;
-      const plan = await expectNoScan(r.target, (on) => exportPart(source(on), part));
+      const plan = await expectNoScan(instance.target, (on) => exportPart(source(on), part));
       expect(plan).not.toMatch(/TEMP B-TREE|Sort/); // a page begins in the index
     });
   });

@@ -46,7 +46,7 @@ export const AREAS: Area[] = [
   area("idempotency", ["domain/idempotency/replays"], ["api/vendor/idempotency-replays"]),
   area(
     "idempotency",
-    ["domain/idempotency/claims", "store/queries/idempotency", "kernel/idempotency"],
+    ["domain/idempotency/claims", "store/queries/idempotency-claims", "kernel/idempotency"],
     ["api/machine/idempotency", "domain/idempotency"],
   ),
   area("audit", ["kernel/audit/chain"], ["kernel/audit/chain"]),

@@ -21,7 +21,7 @@ export function snapshotOf(commit: string | null): Identity {
 
 export const releaseOf = (commit: string | null): Identity => ({ commit, version: VERSION, release: true });
 
-/** git's output, or null where it fails or the folder is not a repository of its own. */
+/** git's output, or null if it fails or the folder is not a repository of its own. */
 function git(root: string, ...args: string[]): string | null {
   const env = { ...process.env, LC_ALL: "C" };
   const run = (words: string[]): string =>

@@ -18,7 +18,7 @@ const KINDS = { file: "0", symlink: "2", folder: "5" } as const;
 
 const padded = (size: number): number => Math.ceil(size / BLOCK) * BLOCK;
 
-/** By path, or where `order` gives something else for each entry, by that first. */
+/** By path, or if `order` gives something else for each entry, by that first. */
 export function writeTar(entries: readonly Entry[], mtime: number, order: (entry: Entry) => string = () => ""): Buffer {
   const sorted = entries.toSorted((a, b) => compare(order(a), order(b)) || compare(a.path, b.path));
   const parts = sorted.flatMap((entry) => {

@@ -36,6 +36,10 @@ function readPlaces(root: string): (Place & { text: string })[] {
   return all.map((place) => ({ ...place, text: readFileSync(join(root, place.file), "utf8") }));
 }
 
+/** In README.md until a release has the packages that it installs: 0.1.0 has none. */
+export const PLACEHOLDER = "X.Y.Z";
+const UNTIL_RELEASED = " Until the next version is released, install from source.";
+
 /** Each version found, with its file. A fixed place without one is listed as "none". */
 export function versionsIn(root: string): { file: string; version: string }[] {
   return readPlaces(root).flatMap(({ file, pattern, text }) => {
@@ -49,7 +53,7 @@ export function versionsIn(root: string): { file: string; version: string }[] {
 export function withVersion(root: string, version: string): Map<string, string> {
   const texts = readPlaces(root).map(({ file, pattern, text }): [string, string] => [
     file,
-    text.replace(pattern, version),
+    text.replace(pattern, version).replace(UNTIL_RELEASED, ""),
   ]);
   return new Map(texts);
 }

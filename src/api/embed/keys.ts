@@ -12,6 +12,7 @@ import {
 } from "../../domain/embed/embed.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import {
+  After,
   ById,
   Env,
   Flag,
@@ -60,6 +61,7 @@ export const embedKeysList = endpoint("GET /v1/embed/keys", {
   query: z.strictObject({
     include_revoked: Flag.default("false").describe("also list revoked keys"),
     limit: z.int().min(1).max(100).default(50).describe("keys to list"),
+    after: After,
   }),
   output: listOf(ApiKey),
   handle: (ctx, { query }) => listEmbedKeys(ctx, { ...query, include_revoked: query.include_revoked === "true" }),

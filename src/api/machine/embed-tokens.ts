@@ -13,11 +13,19 @@ export const embedTokensCreate = endpoint("POST /v1/embed_tokens", {
   access: "embed_tokens.mint",
   backendOnly: true,
   body: z.strictObject({
-    project_id: Uuid,
-    env: Env,
-    tenant_id: Uuid,
-    scopes: z.array(EmbedScope).max(32, { error: "must have at most 32 entries" }).default(["keys:read"]),
-    origins: z.array(text(1, 255)).max(20, { error: "must have at most 20 entries" }).optional(),
+    project_id: Uuid.describe("project whose keys are managed"),
+    env: Env.describe("environment whose keys are managed"),
+    tenant_id: Uuid.describe("tenant whose keys are managed: that of the person who is signed in"),
+    scopes: z
+      .array(EmbedScope)
+      .max(32, { error: "must have at most 32 entries" })
+      .default(["keys:read"])
+      .describe("what the token allows: keys:read, keys:write, and key_scope:<scope> for each scope that keys may get"),
+    origins: z
+      .array(text(1, 255))
+      .max(20, { error: "must have at most 20 entries" })
+      .optional()
+      .describe("origins of your pages that may use the token; all embed_origins of the workspace by default"),
   }),
   output: z.strictObject({
     object: z.literal("embed_token"),

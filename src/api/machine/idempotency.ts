@@ -10,9 +10,18 @@ const COMPLETE_BODY_MAX = 8 * MIB;
 const BASE64_MAX = 6_291_456;
 const HEADERS_MAX = 64;
 
-const Ttl = z.int().min(TTL_MS_MIN).max(TTL_MS_MAX);
-const LockToken = text(8, 64);
-const Scoped = { scope_hash: Sha256Hex, env: Env };
+const Ttl = z
+  .int()
+  .min(TTL_MS_MIN)
+  .max(TTL_MS_MAX)
+  .describe("how long the claim and its response are kept, in milliseconds; a day by default");
+const LockToken = text(8, 64).describe("lock_token of the claim");
+const Scoped = {
+  scope_hash: Sha256Hex.describe(
+    "SHA-256 that identifies the operation, such as of project, tenant, method, path and idempotency key",
+  ),
+  env: Env.describe("environment of the key that the request came with"),
+};
 
 /** RFC 4648, section 4, in canonical form: decoding and encoding gives the same text. */
 function isBase64(value: string): boolean {
@@ -42,7 +51,11 @@ export const idempotencyClaim = endpoint("POST /v1/idempotency/claim", {
   access: "machine.use",
   hot: "lanes/claim",
   stores: true,
-  body: z.strictObject({ ...Scoped, fingerprint: Sha256Hex, ttl_ms: Ttl.optional() }),
+  body: z.strictObject({
+    ...Scoped,
+    fingerprint: Sha256Hex.describe("SHA-256 of the request; another one under the same scope_hash is a mismatch"),
+    ttl_ms: Ttl.optional(),
+  }),
   output: z.strictObject({
     object: z.literal("idempotency_claim"),
     state: z.enum(["execute", "replay", "in_progress", "mismatch"]),
@@ -75,9 +88,9 @@ export const idempotencyComplete = endpoint("POST /v1/idempotency/complete", {
   body: z.strictObject({
     ...Scoped,
     lock_token: LockToken,
-    status: z.int().min(100).max(599),
-    headers: HeaderMap.default({}),
-    body: Base64.nullable().default(null),
+    status: z.int().min(100).max(599).describe("status of the response"),
+    headers: HeaderMap.default({}).describe("headers to replay"),
+    body: Base64.nullable().default(null).describe("body of the response, in base64; null if there is none"),
     ttl_ms: Ttl.optional(),
   }),
   output: z.strictObject({ object: z.literal("idempotency_record"), outcome: Outcome, body_stored: z.boolean() }),

@@ -1,10 +1,15 @@
 // The policy feed. The domain returns serialised pages, which are sent as they are.
 import { CAPS_CHARS_MAX } from "../../kernel/policy/capabilities.ts";
-import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { z } from "zod";
 import type { Machine, Services } from "../../domain/core/context.ts";
 import { readSdk } from "../../domain/nodes/sdk-name.ts";
-import { policyDelta, policySnapshot, type FeedCaller, type FeedResponse } from "../../domain/policy/policy.ts";
+import {
+  policyDelta,
+  policySnapshot,
+  unchangedTag,
+  type FeedCaller,
+  type FeedResponse,
+} from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { matchesEtag, onDisconnect, type HttpRequest } from "../../http/request.ts";
@@ -53,8 +58,11 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   output: z.union([PolicyDelta, PolicySnapshot]),
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: (ctx, { query, request }) => {
-    const delta = policyDelta(ctx, query, callerOf(request), onDisconnect(request));
-    return thenMaybe(delta, (found) => toResponse(ctx, request, found));
+    const caller = callerOf(request);
+    const tag = unchangedTag(ctx, query, caller);
+    if (tag !== undefined) return notModified(ctx, tag, CACHING);
+    const delta = policyDelta(ctx, query, caller, onDisconnect(request));
+    return delta.then((found) => toResponse(ctx, request, found));
   },
 });
 
@@ -62,7 +70,7 @@ function callerOf({ headers }: HttpRequest): FeedCaller {
   return { hasTag: (tag) => matchesEtag(headers, `"${tag}"`), sdk: readSdk(headers["keyrack-sdk"]) };
 }
 
-function toResponse(ctx: Machine, { headers }: HttpRequest, { tag, page }: FeedResponse): MaybePromise<HttpResponse> {
+async function toResponse(ctx: Machine, { headers }: HttpRequest, { tag, page }: FeedResponse): Promise<HttpResponse> {
   if (!page) return notModified(ctx, tag, CACHING);
   return smallResponses.get(page) ?? pageResponse(ctx.services, page, encodingFor(headers["accept-encoding"]));
 }

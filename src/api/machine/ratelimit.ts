@@ -8,10 +8,12 @@ import { OVERAGES } from "../../kernel/quotas/quota.ts";
 import { fastParseCheck, OWED_MAX, UNITS_MAX } from "./fast-check.ts";
 
 const Subject = {
-  project_id: Uuid,
-  env: Env,
-  key_id: Uuid.nullable().default(null),
-  tenant_id: Uuid.nullable().default(null),
+  project_id: Uuid.describe("project of the key"),
+  env: Env.describe("environment of the key"),
+  key_id: Uuid.nullable().default(null).describe("the key; for rules with scope key and for its quotas"),
+  tenant_id: Uuid.nullable()
+    .default(null)
+    .describe("tenant of the key; for rules with scope tenant and for its quotas"),
   limits: RateLimits.describe("at least 1 rule, unless quotas is true"),
   quotas: z.boolean().default(false).describe("also charge the quotas of the key and its tenant"),
   owed: z
@@ -68,7 +70,7 @@ const QuotaStates = {
 };
 
 const CheckFields = z
-  .strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1) })
+  .strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1).describe("units of the request") })
   .superRefine(requireSomething);
 
 export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
@@ -95,7 +97,9 @@ export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
   summary: "Charge up to `want` units at once, to be spent by the caller before the lease expires.",
   access: "machine.use",
   hot: "lanes/lease",
-  body: z.strictObject({ ...Subject, want: z.int().min(1).max(UNITS_MAX) }).superRefine(requireSomething),
+  body: z
+    .strictObject({ ...Subject, want: z.int().min(1).max(UNITS_MAX).describe("units to take; fewer may be granted") })
+    .superRefine(requireSomething),
   output: z.strictObject({
     object: z.literal("ratelimit_lease"),
     granted: z.int().min(0),
@@ -114,7 +118,10 @@ export const ratelimitReturn = endpoint("POST /v1/ratelimit/return", {
   summary: "Return the unspent units of a lease before it expires. A repeated or late return has no effect.",
   access: "machine.use",
   hot: "lanes/return",
-  body: z.strictObject({ lease_id: Uuid, unused: z.int().min(0).max(UNITS_MAX) }),
+  body: z.strictObject({
+    lease_id: Uuid.describe("lease_id of the lease"),
+    unused: z.int().min(0).max(UNITS_MAX).describe("units that were not spent"),
+  }),
   output: z.strictObject({ object: z.literal("ratelimit_return"), returned: z.int().min(0) }),
   handle: (ctx, { body }) => returnLease(ctx, body),
 });

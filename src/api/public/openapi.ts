@@ -2,19 +2,17 @@
 import { z } from "zod";
 import { endpoint, type Endpoint } from "../../http/endpoint.ts";
 import { HttpResponse, JSON_TYPE } from "../../http/response.ts";
-import { openApiDocument } from "../../http/openapi.ts";
+import { openApiDocumentInTurns } from "../../http/openapi.ts";
 
 /** Takes a function, because the list of all endpoints includes this one. */
 export function openapiShow(all: () => readonly Endpoint[]): Endpoint {
-  let cached: Uint8Array | undefined; // half a megabyte: serialising it for each request would hold up others
+  let cached: Promise<Uint8Array> | undefined; // half a megabyte: serialising it for each request would hold up others
+  const build = async (): Promise<Uint8Array> => Buffer.from(JSON.stringify(await openApiDocumentInTurns(all())));
   return endpoint("GET /openapi.json", {
     summary: "This API as an OpenAPI 3.1 document.",
     access: "public",
     looseQuery: true,
     output: z.record(z.string(), z.unknown()),
-    handle: () => {
-      cached ??= Buffer.from(JSON.stringify(openApiDocument(all())));
-      return new HttpResponse(200, cached, { "content-type": JSON_TYPE });
-    },
+    handle: async () => new HttpResponse(200, await (cached ??= build()), { "content-type": JSON_TYPE }),
   });
 }

@@ -9,19 +9,22 @@ const ONLY_NARROWS = ["env", "state"];
 
 const Filter = z
   .strictObject({
-    ids: distinct(Uuid, 1, 500).optional(),
-    project_id: Uuid.optional(),
-    tenant_id: z.union([Uuid, distinct(Uuid, 1, 50)]).optional(),
-    env: Env.optional(),
+    ids: distinct(Uuid, 1, 500).optional().describe("these keys"),
+    project_id: Uuid.optional().describe("keys of this project"),
+    tenant_id: z
+      .union([Uuid, distinct(Uuid, 1, 50)])
+      .optional()
+      .describe("keys of this tenant, or of these"),
+    env: Env.optional().describe("keys of this environment"),
     scope: text(1, SCOPE_MAX).optional().describe("keys that carry this scope"),
     prefix: z
       .string()
       .regex(/^[a-z][a-z0-9]{1,8}$/, { error: "must be a key prefix" })
       .optional()
-      .describe("keys minted with this prefix"),
-    state: z.enum(BULK_STATES).optional(),
-    created_before: Timestamp.optional(),
-    created_after: Timestamp.optional(),
+      .describe("keys created with this prefix"),
+    state: z.enum(BULK_STATES).optional().describe("keys in this state, as in lists"),
+    created_before: Timestamp.optional().describe("keys created before this"),
+    created_after: Timestamp.optional().describe("keys created after this"),
     unused_since: Timestamp.optional().describe("keys last used before this, or never used and created before it"),
     all: z.literal(true).optional().describe("every key; only with env and state"),
   })
@@ -38,13 +41,13 @@ const TAKEN_BY = { reason: ["revoke", "disable"], overlap_hours: ["rotate"], gra
 
 const Bulk = z
   .strictObject({
-    action: z.enum(BULK_ACTIONS),
-    filter: Filter,
-    dry_run: z.boolean().default(false),
-    limit: z.int().min(1).max(500).default(200),
+    action: z.enum(BULK_ACTIONS).describe("what is done to each key"),
+    filter: Filter.describe("keys must match all given fields"),
+    dry_run: z.boolean().default(false).describe("show the keys and change nothing"),
+    limit: z.int().min(1).max(500).default(200).describe("keys that a call changes at most"),
     cursor: Cursor.optional(),
     bulk_id: Uuid.optional().describe(
-      "bulk_id of the run's first response; keys minted after it was made do not match",
+      "bulk_id of the run's first response; keys created after it was made do not match",
     ),
     expect: z.int().min(0).optional().describe("refuse to change anything if more keys match; without a cursor"),
     reason: Reason.optional().describe("revoke and disable only"),

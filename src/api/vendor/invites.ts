@@ -25,7 +25,7 @@ export const invitesCreate = endpoint("POST /v1/invites", {
   output: Invite.extend({ token: z.string(), token_shown_once: z.literal(true) }),
   status: 201,
   idempotent: true,
-  failures: ["already_member", "already_invited", "quota_reached", "invite_mails_spent"],
+  failures: ["already_member", "already_invited", "quota_reached", "invite_mails_spent", "mail_queue_full"],
   emits: ["workspace_invite.created"],
   handle: (ctx, { body }) => createInvite(ctx, body),
 });

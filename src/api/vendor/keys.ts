@@ -52,15 +52,17 @@ import {
   verdict,
 } from "./schemas.ts";
 
+const OWN_LIMITS = "null = those of its tenant, plan or project; [] = none";
+
 const NewKey = withFastPath(
   z.strictObject({
-    project_id: Uuid,
-    tenant_id: Uuid,
-    env: Env,
-    name: Name.optional(),
-    scopes: Scopes.optional(),
+    project_id: Uuid.describe("project that the key is for"),
+    tenant_id: Uuid.describe("tenant that the key belongs to"),
+    env: Env.describe("environment of the key"),
+    name: Name.optional().describe("shown in lists"),
+    scopes: Scopes.optional().describe("what your API may require of the key"),
     meta: Meta.optional(),
-    rate_limits: RateLimits.nullable().optional(),
+    rate_limits: RateLimits.nullable().optional().describe(OWN_LIMITS),
     quotas: Quotas.nullable().optional().describe("beside those of its tenant"),
     expires_at: Timestamp.nullable().optional().describe("null = never; absent = as the project's key_policy says"),
     allowed_cidrs: KeyCidrs.optional(),
@@ -89,7 +91,8 @@ export const keysCreate = endpoint("POST /v1/keys", {
 });
 
 export const keysList = endpoint("GET /v1/keys", {
-  summary: "List API keys, newest first; or those in a state, or that match a search, paged by cursor.",
+  summary:
+    "List API keys, newest first; or those in a state, or that match a search, paged by cursor. A search waits up to two seconds for the index of env; without env, for that of both environments.",
   access: "keys.read",
   query: z.strictObject({
     project_id: Uuid.optional().describe("only keys of this project"),
@@ -141,9 +144,9 @@ export const keysLookup = endpoint("POST /v1/keys/lookup", {
   summary: "Look a whole key up: its record, whether a verifier would admit it, and every reason why not.",
   access: "keys.lookup",
   body: z.strictObject({
-    key: text(1, 512),
-    scopes: Scopes.optional(),
-    project_id: Uuid.optional(),
+    key: text(1, 512).describe("the whole key"),
+    scopes: Scopes.optional().describe("scopes that the key is judged by"),
+    project_id: Uuid.optional().describe("project of the verifier: a key of another is refused"),
     ip: text(1, 64)
       .refine((address) => readAddress(address) !== NOT_AN_ADDRESS, { error: "must be an IP address" })
       .optional()
@@ -202,12 +205,12 @@ export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
   params: ById,
   query: Wait,
   body: z.strictObject({
-    name: Name.nullable().optional(),
-    scopes: Scopes.optional(),
+    name: Name.nullable().optional().describe("shown in lists"),
+    scopes: Scopes.optional().describe("what your API may require of the key"),
     meta: Meta.optional(),
-    rate_limits: RateLimits.nullable().optional(),
-    quotas: Quotas.nullable().optional(),
-    expires_at: Timestamp.nullable().optional(),
+    rate_limits: RateLimits.nullable().optional().describe(OWN_LIMITS),
+    quotas: Quotas.nullable().optional().describe("beside those of its tenant"),
+    expires_at: Timestamp.nullable().optional().describe("null = never"),
     allowed_cidrs: KeyCidrs.optional(),
     ip_mode: IpModeName.optional(),
   }),

@@ -74,7 +74,7 @@ export const membersDelete = endpoint("DELETE /v1/members/{userId}", {
 });
 
 export const membersLeftBehind = endpoint("GET /v1/members/{userId}/left_behind", {
-  summary: "What would stay if the member were removed: secret keys they minted and invitations they sent.",
+  summary: "What would stay if the member were removed: secret keys they created and invitations they sent.",
   access: "members.write",
   params: ByUser,
   output: z.strictObject({ object: z.literal("left_behind"), user_id: Uuid, ...leftBehind }),

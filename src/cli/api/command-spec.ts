@@ -14,6 +14,8 @@ export type FlagSpec = {
 };
 
 export type CommandSpec = {
+  noun: string;
+  verb: string;
   /** "POST /v1/keys" */
   route: string;
   summary: string;

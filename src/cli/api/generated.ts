@@ -31,7 +31,11 @@ export type Extension = {
 let specs: CommandSpecs | undefined;
 
 function loadSpecs(): CommandSpecs {
-  return (specs ??= JSON.parse(readText("src/cli/api/commands.gen.json")) as CommandSpecs);
+  if (specs) return specs;
+  specs = JSON.parse(readText("src/cli/api/commands.gen.json")) as CommandSpecs;
+  for (const [noun, verbs] of Object.entries(specs))
+    for (const [verb, spec] of Object.entries(verbs)) Object.assign(spec, { noun, verb });
+  return specs;
 }
 
 export function commandSpec(noun: string, verb: string): CommandSpec {
@@ -68,8 +72,8 @@ function addUnset(command: Command, { route, flags }: CommandSpec): void {
   command.addOption(unset);
 }
 
-function addApiCommand(parent: Command, noun: string, verb: string, spec: CommandSpec, extension: Extension): void {
-  const command = parent.command(verb).description(spec.summary);
+function addApiCommand(parent: Command, spec: CommandSpec, extension: Extension): void {
+  const command = parent.command(spec.verb).description(spec.summary);
   for (const arg of spec.args) command.argument(`<${arg}>`);
   addFlags(command, spec, extension.checksRequired !== true);
   addUnset(command, spec);
@@ -79,7 +83,7 @@ function addApiCommand(parent: Command, noun: string, verb: string, spec: Comman
   outputFlags(command, quietText(spec));
   targetFlags(command);
   command.addHelpText("after", examples(extension.examples ?? spec.examples));
-  const run: Run = extension.run ?? ((own, args, options) => runApiCommand(noun, verb, own, args, options));
+  const run: Run = extension.run ?? runApiCommand;
   command.action(async (...given: unknown[]) => {
     const args = given.slice(0, spec.args.length) as string[];
     await run(spec, args, given[spec.args.length] as ApiOptions);
@@ -98,7 +102,7 @@ function quietText({ quiet, secret }: CommandSpec): string | undefined {
 export function addApiCommands(program: Command, noun: string, extensions: Record<string, Extension> = {}): Command {
   const parent = program.command(noun);
   for (const [verb, spec] of Object.entries(loadSpecs()[noun] ?? {}))
-    addApiCommand(parent, noun, verb, spec, extensions[verb] ?? {});
+    addApiCommand(parent, spec, extensions[verb] ?? {});
   return parent;
 }
 
@@ -192,14 +196,8 @@ export async function sendListRequest(
   }
 }
 
-export async function runApiCommand(
-  noun: string,
-  verb: string,
-  spec: CommandSpec,
-  args: string[],
-  options: ApiOptions,
-): Promise<void> {
-  const show = (text: string): void => printResponse(noun, verb, spec, text, options);
+export async function runApiCommand(spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> {
+  const show = (text: string): void => printResponse(spec, text, options);
   await sendListRequest(buildRequest(spec, args, options), options, show);
 }
 

@@ -13,8 +13,8 @@ export const DEFAULT_URL = "http://127.0.0.1:4747";
 export function targetFlags(command: Command): Command {
   return command
     .option("--url <url>", "server URL (KEYRACK_URL)")
-    .option("--secret-key <key>", "secret key to use (KEYRACK_SECRET_KEY)")
-    .option("--session-token <token>", "session to use (KEYRACK_SESSION_TOKEN)")
+    .option("--secret-key <key>", "secret key to use; KEYRACK_SECRET_KEY keeps it out of process lists")
+    .option("--session-token <token>", "session to use; KEYRACK_SESSION_TOKEN keeps it out of process lists")
     .option("--profile <name>", "profile to use (KEYRACK_PROFILE)");
 }
 

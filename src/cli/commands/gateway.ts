@@ -1,10 +1,12 @@
 // `keyrack gateway`: a verifier process that a reverse proxy asks, for APIs that are not written for Node.
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
+import { HOUR_MS } from "../../kernel/durations.ts";
 import { alternatives } from "../../kernel/text/alternatives.ts";
 import type { GatewayMode } from "../../gateway.ts";
 import type { Level } from "../../platform/log.ts";
-import type { LimitsMode } from "../../sdk/guard.ts";
+import { atMostEvery } from "../../platform/timing.ts";
+import type { LimitsMode } from "../../sdk/protect-options.ts";
 import type { KeyrackOptions } from "../../sdk/options.ts";
 import { requireBearer, resolveTarget } from "../api/target.ts";
 import { ENDING_SIGNALS } from "../signals.ts";
@@ -41,13 +43,13 @@ export function addGatewayCommand(program: Command): void {
     .description("Verify keys for nginx (auth_request), Caddy, Traefik (forward-auth) and Envoy (ext_authz over HTTP).")
     .option("--project-id <id>", "project whose keys are verified (KEYRACK_PROJECT_ID)")
     .option("--url <url>", "server URL (KEYRACK_URL)")
-    .option("--secret-key <key>", "secret key to use (KEYRACK_SECRET_KEY)")
+    .option("--secret-key <key>", "secret key to use; KEYRACK_SECRET_KEY keeps it out of process lists")
     .option("--profile <name>", "profile to use (KEYRACK_PROFILE)")
-    .option("--mode <mode>", "forward, or nginx: send 429 and 503 as 403 with x-keyrack-status", "forward")
+    .option("--mode <mode>", "forward, or nginx: send 400, 429 and 503 as 403 with x-keyrack-status", "forward")
     .option("--host <address>", "address to listen on", "127.0.0.1")
     .option("--port <number>", "port to listen on; 0 for any free port", String(PORT))
     .option("--env <env>", "accept only keys of this environment: live or test")
-    .option("--limits <how>", "rate limits: check, lease or off", "check")
+    .option("--limits <how>", "rate limits and quotas: check, lease, or off to charge neither", "check")
     .option("--quota-fail-mode <mode>", "while quotas cannot be charged: open (charge later) or closed (503)", "open")
     .option("--fail-mode <mode>", "without a policy: closed (503) or open (admit unverified)", "closed")
     .option("--cache-file <file>", "save the last policy here, to start while the server is down")
@@ -94,10 +96,15 @@ async function gateway(options: Options): Promise<void> {
     ),
   );
   const stopped = firstSignal();
-  const running = await startGateway({ keyrack, mode, limits, host: options.host, port }).catch(
+  const { host } = options;
+  // A client may be able to append an empty scope: it must neither fill the log nor hide a later mistake for ever.
+  const onInvalidScopes = atMostEvery(HOUR_MS, (problem: string) =>
+    log.error("requests have invalid scopes: check the proxy's configuration", { problem }),
+  );
+  const running = await startGateway({ keyrack, mode, limits, host, port, onInvalidScopes }).catch(
     async (error: NodeJS.ErrnoException) => {
       await keyrack.close();
-      throw new ExitError(`Cannot listen on ${options.host}:${port} (${error.code ?? error.message}).`, 2);
+      throw cannotListen(host, port, error);
     },
   );
   // A refused credential ends the gateway whenever it is reported: waiting does not fix it. An unreachable server is
@@ -106,7 +113,11 @@ async function gateway(options: Options): Promise<void> {
   try {
     await Promise.race([ready, stopped, setTimeout(FIRST_POLICY_MS, undefined, { ref: false })]);
     if (keyrack.status().version === null)
-      log.warn("no policy yet: requests are refused until the server can be reached");
+      log.warn(
+        options.failMode === "open"
+          ? "no policy yet: requests are admitted without verification until the server can be reached"
+          : "no policy yet: requests are refused until the server can be reached",
+      );
     printReady(options, running.url, mode);
     await Promise.race([stopped, ready.then(() => stopped)]);
   } catch (error) {
@@ -114,6 +125,12 @@ async function gateway(options: Options): Promise<void> {
   } finally {
     await running.stop();
   }
+}
+
+function cannotListen(host: string, port: number, { code, message }: NodeJS.ErrnoException): ExitError {
+  return code === "EADDRINUSE"
+    ? new ExitError(`Port ${port} on ${host} is already in use. Stop the other program, or set --port.`, 1)
+    : new ExitError(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2);
 }
 
 function printReady(options: Options, url: string, mode: GatewayMode): void {

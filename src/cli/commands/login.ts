@@ -1,7 +1,15 @@
 // `keyrack login/logout/whoami`: a person's session or a secret key, saved in a profile.
 import type { Command } from "commander";
 import { findProfile, removeProfile, saveProfile, type Profile } from "../api/profiles.ts";
-import { fetchJson, isFailure, parseJson, request, toExitError, type Target } from "../api/request.ts";
+import {
+  fetchJson,
+  isFailure,
+  parseJson,
+  request,
+  toExitError,
+  type ApiResponse,
+  type Target,
+} from "../api/request.ts";
 import {
   credential,
   DEFAULT_URL,
@@ -71,7 +79,7 @@ export function addWhoamiCommand(program: Command): void {
 }
 
 async function login(options: LoginOptions): Promise<void> {
-  const url = options.url ?? process.env.KEYRACK_URL ?? DEFAULT_URL;
+  const url = options.url ?? (process.env.KEYRACK_URL || DEFAULT_URL); // an empty variable counts as not set
   const profile = options.email ? await loginWithPassword(url, options) : await loginWithKey(url, options);
   const name = options.profile ?? "default";
   saveProfile(name, profile);
@@ -86,11 +94,22 @@ async function loginWithKey(url: string, options: LoginOptions): Promise<Profile
   const given = options.secretKey ?? (isTerminal() ? await prompt("Secret key") : undefined);
   if (!given) throw new ExitError("No credential given. Use --email or --secret-key.", 2);
   const secret_key = given === "-" ? await readStdin() : given;
-  const workspace = await fetchJson<Workspace>(
-    { url, bearer: secret_key, ...credential(secret_key, "--secret-key") },
-    WORKSPACE,
-  );
+  const target: Target = { url, bearer: secret_key, ...credential(secret_key, "--secret-key") };
+  const response = await request(target, WORKSPACE);
+  if (lacksPermission(response)) return { url, secret_key, about: "a restricted secret key" };
+  const workspace = parseJson(response) as Workspace;
   return { url, secret_key, about: `workspace ${workspace.name}` };
+}
+
+/** A key that may only verify cannot read the workspace: that the server names its permissions proves it valid. */
+function lacksPermission({ status, text }: ApiResponse): boolean {
+  if (status !== 403) return false;
+  try {
+    const { error } = JSON.parse(text) as { error?: { details?: { path: string }[] } };
+    return error?.details?.some(({ path }) => path === "permissions") ?? false;
+  } catch {
+    return false; // another program answers at this URL
+  }
 }
 
 async function loginWithPassword(url: string, options: LoginOptions): Promise<Profile> {

@@ -19,7 +19,7 @@ export function addMemberCommands(program: Command): void {
       flags: (command) => command.alias("remove"),
       run: async (spec, args, options) => {
         const revoke = isTerminal() && !options.json && !options.quiet ? await confirm(args, options) : options.revoke;
-        await runApiCommand("member", "delete", spec, args, { ...options, revoke });
+        await runApiCommand(spec, args, { ...options, revoke });
       },
       examples: ["keyrack member delete USER_ID", "keyrack member delete USER_ID --revoke all"],
     },

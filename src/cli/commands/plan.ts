@@ -5,9 +5,6 @@ import { waitable } from "../api/waitable.ts";
 
 export function addPlanCommands(program: Command): void {
   addApiCommands(program, "plan", {
-    update: waitable("plan", "update", [
-      "keyrack plan update ID --max-keys 50",
-      "keyrack plan update ID --scopes read --wait",
-    ]),
+    update: waitable("update", ["keyrack plan update ID --max-keys 50", "keyrack plan update ID --scopes read --wait"]),
   });
 }

@@ -4,21 +4,18 @@ import type { Command } from "commander";
 import { addApiCommands, commandSpec } from "../api/generated.ts";
 import { waitable } from "../api/waitable.ts";
 import { examples } from "../ui/output.ts";
-import { bulkFlags, type BulkOptions } from "./bulk/flags.ts";
+import { csvFlags, type BulkOptions } from "./csv-import/flags.ts";
 
 export function addTenantCommands(program: Command): void {
   const tenant = addApiCommands(program, "tenant", {
-    update: waitable("tenant", "update", [
+    update: waitable("update", [
       "keyrack tenant update ID --plan-id PLAN --wait",
       "keyrack tenant update ID --allowed-cidrs 203.0.113.0/24 --wait",
     ]),
-    suspend: waitable("tenant", "suspend", [
-      'keyrack tenant suspend ID --reason "unpaid"',
-      "keyrack tenant suspend ID --wait",
-    ]),
-    resume: waitable("tenant", "resume", ["keyrack tenant resume ID", "keyrack tenant resume ID --wait"]),
+    suspend: waitable("suspend", ['keyrack tenant suspend ID --reason "unpaid"', "keyrack tenant suspend ID --wait"]),
+    resume: waitable("resume", ["keyrack tenant resume ID", "keyrack tenant resume ID --wait"]),
   });
-  bulkFlags(tenant.command("import"))
+  csvFlags(tenant.command("import"))
     .description(
       "Create a tenant for every row of a CSV file. Columns: external_id, and optionally name and meta (JSON).",
     )
@@ -31,8 +28,8 @@ export function addTenantCommands(program: Command): void {
       ])}`,
     )
     .action(async (file: string, options: BulkOptions) => {
-      const { runBulk } = await import("./bulk/bulk.ts");
+      const { importCsv } = await import("./csv-import/csv-import.ts");
       const spec = commandSpec("tenant", "create");
-      await runBulk({ file, spec, noun: "tenant", defaults: {}, options, unique: "external_id" });
+      await importCsv({ file, spec, noun: "tenant", defaults: {}, options, unique: "external_id" });
     });
 }

@@ -17,7 +17,10 @@ export function addWorkspaceCommands(program: Command): void {
     create: {
       flags: (command) =>
         command
-          .option("--bootstrap-token <token>", "bootstrap token to use (KEYRACK_BOOTSTRAP_TOKEN)")
+          .option(
+            "--bootstrap-token <token>",
+            "bootstrap token to use; KEYRACK_BOOTSTRAP_TOKEN keeps it out of process lists",
+          )
           .option("--data-dir <dir>", "data dir to read bootstrap.token from (KEYRACK_DATA_DIR)")
           .option("--save", "save the new secret key in the profile, which may be new")
           .option("--force", "replace also a session, or the credential of another server"),
@@ -39,7 +42,7 @@ function findBootstrapToken(options: CreateOptions): string | undefined {
   if (settings.bootstrap_token) return settings.bootstrap_token;
   const file = settings.bootstrap_token_file || join(settings.data_dir, "bootstrap.token");
   if (!existsSync(file)) {
-    if (dataDir) throw new ExitError(`${file} does not exist. Use --bootstrap-token instead.`, 2);
+    if (dataDir) throw new ExitError(`${file} does not exist. Use KEYRACK_BOOTSTRAP_TOKEN_FILE instead.`, 2);
     return undefined;
   }
   try {
@@ -55,10 +58,13 @@ async function create(spec: CommandSpec, options: CreateOptions): Promise<void> 
   if (saved && !options.force) requireReplaceable(saved, target.url);
   const used = { ...target, ...credential(findBootstrapToken(options), "the bootstrap token") };
   if (!used.bearer) {
-    throw new ExitError("No bootstrap token. Set --bootstrap-token, KEYRACK_BOOTSTRAP_TOKEN or --data-dir.", 2);
+    throw new ExitError(
+      "No bootstrap token. Set KEYRACK_BOOTSTRAP_TOKEN, KEYRACK_BOOTSTRAP_TOKEN_FILE or --data-dir.",
+      2,
+    );
   }
   const { text } = await sendRequest(buildRequest(spec, [], options), options, used);
-  printResponse("workspace", "create", spec, text, options);
+  printResponse(spec, text, options);
   if (!saved) return;
   const { workspace, secret_key } = JSON.parse(text) as { workspace: { name: string }; secret_key: { key: string } };
   saveNewKey(saved.name, { url: target.url, secret_key: secret_key.key, about: `workspace ${workspace.name}` });

@@ -30,7 +30,7 @@ export function commandName(env: NodeJS.ProcessEnv = process.env): string {
   return near.includes("/") ? near : `./${near}`;
 }
 
-/** Quotes an argument of a shell command where that is needed. */
+/** Quotes an argument of a shell command if that is needed. */
 export function shellQuote(text: string): string {
   return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -48,8 +48,8 @@ const NO_RESULTS = "No results.";
 const DERIVED: Record<string, (row: Fields) => string | undefined> = {
   sdk: ({ sdk }) => (isPlainObject(sdk) ? `${cell(sdk.name)} ${cell(sdk.version)}` : undefined),
   allowed_cidrs: ({ allowed_cidrs: list }) => (Array.isArray(list) && list.length === 0 ? "any address" : undefined),
-  permissions: ({ permissions, project_ids }) => {
-    if (!Array.isArray(permissions)) return "all";
+  power: ({ permissions, project_ids }) => {
+    if (!Array.isArray(permissions)) return "full";
     const projects = Array.isArray(project_ids) ? ` (${plural(project_ids.length, "project")})` : "";
     return cell(permissions) + projects;
   },
@@ -67,9 +67,9 @@ export function listTable(rows: readonly Fields[], columns: readonly string[]): 
   return [dim(first), ...lines].join("\n");
 }
 
-export function recordTable(record: Fields, skip: readonly string[] = []): string {
+export function recordTable(record: Fields): string {
   const entries = Object.entries(record).filter(
-    ([name, value]) => name !== "object" && value !== null && !name.endsWith("_shown_once") && !skip.includes(name),
+    ([name, value]) => name !== "object" && value !== null && !name.endsWith("_shown_once"),
   );
   return table(entries.map(([name]) => [`  ${name.replaceAll("_", " ")}`, cellOf(record, name)]));
 }
@@ -110,7 +110,8 @@ export function listText(list: List, columns?: readonly string[]): string {
 }
 
 /** One record, or a record of records (`workspace create`), one below the other. */
-function recordText(noun: string, verb: string, spec: CommandSpec, body: Fields): string {
+function recordText(spec: CommandSpec, body: Fields): string {
+  const { noun, verb } = spec;
   const groups = Object.entries(body).filter(([key, value]) => isPlainObject(value) && key !== "meta");
   const nested = !("id" in body) && groups.length > 0;
   const text = nested
@@ -128,13 +129,7 @@ function saveNotice({ secret }: CommandSpec): string {
 }
 
 /** Prints a successful response: unchanged (--json), the id alone (--quiet), or for people. */
-export function printResponse(
-  noun: string,
-  verb: string,
-  spec: CommandSpec,
-  text: string,
-  options: OutputOptions,
-): void {
+export function printResponse(spec: CommandSpec, text: string, options: OutputOptions): void {
   if (options.json) return print(text.trimEnd());
   const body: unknown = JSON.parse(text);
   if (options.quiet) {
@@ -143,5 +138,5 @@ export function printResponse(
   }
   if (isList(body)) return print(listText(body, spec.columns));
   if (isReport(body)) return print(reportText(spec, body));
-  print(isPlainObject(body) ? recordText(noun, verb, spec, body) : cell(body));
+  print(isPlainObject(body) ? recordText(spec, body) : cell(body));
 }

@@ -12,6 +12,7 @@ import { atMost } from "../../platform/timing.ts";
 import type { ChainCheck, VerifiedPart } from "../../store/audit/verify.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { chainsDueForVerification, markOf, saveMark } from "../../store/queries/audit-marks.ts";
+import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { AuditMarkRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
@@ -82,7 +83,11 @@ async function verifyFrom(services: Services, workspace_id: string, from?: Verif
   // Read the checkpoint first: read after the chain, it could cover rows that the chain did not have yet.
   const expected = await expectedByCheckpoint(services, workspace_id);
   const covered = expected.filter(({ size }) => size >= (from?.seq ?? 0));
-  const check = await services.store.verify(workspace_id, covered, from);
+  const workspace = await workspaceById.first(services.store.read, { id: workspace_id });
+  const check = await services.store.verify(workspace_id, covered, {
+    from,
+    account: workspace?.created_by ?? undefined,
+  });
   await services.store.durable();
   return check;
 }

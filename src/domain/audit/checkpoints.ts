@@ -15,7 +15,7 @@ import {
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { hashesBetween, headOf } from "../../store/queries/audit.ts";
 import { chainsDueForCheckpoint, newestCheckpoint, storeCheckpoint } from "../../store/queries/checkpoints.ts";
-import { claimFact, readFact } from "../../store/queries/deployment.ts";
+import { claimFactOnce } from "../core/facts.ts";
 import type { AuditCheckpointRow } from "../../store/schema/tables.ts";
 import type { ExpectedCheckpoint } from "../../store/audit/verify.ts";
 import { appendCheckpoint } from "./checkpoint-files.ts";
@@ -38,14 +38,9 @@ export async function checkpointOrigin(services: Services, workspace_id: string)
   return `${await originHost(services)}/audit/${workspace_id}`;
 }
 
-async function originHost(services: Services): Promise<string> {
-  const name = "audit_origin_host";
-  const fixed = await readFact.first(services.store.read, { name });
-  if (fixed) return fixed.value;
-  const { public_url } = services.settings;
-  const value = public_url ? new URL(public_url).hostname : services.settings.host;
-  await record(services, (tx) => claimFact.run(tx, { name, value }));
-  return (await readFact.first(services.store.read, { name }))?.value ?? value;
+function originHost(services: Services): Promise<string> {
+  const { public_url, host } = services.settings;
+  return claimFactOnce(services, "audit_origin_host", () => (public_url ? new URL(public_url).hostname : host));
 }
 
 /** Signs the current chain and stores the note. */

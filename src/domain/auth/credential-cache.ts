@@ -1,33 +1,40 @@
 // Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict
 // the entry at once in this process and by notice in others; if a notice is lost, the entry expires. What waits on
-// behalf of a key is notified of its eviction. bench: ratelimit/check
+// behalf of a key is notified of its eviction, and on PostgreSQL as soon if the notice is lost. bench: ratelimit/check
 import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { fail } from "../../kernel/errors.ts";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Log } from "../../platform/log.ts";
+import { workingSecretKeys } from "../../store/queries/secret-keys.ts";
 import type { Store } from "../../store/store.ts";
 import { ownerOf, type Actor, type SecretKeyActor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
-import { KeyedListeners } from "../core/keyed-listeners.ts";
+import { KeyedListeners } from "../../platform/keyed-listeners.ts";
 
 const TOPIC = "secret_key";
 /** Keys of one failed notice that are logged. */
 const LOGGED_MAX = 10;
+/** The shortest time between two checks of the keys that requests wait with. */
+const RECHECK_MIN_MS = 500;
+/** The time between two checks, as a part of the TTL. */
+const RECHECK_PART = 1 / 10;
 
+type ResolveActor = () => Actor | Promise<Actor>;
 type Entry = { readonly actor: SecretKeyActor; readonly until: number };
 
 type Options = {
   readonly clock: Clock;
   readonly ttlMs: number;
   readonly ledger: Ledger;
-  readonly store: Pick<Store, "onNotice" | "notify" | "durable">;
+  readonly store: Pick<Store, "dialect" | "read" | "onNotice" | "notify" | "durable">;
   readonly log: Pick<Log, "warn">;
 };
 
 export class CredentialCache {
   readonly #clock: Clock;
   readonly #ttlMs: number;
+  /** How long an entry is used. */
+  readonly #entryMs: number;
   readonly #store: Options["store"];
   readonly #log: Options["log"];
   readonly #entries: FairMap<Entry>;
@@ -36,6 +43,9 @@ export class CredentialCache {
   readonly #loading = new Map<string, Promise<Actor>>();
   /** By secret key; bounded by the number of waiting requests. */
   readonly #listeners = new KeyedListeners();
+  readonly #timer: NodeJS.Timeout | undefined;
+  /** The check that is under way. */
+  #rechecking: Promise<void> | undefined;
   /** Cache hits and misses, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
   /** Raised by every eviction: a resolution that began before one must not be cached after it. */
@@ -44,11 +54,20 @@ export class CredentialCache {
   constructor({ clock, ttlMs, ledger, store, log }: Options) {
     this.#clock = clock;
     this.#ttlMs = ttlMs;
+    this.#entryMs = ttlMs;
     this.#entries = new FairMap(ledger, (_hash, { actor }) => this.#hashes.delete(actor.id));
     this.#store = store;
     this.#log = log;
     store.onNotice(TOPIC, (id) => this.#evict(id));
-    store.onNotice("resync", () => this.#clear());
+    store.onNotice("resync", () => {
+      this.#clear();
+      void this.evictEnded();
+    });
+    if (store.dialect !== "postgres") return;
+    // A wait that begins with an entry at its end is checked once more within the TTL.
+    const everyMs = Math.max(RECHECK_MIN_MS, ttlMs * RECHECK_PART);
+    this.#entryMs = Math.max(ttlMs / 2, ttlMs - everyMs);
+    this.#timer = setInterval(() => void this.evictEnded(), everyMs).unref();
   }
 
   get size(): number {
@@ -80,7 +99,7 @@ export class CredentialCache {
   }
 
   /** Resolves and caches. Concurrent callers share one resolution, unless there was an eviction between them. */
-  load(hash: string, resolve: () => MaybePromise<Actor>): MaybePromise<Actor> {
+  load(hash: string, resolve: ResolveActor): Promise<Actor> {
     if (this.#ttlMs === 0) return this.#resolveDurable(resolve);
     let loading = this.#loading.get(hash);
     if (!loading) {
@@ -92,7 +111,7 @@ export class CredentialCache {
     return loading;
   }
 
-  async #load(hash: string, resolve: () => MaybePromise<Actor>): Promise<Actor> {
+  async #load(hash: string, resolve: ResolveActor): Promise<Actor> {
     const epoch = this.#epoch;
     let actor = await this.#resolveDurable(resolve);
     if (epoch !== this.#epoch)
@@ -102,7 +121,7 @@ export class CredentialCache {
   }
 
   /** Some responses that rely on the entry do not wait for it to be durable. */
-  async #resolveDurable(resolve: () => MaybePromise<Actor>): Promise<Actor> {
+  async #resolveDurable(resolve: ResolveActor): Promise<Actor> {
     const actor = await resolve();
     const unsynced = this.#store.durable();
     if (!unsynced) return actor;
@@ -114,7 +133,7 @@ export class CredentialCache {
 
   set(hash: string, actor: SecretKeyActor, epoch: number): void {
     if (this.#ttlMs === 0 || epoch !== this.#epoch) return;
-    const entry = { actor, until: this.#clock.now() + this.#ttlMs };
+    const entry = { actor, until: this.#clock.now() + this.#entryMs };
     if (this.#entries.set(ownerOf(actor), hash, entry)) this.#hashes.set(actor.id, hash);
   }
 
@@ -132,6 +151,30 @@ export class CredentialCache {
   /** Calls `listener` when the key may have ended or changed. Returns how to unregister it. */
   onEvicted(id: string, listener: () => void): () => void {
     return this.#listeners.on(id, listener);
+  }
+
+  /**
+   * Ends what waits with a key that has ended without a notice: one statement for all of them, and one at a time, or
+   * the checks of a database that hangs would use up its connections.
+   */
+  evictEnded(): Promise<void> {
+    this.#rechecking ??= this.#recheck().finally(() => (this.#rechecking = undefined));
+    return this.#rechecking;
+  }
+
+  async #recheck(): Promise<void> {
+    const waiting = this.#listeners.keys();
+    if (waiting.length === 0) return;
+    try {
+      const working = await workingSecretKeys(this.#store.read, waiting, this.#clock.now());
+      for (const id of waiting) if (!working.has(id)) this.#evict(id);
+    } catch {
+      // Without the database nothing is known to have ended; the next check follows.
+    }
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
   }
 
   #evict(id: string): void {

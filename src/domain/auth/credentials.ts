@@ -3,7 +3,6 @@
 import { timingSafeEqual } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { fail, type FailureName } from "../../kernel/errors.ts";
-import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { guessCredentialKind, parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys.ts";
@@ -34,10 +33,11 @@ const REJECTED_AS: Partial<Record<CredentialKind, FailureName>> = {
 };
 
 /**
- * Returns without a promise where the database does (bench: vendor/get-by-id). `mayHaveExpired`: for a secret key that
- * repeats a request, as that of its own rotation without overlap whose response was lost.
+ * Returns without a promise where SQLite has the secret key, so that the handler still runs in the turn of its owner
+ * (fairness/turns.ts). `mayHaveExpired`: for a secret key that repeats a request, as that of its own rotation without
+ * overlap whose response was lost.
  */
-export function resolveBearer(services: Services, bearer: string, mayHaveExpired = false): MaybePromise<Actor> {
+export function resolveBearer(services: Services, bearer: string, mayHaveExpired = false): Actor | Promise<Actor> {
   const kind = guessCredentialKind(bearer);
   if ((kind === null || kind === "bootstrap") && isBootstrap(services, bearer)) return { kind: "bootstrap" };
   if (looksLikeJwt(bearer)) return resolveEmbedToken(services, bearer);
@@ -68,7 +68,7 @@ async function rereadActor(services: Services, bearer: string, actor: Actor, tx:
 }
 
 /** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
-export function resolveCached(services: Services, bearer: string): MaybePromise<Actor> {
+export function resolveCached(services: Services, bearer: string): Actor | Promise<Actor> {
   const { credentialCache } = services;
   const hash = sha256Hex(bearer);
   return credentialCache.get(hash) ?? credentialCache.load(hash, () => resolveBearer(services, bearer));
@@ -81,9 +81,13 @@ function isBootstrap(services: Services, bearer: string): boolean {
   return timingSafeEqual(Buffer.from(expected, "hex"), Buffer.from(sha256Hex(bearer), "hex"));
 }
 
-function resolveSecretKey(services: Services, bearer: string, mayHaveExpired: boolean): MaybePromise<SecretKeyActor> {
+function resolveSecretKey(
+  services: Services,
+  bearer: string,
+  mayHaveExpired: boolean,
+): SecretKeyActor | Promise<SecretKeyActor> {
   const found = secretKeyByHash.firstMemoized(services.store.read, { lookup_hash: sha256Hex(bearer) });
-  return thenMaybe(found, (row) => {
+  const toActor = (row: FoundSecretKey): SecretKeyActor => {
     const now = services.clock.now();
     const actor = secretKeyActor(row, now, mayHaveExpired);
     if (!row || !actor) throw fail("invalid_key");
@@ -91,7 +95,8 @@ function resolveSecretKey(services: Services, bearer: string, mayHaveExpired: bo
     const { id, workspace_id } = actor;
     touch(services, actor, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
     return actor;
-  });
+  };
+  return found instanceof Promise ? found.then(toActor) : toActor(found);
 }
 
 type FoundSecretKey = Awaited<ReturnType<typeof secretKeyByHash.first>>;

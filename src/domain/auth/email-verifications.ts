@@ -11,7 +11,7 @@ import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
-import { countRequestedMail } from "../mail/daily-limits.ts";
+import { countRequestedMail, mailLocks } from "../mail/daily-limits.ts";
 import { emailVerified } from "./user-events.ts";
 import { liveUser } from "./users.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
@@ -34,7 +34,7 @@ export async function mailVerification(services: Services, user: UserRow): Promi
     const token = await issueToken(services, tx, user.id, "email_verification");
     await queueMail(services, tx, user.email, verificationMail(services, token.text), { until: token.expires_at });
   };
-  await record(services, work, { owner });
+  await record(services, work, { owner, locks: mailLocks(services, user.email_key) });
   services.mail.wake();
 }
 

@@ -4,7 +4,6 @@ import { networkOwner } from "../../fairness/owners.ts";
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { looksLikeApiKey, parseCredential } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
-import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { holderByHash } from "../../store/queries/holders.ts";
 import type { Reader } from "../../store/engine/tx.ts";
@@ -33,25 +32,30 @@ export function throttleHolder(
 
 /**
  * What an endpoint decides about by itself. `ending`: the key may be in any state, because ending one is never refused.
- * `retryable`: it may have expired, as by a rotation without overlap whose answer was lost.
+ * `retryable`: it may have expired, as by a rotation without overlap whose response was lost.
  */
 type HolderUse = { ending: boolean; retryable: boolean };
 
-/** Null unless the text is of an API key, or of a mistyped one. */
+/**
+ * Null unless the text is of an API key, or of a mistyped one. Returns without a promise where SQLite has the key, so
+ * that the handler still runs in the turn of its owner (fairness/turns.ts).
+ */
 export function resolveHolder(
   services: Services,
   bearer: string,
   address: string | null,
   use: HolderUse,
-): MaybePromise<Actor> | null {
+): Actor | Promise<Actor> | null {
   if (!looksLikeApiKey(bearer)) return null;
-  if (!parseCredential(bearer)) throw fail("invalid_key");
-  return thenMaybe(holderActor(services, bearer, address, services.store.read), (actor) => {
-    if (!actor) throw fail("invalid_key");
-    const { refused } = actor;
-    if (refused !== null && !use.ending && !(use.retryable && refused === "expired_key")) throw fail(refused);
-    return actor;
-  });
+  const found = parseCredential(bearer) ? holderActor(services, bearer, address, services.store.read) : null;
+  return found instanceof Promise ? found.then((actor) => requireHolder(actor, use)) : requireHolder(found, use);
+}
+
+function requireHolder(actor: ApiKeyActor | null, use: HolderUse): Actor {
+  if (!actor) throw fail("invalid_key");
+  const { refused } = actor;
+  if (refused !== null && !use.ending && !(use.retryable && refused === "expired_key")) throw fail(refused);
+  return actor;
 }
 
 export function holderActor(
@@ -59,13 +63,15 @@ export function holderActor(
   bearer: string,
   address: string | null,
   on: Reader,
-): MaybePromise<ApiKeyActor | null> {
-  return thenMaybe(holderByHash.firstMemoized(on, { lookup_hash: sha256Hex(bearer) }), (row) => {
+): ApiKeyActor | null | Promise<ApiKeyActor | null> {
+  const found = holderByHash.firstMemoized(on, { lookup_hash: sha256Hex(bearer) });
+  const toActor = (row: Found | undefined): ApiKeyActor | null => {
     if (!row) return null;
     const { id, workspace_id, account_id, project_id, tenant_id, env } = row;
     const refused = refusalOf(row, clock.now(), address);
     return { kind: "api_key", id, workspace_id, account_id, project_id, tenant_id, env, address, refused };
-  });
+  };
+  return found instanceof Promise ? found.then(toActor) : toActor(found);
 }
 
 type Found = NonNullable<Awaited<ReturnType<typeof holderByHash.first>>>;

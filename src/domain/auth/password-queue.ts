@@ -81,9 +81,9 @@ export class PasswordQueue {
   /** Hands the slot to the next in turn, so that a new task cannot overtake it. */
   #leave(): void {
     const [first, second] = this.#servedKnown ? [this.#others, this.#known] : [this.#known, this.#others];
-    const inTurn = first.shift();
-    const next = inTurn ?? second.shift();
-    if (inTurn) this.#servedKnown = !this.#servedKnown;
+    const preferred = first.shift();
+    const next = preferred ?? second.shift();
+    if (preferred) this.#servedKnown = !this.#servedKnown;
     if (next) next.start();
     else this.#running--;
   }

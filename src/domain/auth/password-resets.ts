@@ -20,7 +20,7 @@ import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
 import { queueDecoyMail, queueMail } from "../mail/outbox.ts";
-import { countRequestedMail } from "../mail/daily-limits.ts";
+import { countRequestedMail, mailLocks } from "../mail/daily-limits.ts";
 import { checkPasswordOf } from "./password-policy.ts";
 import { liveUser } from "./users.ts";
 
@@ -38,7 +38,7 @@ export async function requestReset({ services, from }: Ctx<AnonymousActor>, emai
     const token = await issueToken(services, tx, user.id, "password_reset");
     await queueMail(services, tx, user.email, resetMail(services, token.text), { until: token.expires_at });
   };
-  await record(services, work, { owner });
+  await record(services, work, { owner, locks: mailLocks(services, email_key) });
   services.mail.wake();
   services.log.info("password reset requested", { ...from });
   return response;

@@ -28,7 +28,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
-import { countRequestedMail } from "../mail/daily-limits.ts";
+import { countRequestedMail, mailLocks } from "../mail/daily-limits.ts";
 import { checkNewPassword, checkPasswordOf } from "./password-policy.ts";
 import { viewUser } from "../core/views.ts";
 
@@ -49,7 +49,7 @@ type SignUp = {
   invite_token?: string | undefined;
 };
 
-/** The invitation, if one is given. Throws where sign-up needs one, without a look at the address. */
+/** The invitation, if one is given. Throws if sign-up needs one, without a look at the address. */
 async function admitSignUp(
   ctx: Ctx,
   on: Reader,
@@ -77,9 +77,10 @@ export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   // Hashing may have taken long. Judged for known addresses too, or a refusal would reveal that there is no account.
   const invite = await admitSignUp(ctx, read, input, email_key);
   const owner = sourceOwner(ctx.from);
+  const counting = { owner, locks: mailLocks(services, email_key) };
   const mailed =
     !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key), owner) &&
-    (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key), { owner }));
+    (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key), counting));
   const known = await userByEmailKey.first(read, { email_key });
   const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, { invite, mailed }));
   if (!created && mailed) await mailAccountOwner(ctx, email_key);

@@ -17,7 +17,7 @@ export type Restriction = {
 };
 
 /**
- * Who created the actor's workspace; null where the bootstrap token did. Absent where no shared resource is charged.
+ * Who created the actor's workspace; null if the bootstrap token did. Absent if no shared resource is charged.
  */
 type Account = string | null;
 
@@ -132,9 +132,19 @@ export function projectsOf(actor: Actor): readonly string[] | null {
   return restrictionOf(actor)?.project_ids ?? null;
 }
 
+/** One per cached secret key: thousands of polls of a fleet wait with the same. */
+const ownersOfKeys = new WeakMap<SecretKeyActor, Owner>();
+
 /** Who is charged for what the actor holds of a shared resource. A session acts in the live environment. */
 export function ownerOf(actor: Actor): Owner {
-  if (actor.kind === "secret_key" || actor.kind === "embed_token" || actor.kind === "api_key")
+  if (actor.kind === "secret_key") {
+    const known = ownersOfKeys.get(actor);
+    if (known) return known;
+    const owner = cellOwner(actor.workspace_id, actor.env, actor.account_id);
+    ownersOfKeys.set(actor, owner);
+    return owner;
+  }
+  if (actor.kind === "embed_token" || actor.kind === "api_key")
     return cellOwner(actor.workspace_id, actor.env, actor.account_id);
   if (actor.kind === "session" && actor.workspace_id !== null)
     return cellOwner(actor.workspace_id, "live", actor.account_id);

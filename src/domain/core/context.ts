@@ -8,7 +8,6 @@ import type { LogLimit } from "../../fairness/log-limit.ts";
 import type { Slots } from "../../fairness/slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tx } from "../../store/engine/tx.ts";
@@ -27,17 +26,16 @@ import type { Subscription } from "./subscription.ts";
 import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../ingest/known-ids.ts";
 import type { MeterState } from "../metering/state.ts";
-import type { SeriesCounts } from "../series/counts.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../leaks/scanner-keys.ts";
 import type { BackupState, SetupState, StatusCache, WorkerState } from "../health/state.ts";
 import type { OverviewCache } from "../workspaces/overview-cache.ts";
-import type { LookupCounts, MutationCounts } from "../health/counts.ts";
+import type { Counts } from "../health/counts.ts";
 import type { Throttles } from "../limits/throttles.ts";
 import type { Vault } from "../vault/vault.ts";
 
-/** Everything an instance offers to its operations, composed in src/server/instance.ts. */
+/** Everything an instance offers to its operations, composed in src/server/services.ts and instance.ts. */
 export type Services = {
   readonly store: Store;
   readonly clock: Clock;
@@ -51,12 +49,10 @@ export type Services = {
   readonly shares: Shares;
   /** Large responses that are being built or not yet taken. */
   readonly largeResponses: LargeResponses;
-  /** Reads of all nodes of a project. */
-  readonly fleetReads: Slots;
+  /** Reads of all nodes of a project, and long reads in worker threads. */
+  readonly readSlots: { readonly fleet: Slots; readonly threads: Slots };
   /** The nodes of a project, for warnings. */
   readonly sharedNodes: SharedReads<PolicyNodeRow[] | undefined>;
-  /** Long reads in worker threads. */
-  readonly threadReads: Slots;
   /** Large request bodies that are being read. */
   readonly bodies: Bodies;
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */
@@ -82,19 +78,19 @@ export type Services = {
   readonly feed: Feed;
   /** The nodes that poll the feed, and what they have acknowledged. */
   readonly nodes: NodeRegistry;
-  /** Calls that wait for nodes. */
+  /** Calls of the vendor that wait for nodes. */
   readonly waitingReceipts: FairSet<Subscription>;
+  /** Calls of API keys that wait for nodes: customers must not take the places of the vendor. */
+  readonly waitingHolders: FairSet<Subscription>;
   readonly counters: Counters;
   /** Units of quotas that this process has taken. */
   readonly quotas: QuotaBank;
   /** Idempotency claims of the vendor's API. */
   readonly claims: ClaimStore;
   /** The time of claims in the database. */
-  readonly claimNow: (tx: Tx) => MaybePromise<number>;
+  readonly claimNow: (tx: Tx) => number | Promise<number>;
   /** Projects, tenants and keys already known to belong to a workspace, for ingest. */
   readonly knownIds: KnownIds;
-  /** Usage series: what exceeded a cap or was ignored. */
-  readonly series: SeriesCounts;
   /** The push of usage: its next attempt and last error. */
   readonly meter: MeterState;
   /** Public keys of the secret scanner; null when none is configured. */
@@ -106,10 +102,7 @@ export type Services = {
   readonly statusCache: StatusCache;
   readonly overviews: OverviewCache;
   readonly setup: SetupState;
-  /** Committed mutations by audit action, for /metrics. */
-  readonly mutationCounts: MutationCounts;
-  /** Keys that were looked up by outcome, for /metrics. */
-  readonly lookupCounts: LookupCounts;
+  readonly counts: Counts;
   /** Aborted when the instance stops: long operations such as backups end early. */
   readonly shutdown: AbortController;
 };

@@ -114,3 +114,11 @@ export function changes<T extends Record<string, Json>>(before: T, after: T): Re
   if (differing.length === 0) return null;
   return Object.fromEntries(differing.map((name) => [name, { old: before[name] ?? null, new: after[name] ?? null }]));
 }
+
+/** The changes of an edit, and its audit payload, without the content of `meta`; null if nothing changes. */
+export function editOf<R extends { meta: string }>(row: R, after: R, auditable: (row: R) => Record<string, Json>) {
+  const differing = changes(auditable(row), auditable(after));
+  const metaChanged = row.meta !== after.meta;
+  if (!differing && !metaChanged) return null;
+  return { differing, metaChanged, payload: { ...differing, ...(metaChanged && { meta: { changed: true } }) } };
+}

@@ -3,14 +3,14 @@
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { ownerOf, type Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
-import { endIfInvalid } from "./still-valid.ts";
+import { recheckEvery } from "./credential-end.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 
 /** A piece has about this length. */
 const PIECE_CHARS = 256 * 1024;
 const RETRY_MS = MINUTE_MS;
-/** How often to look at the credential of an export whose client reads slowly. */
-const LOOK_MS = 5_000;
+/** How often to check the credential of an export whose client reads slowly. */
+const RECHECK_MS = 5_000;
 
 export type Export = {
   /** Whole lines. */
@@ -28,10 +28,10 @@ export async function startExport(ctx: Ctx<Vendor>, name: string, read: Pieces):
   const release = begin(ctx, name);
   const cut = new AbortController();
   const pieces = charged(ctx, read, () => cut.abort());
-  const looking = setInterval(() => endIfInvalid(ctx, () => cut.abort()), LOOK_MS).unref();
+  const stopChecking = recheckEvery(RECHECK_MS, ctx, () => cut.abort());
   // Needed even if nothing was read from the stream, as with HEAD: its first piece has been charged.
   const ended = (): void => {
-    clearInterval(looking);
+    stopChecking();
     release();
     pieces.return().catch(() => {});
   };
@@ -44,13 +44,15 @@ export async function startExport(ctx: Ctx<Vendor>, name: string, read: Pieces):
   }
 }
 
-/** An export reads on for as long as its client takes what it reads, so only a few of an owner run. */
+/** An export reads on for as long as its client takes what it reads, so only a few run; of test a quarter of them. */
 function begin({ services, actor }: Ctx<Vendor>, name: string): () => void {
   const running = services.shares.of("exports");
   const owner = ownerOf(actor);
-  if (!running.hasRoom(owner)) {
+  const { share } = running.limits;
+  const limit = owner.displacedFirst ? share / 4 : share;
+  if (running.usedBy(owner) >= limit) {
     running.countRefusal(owner);
-    throw services.throttles.refusal({ name, limit: running.limits.share, windowMs: RETRY_MS });
+    throw services.throttles.refusal({ name, limit, windowMs: RETRY_MS });
   }
   running.take(owner);
   return () => running.release(owner);

@@ -1,11 +1,11 @@
-// Lists: a page ends at its number of rows or at the maximum size of an answer, whichever comes first, with at least
+// Lists: a page ends at its number of rows or at the maximum size of a response, whichever comes first, with at least
 // one row. Long lists are read in pieces, so that neither memory nor a turn of the event loop holds all rows at once.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Services } from "./context.ts";
 
 export type List<T> = { object: "list"; data: T[]; has_more?: true };
 
-/** `limit` is undefined for as many rows as an answer holds. */
+/** `limit` is undefined for as many rows as a response holds. */
 export type ListQuery = { after?: string | undefined; limit?: number | undefined };
 
 /** Rows per read, and per turn of the event loop. */
@@ -22,7 +22,7 @@ class ListPage<T> {
     this.#bytesLeft = bytesMax;
   }
 
-  /** False where the page is full without it. */
+  /** False if the page is full without it. */
   add(item: T): boolean {
     this.#bytesLeft -= Buffer.byteLength(JSON.stringify(item)) + 1;
     return (this.#bytesLeft >= 0 || this.data.length === 0) && this.data.push(item) > 0;

@@ -30,7 +30,9 @@ type MutationScope = {
   deployment?: boolean;
   /** May share a batch with jobs of its kind: it reads nothing that they write. */
   batch?: boolean;
-  /** How many ordinary changes it takes as long as: others must not wait for several large ones in one commit. */
+  /** Names of what it counts that mutations of other workspaces count too (Job.locks). */
+  locks?: readonly string[];
+  /** Its cost in ordinary changes: bounds how many large changes share a commit, which others wait for. */
   weight?: number;
   /** The failure that a violated unique index means to the caller; undefined for an internal error. */
   onConflict?: (target: string) => Failure | undefined;
@@ -48,6 +50,7 @@ export async function mutate<T>(
   let done: MutationResult<T> | undefined;
   const job = {
     chains: chains.filter((id) => id !== null),
+    locks: scope.locks,
     batch: scope.batch ?? false,
     owner,
     weight: scope.weight,
@@ -64,7 +67,7 @@ export async function mutate<T>(
   };
   try {
     const value = await services.store.write(job);
-    for (const { action } of done?.events ?? []) services.mutationCounts[action]++;
+    for (const { action } of done?.events ?? []) services.counts.mutations[action]++;
     if (isStored && !replay.replayed && done && !done.events)
       await record(services, (tx) => storeReplay(tx, replay, value, services.clock.now()), { owner });
     return value;

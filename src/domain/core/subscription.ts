@@ -11,7 +11,7 @@ export class Subscription<News = undefined> {
   ended = false;
   #pending = false;
   #news: News | undefined;
-  #resume: (() => void) | undefined;
+  #resume: ((news: News | undefined) => void) | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #unregister: () => void;
   readonly #onClose: () => void;
@@ -24,9 +24,11 @@ export class Subscription<News = undefined> {
   }
 
   notify(news?: News): void {
+    const resume = this.#resume;
+    this.#resume = undefined;
+    if (resume) return resume(news);
     this.#news = news;
     this.#pending = true;
-    this.#resume?.();
   }
 
   end(): void {
@@ -35,15 +37,15 @@ export class Subscription<News = undefined> {
   }
 
   /** Resolves at the next notification, or at once if there was one since the last call. */
-  async changed(): Promise<News | undefined> {
-    if (!this.#pending) {
-      await new Promise<void>((resolve) => {
+  changed(): Promise<News | undefined> {
+    return new Promise((resolve) => {
+      if (!this.#pending) {
         this.#resume = resolve;
-      });
-    }
-    this.#pending = false;
-    this.#resume = undefined;
-    return this.#news;
+        return;
+      }
+      this.#pending = false;
+      resolve(this.#news);
+    });
   }
 
   close(): void {

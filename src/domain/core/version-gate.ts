@@ -10,11 +10,11 @@ import type { Services } from "./context.ts";
 /** The first release of a minor version. */
 type Release = `${number}.${number}.0`;
 
-const LOOK_EVERY_MS = 1_000;
+const READ_EVERY_MS = 1_000;
 
 export class VersionGate<F extends string> {
   readonly #features: Readonly<Record<F, Release>>;
-  readonly #looks = new WeakMap<Store, { at: number; versions: Promise<string[]> }>();
+  readonly #lastReads = new WeakMap<Store, { at: number; versions: Promise<string[]> }>();
 
   /** Features that narrow access, each with the release that brought it. */
   constructor(features: Readonly<Record<F, Release>>) {
@@ -26,6 +26,12 @@ export class VersionGate<F extends string> {
     if (!(await this.isKnownEverywhere({ store, clock }, feature))) throw fail("older_process");
   }
 
+  /** Asserts each feature whose value is truthy. Null if there is none: nothing to wait for. */
+  assertUsesKnown(services: Pick<Services, "store" | "clock">, uses: Partial<Record<F, unknown>>) {
+    const used = (Object.keys(uses) as F[]).filter((feature) => uses[feature]);
+    return used.length === 0 ? null : Promise.all(used.map((each) => this.assertKnownEverywhere(services, each)));
+  }
+
   async isKnownEverywhere({ store, clock }: Pick<Services, "store" | "clock">, feature: F): Promise<boolean> {
     const since = minorOf(this.#features[feature]);
     const versions = await this.#connected(store, clock.now());
@@ -35,11 +41,11 @@ export class VersionGate<F extends string> {
 
   /** Reads the database at most once a second, however many callers there are. */
   #connected(store: Store, now: number): Promise<string[]> {
-    const last = this.#looks.get(store);
-    if (last && now - last.at < LOOK_EVERY_MS) return last.versions;
+    const last = this.#lastReads.get(store);
+    if (last && now - last.at < READ_EVERY_MS) return last.versions;
     const versions = store.connectedVersions();
-    versions.catch(() => this.#looks.delete(store));
-    this.#looks.set(store, { at: now, versions });
+    versions.catch(() => this.#lastReads.delete(store));
+    this.#lastReads.set(store, { at: now, versions });
     return versions;
   }
 }

@@ -92,7 +92,7 @@ export function viewPlan(row: PlanRow) {
   };
 }
 
-/** The field is absent where nothing is set. */
+/** The field is absent if nothing is set. */
 function quotasOf({ quotas }: { quotas: string | null }): { quotas?: Quota[] } {
   return quotas === null ? {} : { quotas: JSON.parse(quotas) as Quota[] };
 }

@@ -7,6 +7,7 @@ import { findEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { keyById } from "../../store/queries/keys.ts";
 import type { EmbedActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
+import { positionAfter } from "../core/env-access.ts";
 import { usualTtlDays } from "../key-policy/key-policy.ts";
 import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import { ownsKey, requireGrantable } from "./rules.ts";
@@ -72,9 +73,13 @@ function grantedScopes(actor: EmbedActor, ceiling: string | null): string[] {
   return actor.scopes.filter((scope) => !dropped.has(scope));
 }
 
-export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revoked: boolean; limit: number }) {
+type EmbedKeyQuery = { include_revoked: boolean; limit: number; after?: string | undefined };
+
+export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: EmbedKeyQuery) {
   const { workspace_id, project_id, tenant_id, env } = ctx.actor;
-  const filter = { ...query, workspace_id, project_id, tenant_id, env, after: null };
+  const named = query.after && (await keyById.first(ctx.services.store.read, { workspace_id, id: query.after }));
+  const after = query.after ? positionAfter(ctx.actor, named && ownsKey(ctx.actor, named) ? named : undefined) : null;
+  const filter = { ...query, workspace_id, project_id, tenant_id, env, after };
   const rows = await readKeyPage(ctx, filter);
   return listOf(rows, query.limit, (row) => forCustomer(viewKey(row)));
 }

@@ -49,7 +49,7 @@ async function requireHolderRotation(tx: Tx, { workspace_id, project_id }: ApiKe
 }
 
 /** Caution: counts within the transaction, so the job must not share a batch. */
-export async function requireKeyQuota(tx: Tx, actor: EmbedActor, now: number): Promise<void> {
+export async function requireRoomForKey(tx: Tx, actor: EmbedActor, now: number): Promise<void> {
   const { workspace_id, tenant_id, project_id, env } = actor;
   const active = await activeKeysOf.all(tx, { workspace_id, tenant_id, project_id, env, now, max: EMBED_KEYS_MAX });
   if (active.length >= EMBED_KEYS_MAX) throw fail("embed_keys_cap");

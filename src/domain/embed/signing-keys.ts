@@ -4,7 +4,8 @@
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { claimFact, readFact } from "../../store/queries/deployment.ts";
+import { claimFact } from "../../store/queries/deployment.ts";
+import { getFact } from "../core/facts.ts";
 import {
   embedKeyByKid,
   embedKeyInUse,
@@ -35,7 +36,7 @@ const SKEW_MS = 5_000;
 
 /** Creates the first two keys, unless this database has them. The first process to claim the fact creates both. */
 export async function ensureEmbedKeys(services: Services): Promise<void> {
-  if (await readFact.first(services.store.read, { name: "embed_keys_made" })) return;
+  if ((await getFact(services.store.read, "embed_keys_made")) !== undefined) return;
   const active = newSigningKeyRow(services, "embed", services.clock.now());
   const standby = newSigningKeyRow(services, "embed", null);
   await record(services, async (tx) => {

@@ -135,7 +135,7 @@ export async function resolveEmbedToken(services: Services, token: string): Prom
   return actor;
 }
 
-/** The actor of a token that was resolved before, as the transaction sees it; null where the token has ended. */
+/** The actor of a token that was resolved before, as the transaction sees it; null if the token has ended. */
 export async function rereadEmbedToken(services: Services, token: string, tx: Tx): Promise<EmbedActor | null> {
   const unverified = readUnverified(token);
   if (!unverified || !isInForce(services, unverified.claims)) return null;

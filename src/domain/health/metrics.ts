@@ -40,9 +40,9 @@ export async function collectMetrics(services: Services): Promise<Family[]> {
   ];
 }
 
-function writeFamilies({ store, mutationCounts, lookupCounts }: Services): Family[] {
-  const mutations = Object.entries(mutationCounts).map(([action, value]) => ({ labels: { action }, value }));
-  const lookups = Object.entries(lookupCounts).map(([outcome, value]) => ({ labels: { outcome }, value }));
+function writeFamilies({ store, counts }: Services): Family[] {
+  const mutations = Object.entries(counts.mutations).map(([action, value]) => ({ labels: { action }, value }));
+  const lookups = Object.entries(counts.lookups).map(([outcome, value]) => ({ labels: { outcome }, value }));
   return [
     counter("keyrack_key_lookups", "Whole keys that were looked up, by outcome.", lookups),
     counter("keyrack_mutations", "Changes committed and audited, by action.", mutations),
@@ -136,7 +136,7 @@ function workerFamilies({ worker }: Services): Family[] {
   ];
 }
 
-function seriesFamilies({ series, meter }: Services): Family[] {
+function seriesFamilies({ counts: { series }, meter }: Services): Family[] {
   const samples = (label: string, counts: Readonly<Record<string, number>>): Sample[] =>
     Object.entries(counts).map(([name, value]) => ({ labels: { [label]: name }, value }));
   return [

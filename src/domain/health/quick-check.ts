@@ -2,9 +2,8 @@
 // indexes are new. Damage stays reported until a later check finds none.
 import { DAY_MS, isFuture } from "../../kernel/durations.ts";
 import { runQuickCheck } from "../../store/offline/thread-tasks.ts";
-import { readFact, writeFact } from "../../store/queries/deployment.ts";
+import { getJsonFact, setFact } from "../core/facts.ts";
 import type { Services } from "../core/context.ts";
-import { record } from "../core/record.ts";
 
 const EVERY_MS = 7 * DAY_MS;
 const FINDINGS_CHARS = 2_000;
@@ -12,10 +11,7 @@ const FINDINGS_CHARS = 2_000;
 /** The value of the fact `quick_check`. */
 type QuickCheck = { at: number; finding: string | null };
 
-async function lastQuickCheck({ store }: Services): Promise<QuickCheck | null> {
-  const fact = await readFact.first(store.read, { name: "quick_check" });
-  return fact ? (JSON.parse(fact.value) as QuickCheck) : null;
-}
+const lastQuickCheck = ({ store }: Services): Promise<QuickCheck | null> => getJsonFact(store.read, "quick_check");
 
 export async function isKnownDamaged(services: Services): Promise<boolean> {
   return ((await lastQuickCheck(services))?.finding ?? null) !== null;
@@ -32,5 +28,5 @@ export async function runDueQuickCheck(services: Services): Promise<void> {
   if (findings.length > 0)
     log.error("quick check found damage: restore a backup", { findings: findings.join("; ").slice(0, FINDINGS_CHARS) });
   const value = JSON.stringify({ at: now, finding: findings[0] ?? null } satisfies QuickCheck);
-  await record(services, (tx) => writeFact.run(tx, { name: "quick_check", value }));
+  await setFact(services, "quick_check", value);
 }

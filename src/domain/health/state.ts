@@ -48,6 +48,9 @@ export type WorkerState = {
   searchSkips?: number;
   /** Approximate number of key changes that the search index lacked at its last run. */
   searchBacklog?: number;
-  /** Running passes of the search index, one for each workspace that is searched while its index is behind. */
+  /**
+   * Running passes of the search index, one for each environment of a workspace that is searched while
+   * its index is behind.
+   */
   readonly searchPasses: Map<string, Promise<boolean>>;
 };

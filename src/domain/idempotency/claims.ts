@@ -22,8 +22,8 @@ import {
   heartbeatRecord,
   reapRecords,
   releaseRecord,
-} from "../../store/queries/idempotency.ts";
-import { addMissingCells, anyCell, cellUpsert, nextExcess } from "../../store/queries/idempotency-cells.ts";
+} from "../../store/queries/idempotency-claims.ts";
+import { addMissingCells, anyCell, cellUpsert, nextExcess } from "../../store/queries/idempotency-claim-counts.ts";
 import type { IdempotencyCellRow } from "../../store/schema/tables.ts";
 import { limitRefusal } from "../limits/throttles.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
@@ -54,7 +54,7 @@ export function databaseClaims(services: Pick<Services, "store" | "claimNow" | "
   const by = (scope: ClaimScope) => ({ batch: true, owner: ownerOfClaim(scope) });
   // The counts of the cell are written with its records.
   const counted = (scope: ClaimScope) => ({ ...by(scope), locks: [`claims/${scope.workspace_id}/${scope.env}`] });
-  // A completion is never refused, because the work is done already. It stores only its status where there is no room.
+  // A completion is never refused, because the work is done already. It stores only its status if there is no room.
   const bytesMax = (scope: ClaimScope): number =>
     services.writtenBytes.hasRoom(by(scope).owner) ? STORED_BYTES_MAX : 0;
   return {

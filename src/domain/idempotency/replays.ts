@@ -13,7 +13,6 @@ const REPLAY_MS = 24 * 60 * 60 * 1000;
 export type IdempotencyReplay = {
   readonly key_hash: string;
   readonly fingerprint: string;
-  readonly status: number;
   readonly bearer: string;
   /**
    * Not stored where its owner has used up its share of the disk: the request only ends something and is never refused
@@ -25,18 +24,16 @@ export type IdempotencyReplay = {
 
 export function createReplay(input: {
   bearer: string;
-  /** The workspace that a session acts in; null where the token alone says it. */
+  /** The workspace that a session acts in; null if the token alone says it. */
   scope: string | null;
   idempotencyKey: string;
   request: string;
-  status: number;
   isOptional: boolean;
 }): IdempotencyReplay {
   const scope = input.scope === null ? "" : `${input.scope} `;
   return {
     key_hash: sha256Hex(`${sha256Hex(input.bearer)} ${scope}${input.idempotencyKey}`),
     fingerprint: sha256Hex(input.request),
-    status: input.status,
     bearer: input.bearer,
     isOptional: input.isOptional,
     replayed: false,
@@ -65,7 +62,7 @@ export async function storeReplay(tx: Tx, replay: IdempotencyReplay, value: unkn
   await insertReplay.run(tx, {
     key_hash: replay.key_hash,
     fingerprint: replay.fingerprint,
-    status: replay.status,
+    status: 200,
     sealed_body: encrypt(replayKey(replay), Buffer.from(JSON.stringify(value), "utf8")),
     created_at: now,
     expires_at: now + REPLAY_MS,

@@ -2,32 +2,24 @@
 // allowed; every problem is named by its path, and no message echoes a value. bench: ingest/batch
 import type { Detail } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
-import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { isPlainObject } from "../../kernel/objects.ts";
 import { parseTimestamp } from "../../kernel/timestamps.ts";
-import type { KeyOwner } from "../../store/queries/ingest.ts";
+import type { KnownKey } from "../../store/queries/ingest.ts";
 import type { KnownOwners, MissingIds } from "./known-ids.ts";
 import { TAGS_MAX } from "../series/batch.ts";
+import { SAMPLE_RATE_MIN, TEXT_MAX, type WireEvent } from "./wire-event.ts";
 
 export const DETAILS_MAX = 20;
-const SAMPLE_RATE_MIN = 0.0001;
-
-/** The fields of a valid event that the totals need. */
-export type WireEvent = {
-  ts: string;
-  project_id: string;
-  env: Env;
-  tenant_id?: string | null;
-  key_id?: string | null;
-  status: number;
-  degraded: boolean;
-  denial_reason?: string | null;
-  request_id: string;
-  sample_rate?: number;
-  would_deny?: unknown;
-  network?: unknown;
-  user_agent?: unknown;
+/** Texts apart: within the checks they would make those too long to be inlined. bench: ingest/batch */
+const MESSAGES = {
+  method: `must have 1 to ${TEXT_MAX.method} characters`,
+  path: `must have at most ${TEXT_MAX.path} characters`,
+  route: `must be null or have at most ${TEXT_MAX.route} characters`,
+  request_id: `must have 1 to ${TEXT_MAX.request_id} characters`,
+  display_prefix: `must be null or have at most ${TEXT_MAX.display_prefix} characters`,
+  denial_reason: `must be null or have at most ${TEXT_MAX.denial_reason} characters`,
+  sample_rate: `must be from ${SAMPLE_RATE_MIN} to 1`,
 };
 
 export type EventBatch = {
@@ -44,8 +36,8 @@ export type CheckedEvents = {
   problems: Detail[];
   /** Milliseconds of each event's ts. */
   times: Float64Array;
-  /** The owner of each event's key, where it is already known. */
-  keys: (KeyOwner | undefined)[];
+  /** The owner of each event's key, if it is already known. */
+  keys: (KnownKey | undefined)[];
   /** Indexes of the events whose ids do not match a known key and still need an ownership check. */
   unresolved: number[];
   missing: MissingIds;
@@ -73,7 +65,7 @@ function isCount(value: unknown): value is number {
 }
 
 /** A copy without unknown fields: it has the same problems and the same sums. */
-export function usedFields(event: unknown): unknown {
+export function usedFields(event: unknown): Record<keyof WireEvent, unknown> | null {
   if (!isPlainObject(event)) return null;
   return {
     ts: used(event.ts),
@@ -147,7 +139,7 @@ export function checkBatch(value: unknown, eventsMax: number): { batch: EventBat
   if (!Array.isArray(events)) add("events", events, "must be an array");
   else if (events.length > eventsMax) add("events", events, `must have at most ${eventsMax} entries`);
   if (!isCount(events_dropped)) add("events_dropped", events_dropped, "must be a whole number from 0");
-  if (!isSampleRate(sample_rate)) add("sample_rate", sample_rate, "must be from 0.0001 to 1");
+  if (!isSampleRate(sample_rate)) add("sample_rate", sample_rate, MESSAGES.sample_rate);
   const batch = { node_id, events, sample_rate, events_dropped, key_first_daily } as EventBatch;
   return { batch: Array.isArray(events) && events.length <= eventsMax ? batch : null, problems: problems.list };
 }
@@ -182,32 +174,31 @@ export function checkEvents(events: readonly unknown[], known: KnownOwners): Che
 
 function checkRequest(event: Fields, i: number, problems: Problems): void {
   const { method, path, route, status, duration_ms, request_id } = event;
-  if (!isText(method, 1, 16)) problems.addAt(i, "method", method, "must have 1 to 16 characters");
-  if (!isText(path, 0, 2048)) problems.addAt(i, "path", path, "must have at most 2048 characters");
-  if (route !== null && !isText(route, 0, 512))
-    problems.addAt(i, "route", route, "must be null or have at most 512 characters");
+  if (!isText(method, 1, TEXT_MAX.method)) problems.addAt(i, "method", method, MESSAGES.method);
+  if (!isText(path, 0, TEXT_MAX.path)) problems.addAt(i, "path", path, MESSAGES.path);
+  if (route !== null && !isText(route, 0, TEXT_MAX.route)) problems.addAt(i, "route", route, MESSAGES.route);
   if (!(Number.isInteger(status) && (status as number) >= 100 && (status as number) <= 599)) {
     problems.addAt(i, "status", status, "must be a whole number from 100 to 599");
   }
   if (!(typeof duration_ms === "number" && duration_ms >= 0 && duration_ms <= Number.MAX_SAFE_INTEGER)) {
     problems.addAt(i, "duration_ms", duration_ms, "must be a number from 0 to 2^53 - 1");
   }
-  if (!isText(request_id, 1, 128)) problems.addAt(i, "request_id", request_id, "must have 1 to 128 characters");
+  if (!isText(request_id, 1, TEXT_MAX.request_id)) problems.addAt(i, "request_id", request_id, MESSAGES.request_id);
 }
 
 function checkContext(event: Fields, i: number, problems: Problems): void {
   const { env, degraded, display_prefix, denial_reason, sample_rate } = event;
   if (env !== "live" && env !== "test") problems.addAt(i, "env", env, "must be live or test");
   if (typeof degraded !== "boolean") problems.addAt(i, "degraded", degraded, "must be true or false");
-  if (!isTextOrNull(display_prefix, 128))
-    problems.addAt(i, "display_prefix", display_prefix, "must be null or have at most 128 characters");
-  if (!isTextOrNull(denial_reason, 64))
-    problems.addAt(i, "denial_reason", denial_reason, "must be null or have at most 64 characters");
-  if (!isSampleRate(sample_rate)) problems.addAt(i, "sample_rate", sample_rate, "must be from 0.0001 to 1");
+  if (!isTextOrNull(display_prefix, TEXT_MAX.display_prefix))
+    problems.addAt(i, "display_prefix", display_prefix, MESSAGES.display_prefix);
+  if (!isTextOrNull(denial_reason, TEXT_MAX.denial_reason))
+    problems.addAt(i, "denial_reason", denial_reason, MESSAGES.denial_reason);
+  if (!isSampleRate(sample_rate)) problems.addAt(i, "sample_rate", sample_rate, MESSAGES.sample_rate);
 }
 
 /** An event may omit the tenant of its key. */
-export function matchesTenant(key: KeyOwner, tenant_id: unknown): boolean {
+export function matchesTenant(key: KnownKey, tenant_id: unknown): boolean {
   return tenant_id === key.tenant_id || tenant_id === null || tenant_id === undefined;
 }
 

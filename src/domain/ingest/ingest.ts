@@ -4,10 +4,9 @@
 import { hash, subtle } from "node:crypto";
 import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import { MIB } from "../../kernel/sizes.ts";
-import { batchReceipt, insertBatch, lockBudget, reapBatches, type KeyOwner } from "../../store/queries/ingest.ts";
+import { batchReceipt, insertBatch, lockBudget, reapBatches, type KnownKey } from "../../store/queries/ingest.ts";
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
@@ -19,7 +18,7 @@ import { budgetMax, budgetState, charge, chargeIn, ingestLocks, rejectExhausted,
 import type { Charged } from "./budget.ts";
 import type { RawBody } from "./raw-body.ts";
 import { degradedNodes, degradedUpsert } from "./degraded-nodes.ts";
-import { checkBatch, checkEvents } from "./events.ts";
+import { checkBatch, checkEvents, DETAILS_MAX } from "./events.ts";
 import { parseBatch, parseInPieces } from "./parse.ts";
 import { sumEvents, checkOwnership, checkProjects, type IngestTotals } from "./totals.ts";
 import { saveNetworks } from "../usage/key-networks.ts";
@@ -52,7 +51,7 @@ export async function ingest(ctx: Machine, read: () => Promise<RawBody>): Promis
 /**
  * `sum`, unless the batch is invalid or has ids that must be looked up: then it is charged first, and `rest` does that.
  */
-type Begun = { cost: number } & ({ sum: BatchSum; rest?: never } | { sum?: never; rest: () => MaybePromise<BatchSum> });
+type Begun = { cost: number } & ({ sum: BatchSum; rest?: never } | { sum?: never; rest: () => Promise<BatchSum> });
 
 /**
  * Checks and sums the batch synchronously, so that the parsed events are garbage before the next await. bench:
@@ -73,7 +72,7 @@ async function begin(ctx: Machine, { bytes, pieces }: RawBody): Promise<Begun> {
 
 type BatchSum = {
   node_id: string;
-  body_hash: MaybePromise<string>;
+  body_hash: Promise<string>;
   events_dropped: number;
   totals: IngestTotals;
 };
@@ -86,6 +85,7 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): { sum: BatchSum 
   const known = services.knownIds.of(owner);
   const { batch, checked } = check(ctx, value, known);
   const body_hash = hashOf(bytes);
+  body_hash.catch(() => {}); // handled by the awaiting caller; a rejected batch never awaits it
   const sum = (): BatchSum => {
     const projects = projectsOf(actor);
     const problems = projects ? checkProjects(batch, projects) : [];
@@ -110,13 +110,9 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): { sum: BatchSum 
 }
 
 /** A very large batch is hashed on another thread, so that it does not hold the event loop. */
-function hashOf(bytes: Buffer): MaybePromise<string> {
+async function hashOf(bytes: Buffer): Promise<string> {
   if (bytes.length < ASYNC_HASH_MIN_BYTES) return hash("sha256", bytes);
-  const digest = subtle
-    .digest("SHA-256", bytes as Uint8Array<ArrayBuffer>)
-    .then((sum) => Buffer.from(sum).toString("hex"));
-  digest.catch(() => {}); // handled by the awaiting caller; a rejected batch never awaits it
-  return digest;
+  return Buffer.from(await subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>)).toString("hex");
 }
 
 function eventsMax(ctx: Machine): number {
@@ -140,7 +136,7 @@ function check(ctx: Machine, value: unknown, known: KnownOwners) {
   if (value === undefined) throw fail("invalid_body");
   const { batch, problems } = checkBatch(value, eventsMax(ctx));
   const checked = checkEvents(batch?.events ?? [], known);
-  const details = [...problems, ...checked.problems].slice(0, 20);
+  const details = [...problems, ...checked.problems].slice(0, DETAILS_MAX);
   if (!batch || details.length > 0) throw fail("invalid_body", { details });
   if (checked.live && confinedTo(ctx.actor) === "test") throw fail("test_cannot_live");
   return { batch, checked };
@@ -187,12 +183,12 @@ async function save(ctx: Machine, sum: BatchSum, charge: (tx: Tx) => Promise<Cha
   const rateLimit = budgetState(ctx, requireCharged(ctx, charged));
   if (earlier) return { receipt: receiptOf(earlier), rateLimit };
   for (const [key, at] of touched) key.last_used_at = at;
-  services.series.countIgnored(totals.ignored);
+  services.counts.series.countIgnored(totals.ignored);
   return { receipt: receiptOf(receipt), rateLimit };
 }
 
 /** Keys that were not used within the minute before. */
-async function touchUsed(tx: Tx, workspace_id: string, touched: [KeyOwner, number][]): Promise<void> {
+async function touchUsed(tx: Tx, workspace_id: string, touched: [KnownKey, number][]): Promise<void> {
   await moveUses(tx, workspace_id, touched);
   await touchKeys(
     tx,

@@ -3,10 +3,10 @@
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { Reader } from "../../store/engine/tx.ts";
-import { findKeyOwners, findOwnedIds, type KeyOwner } from "../../store/queries/ingest.ts";
+import { findKnownKeys, findOwnedIds, type KnownKey } from "../../store/queries/ingest.ts";
 
 export type KnownOwners = {
-  readonly keys: Map<string, KeyOwner>;
+  readonly keys: Map<string, KnownKey>;
   readonly projects: Set<string>;
   readonly tenants: Set<string>;
   /** Project and tenant ids, each once: many keys share few of them. */
@@ -43,7 +43,7 @@ export class KnownIds {
     missing: MissingIds,
   ): Promise<void> {
     const [keys, projects, tenants] = await Promise.all([
-      findKeyOwners(on, workspace_id, [...missing.keys]),
+      findKnownKeys(on, workspace_id, [...missing.keys]),
       findOwnedIds(on, "projects", workspace_id, [...missing.projects]),
       findOwnedIds(on, "tenants", workspace_id, [...missing.tenants]),
     ]);

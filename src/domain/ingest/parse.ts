@@ -7,12 +7,10 @@ import { fail, Failure } from "../../kernel/errors.ts";
 import type { ArrayCuts, RawBody } from "./raw-body.ts";
 import { usedFields } from "./events.ts";
 
-/** A batch of usual size is parsed in one turn. bench: ingest/batch */
-const HOLD_LOOP_MS = 4;
 /** Parsed at once where its long array is not that of the events. */
 const SMALL_BYTES = 64 * 1024;
 
-/** `value` is undefined for invalid JSON; `requireClean` fails where a text of it could not be stored. */
+/** `value` is undefined for invalid JSON; `requireClean` fails if a text of it could not be stored. */
 export type ParsedBatch = { value: unknown; requireClean: () => void };
 
 const INVALID: ParsedBatch = { value: undefined, requireClean() {} };
@@ -29,7 +27,7 @@ export function parseBatch(bytes: Buffer): ParsedBatch {
   }
 }
 
-/** The same result, but with only the number of events where there are more than `eventsMax`. */
+/** The same result, but with only the number of events if there are more than `eventsMax`. */
 export async function parseInPieces(
   bytes: Buffer,
   { cuts, inTurn }: NonNullable<RawBody["pieces"]>,
@@ -39,7 +37,7 @@ export async function parseInPieces(
   if (!encoding) return INVALID;
   try {
     const pieces = new Pieces((start, end) => bytes.toString(encoding, start, end), cuts, eventsMax);
-    while (!(await inTurn(() => pieces.parseSome())));
+    while (!(await inTurn((ms) => pieces.parseSome(ms))));
     return pieces.result();
   } catch (error) {
     if (error instanceof SyntaxError) return INVALID;
@@ -85,8 +83,8 @@ class Pieces {
   /**
    * Whether nothing is left. Events that wait for another turn lose their unknown fields, which may take much memory.
    */
-  parseSome(): boolean {
-    const until = performance.now() + HOLD_LOOP_MS;
+  parseSome(ms: number): boolean {
+    const until = performance.now() + ms;
     this.#batch ??= this.#parseHead();
     const count = this.#bounds.length - 1;
     while (this.#next < count && performance.now() < until) this.#parsePiece(this.#next++, count);

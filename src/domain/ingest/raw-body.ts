@@ -10,8 +10,8 @@ export type ArrayCuts = {
   readonly end: number | undefined;
 };
 
-/** Runs a part of the work in a turn of the event loop that belongs to the request's owner. */
-export type InTurn = <T>(work: () => T) => Promise<T>;
+/** Runs a part of the work in a turn of the event loop that belongs to the request's owner: about `ms` of it. */
+export type InTurn = <T>(work: (ms: number) => T) => Promise<T>;
 
-/** `pieces` is absent where the body is short enough to be parsed at once. */
+/** `pieces` is absent if the body is short enough to be parsed at once. */
 export type RawBody = { bytes: Buffer; pieces?: { cuts: ArrayCuts; inTurn: InTurn } | undefined };

@@ -4,7 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, MINUTE_MS, utcDay } from "../../kernel/durations.ts";
 import type { Detail } from "../../kernel/errors.ts";
 import { LoopShare } from "../../platform/event-loop.ts";
-import type { KeyOwner } from "../../store/queries/ingest.ts";
+import type { KnownKey } from "../../store/queries/ingest.ts";
 import type {
   KeyLastUseRow,
   KeyNetworkRow,
@@ -12,11 +12,12 @@ import type {
   UsageDayRow,
   UsageTenantMonthRow,
 } from "../../store/schema/tables.ts";
-import { DETAILS_MAX, matchesTenant, type EventBatch, type CheckedEvents, type WireEvent } from "./events.ts";
+import { DETAILS_MAX, matchesTenant, type EventBatch, type CheckedEvents } from "./events.ts";
 import { isFromOutside, NetworkSums } from "../usage/key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
 import { LastUses } from "../usage/last-use.ts";
-import { SeriesBatch, type SeriesEvent } from "../series/batch.ts";
+import type { WireEvent } from "./wire-event.ts";
+import { SeriesBatch } from "../series/batch.ts";
 
 const AHEAD_MS = 5 * MINUTE_MS;
 const AGE_MAX_MS = 7 * DAY_MS;
@@ -33,12 +34,12 @@ export type IngestTotals = {
   /** Requests from outside the networks of keys. */
   networks: KeyNetworkRow[];
   /** The newest accepted event of each key. */
-  lastUsed: Map<KeyOwner, number>;
+  lastUsed: Map<KnownKey, number>;
   /** The newest event of each key that named its client. */
   lastUses: KeyLastUseRow[];
   /** Projects and environments of requests that were decided degraded. */
   degraded: DegradedRequests[];
-  /** Rows of the journal; null where series are off. */
+  /** Rows of the journal; null if series are off. */
   journal: Promise<string[]> | null;
   /** Malformed optional fields. */
   ignored: Readonly<Record<string, number>>;
@@ -92,13 +93,13 @@ export function sumEvents(
   const { events, sample_rate, node_id } = batch;
   const { times, keys } = checked;
   const seen = new Set<string>();
-  const byDay = new Map<number, Map<KeyOwner, DaySum>>();
+  const byDay = new Map<number, Map<KnownKey, DaySum>>();
   const months: Months = new Map();
   const series = hasSeries ? new SeriesBatch() : null;
   const networks = new NetworkSums();
   const lastUses = new LastUses();
   const degraded = new Map<string, DegradedRequests>();
-  let [accepted, day, today] = [0, -1, new Map<KeyOwner, DaySum>()];
+  let [accepted, day, today] = [0, -1, new Map<KnownKey, DaySum>()];
   let isSampled = sample_rate < 1;
   for (let i = 0; i < events.length; i++) {
     const event = events[i] as WireEvent;
@@ -111,11 +112,11 @@ export function sumEvents(
     if (event.degraded) degraded.set(`${event.project_id} ${event.env}`, event);
     const admitted = (event.denial_reason ?? null) === null && (event.tenant_id ?? null) !== null;
     const key = keys[i];
-    series?.add(event as unknown as SeriesEvent, key, at, weight);
+    series?.add(event, key, at, weight);
     if (key) {
       if (utcDay(at) !== day) {
         day = utcDay(at);
-        today = byDay.get(day) ?? new Map<KeyOwner, DaySum>();
+        today = byDay.get(day) ?? new Map<KnownKey, DaySum>();
         byDay.set(day, today);
       }
       let sum = today.get(key);
@@ -193,11 +194,11 @@ function addToMonth(
   row.last_seen_at = Math.max(row.last_seen_at, last);
 }
 
-/** `sampled`: 1 where the batch may lack a key that was used. */
-function collect(byDay: Map<number, Map<KeyOwner, DaySum>>, months: Months, sampled: number) {
+/** `sampled`: 1 if the batch may lack a key that was used. */
+function collect(byDay: Map<number, Map<KnownKey, DaySum>>, months: Months, sampled: number) {
   const days: UsageDayRow[] = [];
   const reported = new Map<string, TelemetryDayRow>();
-  const lastUsed = new Map<KeyOwner, number>();
+  const lastUsed = new Map<KnownKey, number>();
   let project: TelemetryDayRow | undefined;
   for (const [day, sums] of byDay) {
     const month = monthOf(day * DAY_MS);

@@ -1,10 +1,10 @@
 // The scheduled job of key policies: revokes idle keys, and notifies owners of keys that are about to end.
 import { errorFields } from "../../platform/errors.ts";
-import { readFact, writeFact } from "../../store/queries/deployment.ts";
+import { getFact, setFact } from "../core/facts.ts";
 import { policyProjects, reapIdleRevocations, reapTelemetryDays } from "../../store/queries/idle-keys.ts";
 import type { Services } from "../core/context.ts";
 import { parseKeyPolicy } from "./key-policy.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { deleteInPieces } from "../core/record.ts";
 import { revokeIdle } from "./idle.ts";
 import { forgetNotices, sendDigest } from "./notices.ts";
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
@@ -17,9 +17,9 @@ export async function runKeyPolicies(services: Services): Promise<void> {
   const every = services.settings.key_policy_every;
   if (every === null) return;
   const now = services.clock.now();
-  const last = Number((await readFact.first(services.store.read, { name: "key_policy_run" }))?.value ?? 0);
+  const last = Number((await getFact(services.store.read, "key_policy_run")) ?? 0);
   if (now >= last && now - last < every) return;
-  await record(services, (tx) => writeFact.run(tx, { name: "key_policy_run", value: String(now) }));
+  await setFact(services, "key_policy_run", String(now));
   await applyKeyPolicies(services);
   const firstDay = utcDay(now) - KEEP_DAYS;
   await deleteInPieces(services, (tx, limit) => reapTelemetryDays.run(tx, { before: firstDay, limit }));

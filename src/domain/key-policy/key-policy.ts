@@ -46,7 +46,7 @@ export function usualTtlDays({ default_ttl_days, max_ttl_days }: KeyPolicy): num
   return default_ttl_days ?? max_ttl_days;
 }
 
-/** The expiry of a new key. `asked`: undefined where the caller leaves it to the policy, null for none. */
+/** The expiry of a new key. `asked`: undefined if the caller leaves it to the policy, null for none. */
 export function initialExpiry(policy: KeyPolicy, now: number, asked: number | null | undefined): number | null {
   if (asked === undefined) return afterDays(now, usualTtlDays(policy));
   requireWithinMax(policy, now, asked);

@@ -7,7 +7,7 @@ import type { Reader } from "../../store/engine/tx.ts";
 /** Takes about 2 ms. */
 const PIECE_KEYS = 200;
 /** Greater than every id. */
-const LAST_ID = "~";
+export const LAST_ID = "~";
 
 export async function* walkKeyUses(on: Reader, of: KeysOf): AsyncGenerator<KeyUse[]> {
   for (let after = ""; ; ) {

@@ -3,14 +3,18 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { KeyUse } from "../../store/queries/idle-keys.ts";
 import {
   claimDigest,
+  deleteNotices,
   digestOf,
   insertNotices,
+  noticedKeyBehind,
   noticesOf,
   reapDigests,
   reapNotices,
+  revokedNotices,
 } from "../../store/queries/key-notices.ts";
 import { membersOf } from "../../store/queries/memberships.ts";
 import { anyTenantById } from "../../store/queries/tenants.ts";
@@ -23,11 +27,13 @@ import { deleteInPieces, record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { keyDigestMail, type DigestLine } from "../mail/templates.ts";
 import { idleDueAt, lackOfTelemetry, type BlockedBy } from "./idle.ts";
-import { lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
+import { LAST_ID, lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
 
 const LINES_MAX = 50;
 /** Keys in one digest; further ones wait for the next day. */
 const KEYS_MAX = 5_000;
+/** Notices looked through at a time for keys that were revoked. */
+const PIECE_NOTICES = 500;
 /**
  * How long the notice of an idle key holds after its date, as only some are revoked within a day. Then it gets another.
  */
@@ -45,7 +51,7 @@ export async function sendDigest(services: Services, projects: readonly Project[
   if (!first || (await digestOf.first(services.store.read, { workspace_id: first.workspace_id, day }))) return;
   const unreported: Due[] = [];
   for (const project of projects) unreported.push(...(await unreportedIn(services, project, now)));
-  if (unreported.length === 0) return;
+  if (unreported.length === 0 && (waiting === 0 || !isDayEnding(services, now))) return;
   const reported = unreported.toSorted(liveFirst).slice(0, KEYS_MAX);
   await record(services, async (tx) => {
     if ((await claimDigest.run(tx, { workspace_id: first.workspace_id, day })) === 0) return; // another process did
@@ -56,6 +62,14 @@ export async function sendDigest(services: Services, projects: readonly Project[
     await queueDigest(services, tx, first.workspace_id, { reported, waiting });
   });
   services.mail.wake();
+}
+
+/**
+ * Whether this is one of the last two runs of the day; two, as one may be late. Only then is a digest sent that is
+ * about no key: a key that comes near its end later on that day would have to wait for the next day's.
+ */
+function isDayEnding({ settings }: Services, now: number): boolean {
+  return utcDay(now + 2 * (settings.key_policy_every ?? DAY_MS)) > utcDay(now);
 }
 
 /** However many test keys end, they displace no live key from the digest. */
@@ -106,7 +120,7 @@ function nearEnds(key: KeyUse, project: Project, policy: KeyPolicy, lacks: Block
 
 /**
  * A date that has passed: no key is revoked without a notice, so it is the one that was announced, or else a later one.
- * That leaves as much time as the longest threshold within the idle period, or where none is, as that period.
+ * That leaves as much time as the longest threshold within the idle period, or if none is, as that period.
  */
 function putOff(end: Due, reported: readonly KeyNoticeRow[], policy: KeyPolicy, now: number): Due {
   const { notice_days, idle_revoke_days } = policy;
@@ -161,5 +175,19 @@ export async function forgetNotices(services: Services, now: number): Promise<vo
   await deleteInPieces(services, (tx, limit) =>
     reapNotices.run(tx, { before: now, idleBefore: now - IDLE_KEEP_MS, limit }),
   );
+  await forgetRevoked(services);
   await deleteInPieces(services, (tx, limit) => reapDigests.run(tx, { before: today, limit }));
+}
+
+async function forgetRevoked(services: Services): Promise<void> {
+  const { read } = services.store;
+  for (let after = ""; ; ) {
+    const end = await noticedKeyBehind.first(read, { after, skipped: PIECE_NOTICES - 1 });
+    const revoked = await revokedNotices.all(read, { after, upTo: end?.key_id ?? LAST_ID });
+    const ids = revoked.map(({ key_id }) => key_id);
+    if (ids.length > 0) await record(services, (tx) => deleteNotices(tx, ids));
+    if (!end) return;
+    after = end.key_id;
+    await yieldToEventLoop();
+  }
 }

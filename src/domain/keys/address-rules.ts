@@ -29,7 +29,7 @@ export function newList(input: ListInput): StoredList {
   return editedList<string | null>({ allowed_cidrs: null, ip_mode: "enforce" }, input);
 }
 
-/** Null where every address is allowed. */
+/** Null if every address is allowed. */
 export function addressRuleOf(key: StoredList, tenant: StoredList): AddressRule | null {
   const { allowed_cidrs, ip_mode: mode } = key.allowed_cidrs === null ? tenant : key;
   const cidrs = JSON.parse(allowed_cidrs ?? "[]") as string[];

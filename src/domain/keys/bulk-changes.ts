@@ -64,8 +64,8 @@ export function viewBulkKey({ id, project_id, tenant_id, env, display_prefix, na
   return { id, project_id, tenant_id, env, display_prefix, name };
 }
 
-/** Keys that have changed since the page was found are left out. `answer` is stored with an idempotency key. */
-export async function changePage<T>(ctx: Ctx<Vendor>, page: Page, answer: (change: PageChange) => T): Promise<T> {
+/** Keys that have changed since the page was found are left out. `respond` makes what an idempotency key stores. */
+export async function changePage<T>(ctx: Ctx<Vendor>, page: Page, respond: (change: PageChange) => T): Promise<T> {
   const { workspace_id } = ctx.actor;
   const rotated = page.action === "rotate" ? page.keys : [];
   const prefixes = await keyPrefixesOf(ctx.services.store.read, new Set(rotated.map(({ project_id }) => project_id)));
@@ -77,9 +77,9 @@ export async function changePage<T>(ctx: Ctx<Vendor>, page: Page, answer: (chang
     return mutate(ctx, { workspace_id, weight, onConflict: onHashConflict }, async (tx) => {
       const keys = await stillEligible(tx, page);
       const [first, ...rest] = keys;
-      if (!first) return unchanged(answer({ data: [], versions: [], next: page.next }));
+      if (!first) return unchanged(respond({ data: [], versions: [], next: page.next }));
       const { events, ...change } = await changeKeysOf(ctx, tx, page, [first, ...rest], minted);
-      return { value: answer(change), events };
+      return { value: respond(change), events };
     });
   });
 }

@@ -164,7 +164,7 @@ async function livesOf(
   return { max, earliest: services.clock.now() + grace_days * DAY_MS };
 }
 
-/** Runs `read` on the main thread only where it examines few keys. */
+/** Runs `read` on the main thread only if it examines few keys. */
 async function readPage<T>(
   ctx: Ctx<Vendor>,
   selection: BulkSelection,

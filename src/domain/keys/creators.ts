@@ -5,7 +5,7 @@ import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { VERSION } from "../../platform/version.ts";
 import { rowsAfter } from "../../store/queries/audit.ts";
-import { readFact, writeFact } from "../../store/queries/deployment.ts";
+import { getFact, setFact } from "../core/facts.ts";
 import { inheritKeyCreator, setKeyCreator } from "../../store/queries/secret-keys.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
@@ -18,7 +18,7 @@ type Row = Pick<AuditLogRow, "workspace_id" | "action" | "actor_type" | "actor_i
 
 export async function fillKeyCreators(services: Services): Promise<void> {
   const { store, shutdown } = services;
-  if (await readFact.first(store.read, { name: "secret_key_makers" })) return;
+  if ((await getFact(store.read, "secret_key_makers")) !== undefined) return;
   const alone = (await store.connectedVersions()).every((version) => version === VERSION);
   let last = { workspace_id: NIL_WORKSPACE, seq: 0 };
   for (let size = CHUNK_ROWS; size === CHUNK_ROWS; ) {
@@ -30,7 +30,7 @@ export async function fillKeyCreators(services: Services): Promise<void> {
     await yieldToEventLoop();
   }
   const value = String(services.clock.now());
-  if (alone) await record(services, (tx) => writeFact.run(tx, { name: "secret_key_makers", value }));
+  if (alone) await setFact(services, "secret_key_makers", value);
 }
 
 async function fillFrom(services: Services, rows: readonly Row[]): Promise<void> {

@@ -9,7 +9,7 @@ import { addressRuleOf, editedList } from "./address-rules.ts";
 import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireManageable } from "../core/env-access.ts";
-import { changes } from "../core/events.ts";
+import { editOf } from "../core/events.ts";
 import { requestedExpiry, requireWithinMax } from "../key-policy/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { unknownScopes } from "./scope-catalogue.ts";
@@ -21,7 +21,6 @@ import { planOfKey } from "../plans/plans.ts";
 import { keyPolicyOf, requireWithinCeiling } from "../plans/resolution.ts";
 import { needsToServe, withNodeWarnings } from "../nodes/needs.ts";
 import type { KeyChange } from "../nodes/propagation.ts";
-import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, reachesNodes, storedQuotas } from "../quotas/stored.ts";
 import { dropOldTerms } from "../search/changes.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -34,8 +33,8 @@ type KeyEdit = KeyFields & { name?: string | null | undefined };
 type Edited = KeyChange & { key: Warned<ApiKey> };
 
 export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Edited> {
-  if (edit.allowed_cidrs?.length) await versionGate.assertKnownEverywhere(ctx.services, "address lists");
-  await requireQuotasKnown(ctx.services, edit.quotas);
+  const { allowed_cidrs, quotas } = edit;
+  await versionGate.assertUsesKnown(ctx.services, { "address lists": allowed_cidrs?.length, quotas: quotas?.length });
   const { workspace_id } = ctx.actor;
   const edited = await mutate(ctx, { workspace_id }, async (tx) => {
     requireFuture(ctx.services.clock, edit.expires_at);
@@ -52,20 +51,18 @@ export async function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Prom
     const after = applyEdit(row, edit, await choosesLife(tx, row, edit.expires_at));
     const now = ctx.services.clock.now();
     if (hasExpired(row, now) && !hasExpired(after, now)) await takeKeyPlace(tx, plan, row, now);
-    const differing = changes(auditable(row), auditable(after));
-    const metaChanged = row.meta !== after.meta;
+    const change = editOf(row, after, auditable);
     const needs = needsToServe(after, tenant, plan);
     const { project_id, policy_version: version } = row;
     const warnings = unknownScopes(project.scope_catalogue, edit.scopes ?? []);
-    if (!differing && !metaChanged)
-      return unchanged({ key: withWarnings(viewKey(row), warnings), project_id, version, needs });
+    if (!change) return unchanged({ key: withWarnings(viewKey(row), warnings), project_id, version, needs });
     const isListed = addressRuleOf(after, tenant) !== null;
     const uses = (isListed ? CAP.cidr : NO_CAPS) | meterCaps(after.quotas);
-    if (metaChanged || reachesNodes(differing, row.quotas, after.quotas))
+    if (change.metaChanged || reachesNodes(change.differing, row.quotas, after.quotas))
       after.policy_version = await tx.bump(project_id, { uses });
     await updateKey.run(tx, after);
     await dropOldTerms(tx, workspace_id, row, after);
-    const payload = { env: row.env, ...differing, ...(metaChanged && { meta: { changed: true } }) };
+    const payload = { env: row.env, ...change.payload };
     const key = withWarnings(viewKey(after), warnings);
     return {
       value: { key, project_id, version: after.policy_version, needs },

@@ -3,7 +3,6 @@ import { fail } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { insertKey, insertMeteredKey, keyById, revokeKeyRow } from "../../store/queries/keys.ts";
 import type { KeyFilter } from "../../store/queries/key-list.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
@@ -14,7 +13,7 @@ import { projectsOf, type ApiKeyActor, type EmbedActor, type Vendor } from "../c
 import { positionAfter, requirePlaceable, requireManageable, requireReadable, visibleEnv } from "../core/env-access.ts";
 import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
-import { ownsKey, requireKeyQuota } from "../embed/rules.ts";
+import { ownsKey, requireRoomForKey } from "../embed/rules.ts";
 import type { Event } from "../core/events.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { readKeyPage } from "./key-list.ts";
@@ -28,7 +27,6 @@ import { withWarnings, type Warned } from "../core/warnings.ts";
 import { takeKeyPlace } from "../plans/key-cap.ts";
 import { livePlan } from "../plans/plans.ts";
 import { keyPolicyOf, requireGrantedByPlan, requireWithinCeiling } from "../plans/resolution.ts";
-import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, storedQuotas, type GivenQuotas } from "../quotas/stored.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
@@ -62,7 +60,7 @@ export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<
   const { workspace_id } = actor;
   const embed = actor.kind === "embed_token" ? actor : null;
   if (input.allowed_cidrs?.length) await versionGate.assertKnownEverywhere(ctx.services, "address lists");
-  if (input.quotas) await requireQuotasKnown(ctx.services, input.quotas);
+  if (input.quotas?.length) await versionGate.assertKnownEverywhere(ctx.services, "quotas");
   const { created, needs } = await retryOnHashCollision(() =>
     mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
       requireFuture(ctx.services.clock, input.expires_at);
@@ -71,7 +69,7 @@ export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<
         liveTenant(tx, workspace_id, input.tenant_id),
       ]);
       if (embed && tenant.suspended_at !== null) throw fail("tenant_is_suspended");
-      if (embed) await requireKeyQuota(tx, embed, ctx.services.clock.now());
+      if (embed) await requireRoomForKey(tx, embed, ctx.services.clock.now());
       const plan = tenant.plan_id === null ? null : await requireAllowedByPlan(ctx, tx, tenant.plan_id, input);
       const uses = featuresOf(input, tenant) | meterCaps(tenant.quotas ?? plan?.quotas);
       const policy_version = await tx.bump(project.id, { uses });
@@ -105,20 +103,25 @@ async function requireAllowedByPlan(ctx: KeyManager, tx: Tx, plan_id: string, ke
   return plan;
 }
 
-type KeyOwner = {
+type KeyPlacement = {
   project: Pick<ProjectRow, "id" | "key_policy">;
   tenant: { id: string };
   plan: PlanRow | null;
   policy_version: number;
 };
 
-export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["stored"], owner: KeyOwner): ApiKeyRow {
+export function newKeyRow(
+  ctx: KeyManager,
+  key: NewKey,
+  stored: NewCredential["stored"],
+  placement: KeyPlacement,
+): ApiKeyRow {
   const now = ctx.services.clock.now();
   return {
     id: ctx.services.newId(),
     workspace_id: ctx.actor.workspace_id,
-    project_id: owner.project.id,
-    tenant_id: owner.tenant.id,
+    project_id: placement.project.id,
+    tenant_id: placement.tenant.id,
     env: key.env,
     lookup_hash: stored.lookup_hash,
     display_prefix: stored.display_prefix,
@@ -126,7 +129,7 @@ export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["s
     scopes: JSON.stringify(key.scopes ?? []),
     meta: JSON.stringify(key.meta ?? {}),
     rate_limits: key.rate_limits ? JSON.stringify(key.rate_limits) : null,
-    expires_at: initialExpiry(keyPolicyOf(owner.project, owner.plan), now, key.expires_at),
+    expires_at: initialExpiry(keyPolicyOf(placement.project, placement.plan), now, key.expires_at),
     requested_expires_at: requestedExpiry(key.expires_at),
     revoked_at: null,
     revoked_reason: null,
@@ -136,7 +139,7 @@ export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["s
     rotated_from: null,
     created_at: now,
     last_used_at: null,
-    policy_version: owner.policy_version,
+    policy_version: placement.policy_version,
     disabled_at: null,
     disabled_reason: null,
     enabled_at: null,
@@ -167,10 +170,9 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   return cutListOf(ctx.services, rows, query.limit, viewKey);
 }
 
-/** Returns without a promise on SQLite. bench: vendor/get-by-id */
-export function showKey({ services, actor }: Ctx<Vendor>, id: string): MaybePromise<ApiKey> {
-  const found = keyById.firstMemoized(services.store.read, { workspace_id: actor.workspace_id, id });
-  return thenMaybe(found, (row) => viewKey(requireReadable(actor, row, "key_not_found")));
+export async function showKey({ services, actor }: Ctx<Vendor>, id: string): Promise<ApiKey> {
+  const row = await keyById.firstMemoized(services.store.read, { workspace_id: actor.workspace_id, id });
+  return viewKey(requireReadable(actor, row, "key_not_found"));
 }
 
 /** A key that this actor may manage. Keys of other tenants do not exist for it. */

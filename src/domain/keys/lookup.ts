@@ -15,9 +15,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { prefixOwner } from "../../store/queries/key-prefixes.ts";
 import { keyByHash, keyById } from "../../store/queries/keys.ts";
-import { anyProjectById } from "../../store/queries/projects.ts";
 import { secretKeyByHash, secretKeyById } from "../../store/queries/secret-keys.ts";
-import { anyTenantById } from "../../store/queries/tenants.ts";
 import type { ApiKeyRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
 import { confinedTo, ownerOf, restrictionOf, type Vendor } from "../core/actor.ts";
 import { addressRuleOf, refusesAddress } from "./address-rules.ts";
@@ -26,8 +24,7 @@ import { reachesProject, requireReadable } from "../core/env-access.ts";
 import { inFleetSlot } from "../core/read-slots.ts";
 import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/views.ts";
 import type { LookupOutcome } from "../health/counts.ts";
-import { planOfKey } from "../plans/plans.ts";
-import { resolveLimits, splitScopes } from "../plans/resolution.ts";
+import { resolveKey } from "../plans/effective.ts";
 import { countLacking, needsToServe, nodesHolding } from "../nodes/needs.ts";
 import { keyBalances } from "../quotas/balances.ts";
 
@@ -76,7 +73,7 @@ type Lookup = {
 
 export async function lookUpKey(ctx: Ctx<Vendor>, input: Lookup) {
   const found = await judgeText(ctx, input);
-  ctx.services.lookupCounts[outcomeOf(found)]++;
+  ctx.services.counts.lookups[outcomeOf(found)]++;
   return found;
 }
 
@@ -158,21 +155,10 @@ export async function showVerdict(ctx: Ctx<Vendor>, id: string) {
 type Request = Omit<Lookup, "key">;
 
 async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, request: Request) {
-  const { read } = ctx.services.store;
-  const { workspace_id } = ctx.actor;
-  const project = await anyProjectById.first(read, { workspace_id, id: key.project_id });
-  const tenant = await anyTenantById.first(read, { workspace_id, id: key.tenant_id });
-  const plan = tenant?.plan_id ? await planOfKey(read, key) : null;
+  const { project, tenant, plan, rate_limits, scopes } = await resolveKey(ctx.services.store.read, key);
   const needs = tenant ? needsToServe(key, tenant, plan) : NO_CAPS;
   const nodes = project?.deleted_at === null ? await countServing(ctx, project, key, needs) : null;
-  const rules = resolveLimits({
-    key: key.rate_limits,
-    tenant: tenant?.rate_limits ?? null,
-    plan: plan?.rate_limits ?? null,
-    project: project?.default_rate_limits ?? "[]",
-  }).rate_limits;
-  const scopes = splitScopes(JSON.parse(key.scopes) as string[], plan?.scopes ?? null).kept;
-  const spent = { limit: await isLimited(ctx, key, rules), quota: await hasUsedUpQuota(ctx, key) };
+  const spent = { limit: await isLimited(ctx, key, rate_limits), quota: await hasUsedUpQuota(ctx, key) };
   const now = ctx.services.clock.now();
   const reasons = reasonsOf({ key, project, tenant, scopes, spent, nodes, now }, request);
   const code = reasons.map((each) => REASONS[each.code][0]).find((each) => each !== null) ?? null;

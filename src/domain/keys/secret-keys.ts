@@ -105,7 +105,7 @@ function requireVisible(actor: Actor, id: string): void {
   if (restrictionOf(actor) && actor.kind === "secret_key" && actor.id !== id) throw fail("secret_key_not_found");
 }
 
-async function requireQuota(ctx: Ctx<Vendor>, tx: Tx, env: Env, max: number): Promise<void> {
+async function requireSecretKeyRoom(ctx: Ctx<Vendor>, tx: Tx, env: Env, max: number): Promise<void> {
   const counted = { workspace_id: ctx.actor.workspace_id, env, now: ctx.services.clock.now() };
   const working = (await countSecretKeys.first(tx, counted))?.n ?? 0;
   const unrevoked = (await countUnrevokedKeys.first(tx, counted))?.n ?? 0;
@@ -124,7 +124,7 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
     const row = newSecretKeyRow(ctx, { ...input, ...minted.stored, workspace_id, owner_scope });
     return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       requireFuture(ctx.services.clock, input.expires_at);
-      await requireQuota(ctx, tx, input.env, SECRET_KEYS_MAX);
+      await requireSecretKeyRoom(ctx, tx, input.env, SECRET_KEYS_MAX);
       for (const id of input.project_ids ?? []) await liveProject(tx, workspace_id, id);
       await insertSecretKey.run(tx, { ...row, created_by: await personBehind(tx, ctx.actor) });
       return { value: withKey(viewSecretKey(row), minted.text), events: [secretKeyCreated(row)] };
@@ -183,7 +183,7 @@ export async function rotateSecretKey(
       requireNoQuarantine(ctx.actor, row);
       const now = ctx.services.clock.now();
       const ended = isOwnHolder(ctx.actor, row) ? await endOwnOverlap(tx, row, now) : [];
-      await requireQuota(ctx, tx, row.env, SECRET_KEYS_MAX + ROTATION_RESERVE);
+      await requireSecretKeyRoom(ctx, tx, row.env, SECRET_KEYS_MAX + ROTATION_RESERVE);
       const minted = mint("secret_key", row.env);
       const successor: SecretKeyRow = {
         ...row,
@@ -238,7 +238,7 @@ async function invalidateAll({ services }: Ctx, ids: ReadonlySet<string>): Promi
 type Revocation = { reason?: string | undefined; successors?: boolean | undefined };
 type RevokedSecretKey = SecretKey & { revoked_successors?: number };
 
-/** `successors`: also revokes working keys it was rotated into, even where the key itself is revoked already. */
+/** `successors`: also revokes working keys it was rotated into, even if the key itself is revoked already. */
 export async function revokeSecretKey(
   ctx: Ctx<Vendor>,
   id: string,

@@ -1,7 +1,6 @@
 // What the holder of an API key may do with it. Responses say nothing about the vendor: no meta, tenant, project or
 // node.
 import { fail } from "../../kernel/errors.ts";
-import { thenMaybe } from "../../kernel/maybe-promise.ts";
 import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { selfById } from "../../store/queries/holders.ts";
 import type { ApiKeyActor } from "../core/actor.ts";
@@ -16,36 +15,33 @@ import { resolveLimits, splitScopes } from "../plans/resolution.ts";
 
 const DEFAULT_REASON = "revoked by its holder";
 
-/** Returns without a promise on SQLite. bench: rules/self */
-export function showSelf({ services, actor }: Ctx<ApiKeyActor>) {
+export async function showSelf({ services, actor }: Ctx<ApiKeyActor>) {
   const { id, workspace_id } = actor;
-  const found = selfById.firstMemoized(services.store.read, { workspace_id, id, now: services.clock.now() });
-  return thenMaybe(found, (row) => {
-    if (!row) throw fail("invalid_key");
-    const { rate_limits } = resolveLimits({
-      key: row.rate_limits,
-      tenant: row.tenant_rate_limits,
-      plan: row.plan_rate_limits,
-      project: row.default_rate_limits ?? "[]",
-    });
-    const replaced = row.successor_id !== null;
-    return {
-      object: "self" as const,
-      key_id: id,
-      env: row.env,
-      display_prefix: row.display_prefix,
-      name: row.name,
-      scopes: splitScopes(JSON.parse(row.scopes) as string[], row.plan_scopes).kept,
-      rate_limits,
-      address_restricted: addressRuleOf(row, tenantList(row))?.mode === "enforce",
-      expires_at: formatTimestampOrNull(row.expires_at),
-      quarantined_at: formatTimestampOrNull(row.quarantined_at),
-      rotated_from: row.rotated_from,
-      replaced,
-      rotatable: !replaced && row.quarantined_at === null && parseKeyPolicy(row.key_policy).holder_rotate,
-      created_at: formatTimestamp(row.created_at),
-    };
+  const row = await selfById.firstMemoized(services.store.read, { workspace_id, id, now: services.clock.now() });
+  if (!row) throw fail("invalid_key");
+  const { rate_limits } = resolveLimits({
+    key: row.rate_limits,
+    tenant: row.tenant_rate_limits,
+    plan: row.plan_rate_limits,
+    project: row.default_rate_limits ?? "[]",
   });
+  const replaced = row.successor_id !== null;
+  return {
+    object: "self" as const,
+    key_id: id,
+    env: row.env,
+    display_prefix: row.display_prefix,
+    name: row.name,
+    scopes: splitScopes(JSON.parse(row.scopes) as string[], row.plan_scopes).kept,
+    rate_limits,
+    address_restricted: addressRuleOf(row, tenantList(row))?.mode === "enforce",
+    expires_at: formatTimestampOrNull(row.expires_at),
+    quarantined_at: formatTimestampOrNull(row.quarantined_at),
+    rotated_from: row.rotated_from,
+    replaced,
+    rotatable: !replaced && row.quarantined_at === null && parseKeyPolicy(row.key_policy).holder_rotate,
+    created_at: formatTimestamp(row.created_at),
+  };
 }
 
 /** Stopping a leak is never refused. Nodes are the vendor's: a holder learns only whether all of them have it. */

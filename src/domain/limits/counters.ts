@@ -1,4 +1,4 @@
-// Opens the rate-limit counters of this process: Redis where it is configured, in memory otherwise and as its fallback.
+// Opens the rate-limit counters of this process: Redis if it is configured, in memory otherwise and as its fallback.
 import type { Counter, SharedLeases } from "../../ratelimit/counter.ts";
 import { FallbackCounter, NO_REDIS, type RedisState } from "../../ratelimit/fallback.ts";
 import { MemoryCounter, type MemoryOptions } from "../../ratelimit/memory/counter.ts";

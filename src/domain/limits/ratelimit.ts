@@ -1,5 +1,5 @@
 // Rate-limit checks and leases. The counters need no database read; this file adds the live/test boundary, and saves
-// in-process counters with windows of a minute and more, so that a restart does not reset quotas.
+// in-process counters with windows of a minute and more, so that a restart does not reset rate limits.
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
@@ -27,7 +27,10 @@ type QuotaInput = { quotas?: boolean | undefined; owed?: number | undefined; owe
 type CheckInput = Omit<CheckRequest, "workspace_id" | "account_id"> & QuotaInput;
 type LeaseInput = Omit<LeaseRequest, "workspace_id" | "account_id"> & QuotaInput;
 
-/** Returns without a promise when the counters are in process. bench: ratelimit/check */
+/**
+ * Returns without a promise when the counters are in process, so that all of the request counts in the turn of its
+ * owner (fairness/turns.ts), in a flood of checks too.
+ */
 export function checkLimits(ctx: Machine, input: CheckInput) {
   const { services, actor } = ctx;
   requireEnvAccess(actor, input.env);

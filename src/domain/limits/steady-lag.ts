@@ -2,14 +2,13 @@
 // are stored in steady time, and a process that began at the wall clock would end them. On PostgreSQL claims follow the
 // database's clock, and each process has a lag of its own.
 import { SECOND_MS } from "../../kernel/durations.ts";
-import { readFact, writeFact } from "../../store/queries/deployment.ts";
+import { getFact, setFact } from "../core/facts.ts";
 import type { Services } from "../core/context.ts";
-import { record } from "../core/record.ts";
 
 type Timed = Pick<Services, "store" | "clock">;
 
 async function storedLag({ store }: Timed): Promise<number> {
-  return Number((await readFact.first(store.read, { name: "steady_lag" }))?.value ?? 0);
+  return Number((await getFact(store.read, "steady_lag")) ?? 0);
 }
 
 /** Call once, before the first lease or window. */
@@ -21,5 +20,5 @@ export async function saveSteadyLag(services: Timed): Promise<void> {
   if (services.store.target.kind !== "sqlite") return;
   const lag = services.clock.now() - services.clock.steady();
   if (Math.abs(lag - (await storedLag(services))) < SECOND_MS) return;
-  await record(services, (tx) => writeFact.run(tx, { name: "steady_lag", value: String(lag) }));
+  await setFact(services, "steady_lag", String(lag));
 }

@@ -112,7 +112,7 @@ export class Throttles {
     return this.#windows.get(headOf(subject))?.get(`${throttle.name} ${subject}`);
   }
 
-  /** The subject's window; undefined where its owner may open none. */
+  /** The subject's window; undefined if its owner may open none. */
   #window(throttle: Throttle, subject: string, owner: Owner): Window | undefined {
     const now = this.#clock.steady();
     const found = this.#find(throttle, subject);

@@ -19,7 +19,7 @@ import { deleteInPieces, record } from "../core/record.ts";
 
 /** What a person may write in a day without an active workspace. Only counted in the process. */
 const PERSON_MIB = 64;
-/** Bytes written in two days, up to which an owner is not refused while others are. */
+/** Bytes written in the last 24 hours, up to which an owner is not refused while others are. */
 const MUCH_BYTES = 64 * MIB;
 /** With less than this on the disk, nothing more is stored. */
 export const LAST_BYTES = 200 * MIB;
@@ -40,13 +40,13 @@ type Options = {
 
 const NOT_WATCHED: DiskSpace = { free: Number.POSITIVE_INFINITY, total: 0 };
 
-type Pending = { readonly owner: CellOwner; readonly day: number; bytes: number };
+type UnsavedBytes = { readonly owner: CellOwner; readonly day: number; bytes: number };
 
 export class WrittenBytes {
   readonly #options: Options;
   readonly #diskSpace: () => Promise<DiskSpace>;
   /** Bytes not yet in the database, by owner and day. */
-  #pending = new Map<string, Pending>();
+  #pending = new Map<string, UnsavedBytes>();
   /** The sums of the day before. */
   #yesterday = new Map<string, number>();
   #day: number;
@@ -69,7 +69,7 @@ export class WrittenBytes {
     }
   }
 
-  /** Measured by the last flush. Also where refusals are turned off. */
+  /** Measured by the last flush. Also when refusals are turned off. */
   get isDiskLow(): boolean {
     const { free, total } = this.#disk;
     return free < LAST_BYTES || free < total * LOW_PART;
@@ -93,7 +93,7 @@ export class WrittenBytes {
     const { free } = this.#disk;
     if (free < LAST_BYTES && settings.disk_reserve_mb > 0) return fail("storage_full");
     if (!isCounted(owner)) return null;
-    this.#turnDay();
+    this.#rollOver();
     const used = ledger.usedBy(owner);
     const limit = shareOf(owner, settings.writes_mb_per_day);
     if (settings.throttle && limit > 0 && used >= limit * MIB) {
@@ -101,7 +101,8 @@ export class WrittenBytes {
       const name = owner.kind === "cell" ? "share_spent" : "rate_limited";
       return limitRefusal(name, { id: "writes", limit, windowMs: DAY_MS, remaining: 0, resetMs });
     }
-    const wroteMuch = used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES;
+    const leftOfDay = 1 - (clock.now() % DAY_MS) / DAY_MS; // as if yesterday's bytes had been written evenly
+    const wroteMuch = used + (this.#yesterday.get(owner.id) ?? 0) * leftOfDay > MUCH_BYTES;
     return free < settings.disk_reserve_mb * MIB && wroteMuch ? fail("storage_full") : null;
   }
 
@@ -155,12 +156,12 @@ export class WrittenBytes {
   /** Counts what was written; the store calls it for every change that has an owner. */
   add(owner: Owner, bytes: number): void {
     if (!isCounted(owner)) return;
-    this.#turnDay();
+    this.#rollOver();
     this.#options.ledger.take(owner, bytes);
     if (owner.kind === "cell") this.#pendingOf(owner, this.#day).bytes += bytes;
   }
 
-  #pendingOf(owner: CellOwner, day: number): Pending {
+  #pendingOf(owner: CellOwner, day: number): UnsavedBytes {
     const key = pendingKey(owner, day);
     const pending = this.#pending.get(key) ?? { owner, day, bytes: 0 };
     this.#pending.set(key, pending);
@@ -168,7 +169,7 @@ export class WrittenBytes {
   }
 
   /** Resets every owner at midnight UTC. */
-  #turnDay(): void {
+  #rollOver(): void {
     const day = utcDay(this.#options.clock.now());
     if (day === this.#day) return;
     const isNext = day === this.#day + 1;

@@ -1,8 +1,10 @@
 // Daily limits of mail, counted in the database: they survive a restart and hold for all processes together. An account
 // that invites gets a refusal when its limit is reached. An address that gets too much is protected silently: otherwise
 // a stranger could use up its limit, and by that refuse it to everyone else.
+// Caution: counting reads first and inserts then, so a job that counts declares `mailLocks`. Otherwise n processes on
+// one PostgreSQL that count at the same moment admit up to n times a limit.
 import { DAY_MS } from "../../kernel/durations.ts";
-import type { Failure } from "../../kernel/errors.ts";
+import { fail, type Failure } from "../../kernel/errors.ts";
 import { soleOwner } from "../../fairness/owners.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import { insertMailCount, latestSends, mailOfAccount, mailOfAccountTo } from "../../store/queries/mail-counts.ts";
@@ -13,6 +15,12 @@ import type { Services } from "../core/context.ts";
 const INVITES_TO_ONE_ADDRESS = 3;
 const MAILS_OF_A_KIND = 10;
 const QUEUED_MAX = 500;
+
+/** What the job that counts a mail locks. `account_id`: whose invitation it is. */
+export function mailLocks(services: Services, email_key: string, account_id?: string): string[] {
+  const names = [throttleKey(services, email_key), ...(account_id === undefined ? [] : [account_id])];
+  return names.map((name) => `mail/${name}`);
+}
 
 type Counted = { n: number; first_at: number | null } | undefined;
 
@@ -27,17 +35,17 @@ export async function countInviteMail(
 ): Promise<number> {
   const { account_id } = mail;
   const now = services.clock.now();
-  if (!services.settings.throttle) return now;
+  const { throttle, invite_mails_per_day: perDay } = services.settings;
+  const queued = await countQueuedOf.first(tx, { account_id });
+  if ((queued?.n ?? 0) >= QUEUED_MAX) throw queueFull(services, account_id);
+  if (!throttle) return now;
   const address_key = throttleKey(services, mail.email_key);
   const since = now - DAY_MS;
-  const perDay = services.settings.invite_mails_per_day;
   const toAddress = await mailOfAccountTo.first(tx, { account_id, address_key, since });
   if ((toAddress?.n ?? 0) >= INVITES_TO_ONE_ADDRESS)
     throw spent(services, "invites_address", account_id, INVITES_TO_ONE_ADDRESS, toAddress);
   const inAll = await mailOfAccount.first(tx, { account_id, since });
   if ((inAll?.n ?? 0) >= perDay) throw spent(services, "invites", account_id, perDay, inAll);
-  const queued = await countQueuedOf.first(tx, { account_id });
-  if ((queued?.n ?? 0) >= QUEUED_MAX) throw spent(services, "invites", account_id, QUEUED_MAX, inAll);
   const sends_at = await nextSend(tx, "invite", address_key, now);
   const sent = sends_at < mail.until ? sends_at : null;
   if (sent !== now) services.shares.of("mail").countRefusal(soleOwner("address", address_key));
@@ -70,7 +78,13 @@ async function nextSend(tx: Tx, kind: string, address_key: string, now: number):
   return oldest === null ? now : Math.max(now, oldest + DAY_MS);
 }
 
-function spent(services: Services, name: string, account_id: string, limit: number, counted: Counted): Failure {
+/** Momentary, unlike the limits of a day: the queue empties as mail is delivered. */
+function queueFull(services: Services, account_id: string): Failure {
+  services.shares.of("mail").countRefusal(soleOwner("account", account_id));
+  return fail("mail_queue_full");
+}
+
+function spent(services: Services, name: string, account_id: string, limit: number, counted?: Counted): Failure {
   services.shares.of("mail").countRefusal(soleOwner("account", account_id));
   const window = { start: counted?.first_at ?? services.clock.now(), used: limit };
   const refusal = services.throttles.refusal({ name, limit, windowMs: DAY_MS }, window, "invite_mails_spent");

@@ -116,7 +116,7 @@ export function keyDigestMail(
     `Keys that expire soon: ${expiring}. Keys that are revoked soon because they are not used: ${idle}.`,
     ...(waiting > 0 ? [later] : []),
     workspaceLine(workspace),
-    [...listed, ...(more > 0 ? [`and ${more} more`] : [])].join("\n"),
+    ...(listed.length > 0 ? [[...listed, ...(more > 0 ? [`and ${more} more`] : [])].join("\n")] : []),
     `Rotate the keys that are still needed:\n${services.publicUrl}/`,
   ]);
 }

@@ -1,7 +1,7 @@
 // What the push has not delivered yet, for the operator, /status and metrics.
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { readFact } from "../../store/queries/deployment.ts";
+import { getJsonFact } from "../core/facts.ts";
 import {
   changedHours,
   replayHour,
@@ -62,9 +62,9 @@ export async function showMeter(services: Services) {
     unsettledState.first(store.read, TO_SEND),
     unsettledState.first(store.read, REFUSED),
     unsettledHours.all(store.read, { ...REFUSED, limit: REFUSED_SHOWN }),
-    readFact.first(store.read, { name: "meter" }),
+    getJsonFact<MeterOutcome>(store.read, "meter"),
   ]);
-  const outcome = stored ? (JSON.parse(stored.value) as MeterOutcome) : meter.outcome;
+  const outcome = stored ?? meter.outcome;
   const time = (at: number | null): string | null => (at === null ? null : formatTimestamp(at));
   return {
     object: "meter" as const,

@@ -1,4 +1,4 @@
-// What a node has to enforce to get a key, and which nodes cannot: they are named where a key is made that needs it.
+// The capabilities that a key requires of nodes, and the warnings about live nodes that lack them.
 import type { Env } from "../../kernel/credentials.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { CAP, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
@@ -37,7 +37,7 @@ type Metered = { quotas: string | null };
 type Served = StoredList & Metered & { display_prefix: string; revoked_at: unknown; disabled_at: unknown };
 type ServedTenant = StoredList & Metered & { suspended_at: unknown };
 
-/** What nodes need to get a key as it is now: nothing where it is removed from them. */
+/** What nodes need to get a key as it is now: nothing if it is removed from them. */
 export function needsToServe(key: Served, tenant: ServedTenant, plan: Metered | null): number {
   if (key.revoked_at !== null || key.disabled_at !== null || tenant.suspended_at !== null) return NO_CAPS;
   const metered = needsOfQuotas(key.quotas) | needsOfQuotas(tenant.quotas ?? plan?.quotas);

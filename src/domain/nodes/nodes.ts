@@ -69,7 +69,7 @@ export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
 type Polled = PolicyNodeRow & Omit<FleetProject, "id">;
 type FleetRow = Polled & NodeRow;
 
-/** How many keys each node does not get. Counts, in another thread, only where a node lacks something. */
+/** How many keys each node does not get. Counts, in another thread, only if a node lacks something. */
 async function countWithheld(ctx: Ctx<Vendor>, rows: readonly Polled[]) {
   const { store, clock } = ctx.services;
   const { workspace_id } = ctx.actor;

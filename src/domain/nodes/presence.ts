@@ -1,7 +1,6 @@
-// When the service was there for nodes to report to. After it was away (a stop, a database out of reach, a restore, a
-// clock that was set forward) nodes have had no chance to report, so their silence means nothing until it has been back
-// for as long as a node counts as live. Until then those that were live when it went away still count, wherever nodes
-// are counted, listed or removed.
+// Downtime of the service: a stop, a database out of reach, a restore, a clock that was set forward. Nodes could not
+// report during it, so a silent node is not a dead one: until the service has been up for as long as a node counts as
+// live, nodes that were live when it went down still count wherever nodes are counted, listed or removed.
 import { SECOND_MS } from "../../kernel/durations.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { readFact, writeFact } from "../../store/queries/deployment.ts";

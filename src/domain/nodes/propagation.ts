@@ -6,12 +6,12 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { firstLagging, unregisteredNodes, type LaggingNode } from "../../store/queries/nodes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../../store/schema/tables.ts";
-import { ownerOf, type Vendor } from "../core/actor.ts";
+import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { seenSince } from "./presence.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
-import { inFleetSlot, inFleetSlotIfAny } from "../core/read-slots.ts";
-import { orCredentialEnds, validMs } from "../policy/credential-end.ts";
+import { inFleetSlot, inFleetSlotIfAny, slotOwner } from "../core/read-slots.ts";
+import { orCredentialEnds, validMs } from "../core/credential-end.ts";
 import { NEVER_DISCONNECTS, Subscription, type OnDisconnect } from "../core/subscription.ts";
 import type { ApiKey } from "../core/views.ts";
 import { countLacking, nodesHolding } from "./needs.ts";
@@ -64,7 +64,7 @@ type AwaitedVersion = { project_id: string; version: number; env: Env | null; ne
 type WaitOptions = {
   waitMs: number;
   onDisconnect: OnDisconnect;
-  /** Runs what reads all nodes. A change that is committed is answered without them where there is no slot. */
+  /** Runs what reads all nodes. A change that is committed is answered without them if there is no slot. */
   inSlot?: <T>(read: () => Promise<T>) => Promise<T | undefined>;
 };
 
@@ -96,14 +96,16 @@ async function awaitVersions(
         subscription && !subscription.ended ? await findLagging(ctx, awaited, seenAfter(), from) : undefined;
       if (!lagging) {
         // The database may not have every node that this process knows.
-        const settled = await Promise.all(awaited.map((each) => nodes.settled(each.project_id, each.env, SETTLE_MS)));
+        const settled = await Promise.all(
+          awaited.map((each) => nodes.awaitSettled(each.project_id, each.env, SETTLE_MS)),
+        );
         const receipts = await inSlot(() => readReceipts(ctx, awaited, { settled, start, seenAfter: seenAfter() }));
         if (!receipts) return awaited.map((each) => unknownReceipt(each, clock.now() - start));
         // Waiting longer does not help where only nodes are missing that never report.
         const areAcked = receipts.every(({ acked_nodes, total_nodes }) => acked_nodes === total_nodes);
         if (areAcked || !subscription || subscription.ended) return receipts;
       }
-      from = lagging; // where all after it have the version, one before it has come or gone back since
+      from = lagging; // resumes at the last lagging node; if none lags after it, all nodes are checked again
       await subscription?.changed();
     }
   } finally {
@@ -115,9 +117,10 @@ async function awaitVersions(
 
 /** Undefined if the owner gets no place among the waiting receipts, or the service is stopping. */
 function subscribe({ services, actor }: Ctx, waitMs: number, onDisconnect: OnDisconnect): Subscription | undefined {
-  const { waitingReceipts, shutdown } = services;
-  const subscription: Subscription = new Subscription(waitMs, onDisconnect, () => waitingReceipts.delete(subscription));
-  if (!shutdown.signal.aborted && waitingReceipts.add(ownerOf(actor), subscription)) return subscription;
+  const { shutdown } = services;
+  const places = actor.kind === "api_key" ? services.waitingHolders : services.waitingReceipts;
+  const subscription: Subscription = new Subscription(waitMs, onDisconnect, () => places.delete(subscription));
+  if (!shutdown.signal.aborted && places.add(slotOwner(actor), subscription)) return subscription;
   subscription.close();
   return undefined;
 }

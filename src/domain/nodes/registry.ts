@@ -1,26 +1,27 @@
 // Records which nodes poll the feed and which policy version each has acknowledged. Polls never wait for the database:
 // reports are collected and written in batches, and only when they change something.
-import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
+import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Log } from "../../platform/log.ts";
 import { atMost, sleep } from "../../platform/timing.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
-import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
-import { KeyedListeners } from "../core/keyed-listeners.ts";
+import { KeyedListeners } from "../../platform/keyed-listeners.ts";
 import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Head } from "../policy/head.ts";
 import { record } from "../core/record.ts";
+import { KnownNodes, type KnownNode } from "./known-nodes.ts";
 import { liveSince } from "./presence.ts";
 import { bytesOf, keyOf, noteLost, writeReports } from "./reports.ts";
-import type { LostNodes, NodeBounds, NodeReport } from "./reports.ts";
-import { ReportQueue, scopeKey, scopeKeys, type Pending } from "./report-queue.ts";
-import { envOf, hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./traits.ts";
+import type { NodeBounds, NodeReport } from "./reports.ts";
+import { LostReports } from "./lost-reports.ts";
+import { ReportQueue, type PendingReport } from "./report-queue.ts";
+import { envOf, hasTraits, traitsOf, type PollingNode } from "./traits.ts";
 
 export const NODE_RETENTION_MS = DAY_MS;
 /** How often to write that a node is still there, at most. */
@@ -30,15 +31,11 @@ const TOPIC = "node";
 const WRITE_MAX = 500;
 /** Listeners notified of a batch before yielding to other requests: each reads the nodes that it waits for. */
 const SLICE = 32;
-/** How long the first snapshot of a node waits until the node is registered. */
-const REGISTER_MS = 1_000;
 /**
  * Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its
  * poll.
  */
 const GATHER_MS = 10;
-
-type Written = NodeTraits & Pick<PolicyNodeRow, "version" | "last_seen_at">;
 
 type Options = {
   store: Store;
@@ -56,6 +53,8 @@ type Options = {
 export class NodeRegistry {
   /** Reports that found no room, for /metrics. */
   dropped = 0;
+  /** How long a poll of a node without a live row waits for one. Long polls of nodes time out 2 s late. */
+  registerMs = 1_000;
   /** When a node has reported last, by `performance.now()`; before that, when this process started. */
   reportedAtMonotonic = performance.now();
   /** When this process last found that nodes could report to it, by the clock. */
@@ -63,18 +62,20 @@ export class NodeRegistry {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
-  /** Nodes as the database has them, so that a report without news costs no write. */
-  readonly #written: FairMap<Written>;
+  readonly #known: KnownNodes;
   readonly #queue: ReportQueue;
   readonly #bounds: NodeBounds;
   readonly #writtenBytes: Options["writtenBytes"];
   readonly #seenEveryMs: number;
   /** By project. */
   readonly #listeners = new KeyedListeners();
+  /** Nodes of the batch being written. */
+  readonly #inBatch = new Set<string>();
   /** Nodes that left through another process during a write. */
   readonly #left = new Set<string>();
-  /** Lost reports by project and environment, until stored: no receipt may claim that every node is known. */
-  readonly #lost = new Map<string, LostNodes>();
+  readonly #lost = new LostReports();
+  /** Whether the database refused the last write as it would refuse one of any process. */
+  #refusesWrites = false;
   #writing: Promise<void> | undefined;
   /** The batch being written, or the pause after one. */
   #batch: Promise<void> | undefined;
@@ -91,51 +92,60 @@ export class NodeRegistry {
     };
     this.#writtenBytes = writtenBytes;
     this.#seenEveryMs = Math.min(SEEN_EVERY_MS, bounds.liveMs / 4);
-    this.#written = new FairMap(known);
+    this.#known = new KnownNodes(known, clock, bounds.liveMs);
     this.#queue = new ReportQueue(waiting, (key, report) => this.#drop(key, report));
     // A node that left through one process may come back to another, which must then register it again.
     store.onNotice(TOPIC, (key) => {
-      this.#written.delete(key);
+      this.#known.delete(key);
       if (this.#writing) this.#left.add(key);
     });
-    store.onNotice("resync", () => this.#written.clear());
+    store.onNotice("resync", () => this.#known.clear());
   }
 
-  acknowledge(head: Head, node: PollingNode, version: number): void {
+  /** Returns whether receipts count the node already; if not, `registered` waits until they do. */
+  acknowledge(head: Head, node: PollingNode, version: number): boolean {
     const key = keyOf({ project_id: head.project_id, ...node });
-    const known = this.#written.get(key);
-    if (known?.version === version && this.#isFresh(known, node)) return;
+    const known = this.#known.get(key);
+    const isRegistered = this.#known.isLive(key);
+    if (isRegistered && known?.version === version && this.#isFresh(known, node)) return true;
     this.#enqueue(key, this.#report(head, node, version));
+    return isRegistered;
   }
 
   /**
    * Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. It may have
-   * left and started again since, so its row is read again.
+   * left and started again since, so its row is read again. Returns the same as `acknowledge`.
    */
-  seen(head: Head, node: PollingNode): void {
+  noteSeen(head: Head, node: PollingNode): boolean {
     const key = keyOf({ project_id: head.project_id, ...node });
-    this.#written.delete(key);
+    const isRegistered = this.#known.isLive(key);
+    this.#known.markStale(key);
     this.#enqueue(key, this.#report(head, node, null));
+    return isRegistered;
   }
 
   /**
-   * As `seen`; resolves when a node that this process did not know is in the database: receipts of other processes
-   * count it.
+   * Waits until receipts of every process count the node, after its report: it has a row, or it is noted that it has
+   * none. Returns whether they do. On SQLite there is no other process, and this one remembers failed writes. While the
+   * database refuses all writes, no process commits a change that a receipt could be about.
    */
-  async register(head: Head, node: PollingNode): Promise<void> {
-    const isKnown = this.#isKnownLive(keyOf({ project_id: head.project_id, ...node }));
-    this.seen(head, node);
-    if (!isKnown) await this.settled(head.project_id, envOf(node.env_scope), REGISTER_MS);
+  async awaitRegistration({ project_id }: Head, node: PollingNode): Promise<boolean> {
+    const key = keyOf({ project_id, ...node });
+    const isWritten = (): boolean => !this.#queue.has(key) && !this.#inBatch.has(key);
+    await this.#waitFor(() => this.#known.isLive(key) || isWritten(), this.registerMs);
+    if (this.#known.isLive(key)) return true;
+    if (!isWritten()) return false;
+    return this.#store.dialect === "sqlite" || this.#refusesWrites || !this.#lost.has({ project_id, ...node });
   }
 
   leave(head: Head, node: PollingNode): void {
     const key = keyOf({ project_id: head.project_id, ...node });
-    this.#written.delete(key); // polls that arrive before its row is deleted register it again
+    this.#known.delete(key); // polls that arrive before its row is deleted register it again
     this.#enqueue(key, { ...this.#report(head, node, null), leaving: true });
   }
 
   /** Whether the database knows the node as it is, and saw it lately. */
-  #isFresh(known: Written, node: PollingNode): boolean {
+  #isFresh(known: KnownNode, node: PollingNode): boolean {
     return hasTraits(known, traitsOf(node)) && this.#clock.now() - known.last_seen_at < this.#seenEveryMs;
   }
 
@@ -155,18 +165,22 @@ export class NodeRegistry {
    * Whether the reports so far of nodes with keys of this environment, or of either, are in the database or were lost,
    * within this time. Later ones do not matter.
    */
-  async settled(project_id: string, env: Env | null, waitMs: number): Promise<boolean> {
+  async awaitSettled(project_id: string, env: Env | null, waitMs: number): Promise<boolean> {
     const { newest } = this.#queue;
     const isSettled = (): boolean => this.#queue.isSettled(project_id, env, newest);
-    const deadline = performance.now() + waitMs;
-    for (let left = waitMs; left > 0 && !isSettled(); left = deadline - performance.now())
-      await atMost(left, this.#batch);
+    await this.#waitFor(isSettled, waitMs);
     return isSettled();
+  }
+
+  /** Waits for something that a batch brings about. */
+  async #waitFor(isDone: () => boolean, waitMs: number): Promise<void> {
+    const deadline = performance.now() + waitMs;
+    for (let left = waitMs; left > 0 && !isDone(); left = deadline - performance.now()) await atMost(left, this.#batch);
   }
 
   /** Whether such a node, seen after this time, may have no row because its report was lost. */
   hasLost(project_id: string, env: Env | null, seenAfter: number): boolean {
-    return scopeKeys(project_id, env).some((key) => (this.#lost.get(key)?.last_seen_at ?? seenAfter) > seenAfter);
+    return this.#lost.hasSince(project_id, env, seenAfter);
   }
 
   /** Registers a listener for written reports of a project; returns how to unregister it. */
@@ -183,18 +197,7 @@ export class NodeRegistry {
   /** The node reports again with its next poll. */
   #drop(key: string, report: NodeReport): void {
     this.dropped++;
-    if (!this.#isKnownLive(key)) this.#noteLost(report);
-  }
-
-  /** Whether the database has a row that will count as live until the node's next poll. */
-  #isKnownLive(key: string): boolean {
-    const known = this.#written.get(key);
-    return known !== undefined && this.#clock.now() - known.last_seen_at < this.#bounds.liveMs / 2;
-  }
-
-  #noteLost(report: NodeReport): void {
-    const { project_id, env_scope, last_seen_at, leaving } = report;
-    if (!leaving) this.#lost.set(scopeKey(report), { project_id, scope: envOf(env_scope), last_seen_at });
+    if (!this.#known.isLive(key)) this.#lost.add(report);
   }
 
   async #write(): Promise<void> {
@@ -210,35 +213,41 @@ export class NodeRegistry {
 
   async #writeBatch(): Promise<void> {
     const batch = this.#queue.take(WRITE_MAX);
-    const unknown = batch.filter(({ key }) => !this.#isKnownLive(key));
+    for (const { key } of batch) this.#inBatch.add(key);
     let changed: NodeReport[] = [];
     try {
       changed = await this.#writeChanged(batch);
+      for (const { key } of batch) this.#known.stored(key);
     } catch (error) {
-      for (const { key } of batch) this.#written.delete(key);
-      for (const { report } of unknown) this.#noteLost(report);
+      for (const { key, report } of batch) {
+        this.#known.markStale(key); // the commit may have taken effect
+        if (!this.#known.isLive(key)) this.#lost.add(report);
+      }
+      this.#refusesWrites = isRefusal(error);
       this.#log.warn("acknowledgements of nodes were not written", { nodes: batch.length, error: String(error) });
     }
+    for (const key of this.#left) this.#known.delete(key);
+    this.#left.clear();
+    this.#inBatch.clear();
     this.#queue.settle(batch);
     await this.#notifyOf(changed);
     this.#notifyOfLeaving(changed);
   }
 
-  async #writeChanged(batch: readonly Pending[]): Promise<NodeReport[]> {
+  async #writeChanged(batch: readonly PendingReport[]): Promise<NodeReport[]> {
     const changed = await this.#changedAmong(batch);
-    const lost = [...this.#lost].toSorted(([a], [b]) => (a < b ? -1 : 1)); // as nodes, in one order in every process
+    const lost = this.#lost.list();
     if (changed.length + lost.length > 0) {
       const { without, added } = await record({ store: this.#store }, async (tx) => {
         const outcome = await writeReports(tx, changed, { ...this.#bounds, now: this.#clock.now() });
-        for (const [, nodes] of lost) await noteLost(tx, nodes, this.#bounds);
+        for (const nodes of lost) await noteLost(tx, nodes, this.#bounds);
         return outcome;
       });
-      for (const node of without) this.#written.delete(keyOf(node));
+      this.#refusesWrites = false;
+      for (const node of without) this.#known.delete(keyOf(node));
       for (const report of added) this.#writtenBytes.add(report.owner, bytesOf(report));
     }
-    for (const [key, nodes] of lost) if (this.#lost.get(key) === nodes) this.#lost.delete(key);
-    for (const key of this.#left) this.#written.delete(key);
-    this.#left.clear();
+    this.#lost.stored(lost);
     return changed;
   }
 
@@ -258,24 +267,29 @@ export class NodeRegistry {
   }
 
   /** Reads nodes not yet known to this process: after a restart most reports change nothing. */
-  async #changedAmong(batch: readonly Pending[]): Promise<NodeReport[]> {
-    const unknown = batch.filter(({ key }) => !this.#written.get(key)).map(({ report }) => report);
+  async #changedAmong(batch: readonly PendingReport[]): Promise<NodeReport[]> {
+    const unknown = batch.filter(({ key }) => !this.#known.get(key)).map(({ report }) => report);
     const rows = unknown.length > 0 ? await nodesByKeys(this.#store.read, unknown) : [];
     const stored = new Map(rows.map((row) => [keyOf(row), row]));
     const changed: NodeReport[] = [];
     for (const { key, report } of batch) {
-      const row = this.#written.get(key) ?? stored.get(key);
+      const row = this.#known.get(key) ?? stored.get(key);
       const version = report.version ?? row?.version ?? 0;
       const fresh = row && report.last_seen_at - row.last_seen_at < this.#seenEveryMs && hasTraits(row, report);
       const isChange = report.leaving ? row !== undefined : !fresh || row.version !== version;
       const { caps, full_power, sdk } = report;
       if (isChange) changed.push({ ...report, version });
-      if (report.leaving) this.#written.delete(key);
+      if (report.leaving) this.#known.delete(key);
       else {
         const last_seen_at = isChange ? report.last_seen_at : (row?.last_seen_at ?? 0);
-        this.#written.set(report.owner, key, { version, last_seen_at, caps, full_power, sdk });
+        this.#known.set(report.owner, key, { version, last_seen_at, caps, full_power, sdk }, row);
       }
     }
     return changed;
   }
+}
+
+/** Whether the database accepts no write of any process: it is read-only, or its disk is full. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof Failure && (error.failure === "read_only" || error.failure === "storage_full");
 }

@@ -1,19 +1,17 @@
 // Reports of nodes that wait to be written, the newest of each node. At the bound the largest owner's oldest is
 // dropped. Owners take turns: however many reports of one wait, another's are in the next batch.
 import { FairQueue } from "../../fairness/fair-queue.ts";
-import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { NodeReport } from "./reports.ts";
 import { envOf, envsOfHolders } from "./traits.ts";
 
 /** `number`: position in the order of arrival. */
-export type Pending = { readonly key: string; readonly number: number; readonly report: NodeReport };
+export type PendingReport = { readonly key: string; readonly number: number; readonly report: NodeReport };
 
 export class ReportQueue {
-  readonly #pending = new Map<string, Pending>();
-  readonly #order = new FairQueue<string>();
-  readonly #waiting: FairSet<string>;
+  readonly #pending = new Map<string, PendingReport>();
+  readonly #order: FairQueue<string>;
   /** By project and environment: the numbers of reports that wait or are being written, oldest first. */
   readonly #unsettled = new Map<string, Set<number>>();
   /** The number of the newest report. */
@@ -21,49 +19,49 @@ export class ReportQueue {
 
   /** `ledger` bounds the reports that wait. */
   constructor(ledger: Ledger, onDropped: (key: string, report: NodeReport) => void) {
-    this.#waiting = new FairSet(ledger, (key) => {
-      const dropped = this.#pending.get(key) as Pending;
+    const displaced = (key: string): void => {
+      const dropped = this.#pending.get(key) as PendingReport;
       this.#pending.delete(key);
-      this.#order.shiftOf(dropped.report.owner); // its owner's oldest here too
       this.settle([dropped]);
       onDropped(key, dropped.report);
-    });
+    };
+    this.#order = new FairQueue({ ledger, displaced });
   }
 
   get size(): number {
     return this.#pending.size;
   }
 
-  /** False where the owner is at its bound. A node's report replaces its earlier one. */
+  has(key: string): boolean {
+    return this.#pending.has(key);
+  }
+
+  /** False if the owner is at its bound. A node's report replaces its earlier one. */
   add(key: string, report: NodeReport): boolean {
     const before = this.#pending.get(key);
-    if (!before && !this.#waiting.add(report.owner, key)) return false;
+    if (!before && !this.#order.push(report.owner, key)) return false;
     const version = report.version ?? (report.leaving ? null : (before?.report.version ?? null));
-    const number = before?.number ?? this.#append(key, report);
+    const number = before?.number ?? this.#nextNumber(report);
     this.#pending.set(key, { key, number, report: { ...report, version } });
     return true;
   }
 
-  #append(key: string, report: NodeReport): number {
+  #nextNumber(report: NodeReport): number {
     const number = ++this.newest;
-    this.#order.push(report.owner, key);
     const unsettled = this.#unsettled.get(scopeKey(report)) ?? new Set();
     this.#unsettled.set(scopeKey(report), unsettled.add(number));
     return number;
   }
 
   /** Takes the next reports. The caller passes them to `settle` once they are written or lost. */
-  take(max: number): Pending[] {
-    const batch = this.#order.take(max).map((key) => this.#pending.get(key) as Pending);
-    for (const { key } of batch) {
-      this.#pending.delete(key);
-      this.#waiting.delete(key);
-    }
+  take(max: number): PendingReport[] {
+    const batch = this.#order.take(max).map((key) => this.#pending.get(key) as PendingReport);
+    for (const { key } of batch) this.#pending.delete(key);
     return batch;
   }
 
   /** Marks reports as written or lost. */
-  settle(batch: readonly Pending[]): void {
+  settle(batch: readonly PendingReport[]): void {
     for (const { number, report } of batch) {
       const unsettled = this.#unsettled.get(scopeKey(report));
       if (unsettled?.delete(number) && unsettled.size === 0) this.#unsettled.delete(scopeKey(report));
@@ -80,7 +78,8 @@ export class ReportQueue {
 }
 
 /** A project and an environment. */
-export const scopeKey = ({ project_id, env_scope }: NodeReport): string => `${project_id} ${envOf(env_scope)}`;
+export const scopeKey = ({ project_id, env_scope }: Pick<NodeReport, "project_id" | "env_scope">): string =>
+  `${project_id} ${envOf(env_scope)}`;
 
 /** The scope keys of all nodes that may hold keys of this environment, or of either if it is null. */
 export function scopeKeys(project_id: string, env: Env | null): string[] {

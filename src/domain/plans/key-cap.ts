@@ -1,18 +1,15 @@
 // The number of active keys that a plan allows a tenant in each environment. Counted in the transaction that adds one:
 // the workspace's audit head is locked, and jobs of a batch share the count, so concurrent creations never exceed it.
-import type { Env } from "../../kernel/credentials.ts";
 import { fail } from "../../kernel/errors.ts";
 import { countActiveKeys } from "../../store/queries/plans.ts";
 import type { Tx } from "../../store/engine/tx.ts";
-import type { PlanRow } from "../../store/schema/tables.ts";
-
-type KeyOwner = { workspace_id: string; tenant_id: string; env: Env };
+import type { ApiKeyRow, PlanRow } from "../../store/schema/tables.ts";
 
 /** Call it last before a key is inserted, or made to work again: it counts that key. */
 export async function takeKeyPlace(
   tx: Tx,
   plan: Pick<PlanRow, "max_keys"> | null,
-  { workspace_id, tenant_id, env }: KeyOwner,
+  { workspace_id, tenant_id, env }: Pick<ApiKeyRow, "workspace_id" | "tenant_id" | "env">,
   now: number,
 ): Promise<void> {
   const max = plan?.max_keys ?? null;

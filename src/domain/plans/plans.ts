@@ -17,12 +17,11 @@ import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { PlanRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { changes } from "../core/events.ts";
+import { editOf } from "../core/events.ts";
 import { listOf } from "../core/list.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
-import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, meterOf, storedQuotas } from "../quotas/stored.ts";
 import { viewPlan, type Meta, type Plan } from "../core/views.ts";
 
@@ -58,8 +57,7 @@ export async function planOfKey(
 const slugTaken = () => failField("slug_taken", "slug", "is already in use");
 
 export async function createPlan(ctx: Ctx<Vendor>, input: NewPlan): Promise<Plan> {
-  await versionGate.assertKnownEverywhere(ctx.services, "plans");
-  await requireQuotasKnown(ctx.services, input.quotas);
+  await versionGate.assertUsesKnown(ctx.services, { plans: true, quotas: input.quotas?.length });
   const { workspace_id } = ctx.actor;
   const row = newPlanRow(ctx, input);
   return mutate(ctx, { workspace_id, onConflict: slugTaken }, async (tx) => {
@@ -119,8 +117,7 @@ export async function showPlan({ services, actor }: Ctx<Vendor>, id: string): Pr
 type PlanChange = { plan: Plan; projects: string[] };
 
 export async function editPlan(ctx: Ctx<Vendor>, id: string, edit: PlanEdit): Promise<PlanChange> {
-  await versionGate.assertKnownEverywhere(ctx.services, "plans");
-  await requireQuotasKnown(ctx.services, edit.quotas);
+  await versionGate.assertUsesKnown(ctx.services, { plans: true, quotas: edit.quotas?.length });
   const change = await storeEdit(ctx, id, edit);
   if (edit.quotas !== undefined) ctx.services.quotas.definitions.changed(ctx.actor.workspace_id);
   return change;
@@ -132,18 +129,17 @@ function storeEdit(ctx: Ctx<Vendor>, id: string, edit: PlanEdit): Promise<PlanCh
   return mutate(ctx, { workspace_id, onConflict: slugTaken }, async (tx) => {
     const row = await livePlan(tx, workspace_id, id);
     const after = { ...row, name: name ?? row.name, slug: slug ?? row.slug, ...columnsOf(fields) };
-    const differing = changes(auditable(row), auditable(after));
-    const metaChanged = row.meta !== after.meta;
+    const change = editOf(row, after, auditable);
     const projects = await projectsOn(tx, row);
-    if (!differing && !metaChanged) return unchanged({ plan: viewPlan(row), projects });
+    if (!change) return unchanged({ plan: viewPlan(row), projects });
     after.updated_at = ctx.services.clock.now();
     await updatePlan.run(tx, after);
     // One version a project however many tenants there are: each node takes a new snapshot.
     const isOtherMeter = meterOf(row.quotas) !== meterOf(after.quotas);
+    const { differing, payload } = change;
     const reachesNodes = differing && ("rate_limits" in differing || "scopes" in differing || isOtherMeter);
     const uses = meterCaps(after.quotas);
     if (reachesNodes) for (const project of projects) await tx.bump(project, { forgetDeltas: true, uses });
-    const payload = { ...differing, ...(metaChanged && { meta: { changed: true } }) };
     return { value: { plan: viewPlan(after), projects }, events: [{ action: "plan.updated", target_id: id, payload }] };
   });
 }

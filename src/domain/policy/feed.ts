@@ -7,7 +7,6 @@ import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { fail } from "../../kernel/errors.ts";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Store } from "../../store/store.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import { Subscription, type OnDisconnect } from "../core/subscription.ts";
@@ -17,7 +16,7 @@ import type { PageCache } from "./page-cache.ts";
 import { Waiters } from "./waiters.ts";
 
 /** How often to read the heads that polls wait for, in case a notice was lost. */
-const LOOK_MS = 1_000;
+const RECHECK_MS = 1_000;
 
 export class Feed {
   readonly pages: PageCache;
@@ -31,7 +30,7 @@ export class Feed {
   /** By project. Polls of test keys are woken apart: however many there are, they delay no change for the others. */
   readonly #waiters = { live: new Map<string, Waiters>(), test: new Map<string, Waiters>() };
   readonly #waiting: FairSet<Subscription<Head>>;
-  readonly #look: NodeJS.Timeout | undefined;
+  readonly #recheckTimer: NodeJS.Timeout | undefined;
   /** Raised by every change: a head read before one must not be cached after it. */
   #epoch = 0;
   #stopped = false;
@@ -43,7 +42,8 @@ export class Feed {
     this.pages = pages;
     this.#rounds = new HeadRounds((ids) => headsByIds(store.read, ids));
     this.#waiting = new FairSet(polls, (subscription) => subscription.end());
-    if (store.dialect === "postgres") this.#look = setInterval(() => void this.lookForChanges(), LOOK_MS).unref();
+    if (store.dialect === "postgres")
+      this.#recheckTimer = setInterval(() => void this.recheckHeads(), RECHECK_MS).unref();
     store.onPolicyChange((bumped) => {
       this.#epoch++;
       for (const { project_id, version } of bumped) {
@@ -68,11 +68,18 @@ export class Feed {
     return this.#waiting.size;
   }
 
-  head(workspace_id: string, project_id: string): MaybePromise<Head> {
+  /** The head, if it is cached and at this version. */
+  headAt(version: number, workspace_id: string, project_id: string): Head | undefined {
     const known = this.#heads.get(project_id);
-    if (!known) return this.#readHead(project_id).then((head) => requireOwner(head, workspace_id));
+    if (known?.version !== version || known.workspace_id !== workspace_id) return undefined;
     this.reads.hits++;
-    return requireOwner(known, workspace_id);
+    return known;
+  }
+
+  async head(workspace_id: string, project_id: string): Promise<Head> {
+    const known = this.#heads.get(project_id);
+    if (known) this.reads.hits++;
+    return requireOwner(known ?? (await this.#readHead(project_id)), workspace_id);
   }
 
   async #readHead(project_id: string): Promise<Head> {
@@ -121,13 +128,13 @@ export class Feed {
     return subscription;
   }
 
-  /** Whether a long poll that knows `since` waits for the next wake of its project, although the head is newer. */
+  /** True while wakes of the project pause: a long poll that knows `since` is answered with the next one, not now. */
   defers(owner: Owner, { project_id, version }: Head, since: number): boolean {
     return this.#waitersOf(owner).get(project_id)?.defers(since, version) ?? false;
   }
 
   /** Wakes the polls of projects that changed without a notice. */
-  async lookForChanges(): Promise<void> {
+  async recheckHeads(): Promise<void> {
     const { live, test } = this.#waiters;
     const waiting = [...live, ...test].filter(([, { size }]) => size > 0).map(([project_id]) => project_id);
     await Promise.allSettled(
@@ -157,7 +164,7 @@ export class Feed {
   /** Ends all subscriptions and rejects new ones. */
   stop(): void {
     this.#stopped = true;
-    clearInterval(this.#look);
+    clearInterval(this.#recheckTimer);
     for (const waiters of this.#allWaiters()) waiters.stop();
     for (const subscription of this.#waiting) subscription.end();
   }

@@ -10,7 +10,7 @@ import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import type { Head } from "./head.ts";
 
 /**
- * `announced`: the known capabilities of the node. `segments`: with the suffix of each variant, where they are
+ * `announced`: the known capabilities of the node. `segments`: with the suffix of each variant, if they are
  * prepared.
  */
 export type Filter = {
@@ -78,5 +78,18 @@ export function tagOf(kind: "snap" | "delta", head: Head, filter: Filter, versio
 
 /** The tag of a delta that ends before the newest change: keys that have changed again since are in a later one. */
 export function cutTagOf(head: Head, filter: Filter, version: number): string {
-  return `delta:${head.project_id}:${segmentOf(head, filter)}+cut:${version}`;
+  return cutTag(head, segmentOf(head, filter), version);
+}
+
+/**
+ * The tags that a cut delta to this version may have had. The project may use more capabilities since then, never
+ * fewer, and the node may announce others.
+ */
+export function cutTagsOf(head: Head, { segment }: Filter, version: number): string[] {
+  const variants = MASKS.filter((mask) => (mask & head.features) === mask);
+  return variants.map((variant) => cutTag(head, segment + (SUFFIXES[variant] ?? ""), version));
+}
+
+function cutTag({ project_id }: Head, segment: string, version: number): string {
+  return `delta:${project_id}:${segment}+cut:${version}`;
 }

@@ -1,5 +1,5 @@
 // LRU cache of serialised policy pages, bounded by bytes and by account: all nodes of a fleet request the same pages.
-// Concurrent requests for one page share one build. Large pages are kept compressed only, and only where no caller
+// Concurrent requests for one page share one build. Large pages are kept compressed only, and only if no caller
 // chose their length: each length would be another copy.
 // bench: feed/snapshot, feed/delta
 import { promisify } from "node:util";
@@ -8,7 +8,6 @@ import type { Ledger } from "../../fairness/ledger.ts";
 import { SERVICE_OWNER, type Owner } from "../../fairness/owners.ts";
 import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
 import { MIB } from "../../kernel/sizes.ts";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 
 export type Encoding = "zstd" | "gzip";
 
@@ -24,7 +23,7 @@ export type Page = {
   /**
    * How many keys or changes it has, if it ends by itself or at a bound of the service; null if `max_keys` has cut it.
    */
-  readonly whole: number | null;
+  readonly countIfUncut: number | null;
   /** When to rebuild it: a key in it will then have been expired for too long. */
   readonly staleAt: number;
 };
@@ -73,9 +72,9 @@ type Entry = { readonly page: Page; readonly owner: Owner; bytes: number };
 type Build = () => Promise<Page>;
 
 /**
- * `key` names the page as requested, `whole` the one that ends by itself, which serves callers who accept as many keys.
+ * `key` names the page as requested, `uncutKey` the one that ends by itself: it serves callers who accept as many keys.
  */
-export type Wanted = { readonly key: string; readonly whole: string; readonly limit: number; readonly owner: Owner };
+export type Wanted = { readonly key: string; readonly uncutKey: string; readonly limit: number; readonly owner: Owner };
 
 export class PageCache {
   readonly #entries = new Map<string, Entry>();
@@ -105,7 +104,7 @@ export class PageCache {
   }
 
   /** The page, built if it is not cached. */
-  get(wanted: Wanted, now: number, build: Build): MaybePromise<Page> {
+  async get(wanted: Wanted, now: number, build: Build): Promise<Page> {
     const [key, entry] = this.#find(wanted, now) ?? [];
     if (key !== undefined && entry) {
       this.#entries.delete(key);
@@ -125,17 +124,19 @@ export class PageCache {
     });
   }
 
-  #find({ key, whole, limit }: Wanted, now: number): [key: string, entry: Entry] | undefined {
-    const ended = this.#entries.get(whole);
-    if (ended && now < ended.page.staleAt && (ended.page.whole ?? 0) <= limit) return [whole, ended];
+  #find({ key, uncutKey, limit }: Wanted, now: number): [key: string, entry: Entry] | undefined {
+    const uncut = this.#entries.get(uncutKey);
+    if (uncut && now < uncut.page.staleAt && (uncut.page.countIfUncut ?? 0) <= limit) return [uncutKey, uncut];
     const entry = this.#entries.get(key);
     return entry && now < entry.page.staleAt ? [key, entry] : undefined;
   }
 
-  #build({ key, whole, owner }: Wanted, build: Build, compressLater = true): Promise<Page> {
+  #build({ key, uncutKey, owner }: Wanted, build: Build, compressLater = true): Promise<Page> {
     const building = this.#largeResponses
       .whileBuilding(owner, build)
-      .then((page) => this.#insert(page.whole === null ? key : whole, page, owner, compressLater ? build : null))
+      .then((page) =>
+        this.#insert(page.countIfUncut === null ? key : uncutKey, page, owner, compressLater ? build : null),
+      )
       .finally(() => this.#building.delete(key));
     this.#building.set(key, building);
     return building;
@@ -179,7 +180,7 @@ export class PageCache {
 
   #insert(key: string, page: Page, owner: Owner, build: Build | null): Page {
     page.chunks = page.chunks?.map(detach) ?? null;
-    if (page.whole === null && page.bytes >= LARGE) return page;
+    if (page.countIfUncut === null && page.bytes >= LARGE) return page;
     this.#evict(key);
     const entry: Entry = { page, owner, bytes: 0 };
     this.#entries.set(key, entry);
@@ -227,7 +228,7 @@ export class PageCache {
     for (const [key, { page, owner, build }] of this.#uncompressed) {
       this.#uncompressed.delete(key);
       try {
-        const wanted = { key, whole: key, limit: Number.POSITIVE_INFINITY, owner };
+        const wanted = { key, uncutKey: key, limit: Number.POSITIVE_INFINITY, owner };
         const current = page ?? (await (this.#building.get(key) ?? this.#build(wanted, build, false)));
         if (this.#counted.has(current)) await this.encoded(current, "zstd");
       } catch {

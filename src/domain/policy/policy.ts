@@ -2,14 +2,13 @@
 // every page carries the version of the first page and may already contain later changes; the delta since that version
 // repeats them, so nodes converge.
 import { fail } from "../../kernel/errors.ts";
-import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { orCredentialEnds, validMs } from "./credential-end.ts";
+import { orCredentialEnds, validMs } from "../core/credential-end.ts";
 import type { Head } from "./head.ts";
-import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
+import { NO_DELTA, PageBuilder } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
-import { cutTagOf, filterOf, segmentOf, tagOf, type Filter, type FilterQuery } from "./filter.ts";
+import { cutTagsOf, filterOf, segmentOf, tagOf, type Filter, type FilterQuery } from "./filter.ts";
 import type { Page, Wanted } from "./page-cache.ts";
 import type { PollingNode } from "../nodes/traits.ts";
 import type { OnDisconnect } from "../core/subscription.ts";
@@ -51,11 +50,13 @@ export async function policySnapshot(
   const { services } = ctx;
   const filter = filterOf(ctx, query);
   const request = { ctx, filter, query, caller };
-  const head = await services.feed.head(ctx.actor.workspace_id, query.project_id);
+  let head = await services.feed.head(ctx.actor.workspace_id, query.project_id);
   const cursor = query.cursor === undefined ? null : readCursor(services, head, filter, query.cursor);
   if (query.node) {
-    await services.nodes.register(head, nodeOf(request, query.node));
-    await ctx.requireStillValid?.(); // it may have waited
+    const node = nodeOf(request, query.node);
+    const isRegistered = services.nodes.noteSeen(head, node);
+    // With its first page the node was registered.
+    if (!isRegistered && !cursor) head = await headAfterRegistration(ctx, head, node, { isFirst: true });
   }
   const tag = tagOf("snap", head, filter, head.version);
   // All pages of a version share its tag, so a 304 is possible for the first page only.
@@ -63,24 +64,37 @@ export async function policySnapshot(
   return sendAndPrefetch(await findSnapshot(request, head, cursor));
 }
 
-/** Returns without a promise in the common case: no change, and the head is cached. bench: feed/unchanged-poll */
-export function policyDelta(
+/** The tag of a policy that has not changed, if that is known without waiting. bench: feed/unchanged-poll */
+export function unchangedTag(ctx: Ctx<SecretKeyActor>, query: DeltaQuery, caller: FeedCaller): string | undefined {
+  const { feed } = ctx.services;
+  const head = waits(query) ? undefined : feed.headAt(query.since, ctx.actor.workspace_id, query.project_id);
+  if (!head) return undefined;
+  const filter = filterOf(ctx, query);
+  const request = { ctx, filter, query, caller };
+  if (query.node && !acknowledge(request, head, nodeOf(request, query.node))) return undefined;
+  return tagOf("delta", head, filter, head.version);
+}
+
+function waits({ wait_ms, leaving }: DeltaQuery): boolean {
+  return wait_ms > 0 && leaving === "false";
+}
+
+export async function policyDelta(
   ctx: Ctx<SecretKeyActor>,
   query: DeltaQuery,
   caller: FeedCaller,
   onDisconnect: OnDisconnect,
-): MaybePromise<FeedResponse> {
+): Promise<FeedResponse> {
   const filter = filterOf(ctx, query);
   const poll: Poll = { ctx, filter, query, caller, onEnd: orCredentialEnds(ctx, onDisconnect) };
-  const head = ctx.services.feed.head(ctx.actor.workspace_id, query.project_id);
-  return thenMaybe(head, (read) => deltaAt(poll, read));
-}
-
-function deltaAt(poll: Poll, head: Head): MaybePromise<FeedResponse> {
-  const { filter, query } = poll;
-  if (query.node) acknowledge(poll, head, query.node);
-  const waits = query.wait_ms > 0 && query.leaving === "false";
-  if (query.since === head.version && !waits) return { tag: tagOf("delta", head, filter, head.version), page: null };
+  let head = await ctx.services.feed.head(ctx.actor.workspace_id, query.project_id);
+  if (query.node) {
+    const node = nodeOf(poll, query.node);
+    if (!acknowledge(poll, head, node))
+      head = await headAfterRegistration(ctx, head, node, { isFirst: query.since === 0 });
+  }
+  if (query.since === head.version && !waits(query))
+    return { tag: tagOf("delta", head, filter, head.version), page: null };
   return awaitDelta(poll, head);
 }
 
@@ -88,21 +102,42 @@ async function awaitDelta(poll: Poll, current: Head): Promise<FeedResponse> {
   const { ctx, filter, query, caller } = poll;
   const { since } = query;
   const { feed } = ctx.services;
-  const waits = since === current.version || (query.wait_ms > 0 && feed.defers(ownerOf(ctx.actor), current, since));
-  const head = waits ? await awaitChange(poll, current) : current;
+  const mustWait = since === current.version || (query.wait_ms > 0 && feed.defers(ownerOf(ctx.actor), current, since));
+  const head = mustWait ? await awaitChange(poll, current) : current;
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
   const found = await deltaSince(poll, head);
   if (head !== current) await ctx.requireStillValid?.();
   return caller.hasTag(found.tag) ? { tag: found.tag, page: null } : sendAndPrefetch(found);
 }
 
-function acknowledge(poll: Poll, head: Head, node_id: string): void {
-  const { ctx, filter, query, caller } = poll;
+/** Returns whether the node may be answered at once: it is registered, or is leaving. */
+function acknowledge({ ctx, filter, query, caller }: FeedRequest<DeltaQuery>, head: Head, node: PollingNode): boolean {
   const { nodes } = ctx.services;
-  const node = nodeOf(poll, node_id);
-  if (query.leaving === "true") nodes.leave(head, node);
-  else if (query.since < head.version && caller.hasTag(cutTagOf(head, filter, query.since))) nodes.seen(head, node);
-  else if (query.since <= head.version) nodes.acknowledge(head, node, query.since);
+  const { since } = query;
+  if (query.leaving === "true") {
+    nodes.leave(head, node);
+    return true;
+  }
+  const isCut = since < head.version && cutTagsOf(head, filter, since).some((tag) => caller.hasTag(tag));
+  // A version above ours acknowledges nothing: the node is sent a snapshot.
+  return isCut || since > head.version ? nodes.noteSeen(head, node) : nodes.acknowledge(head, node, since);
+}
+
+/**
+ * The head read once receipts count the node: a receipt for a change after this head waits for the node, and every
+ * change before is in the response. Where they cannot count it, it does not get its first policy. A node that holds one
+ * is served nevertheless: it would only verify with an older policy.
+ */
+async function headAfterRegistration(
+  ctx: Ctx<SecretKeyActor>,
+  head: Head,
+  node: PollingNode,
+  { isFirst }: { isFirst: boolean },
+): Promise<Head> {
+  const isRegistered = await ctx.services.nodes.awaitRegistration(head, node);
+  if (isFirst && !isRegistered) throw fail("unavailable");
+  await ctx.requireStillValid?.();
+  return ctx.services.feed.head(ctx.actor.workspace_id, head.project_id);
 }
 
 function nodeOf({ ctx, filter, caller }: FeedRequest, node_id: string): PollingNode {
@@ -120,14 +155,14 @@ async function awaitChange({ ctx, query, onEnd }: Poll, head: Head): Promise<Hea
   if (!subscription) return head;
   try {
     // Read again after subscribing: a change in between was not notified.
-    let now = await feed.head(ctx.actor.workspace_id, head.project_id);
-    while (!subscription.ended && (now.version === query.since || feed.defers(owner, now, query.since))) {
+    let latest = await feed.head(ctx.actor.workspace_id, head.project_id);
+    while (!subscription.ended && (latest.version === query.since || feed.defers(owner, latest, query.since))) {
       const newer = await subscription.changed();
       await ctx.requireStillValid?.();
-      now = newer ?? (await feed.head(ctx.actor.workspace_id, head.project_id));
+      latest = newer ?? (await feed.head(ctx.actor.workspace_id, head.project_id));
     }
     if (subscription.ended) await ctx.requireStillValid?.(); // it may have ended before the first wait
-    return now;
+    return latest;
   } finally {
     subscription.close();
   }
@@ -140,7 +175,7 @@ async function deltaSince(poll: Poll, head: Head): Promise<FoundPage> {
   if (head.deleted || needsSnapshot(head, since)) return findSnapshot(poll, head, null);
   const limit = pageLimit(ctx, max_keys);
   const wanted = wantedPage(ctx, `delta:${head.project_id}:${segmentOf(head, filter)}:${since}:${head.version}`, limit);
-  const page = await feed.pages.get(wanted, clock.now(), () => buildDelta(ctx, head, filter, since, limit));
+  const page = await feed.pages.get(wanted, clock.now(), () => new PageBuilder(ctx, head, filter).delta(since, limit));
   return page === NO_DELTA ? findSnapshot(poll, head, null) : { tag: page.tag, page };
 }
 
@@ -156,8 +191,8 @@ function pageLimit(ctx: Ctx, max_keys: number | undefined): number {
 
 /** The cache keys of a page that starts here. Pages that no caller's `max_keys` has cut are keyed by the ceiling. */
 function wantedPage({ services, actor }: Ctx, start: string, limit: number): Wanted {
-  const whole = `${start}:${services.settings.snapshot_max_keys}`;
-  return { key: `${start}:${limit}`, whole, limit, owner: ownerOf(actor) };
+  const uncutKey = `${start}:${services.settings.snapshot_max_keys}`;
+  return { key: `${start}:${limit}`, uncutKey, limit, owner: ownerOf(actor) };
 }
 
 async function findSnapshot(request: FeedRequest, head: Head, cursor: Cursor | null): Promise<FoundPage> {
@@ -169,7 +204,7 @@ async function findSnapshot(request: FeedRequest, head: Head, cursor: Cursor | n
   const segment = segmentOf(head, filter);
   const wanted = ({ version, after }: Cursor): Wanted =>
     wantedPage(ctx, `snap:${head.project_id}:${segment}:${version}:${head.deleted}:${after}`, limit);
-  const build = (start: Cursor) => (): Promise<Page> => buildSnapshot(ctx, head, filter, start, limit);
+  const build = (start: Cursor) => (): Promise<Page> => new PageBuilder(ctx, head, filter).snapshot(start, limit);
   const start = cursor && !head.deleted ? cursor : { version: head.version, after: "" };
   const page = await pages.get(wanted(start), now, build(start));
   if (page.last === null) return { tag: page.tag, page };

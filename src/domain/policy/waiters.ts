@@ -15,8 +15,10 @@ const PAUSE_MIN_MS = 50;
 const POLL_MS = 5;
 /** A poll comes back as part of a wake within this time after the wake, or after another that came back. */
 const RETURN_MS = 1_000;
-/** After a wake began: polls that come back late cannot delay the next change for longer. */
+/** After a wake began: polls that come back late cannot delay the next change for longer, except in large fleets. */
 const PAUSE_MAX_MS = 5_000;
+/** The most that one poll costs on a core of its own: what the wake of a large fleet certainly took. */
+const CPU_POLL_MS = 1;
 
 export class Waiters {
   readonly #subscriptions = new Set<Subscription<Head>>();
@@ -122,7 +124,9 @@ export class Waiters {
   #pause(): void {
     const { at, busy, polls } = this.#last;
     const ownMs = Math.min(performance.eventLoopUtilization(busy).active, polls * POLL_MS);
-    this.#pausedUntil = Math.min(at + PAUSE_MAX_MS, Math.max(at + PAUSE_MIN_MS, performance.now() + ownMs));
+    // Twice what it took: otherwise the wakes of a fleet that takes seconds would leave less than half to others.
+    const maxMs = Math.max(PAUSE_MAX_MS, 2 * Math.min(ownMs, polls * CPU_POLL_MS));
+    this.#pausedUntil = Math.min(at + maxMs, Math.max(at + PAUSE_MIN_MS, performance.now() + ownMs));
   }
 
   /** In the order in which they began to wait. */

@@ -86,10 +86,10 @@ async function readBoth({ services }: Ctx, metered: Metered) {
   for (let attempt = 1; ; attempt++) {
     const holding = quotas.find(metered);
     await holding?.pending?.catch(() => {});
-    const turns = holding?.turns;
+    const transactions = holding?.transactions;
     const stored = await readBalance(store.read, { metered, process_id: quotas.process_id, now: clock.now() });
     quotas.leases.expire(clock.now());
-    const isSame = quotas.find(metered) === holding && holding?.turns === turns && !holding?.pending;
+    const isSame = quotas.find(metered) === holding && holding?.transactions === transactions && !holding?.pending;
     if (!isSame && attempt < ATTEMPTS_MAX) continue;
     const isCurrent = holding?.stored?.period.start === stored.period.start;
     return { stored, own: holding && isCurrent ? holding.parts : NOTHING };

@@ -38,7 +38,7 @@ const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200; // the database refuses writes of an owner that has too many waiting
 const STOP_MS = 3_000;
 /** Topics of notices: a lease that another process returned, grants of which nothing is to be held. */
-const [RETURNED, RECALLED] = ["quota_lease", "quota_balance"];
+const [RETURNED, RECALLED] = ["quota_lease", "quota_balance"] as const;
 
 type BankOptions = Record<"definitions" | "balances" | "leases" | "returns", Ledger> & {
   store: Store;
@@ -99,7 +99,7 @@ export class QuotaBank {
 
   /** Takes a block, and at least `units` in all if there are as many. Check `holding.availability` afterwards. */
   fetch(one: AppliedQuota, units: number): Promise<void> {
-    one.holding.pending ??= this.#turn(one.holding, () => this.#take(one, units));
+    one.holding.pending ??= this.#transact(one.holding, () => this.#take(one, units));
     return one.holding.pending;
   }
 
@@ -113,7 +113,7 @@ export class QuotaBank {
   /** Charges units that were admitted without asking, even beyond zero. */
   async chargeOwed({ holding, metered }: AppliedQuota, owed: OwedCharge): Promise<void> {
     while (holding.pending) await holding.pending.catch(() => {});
-    holding.pending = this.#turn(holding, async () => {
+    holding.pending = this.#transact(holding, async () => {
       const stored = await this.#write(holding, [], (tx, request) => takeOwed(tx, { ...request, metered }, owed));
       holding.know(stored, this.#clock.now());
     });
@@ -121,11 +121,11 @@ export class QuotaBank {
   }
 
   /** Reads the balance without taking anything. */
-  async look(holding: Holding): Promise<void> {
-    const { metered, turns } = holding;
+  async readBalance(holding: Holding): Promise<void> {
+    const { metered, transactions } = holding;
     const request = { metered, process_id: this.process_id, now: this.#clock.now() };
     const stored = await readBalance(this.#store.read, request);
-    if (holding.turns === turns && !holding.pending) holding.know(stored, this.#clock.now());
+    if (holding.transactions === transactions && !holding.pending) holding.know(stored, this.#clock.now());
   }
 
   /** Returns how many units of a lease were given back: until a minute after its end. */
@@ -191,7 +191,7 @@ export class QuotaBank {
     if (all) holding.giveUpAll();
     const returns = holding.takeReturns(this.#clock.now());
     if (returns.length === 0) return;
-    holding.pending = this.#turn(holding, () => this.#return(holding, returns));
+    holding.pending = this.#transact(holding, () => this.#return(holding, returns));
     await holding.pending.catch(() => {});
   }
 
@@ -211,7 +211,7 @@ export class QuotaBank {
     if (isUnused) holding.giveUpAll();
     const returns = holding.takeReturns(now);
     if (returns.length > 0 || holding.isUnpublished) {
-      holding.pending = this.#turn(holding, () => this.#return(holding, returns));
+      holding.pending = this.#transact(holding, () => this.#return(holding, returns));
       return holding.pending.catch(() => {}); // a request may wait for it: the next sweep drops the holding
     }
     const isEmpty = holding.unspent === 0 && holding.held === 0 && !holding.hasReturns;
@@ -232,8 +232,8 @@ export class QuotaBank {
   }
 
   /** Runs the one transaction that a holding may have at a time. */
-  async #turn(holding: Holding, work: () => Promise<void>): Promise<void> {
-    holding.turns++;
+  async #transact(holding: Holding, work: () => Promise<void>): Promise<void> {
+    holding.transactions++;
     try {
       await work();
     } catch (error) {

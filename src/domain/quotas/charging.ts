@@ -2,7 +2,6 @@
 // memory first and put back when a rate limit refuses, because the counters may be on Redis.
 import { randomUUID } from "node:crypto";
 import { fail } from "../../kernel/errors.ts";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Overage } from "../../kernel/quotas/quota.ts";
 import { LEASE_MAX_MS, retryAfterSeconds } from "../../kernel/ratelimit/window.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
@@ -33,10 +32,10 @@ type QuotaState = {
   exceeded: boolean;
 };
 
-/** A quota that lacks units, and the milliseconds until it may have them; Infinity where waiting does not help. */
+/** A quota that lacks units, and the milliseconds until it may have them; Infinity if waiting does not help. */
 type Refusal = { readonly id: string; readonly wait: number };
 /** What was spent of each quota, or who refused. */
-type Charge = Spent[] | { readonly refusedBy: readonly Refusal[] };
+type SpendResult = Spent[] | { readonly refusedBy: readonly Refusal[] };
 
 export type WithQuotas<T> = T & { limited_quota: string | null; quotas: QuotaState[] };
 
@@ -82,7 +81,7 @@ function releaseTransient({ services }: Machine, applied: AppliedQuota[]): void 
   for (const { holding } of applied) if (holding.isTransient) void services.quotas.giveBack(holding);
 }
 
-function checkRules({ services }: Machine, request: CheckRequest): MaybePromise<Verdict> {
+async function checkRules({ services }: Machine, request: CheckRequest): Promise<Verdict> {
   return request.limits.length === 0 ? NO_RULES : services.counters.counter.check(request);
 }
 
@@ -157,15 +156,15 @@ async function chargeOwed({ services }: Machine, applied: AppliedQuota[], owed: 
 }
 
 /** Spends at least `units` and up to `most` from every quota, or nothing if one of them has too little. */
-function spendAll(ctx: Machine, applied: AppliedQuota[], units: number, most = units): MaybePromise<Charge> {
+async function spendAll(ctx: Machine, applied: AppliedQuota[], units: number, most = units): Promise<SpendResult> {
   const spent = trySpend(applied, units, most, ctx.services.clock.now());
-  return spent === undefined ? fetchAndSpend(ctx, applied, units, most) : spent;
+  return spent ?? fetchAndSpend(ctx, applied, units, most);
 }
 
 /**
  * Returns undefined if the database must be read first. Caution: must stay synchronous between checking and spending.
  */
-function trySpend(applied: AppliedQuota[], units: number, most: number, now: number): Charge | undefined {
+function trySpend(applied: AppliedQuota[], units: number, most: number, now: number): SpendResult | undefined {
   let [count, isUnknown] = [most, false];
   for (const one of applied) {
     const availability = availabilityOf(one, units, now);
@@ -184,7 +183,7 @@ function refusalsOf(applied: AppliedQuota[], units: number, now: number): Refusa
   return refusing.map((one) => ({ id: one.metered.quota.id, wait: waitOf(one, units, now) }));
 }
 
-async function fetchAndSpend(ctx: Machine, applied: AppliedQuota[], units: number, most: number): Promise<Charge> {
+async function fetchAndSpend(ctx: Machine, applied: AppliedQuota[], units: number, most: number): Promise<SpendResult> {
   const { quotas, clock } = ctx.services;
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const missing = applied.filter((one) => availabilityOf(one, units, clock.now()) === "unknown");
@@ -196,12 +195,12 @@ async function fetchAndSpend(ctx: Machine, applied: AppliedQuota[], units: numbe
 }
 
 /** Reports whether 1 unit would be admitted, without charging anything. */
-async function peek(ctx: Machine, applied: AppliedQuota[]): Promise<Charge> {
+async function peek(ctx: Machine, applied: AppliedQuota[]): Promise<SpendResult> {
   const { clock, quotas } = ctx.services;
   const now = clock.now();
   const missing = applied.filter((one) => availabilityOf(one, 1, now) !== "ready");
   const unread = missing.filter(({ holding }) => !holding.isKnown(now));
-  await Promise.all(unread.map(({ holding }) => quotas.look(holding)));
+  await Promise.all(unread.map(({ holding }) => quotas.readBalance(holding)));
   const refusedBy = refusalsOf(applied, 1, clock.now());
   return refusedBy.length > 0 ? { refusedBy } : applied.map(() => []);
 }
@@ -217,7 +216,7 @@ async function undoOnError<T>(
   ctx: Machine,
   applied: AppliedQuota[],
   spent: Spent[],
-  work: () => MaybePromise<T>,
+  work: () => Promise<T>,
 ): Promise<T> {
   try {
     return await work();

@@ -4,7 +4,6 @@ import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 import { keyDefinition, tenantDefinition } from "../../store/queries/quotas.ts";
@@ -84,8 +83,8 @@ export class Definitions {
     this.#changes.set(workspace_id, { order: ++this.#order, until: now + DEFINITIONS_MS });
   }
 
-  /** Null for a key or tenant that is not in the workspace. Returns without a promise what was read lately. */
-  of(on: Reader, owner: Owner, subject: MeteredSubject): MaybePromise<Definition | null> {
+  /** Null for a key or tenant that is not in the workspace. */
+  async of(on: Reader, owner: Owner, subject: MeteredSubject): Promise<Definition | null> {
     const now = this.#clock.now();
     const { workspace_id, key_id, tenant_id, env } = subject;
     const id = `${workspace_id}/${key_id === null ? `${tenant_id}/${env}` : key_id}`;
@@ -93,9 +92,8 @@ export class Definitions {
     const changedAt = this.#changes.get(workspace_id)?.order ?? 0;
     if (known && known.order > changedAt && now < known.until) return known.definition;
     const order = ++this.#order;
-    return thenMaybe(readDefinition(on, subject), (definition) => {
-      this.#entries.set(owner, id, { definition, order, until: now + DEFINITIONS_MS });
-      return definition;
-    });
+    const definition = await readDefinition(on, subject);
+    this.#entries.set(owner, id, { definition, order, until: now + DEFINITIONS_MS });
+    return definition;
   }
 }

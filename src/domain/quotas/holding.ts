@@ -63,10 +63,10 @@ export class Holding {
   /** The transaction in flight; one at a time. */
   pending: Promise<void> | null = null;
   /** Counts transactions, so that a read notices one in between. */
-  turns = 0;
+  transactions = 0;
   /**
    * Raised when everything is given up, as when a grant is voided. Units of earlier blocks that come again are given
-   * back, also where nothing was left of the block.
+   * back, also when nothing was left of the block.
    */
   #generation = 0;
   /** Whether the last change has not been published to other processes. */
@@ -212,8 +212,8 @@ export class Holding {
   }
 
   /**
-   * Gives up what is beyond a block: leases that come back bring more, and with the block that may be on its way a
-   * crash may cost two. True where units wait to be given back.
+   * Keeps at most one block, which returned leases can exceed: a crash may lose this block and one that is being
+   * fetched. True if units wait to be given back.
    */
   shed(quota: Quota): boolean {
     const { overage, amount } = quota;

@@ -3,8 +3,7 @@
 import type { Owner } from "../../fairness/owners.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { Part } from "../../kernel/quotas/allocation.ts";
-import { sha256Hex } from "../../platform/crypto.ts";
-import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
+import { putReceipt, unitsOfReceipt } from "./receipts.ts";
 import type { Store } from "../../store/store.ts";
 import { record } from "../core/record.ts";
 import type { Metered } from "./definitions.ts";
@@ -13,13 +12,13 @@ import type { Return } from "./takes.ts";
 
 export const RETURNABLE_MS = MINUTE_MS;
 
-export type Charge = AppliedQuota & { readonly spent: Spent };
+export type LeasedQuota = AppliedQuota & { readonly spent: Spent };
 export type NewLease = {
   readonly id: string;
   readonly workspace_id: string;
   readonly granted: number;
   readonly end: number;
-  readonly charges: readonly Charge[];
+  readonly charges: readonly LeasedQuota[];
 };
 
 type LeaseRecord = {
@@ -62,17 +61,16 @@ const RETURN_KEPT_MS = 10 * MINUTE_MS;
 
 /**
  * Whether the lease is returned for the first time, committed before its units can be spent again. Redis alone does not
- * know: after a failover or a restart with older data it has the record again. False also where that cannot be stored:
+ * know: after a failover or a restart with older data it has the record again. False also when that cannot be stored:
  * the units then count as spent.
  */
 export function claimReturn(store: Store, owner: Owner, lease_id: string, now: number): Promise<boolean> {
-  const key_hash = sha256Hex(`quota return\n${lease_id}`);
-  const row = { key_hash, fingerprint: "", status: 200, sealed_body: Buffer.alloc(0) };
+  const receipt = { name: `quota return\n${lease_id}`, now };
   const claimed = record(
     { store },
     async (tx) => {
-      if (await replayByKey.first(tx, { key_hash, now })) return false;
-      await insertReplay.run(tx, { ...row, created_at: now, expires_at: now + RETURN_KEPT_MS });
+      if ((await unitsOfReceipt(tx, receipt)) !== undefined) return false;
+      await putReceipt(tx, receipt, 0, RETURN_KEPT_MS);
       return true;
     },
     { owner, locks: [`lease/${lease_id}`] },

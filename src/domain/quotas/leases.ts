@@ -7,12 +7,12 @@ import type { Owner } from "../../fairness/owners.ts";
 import { sumOf } from "../../kernel/quotas/allocation.ts";
 import type { SharedLeases } from "../../ratelimit/counter.ts";
 import type { AppliedQuota } from "./holding.ts";
-import { RETURNABLE_MS, writeLease, type Charge, type NewLease } from "./lease-records.ts";
+import { RETURNABLE_MS, writeLease, type LeasedQuota, type NewLease } from "./lease-records.ts";
 
 const NOTHING = { units: 0, applied: [] };
 
 /** `granted`: units of the lease that came from grants. */
-type Held = Charge & { readonly granted: number };
+type Held = LeasedQuota & { readonly granted: number };
 type Entry = Omit<NewLease, "charges"> & {
   readonly charges: readonly Held[];
   /** It has expired and no longer counts as held. */
@@ -31,10 +31,6 @@ export class QuotaLeases {
   constructor(ledger: Ledger, shared: SharedLeases | null = null) {
     this.shared = shared;
     this.#fair = new FairSet<Entry>(ledger, (entry) => this.#drop(entry), { replacesOwn: () => true });
-  }
-
-  get size(): number {
-    return this.#entries.size;
   }
 
   async lend(owner: Owner, lease: NewLease, now: number): Promise<void> {

@@ -7,8 +7,7 @@ import { allocate, blockSize, sumOf, type Part, type UnitSource } from "../../ke
 import { periodAfter, periodAt, type Period } from "../../kernel/quotas/period.ts";
 import { calendarName, type Quota } from "../../kernel/quotas/quota.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
-import { sha256Hex } from "../../platform/crypto.ts";
-import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
+import { putReceipt, unitsOfReceipt } from "./receipts.ts";
 import {
   giveBackToGrant,
   grantById,
@@ -38,7 +37,7 @@ export type Stored = {
   readonly fromAmount: number;
   /** Units of grants. */
   readonly granted: number;
-  /** What other processes hold; null where it was not read. */
+  /** What other processes hold; null if it was not read. */
   readonly others: HeldUnits | null;
 };
 
@@ -73,8 +72,6 @@ type BalanceRequest = ReadRequest & { workspace_id: string };
 export type TakeRequest = BalanceRequest & {
   /** Units without which nothing is taken; 0 asks for a block. */
   need: number;
-  /** Units that were admitted without asking: exactly these are taken, even beyond zero. */
-  owed?: number;
 };
 
 type State = { row: QuotaBalanceRow; period: Period };
@@ -135,11 +132,15 @@ async function sumOthers(on: Reader, { metered, process_id, now }: ReadRequest, 
 
 export type Taken = { parts: Part[]; end: number; stored: Stored };
 
-/** Takes a block, or as many units as are needed where that is more. No parts: there are not enough. */
+/** Takes a block, or `need` units if that is more. No parts: there are not enough. */
 export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
-  const { now, owed = 0 } = request;
+  return takeFrom(tx, request, await lockedBalance(tx, request));
+}
+
+/** `owed`: units that were admitted without asking. Exactly these are taken, even beyond zero. */
+async function takeFrom(tx: Tx, request: TakeRequest, at: State, owed = 0): Promise<Taken> {
+  const { now } = request;
   const { quota } = request.metered;
-  const at = await lockedBalance(tx, request);
   for (let attempt = 1; ; attempt++) {
     const sources = await sourcesOf(tx, request, at);
     const units = owed > 0 ? owed : unitsToTake(quota, leftIn(sources), at.row.taken, request.need);
@@ -173,22 +174,23 @@ export type OwedCharge = Owed & { readonly storesId: boolean };
 const OWED_KEPT_MS = 8 * DAY_MS;
 
 /**
- * What was charged under the id is stored with the charge, as an idempotency replay. Without room for it the units are
- * charged all the same, and again if they are sent again: they were admitted, and ids must not fill the disk.
+ * What was charged under the id is stored with the charge. Without room for it the units are charged all the same, and
+ * again if they are sent again: they were admitted, and ids must not fill the disk.
  */
 export async function takeOwed(tx: Tx, request: BalanceRequest, { units, id, storesId }: OwedCharge): Promise<Stored> {
   const { now } = request;
   const { subject_id, env, quota } = request.metered;
-  if (id === null) return (await takeUnits(tx, { ...request, need: 0, owed: units })).stored;
   // Lock before reading what was charged: the same units may be arriving at another process.
-  await lockedBalance(tx, request);
-  const key_hash = sha256Hex(`quota owed\n${subject_id}/${env}/${quota.id}\n${id}`);
-  const before = await replayByKey.first(tx, { key_hash, now });
-  const owed = units - Number(before?.fingerprint ?? 0);
+  const at = await lockedBalance(tx, request);
+  const charge = async (owed: number): Promise<Stored> =>
+    (await takeFrom(tx, { ...request, need: 0 }, at, owed)).stored;
+  if (id === null) return charge(units);
+  const receipt = { name: `quota owed\n${subject_id}/${env}/${quota.id}\n${id}`, now };
+  const charged = await unitsOfReceipt(tx, receipt);
+  const owed = units - (charged ?? 0);
   if (owed <= 0) return readBalance(tx, request);
-  const row = { key_hash, fingerprint: String(units), status: 200, sealed_body: Buffer.alloc(0) };
-  if (before || storesId) await insertReplay.run(tx, { ...row, created_at: now, expires_at: now + OWED_KEPT_MS });
-  return (await takeUnits(tx, { ...request, need: 0, owed })).stored;
+  if (charged !== undefined || storesId) await putReceipt(tx, receipt, units, OWED_KEPT_MS);
+  return charge(owed);
 }
 
 function unitsToTake(quota: Quota, available: number, taken: number, need: number): number {

@@ -1,5 +1,5 @@
 // Terms that are written with the change itself: of tenants, and of keys that are renamed or used on another day.
-import { findKeyOwners } from "../../store/queries/ingest.ts";
+import { findKnownKeys } from "../../store/queries/ingest.ts";
 import { deleteTerms, writeTerms, type ChangedKey, type IndexedTenant } from "../../store/queries/search-terms.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
@@ -45,7 +45,7 @@ export async function moveUses(tx: Tx, workspace_id: string, uses: readonly Use[
 async function withStored(tx: Tx, workspace_id: string, uses: readonly Use[]): Promise<readonly Use[]> {
   if (tx.dialect === "sqlite" || uses.length === 0) return uses;
   const times = new Map(uses.map(([{ id }, at]) => [id, at]));
-  const stored = await findKeyOwners(tx, workspace_id, [...times.keys()]);
+  const stored = await findKnownKeys(tx, workspace_id, [...times.keys()]);
   return stored.map((key) => [key, times.get(key.id)!]);
 }
 

@@ -12,7 +12,7 @@ const STOPPED_MAX = 2_000;
 
 /**
  * Counts keys that are not revoked, minus those that do not work: each is a range of an index. Where too many do not
- * work, or where rows do not say what holds, the newest keys are counted instead.
+ * work, or if rows do not say what holds, the newest keys are counted instead.
  */
 export async function countActiveKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promise<number> {
   const { services, actor } = ctx;

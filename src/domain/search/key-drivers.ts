@@ -146,7 +146,7 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
       const place = { ...terms, direction: "asc", after: tenant, limit: TENANTS_AT_ONCE } as const;
       const tenants = await walkTerms(read, place);
       const lists: Candidate<WalkedTexts>[][] = [];
-      // One tenant with many keys fills the page: others are read only where it does not.
+      // One tenant with many keys fills the page: others are read only if it does not.
       for (let size = 1; lists.length < tenants.length && lists.flat().length < limit; size *= 2) {
         const next = tenants.slice(lists.length, lists.length + size);
         lists.push(...(await readYielding(next, (each) => keysOf(each, null, limit))));

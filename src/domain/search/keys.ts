@@ -118,7 +118,7 @@ async function driverOf(ctx: Ctx<Vendor>, search: KeySearch, walk: Walk): Promis
   const isIdle = walk.usedBefore !== null && (state === undefined || state === "idle") && sort === undefined;
   const isText = text !== undefined && text.kind !== "id";
   const isIndexed = isText || isIdle || sort === "name" || sort === "last_used_at" || scope !== undefined;
-  if (isIndexed) await requireIndexed(ctx);
+  if (isIndexed) await requireIndexed(ctx, walk.env ?? (text?.kind === "prefix" ? text.env : undefined));
   if (text) return searchDriver(read, walk, text, hasScope);
   if (sort === "name") {
     const terms = { kinds: kindsOf(walk.env, "name"), ...termsFrom(""), direction: "asc" } as const;

@@ -2,7 +2,7 @@
 import { ENVS, type Env } from "../../kernel/credentials.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
-import { wordsOf } from "./words.ts";
+import { WORDS_MAX, wordsOf } from "./words.ts";
 
 /** A whole credential, anywhere in a text. */
 const CREDENTIAL = /([a-z][a-z0-9]+_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{40}|[0-9a-f]{12}\.[\w-]{40}/;
@@ -12,6 +12,8 @@ const CREDENTIAL = /([a-z][a-z0-9]+_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{40
  */
 const MOST_OF_CREDENTIAL =
   /(^[a-z][a-z0-9]*_(live|test)|kr(sk)?_(live|test)|kr(ses|boot|ev|pr|set))_[\w-]{7}|[a-z][a-z0-9]+_(live|test)_[\w-]{40}|[0-9a-f]{12}\.[\w-]{32}/;
+/** So much of a credential was pasted, not typed. */
+const PASTED = /[_.][\w-]{32}/;
 const DISPLAY_PREFIX = /^[a-z][a-z0-9]*_(live|test)_(.*)$/s;
 /** Sorts after every term that begins with the text before it. */
 const LAST_CHARACTER = "\u{10ffff}";
@@ -37,15 +39,18 @@ export function parseTenantSearch(q: string): IdText | WordsText {
 }
 
 function refuse(q: string, credential: RegExp): void {
-  if (credential.test(q))
+  if (!credential.test(q)) return;
+  if (PASTED.test(q))
     throw fail("credential_in_query", { details: [{ path: "q", message: "contains a whole key or most of one" }] });
+  throw failField("invalid_query", "q", "must have at most six characters of a key behind its prefix");
 }
 
 function parseText(q: string): IdText | WordsText {
   const id = parseUuid(q);
   if (id) return { kind: "id", id };
-  const words = [...new Set(wordsOf(q))];
+  const words = [...new Set(wordsOf(q, Infinity))];
   if (words.length === 0) throw failField("invalid_query", "q", "must have a letter or a digit");
+  if (words.length > WORDS_MAX) throw failField("invalid_query", "q", `must have at most ${WORDS_MAX} words`);
   return { kind: "words", words: words.toSorted((a, b) => b.length - a.length) };
 }
 

@@ -1,9 +1,13 @@
 // Keeps the search index up to date: in the background, and before a search, so that a key is found as soon as its
 // response is out. Keys are taken in the order of policy versions, which every change of a key raises; terms and
 // progress are written in one transaction, so after a crash the next run continues where the last one ended.
-import type { Owner } from "../../fairness/owners.ts";
+// Each environment has a progress of its own, and pays for its own keys: however many test keys wait to be indexed, a
+// search for live keys only steps over them. A search without an environment covers both, and waits for both.
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import type { Env } from "../../kernel/credentials.ts";
 import { SECOND_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   changedKeys,
   indexedProjects,
@@ -11,6 +15,7 @@ import {
   progressOf,
   saveProgress,
   tenantsFrom,
+  versionBehind,
   writeTerms,
 } from "../../store/queries/search-terms.ts";
 import type { Tx } from "../../store/engine/tx.ts";
@@ -22,6 +27,10 @@ import { keyTerms, tenantTerms } from "./terms.ts";
 
 /** Keys or tenants of one transaction, and projects: every other writer waits for it. */
 const STEP_RECORDS = 100;
+/** Keys of both environments that one statement reads at most to find those of one. */
+const SCANNED_KEYS = 2_000;
+/** Statements of one step that find no key of the environment; then the place is saved. */
+const SKIPS_OF_A_STEP = 50;
 /** A search that finds the index behind waits this long for it; the job continues with what is left. */
 const SEARCH_WAIT_MS = 2 * SECOND_MS;
 const PROJECTS_AT_ONCE = 500;
@@ -30,39 +39,68 @@ const SKIPS_MAX = 5;
 const DONE = "~";
 /** The version once all tenants are indexed: new ones are indexed in the transaction that creates them. */
 const ALL_TENANTS = Number.MAX_SAFE_INTEGER;
+const NEWEST = Number.MAX_SAFE_INTEGER;
 
-type Behind = { id: string; workspace_id: string; policy_version: number; version: number; last_id: string };
+/** How far the keys of a project are indexed in one environment. */
+type Place = { version: number; last_id: string };
+type Behind = Place & { id: string; workspace_id: string; env: Env; policy_version: number };
+/** The row of `search_progress` for the keys of a project in one environment. */
+const progressId = (project_id: string, env: Env): string => `${project_id}/${env}`;
 
-const isBehind = (project: Behind): boolean => project.version < project.policy_version || project.last_id !== DONE;
+type Project = Awaited<ReturnType<typeof indexedProjects.all>>[number];
 
-/** Before a search. Refuses it while the index lacks very many records, as after an upgrade. */
-export async function requireIndexed(ctx: Ctx<Vendor>): Promise<void> {
-  const { services, actor } = ctx;
-  const { clock, worker } = services;
-  const { workspace_id } = actor;
-  const until = clock.steady() + SEARCH_WAIT_MS;
-  await worker.searchPasses.get(workspace_id)?.catch(() => {}); // it may have begun before the newest key
-  const startPass = (): Promise<boolean> => {
-    const pass = indexWorkspace(services, workspace_id, { until, owner: ownerOf(actor) });
-    const ended = pass.finally(() => worker.searchPasses.delete(workspace_id));
-    worker.searchPasses.set(workspace_id, ended);
-    return ended;
-  };
-  while (!(await (worker.searchPasses.get(workspace_id) ?? startPass())))
-    if (clock.steady() >= until) throw fail("search_indexing");
+function behindIn(env: Env, projects: readonly Project[]): Behind[] {
+  const all = projects.map((project) => {
+    const { id, workspace_id, policy_version } = project;
+    const place = { version: project[`${env}_version`], last_id: project[`${env}_last_id`] };
+    return { id, workspace_id, env, policy_version, ...place };
+  });
+  return all.filter(({ version, policy_version, last_id }) => version < policy_version || last_id !== DONE);
+}
+
+/**
+ * Before a search for keys of an environment, or of both. Refuses it while the index lacks very many records, as after
+ * an upgrade: a list without them would look complete.
+ */
+export async function requireIndexed(ctx: Ctx<Vendor>, env: Env | undefined): Promise<void> {
+  const until = ctx.services.clock.steady() + SEARCH_WAIT_MS;
+  for (const each of env === undefined ? (["live", "test"] as const) : [env]) await catchUp(ctx, each, until);
   await ctx.requireStillValid?.(); // it may have waited
 }
 
-/** One pass, which the searches of a workspace share. False when it took too long. */
-async function indexWorkspace(
+/** Before a search for tenants. */
+export async function requireTenantsIndexed(ctx: Ctx<Vendor>): Promise<void> {
+  const { services, actor } = ctx;
+  const until = services.clock.steady() + SEARCH_WAIT_MS;
+  while (!(await indexTenants(services, actor.workspace_id, ownerOf(actor))))
+    if (services.clock.steady() >= until) throw fail("search_indexing");
+  await ctx.requireStillValid?.();
+}
+
+async function catchUp({ services, actor }: Ctx<Vendor>, env: Env, until: number): Promise<void> {
+  const { clock, worker } = services;
+  const { workspace_id } = actor;
+  const owner = cellOwner(workspace_id, env, actor.account_id);
+  await worker.searchPasses.get(owner.id)?.catch(() => {}); // it may have begun before the newest key
+  const startPass = (): Promise<boolean> => {
+    const pass = indexCell(services, { workspace_id, env, until, owner });
+    const ended = pass.finally(() => worker.searchPasses.delete(owner.id));
+    worker.searchPasses.set(owner.id, ended);
+    return ended;
+  };
+  while (!(await (worker.searchPasses.get(owner.id) ?? startPass())))
+    if (clock.steady() >= until) throw fail("search_indexing");
+}
+
+/** One pass, which the searches of a workspace and environment share. False when it took too long. */
+async function indexCell(
   services: Services,
-  workspace_id: string,
-  { until, owner }: { until: number; owner: Owner },
+  { workspace_id, env, until, owner }: { workspace_id: string; env: Env; until: number; owner: Owner },
 ): Promise<boolean> {
   const { store, clock } = services;
   const isLate = (): boolean => clock.steady() >= until;
   while (!(await indexTenants(services, workspace_id, owner))) if (isLate()) return false;
-  const behind = (await indexedProjects.all(store.read, { workspace_id })).filter(isBehind);
+  const behind = behindIn(env, await indexedProjects.all(store.read, { workspace_id }));
   while (!(await indexKeys(services, behind, owner))) if (isLate()) return false;
   return true;
 }
@@ -75,9 +113,8 @@ export async function indexChanges(services: Services): Promise<void> {
   if (worker.searchSkips > 0) return;
   for (let after = ""; !shutdown.signal.aborted; ) {
     const projects = await nextProjects.all(store.read, { after, limit: PROJECTS_AT_ONCE });
-    const behind = projects.filter(isBehind);
-    worker.searchBacklog = behind.reduce((sum, each) => sum + each.policy_version - Math.max(0, each.version), 0);
-    for (const project of behind) {
+    worker.searchBacklog = projects.reduce((sum, each) => sum + missingVersions(each), 0);
+    for (const project of [...behindIn("live", projects), ...behindIn("test", projects)]) {
       while (!shutdown.signal.aborted && !(await indexTenants(services, project.workspace_id)));
       const only = [project];
       while (!shutdown.signal.aborted && !(await indexKeys(services, only)));
@@ -88,15 +125,41 @@ export async function indexChanges(services: Services): Promise<void> {
   worker.searchBacklog = 0;
 }
 
+function missingVersions({ policy_version, live_version, test_version }: Project): number {
+  return Math.max(0, policy_version - Math.max(0, Math.min(live_version, test_version)));
+}
+
 /**
  * One step. True when the keys of these projects are all indexed, else `projects` begins where the next step does.
  * Projects share a step, because a workspace may have a few new keys in each of very many.
  */
 async function indexKeys(services: Services, projects: Behind[], owner?: Owner): Promise<boolean> {
-  if (projects.length === 0) return true;
+  const [first] = projects;
+  if (!first) return true;
+  const { place, isEnd } = await skipOtherEnv(services, first);
+  if (isEnd && owner && place.version === first.version) {
+    projects.shift(); // a search writes nothing for a few keys of the other environment: the job saves the place
+    return projects.length === 0;
+  }
+  projects[0] = { ...first, ...place };
   const { done, next } = await record(services, (tx) => writeStep(tx, projects), { owner });
   projects.splice(0, next ? done + 1 : done, ...(next ? [next] : []));
   return projects.length === 0;
+}
+
+/** Moves past keys of the other environment without writing. `isEnd`: no key of this one is left. */
+async function skipOtherEnv({ store }: Services, project: Behind): Promise<{ place: Place; isEnd: boolean }> {
+  const { id: project_id, env } = project;
+  let place: Place = { version: project.version, last_id: project.last_id };
+  for (let i = 0; i < SKIPS_OF_A_STEP; i++) {
+    const bound = await versionBehind.first(store.read, { project_id, version: place.version, keys: SCANNED_KEYS });
+    const upTo = bound?.policy_version ?? NEWEST;
+    if (await changedKeys.first(store.read, { project_id, env, ...place, upTo, limit: 1 })) break;
+    if (!bound) return { place, isEnd: true };
+    place = { version: upTo, last_id: DONE };
+    await yieldToEventLoop();
+  }
+  return { place, isEnd: false };
 }
 
 /** `done`: the number of projects that are all indexed; `next`: what the one after them still lacks. */
@@ -104,15 +167,19 @@ async function writeStep(tx: Tx, projects: readonly Behind[]): Promise<{ done: n
   const terms: SearchTermRow[] = [];
   let [room, done, next] = [STEP_RECORDS, 0, null as Behind | null];
   for (const project of projects.slice(0, STEP_RECORDS)) {
-    const { id: project_id, workspace_id, version, last_id } = project;
-    const keys = await changedKeys.all(tx, { project_id, version, last_id, limit: room });
+    const { id: project_id, workspace_id, env, version, last_id } = project;
+    const bound = await versionBehind.first(tx, { project_id, version, keys: SCANNED_KEYS });
+    const upTo = bound?.policy_version ?? NEWEST;
+    const keys = await changedKeys.all(tx, { project_id, env, version, last_id, upTo, limit: room });
     terms.push(...keys.flatMap((key) => keyTerms(workspace_id, key)));
     const last = keys.at(-1);
-    const isDone = keys.length < room;
-    const place = isDone
-      ? { version: Math.max(project.policy_version, last?.policy_version ?? 0), last_id: DONE }
+    const isRead = keys.length < room; // all up to the bound
+    const isDone = isRead && upTo === NEWEST;
+    const all = isDone ? Math.max(project.policy_version, last?.policy_version ?? 0) : upTo;
+    const place = isRead
+      ? { version: all, last_id: DONE }
       : { version: last?.policy_version ?? version, last_id: last?.id ?? last_id };
-    await saveProgress.run(tx, { id: project_id, ...place });
+    await saveProgress.run(tx, { id: progressId(project_id, env), ...place });
     if (!isDone) {
       next = { ...project, ...place };
       break;

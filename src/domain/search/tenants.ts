@@ -9,7 +9,7 @@ import { ListCursor } from "../core/cursor.ts";
 import { cutListOf } from "../core/list.ts";
 import { viewTenant } from "../core/views.ts";
 import { findPage, type IndexScan } from "./find.ts";
-import { requireIndexed } from "./search-index.ts";
+import { requireTenantsIndexed } from "./search-index.ts";
 import { firstMatch, matchesAll, parseTenantSearch, termsFrom } from "./query.ts";
 import { TENANT_WORD, tenantWords } from "./terms.ts";
 
@@ -32,7 +32,7 @@ export async function searchTenants(ctx: Ctx<Vendor>, search: TenantSearch) {
     deleted_at === null &&
     (search.plan_id === undefined || plan_id === search.plan_id) &&
     (search.state === undefined || suspended_at !== null);
-  if (search.q !== undefined) await requireIndexed(ctx);
+  if (search.q !== undefined) await requireTenantsIndexed(ctx);
   const driver = await driverOf(read, workspace_id, search, accepts);
   const pages = new ListCursor(ctx, "tenants", filters);
   const after = cursor === undefined ? null : pages.read(cursor, driver.shape);

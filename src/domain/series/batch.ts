@@ -5,10 +5,11 @@ import { MINUTE_MS } from "../../kernel/durations.ts";
 import { isPlainObject } from "../../kernel/objects.ts";
 import { binOf } from "../../kernel/usage/latency.ts";
 import type { Sums } from "../../kernel/usage/sums.ts";
-import type { KeyOwner } from "../../store/queries/ingest.ts";
+import type { KnownKey } from "../../store/queries/ingest.ts";
+import type { WireEvent } from "../ingest/wire-event.ts";
 import { JournalWriter, shardCount, shardOf } from "./journal.ts";
 
-const COST_MAX = 1000;
+export const COST_MAX = 1000;
 export const TAGS_MAX = 4;
 export const TAG_NAME = /^[a-z][a-z0-9_]{0,31}$/;
 export const TAG_VALUE = /^[\x20-\x7e]{1,64}$/;
@@ -16,63 +17,54 @@ const OUTCOME = /^[a-z][a-z0-9_]{0,63}$/;
 const ALLOWED = "allowed";
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"]);
 
-/** The fields of an event that the series need. A malformed optional one is ignored: it never refuses a batch. */
-export type SeriesEvent = {
-  project_id: string;
-  env: Env;
-  tenant_id?: string | null;
-  method: string;
-  route: string | null;
-  status: number;
-  duration_ms: number;
-  denial_reason?: string | null;
-  cost?: unknown;
-  tags?: unknown;
-};
+type SeriesEvent = Pick<
+  WireEvent,
+  "project_id" | "env" | "tenant_id" | "method" | "route" | "status" | "duration_ms" | "denial_reason" | "cost" | "tags"
+>;
 
 type IgnoredField = "cost" | "tags";
 
-type Cell = Omit<Sums, "bins">;
-/** `bins`: a bin and its count, one after the other. Most cells have few. */
-type TimedCell = Cell & { readonly bins: number[] };
-type TagCell = TimedCell & { readonly name: string; readonly value: string };
-type RouteCell = TimedCell & {
+type Sum = Omit<Sums, "bins">;
+/** `bins`: a bin and its count, one after the other. Most sums have few. */
+type TimedSum = Sum & { readonly bins: number[] };
+type TagSum = TimedSum & { readonly name: string; readonly value: string };
+type RouteSum = TimedSum & {
   readonly method: string;
   readonly route: string | null;
-  tags: Map<string, TagCell> | null;
+  tags: Map<string, TagSum> | null;
 };
-type Routes = Map<string | null, Map<string, RouteCell>>;
-type Place = {
+type Routes = Map<string | null, Map<string, RouteSum>>;
+type EnvSums = {
   readonly project_id: string;
   readonly env: Env;
-  readonly owners: Map<KeyOwner | string, OwnerCell>;
+  readonly owners: Map<KnownKey | string, KeySum>;
   readonly routes: Routes;
   /** That of the last event: comparing a route takes less time than hashing it. */
-  lastRoute: RouteCell | undefined;
+  lastRoute: RouteSum | undefined;
 };
-type OwnerCell = Cell & { readonly place: Place; readonly tenant_id: string | null; readonly key_id: string | null };
+type KeySum = Sum & { readonly envSums: EnvSums; readonly tenant_id: string | null; readonly key_id: string | null };
 /** The events of one minute with one outcome. */
-type Slice = { readonly minute: number; readonly outcome: string; readonly places: Place[] };
+type Slice = { readonly minute: number; readonly outcome: string; readonly envs: EnvSums[] };
 
 export class SeriesBatch {
   readonly ignored: Record<IgnoredField, number> = { cost: 0, tags: 0 };
   readonly #slices = new Map<string, Slice>();
   #last: Slice | undefined;
 
-  add(event: SeriesEvent, key: KeyOwner | undefined, at: number, weight: number): void {
+  add(event: SeriesEvent, key: KnownKey | undefined, at: number, weight: number): void {
     const allowed = (event.denial_reason ?? null) === null;
     const slice = this.#slice(Math.floor(at / MINUTE_MS), outcomeOf(event.denial_reason));
-    const owner = ownerCell(slice, event, key);
+    const owner = keySum(slice, event, key);
     const errors = event.status >= 400 ? weight : 0;
     const units = allowed ? weight * (event.cost === undefined ? 1 : this.#cost(event.cost)) : 0;
     addTo(owner, weight, errors, units);
-    const route = routeCell(owner.place, event);
+    const route = routeSum(owner.envSums, event);
     const bin = binOf(event.duration_ms);
     addTo(route, weight, errors, units);
     addToBin(route, bin, weight);
     if (event.tags === undefined) return;
     for (const [name, value] of this.#tags(event.tags)) {
-      const tag = tagCell((route.tags ??= new Map()), name, value);
+      const tag = tagSum((route.tags ??= new Map()), name, value);
       addTo(tag, weight, errors, units);
       addToBin(tag, bin, weight);
     }
@@ -81,10 +73,10 @@ export class SeriesBatch {
   /** The data of the batch's rows. Each sum is in one of them. */
   *encode(): Generator<string> {
     const slices = [...this.#slices.values()];
-    const owners = slices.flatMap(({ places }) => places).reduce((sum, place) => sum + place.owners.size, 0);
+    const owners = slices.flatMap(({ envs }) => envs).reduce((sum, envSums) => sum + envSums.owners.size, 0);
     const count = shardCount(owners);
     const shards = Array.from({ length: count }, (_, i) => new JournalWriter(i / count));
-    for (const slice of slices) for (const place of slice.places) yield* encodePlace(shards, slice, place);
+    for (const slice of slices) for (const envSums of slice.envs) yield* encodeEnv(shards, slice, envSums);
     for (const row of shards) if (!row.isEmpty) yield row.take();
   }
 
@@ -92,7 +84,7 @@ export class SeriesBatch {
     if (this.#last?.minute === minute && this.#last.outcome === outcome) return this.#last;
     const id = `${minute} ${outcome}`;
     let slice = this.#slices.get(id);
-    if (!slice) this.#slices.set(id, (slice = { minute, outcome, places: [] }));
+    if (!slice) this.#slices.set(id, (slice = { minute, outcome, envs: [] }));
     this.#last = slice;
     return slice;
   }
@@ -116,45 +108,45 @@ export class SeriesBatch {
 }
 
 /** An event may omit the tenant of its key: then no tenant is charged, as in the monthly figures. */
-function ownerCell({ places }: Slice, event: SeriesEvent, key: KeyOwner | undefined): OwnerCell {
+function keySum({ envs }: Slice, event: SeriesEvent, key: KnownKey | undefined): KeySum {
   const { tenant_id = null } = event;
   // A key's own ids are interned, so they are compared without looking at their characters.
   const { project_id, env } = key ?? event;
-  // The place of the last event is usually that of the next one.
-  let place = places.at(-1);
-  if (place?.project_id !== project_id || place.env !== env) {
-    place = places.find((each) => each.project_id === project_id && each.env === env);
-    if (!place) places.push((place = newPlace(project_id, env)));
+  // That of the last event is usually that of the next one.
+  let envSums = envs.at(-1);
+  if (envSums?.project_id !== project_id || envSums.env !== env) {
+    envSums = envs.find((each) => each.project_id === project_id && each.env === env);
+    if (!envSums) envs.push((envSums = newEnvSums(project_id, env)));
   }
   const id = key && tenant_id !== null ? key : `${tenant_id} ${key?.id}`;
-  let owner = place.owners.get(id);
+  let owner = envSums.owners.get(id);
   if (!owner) {
-    owner = { place, tenant_id, key_id: key?.id ?? null, requests: 0, errors: 0, units: 0 };
-    place.owners.set(id, owner);
+    owner = { envSums, tenant_id, key_id: key?.id ?? null, requests: 0, errors: 0, units: 0 };
+    envSums.owners.set(id, owner);
   }
   return owner;
 }
 
-function newPlace(project_id: string, env: Env): Place {
+function newEnvSums(project_id: string, env: Env): EnvSums {
   return { project_id, env, owners: new Map(), routes: new Map(), lastRoute: undefined };
 }
 
 /** Yields a row whenever it is full. Routes and tags are in those of the first shard. */
-function* encodePlace(shards: readonly JournalWriter[], slice: Slice, place: Place): Generator<string> {
-  for (const { tenant_id, key_id, requests, errors, units } of place.owners.values()) {
+function* encodeEnv(shards: readonly JournalWriter[], slice: Slice, envSums: EnvSums): Generator<string> {
+  for (const { tenant_id, key_id, requests, errors, units } of envSums.owners.values()) {
     const row = shards[shardOf(key_id, shards.length)] as JournalWriter;
     if (row.isFull) yield row.take();
-    row.add(slice, place).owners.push(row.text(tenant_id), row.text(key_id), requests, errors, units);
+    row.add(slice, envSums).owners.push(row.text(tenant_id), row.text(key_id), requests, errors, units);
   }
   const row = shards[0] as JournalWriter;
-  for (const methods of place.routes.values())
-    for (const cell of methods.values()) {
+  for (const methods of envSums.routes.values())
+    for (const sum of methods.values()) {
       if (row.isFull) yield row.take();
-      const route = routeText(cell);
-      row.add(slice, place).routes.push([row.text(route), ...timed(cell)]);
-      for (const tag of cell.tags?.values() ?? []) {
+      const route = routeText(sum);
+      row.add(slice, envSums).routes.push([row.text(route), ...timed(sum)]);
+      for (const tag of sum.tags?.values() ?? []) {
         if (row.isFull) yield row.take();
-        const { tags } = row.add(slice, place);
+        const { tags } = row.add(slice, envSums);
         tags.push([row.text(route), row.text(tag.name), row.text(tag.value), ...timed(tag)]);
       }
     }
@@ -169,13 +161,13 @@ function isTagValue(value: unknown): boolean {
   return typeof value === "string" && TAG_VALUE.test(value);
 }
 
-function addTo(cell: Cell, requests: number, errors: number, units: number): void {
-  cell.requests += requests;
-  cell.errors += errors;
-  cell.units += units;
+function addTo(sum: Sum, requests: number, errors: number, units: number): void {
+  sum.requests += requests;
+  sum.errors += errors;
+  sum.units += units;
 }
 
-function addToBin({ bins }: TimedCell, bin: number, requests: number): void {
+function addToBin({ bins }: TimedSum, bin: number, requests: number): void {
   for (let i = 0; i < bins.length; i += 2)
     if (bins[i] === bin) {
       bins[i + 1] = (bins[i + 1] as number) + requests;
@@ -184,32 +176,32 @@ function addToBin({ bins }: TimedCell, bin: number, requests: number): void {
   bins.push(bin, requests);
 }
 
-function routeCell(place: Place, { method, route }: SeriesEvent): RouteCell {
-  const { routes, lastRoute } = place;
+function routeSum(envSums: EnvSums, { method, route }: SeriesEvent): RouteSum {
+  const { routes, lastRoute } = envSums;
   if (lastRoute?.route === route && lastRoute.method === method) return lastRoute;
   let methods = routes.get(route);
   if (!methods) routes.set(route, (methods = new Map()));
-  let cell = methods.get(method);
-  if (!cell) methods.set(method, (cell = { method, route, tags: null, ...emptyTimed() }));
-  place.lastRoute = cell;
-  return cell;
+  let sum = methods.get(method);
+  if (!sum) methods.set(method, (sum = { method, route, tags: null, ...emptyTimed() }));
+  envSums.lastRoute = sum;
+  return sum;
 }
 
-function routeText({ method, route }: RouteCell): string | null {
+function routeText({ method, route }: RouteSum): string | null {
   return route === null ? null : `${METHODS.has(method) ? method : "OTHER"} ${route}`;
 }
 
-function tagCell(tags: Map<string, TagCell>, name: string, value: string): TagCell {
+function tagSum(tags: Map<string, TagSum>, name: string, value: string): TagSum {
   const id = `${name}=${value}`;
-  let cell = tags.get(id);
-  if (!cell) tags.set(id, (cell = { name, value, ...emptyTimed() }));
-  return cell;
+  let sum = tags.get(id);
+  if (!sum) tags.set(id, (sum = { name, value, ...emptyTimed() }));
+  return sum;
 }
 
-function emptyTimed(): TimedCell {
+function emptyTimed(): TimedSum {
   return { requests: 0, errors: 0, units: 0, bins: [] };
 }
 
-function timed({ requests, errors, units, bins }: TimedCell): number[] {
+function timed({ requests, errors, units, bins }: TimedSum): number[] {
   return [requests, errors, units, ...bins];
 }

@@ -1,6 +1,7 @@
 // Bounds the number of groups in the usage series: outcomes, routes, tags and keys. The first names of a day count;
 // what comes after them is added to a group of its own, so that no request is lost. Every bound is of one environment,
-// so that test traffic cannot take the names of live.
+// so that test traffic cannot take the names of live; of those of a workspace, test has a quarter.
+import { DENIALS } from "../../kernel/denials.ts";
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { copySums } from "../../kernel/usage/sums.ts";
 import { saveSeenNames, seenNames } from "../../store/queries/series.ts";
@@ -10,7 +11,7 @@ import type { Services } from "../core/context.ts";
 import { addMinute, OTHER, type HourPart } from "./groups.ts";
 import type { OverflowKind } from "./counts.ts";
 
-/** Maximum per workspace, environment and day, besides those that are always named. */
+/** Maximum per workspace and day, besides those that are always named. */
 const OUTCOMES_MAX = 39;
 /** Maximum per project, environment and day. */
 const TAG_NAMES_MAX = 8;
@@ -19,31 +20,15 @@ const TAG_VALUES_MAX = 100;
 /** Values of a tag by route. Above it a value is counted, but not by route. */
 const TAG_ROUTES_MAX = 1_000;
 /** Outcomes that need no room, so that no invented reason displaces them: the library's own denials. */
-const ALWAYS_NAMED: ReadonlySet<string> = new Set([
-  "allowed",
-  "other",
-  "missing_key",
-  "invalid_key",
-  "expired_key",
-  "tenant_suspended",
-  "key_disabled",
-  "ip_not_allowed",
-  "insufficient_scope",
-  "rate_limited",
-  "quota_exceeded",
-  "unavailable",
-  "idempotency_key_required",
-  "idempotency_key_invalid",
-  "idempotency_in_progress",
-  "idempotency_not_kept",
-  "idempotency_mismatch",
-  "idempotency_unavailable",
-  "body_invalid",
-  "body_too_large",
-]);
+const ALWAYS_NAMED: ReadonlySet<string> = new Set(["allowed", "other", ...DENIALS]);
 
 type Seen = { workspace_id: string; scope: string; start: number; names: Set<string>; isChanged: boolean };
 type Cap = Pick<Seen, "workspace_id" | "scope" | "start"> & { max: number };
+
+/** What the environment has of a workspace's bound. */
+function shareOf({ env }: UsageGroup, max: number): number {
+  return env === "test" ? Math.floor(max / 4) : max;
+}
 
 export class Caps {
   readonly #services: Services;
@@ -59,7 +44,12 @@ export class Caps {
   async apply({ group, hour, outcomes }: HourPart): Promise<HourPart> {
     const start = Math.floor(hour / 24) * DAY_MS;
     const part: HourPart = { group: await this.#groupOf(group, start), hour, outcomes: new Map() };
-    const cap = { workspace_id: group.workspace_id, scope: `outcome ${group.env}`, start, max: OUTCOMES_MAX };
+    const cap = {
+      workspace_id: group.workspace_id,
+      scope: `outcome ${group.env}`,
+      start,
+      max: shareOf(group, OUTCOMES_MAX),
+    };
     for (const [outcome, minutes] of outcomes) {
       const isNamed = ALWAYS_NAMED.has(outcome) || (await this.#admit(cap, outcome, "outcome"));
       // Copies: a transaction that is repeated applies the caps again.
@@ -86,11 +76,12 @@ export class Caps {
   }
 
   /** Whether a further key of this hour gets details. Only their number is stored. */
-  async admitKey({ workspace_id, env }: UsageGroup, hour: number): Promise<boolean> {
+  async admitKey(group: UsageGroup, hour: number): Promise<boolean> {
+    const { workspace_id, env } = group;
     const seen = await this.#load({ workspace_id, scope: `keys ${env}`, start: hour * HOUR_MS });
     const count = Number([...seen.names][0] ?? 0);
-    if (count >= this.#services.series.keysMax) {
-      this.#services.series.overflow.key++;
+    if (count >= shareOf(group, this.#services.counts.series.keysMax)) {
+      this.#services.counts.series.overflow.key++;
       return false;
     }
     seen.names.clear();
@@ -103,7 +94,7 @@ export class Caps {
     const seen = await this.#load(cap);
     if (seen.names.has(name)) return true;
     if (seen.names.size >= max) {
-      this.#services.series.overflow[kind]++;
+      this.#services.counts.series.overflow[kind]++;
       return false;
     }
     seen.names.add(name);

@@ -22,7 +22,7 @@ const ROWS_AT_ONCE = 64;
 
 export const GRAIN = { minute: 1, hour: 2, day: 3 } as const;
 
-type Pending = RollupKey & { outcome: string; parts: Parts };
+type ChangedRollup = RollupKey & { outcome: string; parts: Parts };
 
 /** The rows that one fold changes. */
 export class Rollups {
@@ -30,7 +30,7 @@ export class Rollups {
   readonly #loop: LoopShare;
   readonly #ids = new Map<string, number>();
   readonly #groups = new Map<number, UsageGroup>();
-  readonly #pending = new Map<string, Pending>();
+  readonly #pending = new Map<string, ChangedRollup>();
   readonly #stored = new Map<string, UsageRollupRow>();
   /** group, grain and start of the stored rows. */
   readonly #known = new Set<string>();
@@ -98,7 +98,7 @@ export class Rollups {
 
   /** Above the cap of an hour, the minutes and hours of further keys are kept together; their days are not. */
   async moveKeys(caps: Caps): Promise<void> {
-    const moved: [UsageGroup, Pending][] = [];
+    const moved: [UsageGroup, ChangedRollup][] = [];
     const checked = new Map<string, boolean>();
     for (const [id, pending] of this.#pending) {
       const group = this.#groups.get(pending.group_id) as UsageGroup;
@@ -128,7 +128,7 @@ export class Rollups {
     }
   }
 
-  #row({ group_id, grain, start, outcome, parts }: Pending): UsageRollupRow {
+  #row({ group_id, grain, start, outcome, parts }: ChangedRollup): UsageRollupRow {
     const stored = this.#stored.get(rowKey({ group_id, grain, start, outcome }));
     const total = { requests: stored?.requests ?? 0, errors: stored?.errors ?? 0, units: stored?.units ?? 0 };
     let timed = false;

@@ -4,7 +4,7 @@ import { chunked } from "../../kernel/chunks.ts";
 import { utcDay } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import type { KeyOwner } from "../../store/queries/ingest.ts";
+import type { KnownKey } from "../../store/queries/ingest.ts";
 import {
   addKeyNetworks,
   networksOfKey,
@@ -42,7 +42,7 @@ export function isFromOutside({ denial_reason, would_deny }: NetworkEvent): bool
 export class NetworkSums {
   readonly #rows = new Map<string, KeyNetworkRow>();
 
-  add(workspace_id: string, { id: key_id }: KeyOwner, event: NetworkEvent, at: number, weight: number): void {
+  add(workspace_id: string, { id: key_id }: KnownKey, event: NetworkEvent, at: number, weight: number): void {
     const network = typeof event.network === "string" && isShownNetwork(event.network) ? event.network : UNKNOWN;
     const outcome = event.denial_reason === REFUSED ? "refused" : "would_refuse";
     const day = utcDay(at);
@@ -100,7 +100,7 @@ async function readSeen(tx: Tx, rows: readonly KeyNetworkRow[]): Promise<Map<str
   return seen;
 }
 
-/** `mode`: of the list that applies to the key; null where none does. */
+/** `mode`: of the list that applies to the key; null if none does. */
 export async function showIpReport({ services, actor }: Ctx<Vendor>, key_id: string, days: number) {
   const { read } = services.store;
   const { workspace_id } = actor;

@@ -4,7 +4,7 @@ import { DAY_MS } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { isClientNetwork, isProduct } from "../../kernel/network/client-network.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import type { KeyOwner } from "../../store/queries/ingest.ts";
+import type { KnownKey } from "../../store/queries/ingest.ts";
 import {
   deleteLastUse,
   deleteLastUses,
@@ -31,7 +31,7 @@ export class LastUses {
   readonly #rows = new Map<string, KeyLastUseRow>();
 
   /** Only for events with one of the fields. */
-  add(event: ClientEvent, { id: key_id }: KeyOwner, at: number, from: { workspace_id: string; node_id: string }): void {
+  add(event: ClientEvent, { id: key_id }: KnownKey, at: number, from: { workspace_id: string; node_id: string }): void {
     const shown = this.#read(event, "network", isShownNetwork);
     const network = shown !== null && isClientNetwork(shown) ? shown : null; // refused requests name local ones too
     const user_agent = this.#read(event, "user_agent", isProduct);

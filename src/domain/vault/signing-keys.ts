@@ -2,7 +2,8 @@
 // database; two processes that start at the same time must end up with the same one.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, type KeyObject } from "node:crypto";
 import { canonicalize } from "../../kernel/audit/canonical.ts";
-import { claimFact, readFact } from "../../store/queries/deployment.ts";
+import { claimFact } from "../../store/queries/deployment.ts";
+import { getFact } from "../core/facts.ts";
 import { insertSigningKey, signingKeyById } from "../../store/queries/signing-keys.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
@@ -68,7 +69,7 @@ function rawPublicKey(key: KeyObject): Uint8Array {
 
 /** Creates the key that signs audit checkpoints, unless this database has one. */
 export async function ensureCheckpointKey(services: Services): Promise<void> {
-  if (await readFact.first(services.store.read, { name: "checkpoint_key_id" })) return;
+  if ((await getFact(services.store.read, "checkpoint_key_id")) !== undefined) return;
   const row = newSigningKeyRow(services, "checkpoint", services.clock.now());
   await record(services, async (tx) => {
     // The first process to claim the fact stores its key; the others discard theirs.
@@ -79,8 +80,8 @@ export async function ensureCheckpointKey(services: Services): Promise<void> {
 
 export async function loadCheckpointSigner(services: Services): Promise<Signer> {
   await ensureCheckpointKey(services);
-  const fact = await readFact.first(services.store.read, { name: "checkpoint_key_id" });
-  const row = fact && (await signingKeyById.first(services.store.read, { id: fact.value }));
+  const id = await getFact(services.store.read, "checkpoint_key_id");
+  const row = id === undefined ? undefined : await signingKeyById.first(services.store.read, { id });
   if (!row) throw new Error("the checkpoint key is missing from the database");
   return openSigner(services, row);
 }

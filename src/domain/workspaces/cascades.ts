@@ -1,19 +1,22 @@
 // Revokes the keys of a deleted project or tenant. A few keys are revoked in the transaction of the deletion. Many
-// would hold every other writer for its length: then they are counted before, that transaction only stores that they
-// are revoked, which every reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new
-// snapshot.
+// would hold every other writer for its length: then they are counted before, that transaction corrects their number by
+// what has changed since and only stores that they are revoked, which every reader respects from that commit on, and a
+// job marks the rows in pieces. Nodes take a new snapshot.
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { sleep } from "../../platform/timing.ts";
 import {
   countWorkingKeys,
   dropCascade,
+  growthSince,
   insertCascade,
   oldestCascade,
   projectsWithKeysOf,
   revokeWorkingKeys,
   sizesOfWorkingKeys,
+  tenantDeletedSince,
   touchKeysOf,
+  type KeyCount,
   type KeyScope,
   type Revocation,
 } from "../../store/queries/cascades.ts";
@@ -28,9 +31,11 @@ import { record } from "../core/record.ts";
 import { inThreadSlot } from "../core/read-slots.ts";
 import { versionGate } from "../core/version-gate.ts";
 
-/** Keys and bytes that one commit revokes. */
+/** Keys and bytes that the commit of a deletion revokes itself. */
 const PIECE_KEYS = 500;
 const PIECE_BYTES = MIB;
+/** Keys that a commit of the job marks. Other writes wait: 500 keys took 10 ms, and several megabytes to sync. */
+const MARKED_KEYS = 100;
 
 /** A piece that waited for others took longer than it held the writer. */
 const PAUSE_MAX_MS = 1_000;
@@ -42,17 +47,47 @@ const REASONS = { project_deleted: "project deleted", tenant_deleted: "tenant de
 
 type Deleted = Pick<CascadeRow, "id" | "workspace_id" | "cause">;
 
+/** Keys by project, as counted before a transaction. */
+type KeyCounts = ReadonlyMap<string, KeyCount>;
+
 /**
- * `mayDefer`: whether every process on the database knows of deferred revocations. `counted`: the keys, where they are
- * many.
+ * `mayDefer`: whether every process on the database knows of deferred revocations. `counted`: the keys, if they are
+ * many. `isFinal`: whether the transaction has to do with this count, however much it reads to correct it.
  */
-type DeletionPlan = { readonly mayDefer: boolean; readonly counted: number | null };
+type DeletionPlan = { readonly mayDefer: boolean; readonly counted: KeyCounts | null; readonly isFinal: boolean };
+
+/** How often keys are counted for one deletion. */
+const COUNTS_MAX = 3;
+
+/** Rolls the transaction of a deletion back: to correct its count there would hold every other writer. */
+class CountOutdated extends Error {}
+
+/** Plans a deletion and runs its transaction; again with a new count if tenants were deleted meanwhile. */
+export async function withDeletionPlan<T>(
+  ctx: Ctx<Vendor>,
+  deleted: Deleted,
+  exists: boolean,
+  transact: (plan: DeletionPlan) => Promise<T>,
+): Promise<T> {
+  for (let counts = 1; ; counts++) {
+    const plan = await planDeletion(ctx, deleted, exists);
+    try {
+      return await transact({ ...plan, isFinal: counts === COUNTS_MAX });
+    } catch (error) {
+      if (!(error instanceof CountOutdated)) throw error;
+    }
+  }
+}
 
 /**
  * Before the transaction of a deletion. While keys of another deletion are being marked, a statement may have to pass
  * over all of them to find others: then it counts as one of many keys.
  */
-export async function planDeletion(ctx: Ctx<Vendor>, deleted: Deleted, exists: boolean): Promise<DeletionPlan> {
+async function planDeletion(
+  ctx: Ctx<Vendor>,
+  deleted: Deleted,
+  exists: boolean,
+): Promise<Omit<DeletionPlan, "isFinal">> {
   const { read } = ctx.services.store;
   const mayDefer = await versionGate.isKnownEverywhere(ctx.services, "deferred revocation");
   if (!mayDefer || !exists) return { mayDefer, counted: null };
@@ -65,23 +100,22 @@ export async function planDeletion(ctx: Ctx<Vendor>, deleted: Deleted, exists: b
  * Counts keys before a transaction, which itself would hold every other writer. Null where they are few: it counts
  * those.
  */
-export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
+export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<KeyCounts | null> {
   const { store, clock } = ctx.services;
   const sizes = await sizesOf(store.read, scopes, clock.now());
   return sizes.length > PIECE_KEYS ? countOnThread(ctx, scopes) : null;
 }
 
-/** Off the main thread. Null where no thread is free: ending keys is never refused, so the transaction counts them. */
-async function countOnThread(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<number | null> {
-  const { store, clock } = ctx.services;
-  const now = clock.now();
-  const count = async (): Promise<number> => {
-    let sum = 0;
+/** Off the main thread. Null if no thread is free: ending keys is never refused, so the transaction counts them. */
+async function countOnThread(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<KeyCounts | null> {
+  const { store } = ctx.services;
+  const count = async (): Promise<KeyCounts> => {
+    const counts = new Map<string, KeyCount>();
     for (const scope of scopes) {
-      const [counted] = await store.readOnThread<{ n: number }>(countWorkingKeys(store.read, scope, now));
-      sum += counted?.n ?? 0;
+      const [counted] = await store.readOnThread<KeyCount>(countWorkingKeys(store.read, scope));
+      if (counted) counts.set(scope.project_id, counted);
     }
-    return sum;
+    return counts;
   };
   return inThreadSlot(ctx, count).catch((error: unknown) => {
     if (error instanceof Failure && error.failure === "unavailable") return null;
@@ -89,20 +123,23 @@ async function countOnThread(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Pro
   });
 }
 
-export async function countFew(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<number> {
+/** The number of keys in the transaction. Of those that were counted before, it only reads what has changed since. */
+export async function countKeys(tx: Tx, scopes: readonly KeyScope[], counted: KeyCounts | null): Promise<number> {
   let sum = 0;
-  for (const scope of scopes) sum += (await tx.first<{ n: number }>(countWorkingKeys(tx, scope, now)))?.n ?? 0;
+  for (const scope of scopes) {
+    const before = counted?.get(scope.project_id);
+    if (before) sum += before.n + (await growthSince(tx, scope, before.seq));
+    else sum += (await tx.first<KeyCount>(countWorkingKeys(tx, scope)))?.n ?? 0;
+  }
   return sum;
 }
 
 type Deletion = Deleted & DeletionPlan & { now: number };
 
-/**
- * Revokes all keys of the project or tenant and raises the version of each project they are in. Returns their number,
- * for many keys that of the plan.
- */
+/** Revokes all keys of the project or tenant and raises the version of each project they are in. Returns how many. */
 export async function revokeKeysOf(tx: Tx, deletion: Deletion): Promise<number> {
   const { id, workspace_id, cause, now } = deletion;
+  if (!deletion.isFinal && (await isOutdated(tx, deletion))) throw new CountOutdated();
   const scopes = await scopesOf(tx, deletion, false);
   const revocation = { cause, reason: REASONS[cause], revoked_at: now };
   const defers = deletion.mayDefer && (deletion.counted !== null || !(await fitsOnePiece(tx, scopes, now)));
@@ -112,9 +149,16 @@ export async function revokeKeysOf(tx: Tx, deletion: Deletion): Promise<number> 
     if (!defers) revoked += await revokeAll(tx, scope, { ...revocation, policy_version });
   }
   if (!defers) return revoked;
-  const counted = deletion.counted ?? (await countFew(tx, scopes, now));
+  const counted = await countKeys(tx, scopes, deletion.counted);
   await insertCascade.run(tx, { id, workspace_id, ...revocation });
   return counted;
+}
+
+/** Whether keys were counted whose tenants have been deleted since. */
+async function isOutdated(tx: Tx, { id, workspace_id, cause, counted }: Deletion): Promise<boolean> {
+  const before = cause === "project_deleted" ? counted?.get(id) : undefined;
+  if (!before) return false;
+  return (await tenantDeletedSince.first(tx, { workspace_id, seq: before.seq })) !== undefined;
 }
 
 async function revokeAll(tx: Tx, scope: KeyScope, revocation: Revocation): Promise<number> {
@@ -181,7 +225,7 @@ export async function runCascades(services: Services, pause: (ms: number) => Pro
 async function runPiece(tx: Tx, cascade: CascadeRow): Promise<void> {
   const { cause, reason, revoked_at } = cascade;
   for (const scope of await scopesOf(tx, cascade, true)) {
-    const sizes = await sizesOfWorkingKeys(tx, scope, revoked_at, PIECE_KEYS);
+    const sizes = await sizesOfWorkingKeys(tx, scope, revoked_at, MARKED_KEYS);
     if (sizes.length === 0) continue;
     const keys = keysWithin(sizes, PIECE_BYTES);
     await revokeWorkingKeys(tx, scope, { cause, reason, revoked_at, policy_version: null }, keys);

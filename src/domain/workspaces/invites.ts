@@ -31,7 +31,7 @@ import { requireMayOwn } from "./ownership.ts";
 import { endSetupLinks } from "./setup-tokens.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
-import { countInviteMail } from "../mail/daily-limits.ts";
+import { countInviteMail, mailLocks } from "../mail/daily-limits.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { readList, type ListQuery } from "../core/list.ts";
@@ -45,6 +45,10 @@ type NewInvite = { email: string; role: Role };
 export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
+  const email_key = normalizeEmail(input.email);
+  // Read before the transaction, which locks its mail: it never changes.
+  const account_id = (await workspaceById.first(services.store.read, { id: workspace_id }))?.created_by ?? workspace_id;
+  const locks = mailLocks(services, email_key, account_id);
   const created = await retryOnHashCollision(() => {
     const returned = mintInvite(workspace_id);
     const mailed = mintInvite(workspace_id);
@@ -53,7 +57,7 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
       id: services.newId(),
       workspace_id,
       email: input.email,
-      email_key: normalizeEmail(input.email),
+      email_key,
       role: input.role,
       invited_by: null,
       token_hash: returned.token_hash,
@@ -63,13 +67,11 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
       accepted_at: null,
       revoked_at: null,
     };
-    return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
+    return mutate(ctx, { workspace_id, locks, onConflict: onHashConflict }, async (tx) => {
       const workspace = await workspaceById.first(tx, { id: workspace_id });
       if (!workspace) throw fail("workspace_not_found");
       await checkInvitable(tx, row);
       row.invited_by = await personBehind(tx, actor);
-      const account_id = workspace.created_by ?? workspace_id;
-      const { email_key } = row;
       const next_at = await countInviteMail(services, tx, { account_id, email_key, until: now + GIVE_UP_MS });
       await insertInvite.run(tx, row);
       const message = inviteMail(services, workspace.name, row.role, mailed.text);

@@ -10,10 +10,10 @@ import type { Services } from "../core/context.ts";
 /** Workspaces that a person with an unverified address may own. */
 const UNVERIFIED_MAX = 3;
 
-type Owner = Pick<UserRow, "id" | "email_verified_at">;
+type Person = Pick<UserRow, "id" | "email_verified_at">;
 
 /** Before a person creates this workspace. */
-export function requireMayCreate({ settings }: Services, tx: Tx, user: Owner, workspace_id: string): Promise<void> {
+export function requireMayCreate({ settings }: Services, tx: Tx, user: Person, workspace_id: string): Promise<void> {
   return requireFewer(tx, user, workspace_id, settings.workspaces_per_person, "workspaces_reached");
 }
 
@@ -24,7 +24,7 @@ export function requireMayCreate({ settings }: Services, tx: Tx, user: Owner, wo
 export async function requireMayOwn(
   { settings }: Services,
   tx: Tx,
-  user: Owner,
+  user: Person,
   workspace_id: string,
   refusal: FailureName,
 ): Promise<void> {
@@ -34,7 +34,7 @@ export async function requireMayOwn(
 
 async function requireFewer(
   tx: Tx,
-  { id: user_id, email_verified_at }: Owner,
+  { id: user_id, email_verified_at }: Person,
   except: string,
   max: number,
   refusal: FailureName,

@@ -25,7 +25,7 @@ import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { parseKeyPolicy, type KeyPolicy } from "../key-policy/key-policy.ts";
-import { planDeletion, revokeKeysOf } from "./cascades.ts";
+import { revokeKeysOf, withDeletionPlan } from "./cascades.ts";
 import { claim, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
 
 /** By the environment of the credentials that create them: those of test must not use up the places of live. */
@@ -76,9 +76,10 @@ export function projectCreated({ id, name, slug }: ProjectRow): Event {
 
 /** A process of an earlier release would ignore them: mint keys with its own prefix, and keys that live longer. */
 async function requireRulesKnown({ services }: Ctx, { key_prefix = OWN_PREFIX, key_policy }: ProjectFields) {
-  if (key_prefix !== OWN_PREFIX) await versionGate.assertKnownEverywhere(services, "key prefixes");
-  if (key_policy && key_policy.max_ttl_days !== null)
-    await versionGate.assertKnownEverywhere(services, "key lifetimes");
+  await versionGate.assertUsesKnown(services, {
+    "key prefixes": key_prefix !== OWN_PREFIX,
+    "key lifetimes": key_policy && key_policy.max_ttl_days !== null,
+  });
 }
 
 export async function createProject(ctx: Ctx<Vendor>, input: NewProject) {
@@ -160,15 +161,16 @@ export async function deleteProject(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   const deletion = { id, workspace_id, cause: "project_deleted" } as const;
   const found = await liveProjectById.firstMemoized(ctx.services.store.read, { workspace_id, id });
-  const plan = await planDeletion(ctx, deletion, found !== undefined);
-  return mutate(ctx, { workspace_id }, async (tx) => {
-    await liveProject(tx, workspace_id, id);
-    const now = ctx.services.clock.now();
-    const revoked_keys = await revokeKeysOf(tx, { ...deletion, ...plan, now });
-    await markProjectDeleted.run(tx, { workspace_id, id, now });
-    return {
-      value: { object: "project" as const, id, deleted: true as const, revoked_keys },
-      events: [{ action: "project.deleted", target_id: id, payload: { revoked_keys } }],
-    };
-  });
+  return withDeletionPlan(ctx, deletion, found !== undefined, (plan) =>
+    mutate(ctx, { workspace_id }, async (tx) => {
+      await liveProject(tx, workspace_id, id);
+      const now = ctx.services.clock.now();
+      const revoked_keys = await revokeKeysOf(tx, { ...deletion, ...plan, now });
+      await markProjectDeleted.run(tx, { workspace_id, id, now });
+      return {
+        value: { object: "project" as const, id, deleted: true as const, revoked_keys },
+        events: [{ action: "project.deleted", target_id: id, payload: { revoked_keys } }],
+      };
+    }),
+  );
 }

@@ -85,9 +85,9 @@ const FIRST_VERIFIER = {
   permissions: ["verify"],
 } as const;
 
-type Owner = { user: UserRow; known: boolean; password_phc: string };
+type FirstOwner = { user: UserRow; known: boolean; password_phc: string };
 
-function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]) {
+function claim(services: Services, input: Setup, owner: FirstOwner, from: Ctx["from"]) {
   const records = makeFirstRecords(services, input, owner.user, from);
   const { ctx, session, workspace, project, tenant, secretKey } = records;
   const workspace_id = workspace.id;
@@ -133,7 +133,7 @@ function makeFirstRecords(services: Services, input: Setup, user: UserRow, from:
   return { ctx, minted, session, workspace, project, tenant, secretKey };
 }
 
-async function writeFirstRecords(tx: Tx, records: FirstRecords, owner: Owner, now: number): Promise<ApiKeyRow> {
+async function writeFirstRecords(tx: Tx, records: FirstRecords, owner: FirstOwner, now: number): Promise<ApiKeyRow> {
   const { ctx, minted, session, workspace, project, tenant, secretKey } = records;
   const { user, password_phc } = owner;
   const workspace_id = workspace.id;
@@ -178,7 +178,7 @@ function onConflict(target: string) {
 async function writeOwner(
   services: Services,
   tx: Tx,
-  { user, known, password_phc }: Owner,
+  { user, known, password_phc }: FirstOwner,
   now: number,
 ): Promise<Event[]> {
   const { id: user_id } = user;

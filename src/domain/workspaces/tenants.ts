@@ -26,7 +26,7 @@ import { chargedEnvOf, ownerOf, type Vendor } from "../core/actor.ts";
 import { addressRuleOf, editedList, storedCidrs, type ListInput } from "../keys/address-rules.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
-import { changes, type Event } from "../core/events.ts";
+import { editOf, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
@@ -35,9 +35,8 @@ import { indexTenant, reindexTenant } from "../search/changes.ts";
 import { viewTenant, type Meta, type Tenant } from "../core/views.ts";
 import { livePlan } from "../plans/plans.ts";
 import { needsOfList, needsOfQuotas } from "../nodes/needs.ts";
-import { requireQuotasKnown } from "../quotas/known-everywhere.ts";
 import { meterCaps, meterOf, storedQuotas, type GivenQuotas } from "../quotas/stored.ts";
-import { planDeletion, raiseVersions, revokeKeysOf } from "./cascades.ts";
+import { raiseVersions, revokeKeysOf, withDeletionPlan } from "./cascades.ts";
 
 /** By the environment of the credentials that create tenants: those of test must not use up the places of live. */
 export const SLOTS = {
@@ -109,12 +108,11 @@ export async function createTenant(ctx: Ctx<Vendor>, input: NewTenant): Promise<
 
 /** A process of an earlier release would not limit the keys of such a tenant. Null: nothing to wait for. */
 function requireRulesKnown({ services }: Ctx, rules: TenantRules): Promise<unknown> | null {
-  const checks = [
-    ...(rules.plan_id || rules.rate_limits ? [versionGate.assertKnownEverywhere(services, "plans")] : []),
-    ...(rules.allowed_cidrs?.length ? [versionGate.assertKnownEverywhere(services, "address lists")] : []),
-    ...(rules.quotas?.length ? [requireQuotasKnown(services, rules.quotas)] : []),
-  ];
-  return checks.length === 0 ? null : Promise.all(checks);
+  return versionGate.assertUsesKnown(services, {
+    plans: rules.plan_id || rules.rate_limits,
+    "address lists": rules.allowed_cidrs?.length,
+    quotas: rules.quotas?.length,
+  });
 }
 
 async function enterPlan(tx: Tx, { workspace_id }: TenantRow, plan_id: string): Promise<void> {
@@ -168,25 +166,24 @@ function storeEdit(ctx: Ctx<Vendor>, id: string, edit: TenantEdit): Promise<Tena
     const row = await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
     const after = applyEdit(row, edit, now);
-    const differing = changes(auditable(row), auditable(after));
-    const metaChanged = row.meta !== after.meta;
+    const change = editOf(row, after, auditable);
     const reachesKeys = REACHING_KEYS.some((name) => edit[name] !== undefined);
     const tenant = { workspace_id, tenant_id: id };
     const projects = reachesKeys ? await projectsWithKeysOf(tx, { ...tenant, deleted: false }) : [];
     const [before, then] = [await quotasOf(tx, row), await quotasOf(tx, after)];
     const needs = row.suspended_at === null ? needsOfList(after, after) | needsOfQuotas(then) : NO_CAPS;
-    if (!differing && !metaChanged) return unchanged({ tenant: viewTenant(row), projects, needs });
+    if (!change) return unchanged({ tenant: viewTenant(row), projects, needs });
     if (after.plan_id !== row.plan_id) {
       if (after.plan_id !== null) await enterPlan(tx, row, after.plan_id);
       await leavePlan(tx, row);
     }
     await updateTenant.run(tx, after);
     await reindexTenant(tx, row, after);
+    const { differing, payload } = change;
     const changesList = !isDeepStrictEqual(addressRuleOf(row, row), addressRuleOf(after, after));
     const isOther = changesList || meterOf(before) !== meterOf(then);
     if (isOther || (differing && ("plan_id" in differing || "rate_limits" in differing)))
       await raiseVersions(tx, { ...tenant, projects }, now, (changesList ? CAP.cidr : NO_CAPS) | meterCaps(then));
-    const payload = { ...differing, ...(metaChanged && { meta: { changed: true } }) };
     const value = { tenant: viewTenant(after), projects, needs };
     return { value, events: [{ action: "tenant.updated", target_id: id, payload }] };
   });
@@ -241,17 +238,18 @@ export async function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   const deletion = { id, workspace_id, cause: "tenant_deleted" } as const;
   const found = await liveTenantById.firstMemoized(ctx.services.store.read, { workspace_id, id });
-  const plan = await planDeletion(ctx, deletion, found !== undefined);
-  return mutate(ctx, { workspace_id }, async (tx) => {
-    const row = await liveTenant(tx, workspace_id, id);
-    const now = ctx.services.clock.now();
-    const revoked_keys = await revokeKeysOf(tx, { ...deletion, ...plan, now });
-    await markTenantDeleted.run(tx, { workspace_id, id, now });
-    await leavePlan(tx, row);
-    await SLOTS[row.created_env].release.run(tx, { id: workspace_id });
-    return {
-      value: { object: "tenant" as const, id, deleted: true as const, revoked_keys },
-      events: [{ action: "tenant.deleted", target_id: id, payload: { revoked_keys } }],
-    };
-  });
+  return withDeletionPlan(ctx, deletion, found !== undefined, (plan) =>
+    mutate(ctx, { workspace_id }, async (tx) => {
+      const row = await liveTenant(tx, workspace_id, id);
+      const now = ctx.services.clock.now();
+      const revoked_keys = await revokeKeysOf(tx, { ...deletion, ...plan, now });
+      await markTenantDeleted.run(tx, { workspace_id, id, now });
+      await leavePlan(tx, row);
+      await SLOTS[row.created_env].release.run(tx, { id: workspace_id });
+      return {
+        value: { object: "tenant" as const, id, deleted: true as const, revoked_keys },
+        events: [{ action: "tenant.deleted", target_id: id, payload: { revoked_keys } }],
+      };
+    }),
+  );
 }

@@ -1,22 +1,31 @@
 // The room of one request body: reserved before a large one is read, and for a small one only when it has arrived in
 // part, so that a body that comes with its headers costs nothing. A large one also takes the event loop for
-// milliseconds after its request has started, to be measured and parsed: its owner waits for a turn, and pays for the
-// bytes even of one that is refused.
+// milliseconds after its request has started, to be measured and parsed: its owner waits for turns, also to read the
+// remainder of one that is refused.
 import type { ArrayCuts, InTurn, RawBody } from "../../domain/ingest/raw-body.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import { noRoom, type Release } from "../../fairness/reservations.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import type { ClientAddresses } from "../address.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
 import { hold } from "../receiving/hold.ts";
 import type { PartKeeper } from "./body.ts";
 
-/** Approximate bytes that are read, measured and parsed in a millisecond. */
-const BYTES_PER_MS = 200_000;
+/** A socket is read in pieces of up to this size. */
+const PIECE_BYTES = 64 * 1024;
+/** What the smallest chunk counts as: each is parsed and measured by itself. */
+const CHUNK_MIN = 256;
+/**
+ * Time charged for each PIECE_BYTES. It takes less to read and measure; but its memory is V8's external memory,
+ * which is collected with a pause of about 10 ms for each 64 MiB. So its owner is in debt after it, and reads about
+ * 40 MiB in a second while others are active.
+ */
+const PIECE_MS = 0.8;
+/** Enough to parse a small body of usual events. bench: ingest/batch */
+const SMALL_MS = 4;
 /** Approximate memory of a small body's events once they are parsed. */
 const PARSED_BYTES = MIB;
 
@@ -27,6 +36,11 @@ export class BodyRoom implements PartKeeper {
   readonly #request: HttpRequest;
   readonly #options: BodyRoomOptions;
   #held: Release | undefined;
+  #isLarge = false;
+  /** Bytes that were read since the last turn. */
+  #unpaid = 0;
+  /** Set while the socket waits for a turn. */
+  #isWaiting = false;
 
   constructor(bodies: Bodies, request: HttpRequest, options: BodyRoomOptions) {
     this.#bodies = bodies;
@@ -35,7 +49,8 @@ export class BodyRoom implements PartKeeper {
   }
 
   /** Before a large body is read. Rejects if the client disconnects while it waits, or if too many wait. */
-  reserve(bytes: number): MaybePromise<void> {
+  reserve(bytes: number): undefined | Promise<void> {
+    this.#isLarge = true;
     const { socket } = this.#request;
     const room = this.#bodies.reserve(
       this.#owner(),
@@ -47,23 +62,42 @@ export class BodyRoom implements PartKeeper {
         return () => socket.off("close", drop);
       },
     );
-    if (!(room instanceof Promise)) return void (this.#held = room);
+    if (!(room instanceof Promise)) {
+      this.#held = room;
+      return undefined;
+    }
     const resume = hold(socket);
     return room.then((release) => void (this.#held = release)).finally(resume);
   }
 
-  /** Wraps both callbacks so that they run in a turn of the owner. Call before a large body is read. */
+  /** Wraps both callbacks so that they run in a turn of the owner. */
   inTurn<T extends unknown[], E>(take: (...body: T) => void, refuse: (error: E) => void): [typeof take, typeof refuse] {
+    const { turns } = this.#options;
+    const owner = this.#owner();
+    const run = (work: () => void): void => turns.run(owner, work, "body");
+    return [(...body) => run(() => take(...body)), (error) => run(() => refuse(error))];
+  }
+
+  /** The next piece is read in a turn of the owner. Node would read up to 2 MiB of each connection in every turn. */
+  #pace(chunk: number): void {
+    this.#unpaid += Math.max(chunk, CHUNK_MIN);
+    if (this.#unpaid < PIECE_BYTES || this.#isWaiting) return;
     const { turns } = this.#options;
     const { socket } = this.#request;
     const owner = this.#owner();
-    const before = socket.bytesRead;
-    const run = (work: () => void): void =>
-      turns.run(owner, () => {
-        turns.charge(owner, (socket.bytesRead - before) / BYTES_PER_MS);
-        work();
-      });
-    return [(...body) => run(() => take(...body)), (error) => run(() => refuse(error))];
+    const charge = (): void => {
+      turns.charge(owner, PIECE_MS * (this.#unpaid / PIECE_BYTES), "body");
+      this.#unpaid = 0;
+    };
+    if (!turns.mustWait(owner, "body")) return charge();
+    const resume = hold(socket);
+    this.#isWaiting = true;
+    const readNext = (): void => {
+      this.#isWaiting = false;
+      if (!socket.destroyed) charge();
+      resume();
+    };
+    turns.run(owner, readNext, "body");
   }
 
   rawBody(bytes: Buffer, cuts: ArrayCuts | undefined): RawBody {
@@ -72,7 +106,7 @@ export class BodyRoom implements PartKeeper {
     const inTurn: InTurn = (work) => {
       const refusal = isFirst ? undefined : this.#keepParsed();
       isFirst = false;
-      return refusal ? Promise.reject(refusal) : this.#runInTurn(work);
+      return refusal ? Promise.reject(refusal) : this.#runInTurn(() => work(this.#sliceMs()));
     };
     return { bytes, pieces: { cuts, inTurn } };
   }
@@ -87,33 +121,37 @@ export class BodyRoom implements PartKeeper {
 
   #runInTurn<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#options.turns.run(this.#owner(), () => {
+      const settle = (): void => {
         try {
           resolve(work());
         } catch (error) {
           reject(error);
         }
-      });
+      };
+      this.#options.turns.run(this.#owner(), settle, "body");
     });
   }
 
-  isWhole(bytes: number): boolean {
-    return this.#held !== undefined || bytes >= this.#length();
-  }
-
-  /** An owner with many unfinished small bodies is refused more of them. */
-  keepPart(): Failure | undefined {
-    const { socket } = this.#request;
-    this.#held = this.#bodies.tryReserve(this.#owner(), this.#length(), () => socket.destroy());
+  /** An owner with many unfinished small bodies is refused more of them; a large one has its room. */
+  keepPart(chunk: number, bytes: number): Failure | undefined {
+    const { "content-length": length } = this.#request.headers;
+    if (length !== undefined && bytes >= Number(length)) return undefined;
+    if (this.#isLarge) {
+      this.#pace(chunk);
+      return undefined;
+    }
+    this.#held ??= this.#bodies.tryReserve(this.#owner(), Number(length), () => this.#request.socket.destroy());
     return this.#held ? undefined : noRoom();
   }
 
   release(): void {
     this.#held?.();
+    this.#held = undefined;
   }
 
-  #length(): number {
-    return Number(this.#request.headers["content-length"] ?? 0);
+  /** A small one is parsed in its first turn: what waits for another takes room. */
+  #sliceMs(): number {
+    return this.#isLarge ? this.#options.turns.sliceMs : SMALL_MS;
   }
 
   #owner(): Owner {

@@ -5,15 +5,18 @@ import type { ArrayCuts } from "../../domain/ingest/raw-body.ts";
 import { ChunkList } from "./chunk-list.ts";
 import { JsonStructure, type StructureLimits } from "./structure.ts";
 
-/** Receives a body: its chunks, then either its end or `abort` where the client has disconnected. */
-export type BodySink = { chunk(bytes: Buffer): void; end(): void; abort(): void };
+/**
+ * Receives a body: its chunks, then its end, `abort` where the client has disconnected, or `drop` where its request was
+ * answered meanwhile.
+ */
+export type BodySink = { chunk(bytes: Buffer): void; end(): void; abort(): void; drop(): void };
 
 /** Discards the body. */
-export const DROP: BodySink = { chunk() {}, end() {}, abort() {} };
+export const DROP: BodySink = { chunk() {}, end() {}, abort() {}, drop() {} };
 
 /** A body that can be read once. */
 export type RequestBody = {
-  /** Aborts the sink where the body was read, discarded or lost before. */
+  /** Aborts the sink if the body was read, discarded or lost before. */
   readTo(sink: BodySink): void;
   /** The body is not needed: releases what is buffered and drops what still arrives. */
   discard(): void;
@@ -41,7 +44,7 @@ export class StreamBody implements RequestBody {
 
   discard(): void {
     if (!this.#sink) this.#message.on("data", () => {}); // without a listener it would be buffered first
-    this.#sink = DROP;
+    this.#takeSink().drop();
   }
 
   #takeSink(): BodySink {
@@ -73,7 +76,7 @@ export function requireJson({ "content-type": type }: IncomingHttpHeaders, bytes
   return bytes;
 }
 
-/** A body up to this size is read at once, and reserved only if it does not arrive at once. */
+/** A body up to this size reserves no room before it is read, only once it turns out to arrive in several pieces. */
 const SMALL_BYTES = 64 * 1024;
 
 /** How many bytes to reserve for a body; 0 for a small one. A body of unknown length may have its maximum. */
@@ -103,8 +106,13 @@ export type BodyLimits = StructureLimits & { readonly bytes: number };
 /** Receives a body that is complete, and where it can be cut if it must be parsed in pieces. */
 export type TakeBody = (bytes: Buffer, cuts?: ArrayCuts) => void;
 
-/** Consulted once, when a body may have arrived in part: `keepPart` returns a refusal if it must not be kept. */
-export type PartKeeper = { isWhole(bytes: number): boolean; keepPart(): Failure | undefined };
+/** The room of a body while it arrives. */
+export type PartKeeper = {
+  /** Called after each chunk with its bytes, and those of the body so far: a refusal if they must not be kept. */
+  keepPart(chunk: number, bytes: number): Failure | undefined;
+  /** May be called more than once. */
+  release(): void;
+};
 
 /** Calls `take` or `refuse`, exactly once. */
 export function readBody(
@@ -122,34 +130,29 @@ class BoundedSink implements BodySink {
   readonly #structure: JsonStructure;
   readonly #take: TakeBody;
   readonly #refuse: (failure: Failure) => void;
+  readonly #parts: PartKeeper | undefined;
   readonly #chunks = new ChunkList();
-  #parts: PartKeeper | undefined;
   #done = false;
 
   constructor(limits: BodyLimits, take: TakeBody, refuse: (failure: Failure) => void, parts: PartKeeper | undefined) {
-    this.#parts = parts;
     this.#max = limits.bytes;
     this.#structure = new JsonStructure(limits);
     this.#take = take;
     this.#refuse = refuse;
+    this.#parts = parts;
   }
 
   chunk(bytes: Buffer): void {
-    if (this.#done) return; // what follows the limit is read and dropped
+    if (this.#done) return void this.#parts?.keepPart(bytes.length, this.#chunks.bytes); // read and dropped
     if (this.#chunks.bytes + bytes.length > this.#max) this.#fail(tooLarge());
     else if (!this.#structure.add(bytes)) this.#fail(tooComplex());
     else {
       this.#chunks.add(bytes);
-      if (this.#parts && !this.#parts.isWhole(this.#chunks.bytes)) this.#keepPart(this.#parts);
+      const refusal = this.#parts?.keepPart(bytes.length, this.#chunks.bytes);
+      if (!refusal) return;
+      this.#chunks.clear();
+      this.#fail(refusal);
     }
-  }
-
-  #keepPart(parts: PartKeeper): void {
-    this.#parts = undefined;
-    const refusal = parts.keepPart();
-    if (!refusal) return;
-    this.#chunks.clear();
-    this.#fail(refusal);
   }
 
   end(): void {
@@ -160,6 +163,13 @@ class BoundedSink implements BodySink {
 
   abort(): void {
     this.#fail(fail("malformed_request"));
+  }
+
+  /** No verdict any more: the response was a time-out, and nothing else would release the room. */
+  drop(): void {
+    this.#done = true;
+    this.#chunks.clear();
+    this.#parts?.release();
   }
 
   #fail(failure: Failure): void {

@@ -22,7 +22,7 @@ for (const byte of Buffer.from("]}")) KINDS[byte] = CLOSING;
 for (const byte of Buffer.from(",:")) KINDS[byte] = SEPARATOR;
 
 /**
- * The high bit of the first byte of `word` that is a quote or a backslash, and perhaps of later ones; 0 where there is
+ * The high bit of the first byte of `word` that is a quote or a backslash, and perhaps of later ones; 0 if there is
  * none. Such a byte is zero in `word` xor four of its kind.
  */
 function stringEnds(word: number): number {
@@ -59,7 +59,7 @@ export class JsonStructure {
     this.#cutter = inPieces ? new ArrayCutter(structure) : UNCUT;
   }
 
-  /** Where the body can be cut; undefined where it is parsed at once. */
+  /** Where the body can be cut; undefined if it is parsed at once. */
   get cuts(): ArrayCuts | undefined {
     return this.#cutter.cuts;
   }

@@ -10,7 +10,7 @@ import type { FastRequest } from "./request.ts";
 import { sendFast, type FastResponse } from "./response.ts";
 import { Routes } from "./routes.ts";
 
-/** False where the request is left to h3. */
+/** False if the request is left to h3. */
 type FastLane = (req: FastRequest, res: FastResponse) => boolean;
 
 export function fastLane(services: Services, endpoints: readonly Endpoint[], options: RouterOptions): FastLane {

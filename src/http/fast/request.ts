@@ -25,7 +25,7 @@ export class FastRequest extends IncomingMessage implements RequestBody {
   }
 
   discard(): void {
-    this.#sink = DROP;
+    this.#takeSink().drop();
     this.#buffered = null;
   }
 

@@ -4,8 +4,8 @@
 // version of Node, and test/http/fast/response.test.ts compares every byte with what node writes for the same headers.
 import { ServerResponse } from "node:http";
 import { KEEP_ALIVE_MS } from "../connections.ts";
-import { contentLength, type HeaderDefaults, type HeaderTemplate, type HttpResponse } from "../response.ts";
-import { chunksOf, SLICE_BYTES, writeSlices, type Charge } from "../sending/slices.ts";
+import { contentLength, isChunks, type HeaderDefaults, type HeaderTemplate, type HttpResponse } from "../response.ts";
+import { chunksOf, SLICE_BYTES, writeSlices, type ChargeBody } from "../sending/slices.ts";
 import type { FastRequest } from "./request.ts";
 
 export class ResponseHead {
@@ -24,7 +24,7 @@ export class ResponseHead {
     return this.#template.pairs(this.#requestId, this.#length).flat();
   }
 
-  /** Null where node must see the headers one by one. */
+  /** Null if node must see the headers one by one. */
   text(): string | null {
     const { lines } = this.#template;
     if (lines === null) return null;
@@ -83,7 +83,7 @@ export function sendFast(
   response: HttpResponse,
   requestId: string,
   defaults: HeaderDefaults,
-  charge: Charge,
+  charge: ChargeBody,
 ): void {
   if (res.destroyed || res.headersSent) return;
   res.req.discard();
@@ -95,9 +95,9 @@ export function sendFast(
     charge(chunks, length);
     return writeSlices(res, chunks);
   }
-  if (Array.isArray(body)) {
+  if (isChunks(body)) {
     res.cork();
-    for (const chunk of body as readonly Uint8Array[]) res.write(chunk);
+    for (const chunk of body) res.write(chunk);
     res.uncork();
     res.end();
     return;

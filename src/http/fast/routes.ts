@@ -3,7 +3,7 @@
 import type { Endpoint } from "../endpoint.ts";
 import type { Params } from "../request.ts";
 
-/** `fixed` has null where a parameter is. */
+/** `fixed` has null in the place of a parameter. */
 type Route<T> = { target: T; fixed: readonly (string | null)[]; names: readonly string[] };
 
 type Found<T> = { readonly target: T; readonly params: Params };

@@ -109,10 +109,9 @@ class ConnectionQueue {
 
   #run(req: IncomingMessage, res: ServerResponse): void {
     const { authorization } = req.headers;
-    if (authorization !== this.#authorization) {
-      this.#authorization = authorization;
+    if (authorization !== this.#authorization)
       this.owner = authorization === undefined ? undefined : this.#options.knownOwner(req);
-    }
+    this.#authorization = authorization; // the text of this request: an equal one of the last would be kept beside it
     if (authorization === undefined && isProbe(req) && this.#arrivedAlone()) return this.#start(req, res);
     this.#lastOwner = this.#ownerFor(req);
     this.#hasTurn = false;
@@ -154,7 +153,7 @@ class ConnectionQueue {
     if (this.#isDropped) return this.#close(res);
     this.#next(req, res);
     if (res.writableEnded && this.#waiting.length === 0) this.#becomeIdle();
-    else res.once("finish", () => this.#runNext());
+    else res.on("finish", () => this.#runNext());
   }
 
   #runNext(): void {

@@ -4,7 +4,7 @@ import type { ServerResponse } from "node:http";
 import type { Services } from "../../domain/core/context.ts";
 import { errorFields } from "../../platform/errors.ts";
 import { chargedTo, type HttpRequest } from "../request.ts";
-import type { Charge } from "./slices.ts";
+import type { ChargeBody } from "./slices.ts";
 
 type Exchange = {
   readonly request: HttpRequest;
@@ -12,8 +12,8 @@ type Exchange = {
   readonly addressOf: (request: HttpRequest) => string;
 };
 
-/** Returns what `send` returns; undefined where it threw. */
-export function sendSafely<T>(services: Services, exchange: Exchange, send: (charge: Charge) => T): T | undefined {
+/** Returns what `send` returns; undefined if it threw. */
+export function sendSafely<T>(services: Services, exchange: Exchange, send: (charge: ChargeBody) => T): T | undefined {
   try {
     return send(chargeOf(services, exchange));
   } catch (error) {
@@ -25,7 +25,7 @@ export function sendSafely<T>(services: Services, exchange: Exchange, send: (cha
 }
 
 /** Charges a body until the response has closed. A client may have left before its response was ready. */
-function chargeOf({ largeResponses }: Services, { request, res, addressOf }: Exchange): Charge {
+function chargeOf({ largeResponses }: Services, { request, res, addressOf }: Exchange): ChargeBody {
   return (chunks, bytes) => {
     if (res.closed || res.destroyed) return;
     // Pages share their chunks, so the first chunk names what is sent.

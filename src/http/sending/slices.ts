@@ -1,18 +1,18 @@
 // Sends a large body in slices, each after the one before has left: written at once, TLS would copy all of it.
 import type { ServerResponse } from "node:http";
-import type { HttpResponse } from "../response.ts";
+import { isChunks, type HttpResponse } from "../response.ts";
 
 export const SLICE_BYTES = 64 * 1024;
 
 type Chunks = readonly Uint8Array[];
 
 /** Called with a large body before it is sent. */
-export type Charge = (chunks: Chunks, bytes: number) => void;
+export type ChargeBody = (chunks: Chunks, bytes: number) => void;
 
 /** A body as the chunks that are sent; text is encoded here, once. */
 export function chunksOf(body: NonNullable<HttpResponse["body"]>): Chunks {
   if (typeof body === "string") return [Buffer.from(body)];
-  return Array.isArray(body) ? (body as Chunks) : [body as Uint8Array];
+  return isChunks(body) ? body : [body as Uint8Array];
 }
 
 export function* slicesOf(chunks: Chunks): Generator<Uint8Array> {

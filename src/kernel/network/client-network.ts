@@ -1,4 +1,4 @@
-// The network of a client that its key's last use shows: a /24 or /48, and none where that says nothing about the
+// The network of a client that its key's last use shows: a /24 or /48, and none if that says nothing about the
 // client. The library cuts the address before it leaves the process; the server takes no other form.
 
 import { AddressList } from "./address-list.ts";

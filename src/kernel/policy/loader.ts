@@ -242,7 +242,7 @@ function acquireProfile(policy: Policy, raw: Json): number {
   return policy.profiles.acquire(key);
 }
 
-/** Null where the key has none, as most keys. */
+/** Null if the key has none, as most keys. */
 function readRestrictions({ disabled, metered, allowed_cidrs: cidrs, ip_mode }: Json): Restrictions | null {
   if (disabled === undefined && metered === undefined && cidrs === undefined) return null;
   if (metered !== undefined && metered !== true) throw new PolicyError("A key is metered in an unknown way.");

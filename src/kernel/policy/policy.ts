@@ -55,7 +55,7 @@ export type PolicyDelta = PolicyHead & { object: "policy_delta"; since: number; 
 const SHORT = 8;
 
 /** A key's scopes. Immutable, because keys with the same scopes share one object. */
-export class ScopeSet implements Iterable<string> {
+class ScopeSet implements Iterable<string> {
   readonly list: readonly string[];
   readonly #all: ReadonlySet<string>;
 
@@ -110,6 +110,8 @@ export class Policy {
   version: number;
   /** The capabilities that were announced when it was fetched, joined by commas. */
   caps = "";
+  /** The tag of the delta that made it. It says whether the version is held only in part; null after a snapshot. */
+  tag: string | null = null;
   /** The prefixes that its keys have. */
   formats = OWN_FORMATS;
   keys = new KeyTable();
@@ -139,7 +141,7 @@ type Profile = {
 };
 type Disabled = "key" | "tenant" | null;
 
-/** What a key is refused for. Each is absent where it does not apply. `cidrs` are joined by commas. */
+/** What a key is refused for. Each is absent if it does not apply. `cidrs` are joined by commas. */
 export type Restrictions = { disabled?: "key" | "tenant"; metered?: true; cidrs?: string; report?: true };
 const RESTRICTIONS = ["disabled", "metered", "cidrs", "report"];
 
@@ -213,7 +215,7 @@ export class Decision {
   missing: readonly string[] = [];
   /** The key has a list of networks, and the client's address is in none of them or not known. */
   outside = false;
-  /** The client's address; only where `outside`. */
+  /** The client's address; only if `outside`. */
   address: string | null = null;
 
   get env(): Env {

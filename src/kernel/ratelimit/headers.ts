@@ -4,7 +4,7 @@
 export type RateLimitState = {
   readonly id: string;
   readonly limit: number;
-  /** 0 where the limit has no window. */
+  /** 0 if the limit has no window. */
   readonly windowMs: number;
   readonly remaining: number;
   /** Milliseconds until more quota appears. */

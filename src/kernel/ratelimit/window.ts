@@ -55,7 +55,7 @@ export function leaseSpan(rule: Window, now: number, end: number): number {
   return spanAt(rule, rule.algorithm === "sliding" ? end : now);
 }
 
-/** Units left; never negative, even where a limit was lowered below its count. */
+/** Units left; never negative, even if a limit was lowered below its count. */
 export function remainingOf(limit: number, used: number): number {
   return Math.max(0, limit - used);
 }
@@ -79,7 +79,7 @@ export function limitedBy(waits: ArrayLike<number>, count: number): number {
   return longest;
 }
 
-/** A wait as `Retry-After` seconds: rounded up, at least 1; null where waiting never helps (cost over limit). */
+/** A wait as `Retry-After` seconds: rounded up, at least 1; null if waiting never helps (cost over limit). */
 export function retryAfterSeconds(waitMs: number): number | null {
   return waitMs === Infinity ? null : Math.max(1, Math.ceil(waitMs / 1000));
 }

@@ -1,11 +1,18 @@
 // CSV as RFC 4180 has it. Every writer takes its texts through `withoutFormula`: names come from customers, and a
 // spreadsheet would run one that begins like a formula, beside the cells of others.
 
-const FORMULA = /^[=+\-@\t\r]/;
+/** With the full-width forms, which some spreadsheets read as the same signs. */
+const LEADING = /^[=+\-@＝＋－＠\t\r\n]/;
+/**
+ * Inside a text. Where the list separator of the system is a semicolon, as in most of Europe, a spreadsheet splits
+ * there whatever the quotes say, because they are not at the start of what it takes for the cell; and at line ends.
+ */
+const INNER = /(?:;|(?!^)[\t\r\n])(?=[" ]*[=+\-@＝＋－＠])/g;
 
-/** The text, with a leading apostrophe where a spreadsheet would run it as a formula. */
+/** The text, with an apostrophe wherever a spreadsheet would begin to run a formula. */
 export function withoutFormula(text: string): string {
-  return FORMULA.test(text) ? `'${text}` : text;
+  const defused = text.replace(INNER, "$&'");
+  return LEADING.test(defused) ? `'${defused}` : defused;
 }
 
 export function quoted(text: string): string {

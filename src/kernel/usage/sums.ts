@@ -7,7 +7,7 @@ export type Sums = {
   requests: number;
   errors: number;
   units: number;
-  /** The histogram of durations; absent where none is kept. */
+  /** The histogram of durations; absent if none is kept. */
   bins?: Bins | undefined;
 };
 

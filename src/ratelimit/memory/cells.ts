@@ -15,7 +15,7 @@ export type Rule = Pick<RateLimit, "id" | "algorithm" | "window_ms" | "scope"> &
   readonly number: number;
   /** Number of its rows, of any kind. */
   rows: number;
-  /** The row of calls without an id, and the one that subjects without a row share; NONE where it is not open. */
+  /** The row of calls without an id, and the one that subjects without a row share; NONE if it is not open. */
   anonymous: number;
   overflow: number;
   /**
@@ -161,7 +161,7 @@ export class Cells {
   readonly #byWorkspace = { live: new Map<string, Cell>(), test: new Map<string, Cell>() };
   readonly #byOwner = new Map<string, Cell>();
   readonly #all: Cell[] = [];
-  #turn = 0;
+  #last = 0;
 
   get size(): number {
     return this.#all.length;
@@ -194,8 +194,8 @@ export class Cells {
 
   /** The next cell in turn. */
   next(): Cell | undefined {
-    this.#turn = this.#turn + 1 < this.#all.length ? this.#turn + 1 : 0;
-    return this.#all[this.#turn];
+    this.#last = this.#last + 1 < this.#all.length ? this.#last + 1 : 0;
+    return this.#all[this.#last];
   }
 
   [Symbol.iterator](): Iterator<Cell> {

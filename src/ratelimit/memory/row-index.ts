@@ -68,7 +68,7 @@ export class RowIndex {
   /**
    * The slot that counts rule `i` of this request, or OWN_ROW, OVERFLOW_ROW, NO_ROW. Opens nothing, and displaces
    * nothing for a peek. A subject that shared an overflow row gets an empty row once there is room: carrying the shared
-   * count over would let forged ids use up the quota of every later subject.
+   * count over would let forged ids use up the limit of every later subject.
    */
   findSlot(request: Subject, limit: RateLimit, i: number, isPeek: boolean, now: number): number {
     const rule = this.store.rule(request, limit, i);
@@ -206,7 +206,7 @@ export class RowIndex {
     return false;
   }
 
-  /** Moves the units of a row to its rule's overflow row. False where it has become that row itself. */
+  /** Moves the units of a row to its rule's overflow row. False if it has become that row itself. */
   #moveUnits(slot: number, until: number, now: number): boolean {
     const rule = this.store.ruleOf(slot);
     const { cell } = rule;

@@ -37,7 +37,7 @@ function readUuid(words: Words): boolean {
   );
 }
 
-/** At least NO_DIGIT where one of the four is no hexadecimal digit. */
+/** At least NO_DIGIT if one of the four is no hexadecimal digit. */
 function fourDigits(at: number): number {
   return (HEX[text[at]!]! << 12) | (HEX[text[at + 1]!]! << 8) | (HEX[text[at + 2]!]! << 4) | HEX[text[at + 3]!]!;
 }

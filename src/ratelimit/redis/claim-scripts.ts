@@ -1,4 +1,4 @@
-// The Lua scripts of the Redis idempotency store: the same rules as store/queries/idempotency.ts; a script is atomic.
+// Lua scripts of the Redis idempotency store: the rules of store/queries/idempotency-claims.ts; a script is atomic.
 //
 // A record is a hash: f fingerprint, t token hash, l lease until, e expires at, ttl, c completed (0 or 1), s status,
 // n body stored (0 or 1), b sealed response in base64. Redis deletes it at `e`; the scripts compare `e` themselves.

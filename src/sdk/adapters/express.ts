@@ -4,9 +4,10 @@
 import type { Request as ExpressRequest, Response as ExpressResponse } from "express";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
-import type { ProtectOptions } from "../guard.ts";
+import type { ProtectOptions } from "../protect-options.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, internalsOf } from "../internals.ts";
+import type { Keyrack } from "../instance.ts";
+import { internalsOf } from "../internals.ts";
 import {
   beginOnNode,
   toIncomingRequest,
@@ -27,7 +28,11 @@ declare global {
 }
 
 type Next = (error?: unknown) => void;
-type Routed = NodeRequest & { baseUrl?: string; route?: { path?: unknown } };
+type Routed = NodeRequest & {
+  baseUrl?: string;
+  route?: { path?: string | RegExp | (string | RegExp)[] };
+  app?: { enabled?(setting: string): boolean };
+};
 
 /** The middleware accepts any node:http request: it also fits servers that call it without express's types. */
 export function protect<Req extends IncomingMessage = ExpressRequest>(keyrack: Keyrack, options?: ProtectOptions<Req>) {
@@ -73,7 +78,16 @@ export function idempotent<Req extends IncomingMessage = ExpressRequest, Res ext
   };
 }
 
-function routeOf(req: Routed): string | null {
-  const path = req.route?.path;
-  return typeof path === "string" ? (req.baseUrl ?? "") + path : null;
+/**
+ * The path that the route was declared with, or the paths of a list, after that of its router. `baseUrl` is as the
+ * client spelled it: each spelling would be a route of its own, and a workspace has a bounded number of them.
+ */
+function routeOf({ route, baseUrl = "", app }: Routed): string | null {
+  const path = route?.path;
+  if (path === undefined) return null;
+  const mount = app?.enabled?.("case sensitive routing") ? baseUrl : baseUrl.toLowerCase();
+  return [path]
+    .flat()
+    .map((one) => `${mount}${String(one)}`)
+    .join("|");
 }

@@ -5,9 +5,10 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
-import type { ProtectOptions } from "../guard.ts";
+import type { ProtectOptions } from "../protect-options.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, internalsOf } from "../internals.ts";
+import type { Keyrack } from "../instance.ts";
+import { internalsOf } from "../internals.ts";
 import { beginOnNode, toIncomingRequest, NodeCapture, type NodeRequest, onResponseClosed } from "./node-response.ts";
 
 declare module "fastify" {

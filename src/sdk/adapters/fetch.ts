@@ -2,9 +2,10 @@
 // functions wrap a handler; the context is its second argument, before the arguments that the runtime passes.
 
 import type { Context } from "../context.ts";
-import type { ProtectOptions } from "../guard.ts";
+import type { ProtectOptions } from "../protect-options.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, internalsOf } from "../internals.ts";
+import type { Keyrack } from "../instance.ts";
+import { internalsOf } from "../internals.ts";
 import { beginOnWeb, toIncomingRequest, toResponse, runClaimed, withHeaders } from "./web-response.ts";
 
 /** `context` is null on a skipped route. */

@@ -2,9 +2,10 @@
 // A handler may return any value; under a claim it is converted to a Response by h3's rules, so that it can be stored.
 
 import type { Context } from "../context.ts";
-import type { ProtectOptions } from "../guard.ts";
+import type { ProtectOptions } from "../protect-options.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, internalsOf } from "../internals.ts";
+import type { Keyrack } from "../instance.ts";
+import { internalsOf } from "../internals.ts";
 import { isHttpResponse, type PreparedEvent, materializeResponse } from "./h3-response.ts";
 import { beginOnWeb, runClaimed, socketOf, toIncomingRequest, toResponse } from "./web-response.ts";
 

@@ -3,10 +3,11 @@
 
 import type { Context as HonoContext } from "hono";
 import type { Context } from "../context.ts";
-import type { ProtectOptions } from "../guard.ts";
+import type { ProtectOptions } from "../protect-options.ts";
 import { sha256HexParts } from "../hashing.ts";
 import type { IdempotentOptions, IdempotentRequest } from "../idempotency/idempotency.ts";
-import { type Keyrack, internalsOf } from "../internals.ts";
+import type { Keyrack } from "../instance.ts";
+import { internalsOf } from "../internals.ts";
 import type { SocketLike } from "./peer.ts";
 import { beginOnWeb, toIncomingRequest, toResponse, runClaimed, socketOf } from "./web-response.ts";
 

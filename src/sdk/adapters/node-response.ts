@@ -3,6 +3,7 @@
 // wrapped too.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Http2ServerResponse } from "node:http2";
 import type { Claim } from "../idempotency/claim.ts";
 import type { Context } from "../context.ts";
 import { denialResponse } from "../denials.ts";
@@ -52,10 +53,17 @@ export function setHeaders(res: ServerResponse, headers: Record<string, string>)
 
 /** Calls back once with the status; 499 when the client disconnected before the end. */
 export function onResponseClosed(res: ServerResponse, onStatus: (status: number) => void): void {
-  const report = () => onStatus(res.writableFinished ? res.statusCode : 499);
+  // A response of HTTP/2 has no `closed`, and emits `finish` for a stream that was reset too: its stream is asked.
+  const { httpVersionMajor: major } = res.req ?? {};
+  const stream = major >= 2 ? (res as unknown as Http2ServerResponse).stream : null;
+  // By the event too: a response to fastify's inject is closed before it counts as finished.
+  let isFinished = false;
+  const isComplete = () => (stream ? !stream.aborted && stream.writableFinished : isFinished || res.writableFinished);
+  const report = () => onStatus(isComplete() ? res.statusCode : 499);
   // A client may disconnect while its limits are checked: the event does not fire a second time.
-  if (res.closed) report();
-  else res.once("close", report);
+  if (stream ? stream.destroyed : res.closed) return report();
+  res.once("finish", () => (isFinished = true));
+  res.once("close", report);
 }
 
 /** Requests a claim for a Node request. `mayRead`: reads its body if it has not been read. */

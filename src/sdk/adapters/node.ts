@@ -3,10 +3,12 @@
 // options is a 500: in `createServer(protect(…))` nothing catches it, and a request must not end the process.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import type { Context } from "../context.ts";
-import type { ProtectOptions } from "../guard.ts";
+import type { ProtectOptions } from "../protect-options.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, internalsOf } from "../internals.ts";
+import type { Keyrack } from "../instance.ts";
+import { internalsOf } from "../internals.ts";
 import {
   beginOnNode,
   toIncomingRequest,
@@ -30,15 +32,24 @@ const FAILED = {
 };
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
+/**
+ * A listener for servers of node:http and of node:http2. The handler's types are those of node:http, which HTTP/2's own
+ * are compatible with.
+ */
+export type ServerListener = (
+  req: IncomingMessage | Http2ServerRequest,
+  res: ServerResponse | Http2ServerResponse,
+) => Promise<void>;
 
 export function protect<Resources = unknown>(
   keyrack: Keyrack<Resources>,
   options: ProtectOptions<IncomingMessage>,
   handler: Handler<Resources>,
-): Listener {
+): ServerListener {
   const guard = internalsOf(keyrack).guard(options);
   if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
-  return async (req, res) => {
+  return async (request, response) => {
+    const [req, res] = [request as IncomingMessage, response as ServerResponse];
     const admitted = await guard.admit(req, toIncomingRequest(req)).catch(() => null);
     if (!admitted) return writeResponse(res, FAILED);
     onResponseClosed(res, (status) => admitted.done(status, null));

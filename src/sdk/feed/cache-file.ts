@@ -39,6 +39,11 @@ type Header = {
   tenants: number;
   /** What was announced when it was fetched; absent in the earlier format. */
   caps?: string;
+  /**
+   * The tag of its last delta. Without it, a policy that holds its version only in part would acknowledge that version
+   * after a restart. Libraries that do not know the field ignore it.
+   */
+  tag?: string | null;
   /** The prefixes of its keys; absent: `kr` alone. */
   prefixes?: readonly string[];
 };
@@ -143,6 +148,7 @@ function encode(policy: Policy, fetchedAt: number): { header: string; tables: Ui
     profiles: policy.profiles.entries(),
     tenants: tenants.length,
     caps: policy.caps,
+    tag: policy.tag,
     prefixes: policy.formats.prefixes,
   };
   const tables = [tenants, policy.keys.copyRows()].map((words) => new Uint8Array(words.buffer));
@@ -166,6 +172,7 @@ function decode(bytes: Uint8Array, settings: Settings): { policy: Policy; fetche
   if (header.byte_order !== BYTE_ORDER) throw new Error("it was written on a machine of another byte order");
   const policy = new Policy(header.workspace_id, header.project_id, settings.env, header.version);
   policy.caps = header.caps ?? "";
+  policy.tag = header.tag ?? null;
   policy.formats = readFormats(header.prefixes);
   // Copied by the constructor, because Buffer's `slice` is a view: 32-bit words must be aligned.
   fillTables(policy, header, new Int32Array(new Uint8Array(signed.subarray(end)).buffer));

@@ -47,7 +47,6 @@ export class Feed {
   readonly #stopped = new AbortController();
   #wake: (() => void) | null = null;
   #running: Promise<void> = Promise.resolve();
-  #etag: string | null = null;
   #pageKeys = PAGE_KEYS;
   /** Unusable deltas in a row; after two, restart from a snapshot. */
   #malformed = 0;
@@ -144,7 +143,6 @@ export class Feed {
       if (reply.caps !== caps) throw new PolicyError("The server accepts other capabilities than for the first page.");
       cursor = loader.add(reply.json);
     }
-    this.#etag = null;
     const policy = loader.finish();
     policy.caps = caps;
     this.#confirm(policy, true);
@@ -163,7 +161,7 @@ export class Feed {
       waitMs > 0 ? { ...query, wait_ms: String(waitMs) } : query,
       policy.caps,
       waitMs > 0 ? waitMs + LONG_POLL_GRACE_MS : PAGE_TIMEOUT_MS,
-      this.#etag,
+      policy.tag,
     );
     if (waitMs > 0) this.#stalls = 0;
     const changed = reply.status === 304 ? this.#unchanged(policy, reply.etag) : await this.#change(policy, reply);
@@ -192,7 +190,7 @@ export class Feed {
     // It removes what is withheld from nodes without these capabilities. The next step takes a snapshot.
     if (reply.caps !== policy.caps) return true;
     const changed = applyDelta(policy, reply.json, this.#expected);
-    this.#etag = reply.etag;
+    policy.tag = reply.etag;
     this.#confirm(policy, changed);
     return changed;
   }
@@ -213,7 +211,8 @@ export class Feed {
     backoff.fail(call?.retryAfterMs ?? 0);
     if (backoff.shouldLog) {
       const { failures } = backoff;
-      this.#runtime.log("warn", "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
+      const level = call?.isMisconfigured ? "error" : "warn";
+      this.#runtime.log(level, "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
     }
     this.#events.failed(error);
     return backoff.delayMs;

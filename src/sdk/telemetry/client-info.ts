@@ -15,7 +15,7 @@ export class ClientInfo {
   readonly #sent = new Map<string, string>();
   #since = 0;
 
-  /** `elapsed`: monotonic milliseconds. Null where there is nothing new. */
+  /** `elapsed`: monotonic milliseconds. Null if there is nothing new. */
   fieldsOf(keyId: string, { address, userAgent }: RequestClient, elapsed: number): ClientFields | null {
     // Cleared at the bound: some keys then send their fields twice in a minute, which is never wrong.
     if (elapsed - this.#since >= AGAIN_MS || this.#sent.size >= KEYS_MAX) {

@@ -19,7 +19,7 @@ export class EventQueue {
     return this.#events.length;
   }
 
-  /** False where there is no room. */
+  /** False if there is no room. */
   push(event: string): boolean {
     const chars = this.#chars + event.length;
     if (this.#events.length >= QUEUE_EVENTS * this.#share || chars > QUEUE_CHARS * this.#share) return false;

@@ -6,7 +6,7 @@ const IDS = ["project_id", "tenant_id", "key_id"];
 
 /**
  * The events without those that `problems` name, as in `events[3].key_id`. An unknown id is that of all events of its
- * key, which would be named next. Empty where none is named.
+ * key, which would be named next. Empty if none is named.
  */
 export function withoutRejected(events: readonly string[], problems: readonly string[]): readonly string[] {
   const rejected = new Set<string>();

@@ -25,12 +25,12 @@ export type RequestOutcome = {
   /** The denial, or null when the request was admitted. */
   denial: string | null;
   subject: Subject | null;
-  /** 1 where it is not given. */
+  /** 1 if it is not given. */
   cost?: number;
   tags?: Tags | null;
   /** Null unless it came from outside the key's networks. */
   outside?: OutsideNetworks | null;
-  /** Null where it is not to be reported. */
+  /** Null if it is not to be reported. */
   client?: RequestClient | null;
 };
 

@@ -13,10 +13,18 @@ const VALUE = /^[\x20-\x7e]{1,64}$/;
 /** Returns the valid tags; null if there are none. */
 export function cleanTags(tags: unknown): Tags | null {
   if (typeof tags !== "object" || tags === null) return null;
-  const isTag = ([name, value]: [string, unknown]): boolean =>
-    NAME.test(name) && typeof value === "string" && VALUE.test(value) && redactCredentials(value) === value;
   const valid = Object.entries(tags).filter(isTag).slice(0, TAGS_MAX);
   return valid.length > 0 ? Object.fromEntries(valid) : null;
+}
+
+function isTag([name, value]: [string, unknown]): boolean {
+  return NAME.test(name) && typeof value === "string" && VALUE.test(value) && redactCredentials(value) === value;
+}
+
+/** The names that `cleanTags` leaves out. */
+export function invalidTags(tags: Tags): string[] {
+  const kept = cleanTags(tags) ?? {};
+  return Object.keys(tags).filter((name) => !Object.hasOwn(kept, name));
 }
 
 /** Tags that a handler adds to the event of its request, by the context that it has. */

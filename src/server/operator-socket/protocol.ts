@@ -13,7 +13,7 @@ export type Reply = { id: number; progress?: unknown; value?: unknown; error?: {
 const SOCKET_PATH_MAX = 107;
 const LINE_MAX_CHARS = 1 << 20;
 
-/** Null where the path of the data dir is too long for a socket. */
+/** Null if the path of the data dir is too long for a socket. */
 export function socketPath(dir: string): string | null {
   const path = join(dir, "keyrack.sock");
   return Buffer.byteLength(path) > SOCKET_PATH_MAX ? null : path;

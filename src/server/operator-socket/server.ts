@@ -12,11 +12,7 @@ export type OperatorSocket = { close(): Promise<void> };
 const noSocket: OperatorSocket = { close: async () => {} };
 
 /** Never throws: without the socket the instance still serves requests, so a failure is only logged. */
-export async function listenOnOperatorSocket(
-  services: Services,
-  dir: string,
-  table: Record<string, OperatorCommand> = operatorCommands,
-): Promise<OperatorSocket> {
+export async function listenOnOperatorSocket(services: Services, dir: string): Promise<OperatorSocket> {
   const path = socketPath(dir);
   if (path === null) {
     services.log.warn("no operator socket: the path of the data dir is too long", { dir });
@@ -34,7 +30,7 @@ export async function listenOnOperatorSocket(
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
     readLines(socket, (line) => {
-      const command = respond(services, socket, line, table).finally(() => commands.delete(command));
+      const command = respond(services, socket, line).finally(() => commands.delete(command));
       commands.add(command);
     });
   });
@@ -69,17 +65,14 @@ function isListening(path: string): Promise<boolean> {
   });
 }
 
-async function respond(
-  services: Services,
-  socket: Socket,
-  line: string,
-  table: Record<string, OperatorCommand>,
-): Promise<void> {
+async function respond(services: Services, socket: Socket, line: string): Promise<void> {
   let id = 0;
   try {
     const request = JSON.parse(line) as Request;
     ({ id } = request);
-    const command = Object.hasOwn(table, request.op) ? table[request.op] : undefined;
+    const command = Object.hasOwn(operatorCommands, request.op)
+      ? (operatorCommands as Record<string, OperatorCommand>)[request.op]
+      : undefined;
     if (!command) {
       const message = `This instance does not know the command "${request.op}". It may run another version of Keyrack.`;
       return writeLine(socket, { id, error: { message, exit_code: 1 } });

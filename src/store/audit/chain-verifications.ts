@@ -1,6 +1,7 @@
 // Verifies audit chains in worker threads, main-thread side: concurrent callers for a workspace share one run. Few
-// threads run at once, so that requests keep the CPU, and in slices: the chain that has used least time is next, so
-// that a short one does not wait for long ones.
+// threads run at once, so that requests keep the CPU, and in slices: next is a chain of the account that has used least
+// time in the last minute, so that a short one does not wait for long or many ones.
+import { RecentTime } from "../../fairness/recent-time.ts";
 import type { DatabaseTarget } from "../target.ts";
 import type { Task } from "../threads/tasks.ts";
 import { threads } from "../threads/pool.ts";
@@ -15,14 +16,22 @@ import {
 const THREADS_MAX = 2;
 const SLICE_MS = 250;
 
-type Run = { usedMs: number; seq: number; result: Promise<ChainCheck> };
+type Run = { readonly account: string; usedMs: number; seq: number; result: Promise<ChainCheck> };
 type Waiting = { run: Run; start: () => void };
+
+export type VerifyOptions = {
+  /** The part that needs no verification. */
+  from?: VerifiedPart | undefined;
+  /** Whose time it uses; by default the workspace's own. */
+  account?: string | undefined;
+};
 
 export class ChainVerifications {
   readonly #target: DatabaseTarget;
   readonly #signal: AbortSignal;
   readonly #running = new Map<string, Run>();
   readonly #waiting: Waiting[] = [];
+  readonly #recent = new RecentTime();
   #free = THREADS_MAX;
 
   /** Aborting the signal ends running verifications and rejects their callers with its reason. */
@@ -31,16 +40,15 @@ export class ChainVerifications {
     this.#signal = signal;
   }
 
-  /** `from` is the part that needs no verification. */
   check(
     workspace_id: string,
     expected: ExpectedCheckpoint[],
-    from: VerifiedPart = NOTHING_VERIFIED,
+    { from = NOTHING_VERIFIED, account = workspace_id }: VerifyOptions = {},
   ): Promise<ChainCheck> {
     const key = `${workspace_id} ${from.seq}`;
     const running = this.#running.get(key);
     if (running) return running.result;
-    const run: Run = { usedMs: 0, seq: from.seq, result: Promise.resolve() as never };
+    const run: Run = { account, usedMs: 0, seq: from.seq, result: Promise.resolve() as never };
     run.result = this.#run(run, workspace_id, expected, from).finally(() => this.#running.delete(key));
     this.#running.set(key, run);
     return run.result;
@@ -79,15 +87,17 @@ export class ChainVerifications {
     try {
       return await threads.runFor<ChainSlice>(this.#signal, task);
     } finally {
-      run.usedMs += performance.now() - started;
+      const usedMs = performance.now() - started;
+      run.usedMs += usedMs;
+      this.#recent.add(run.account, usedMs);
       this.#releaseThread();
     }
   }
 
   #releaseThread(): void {
-    const least = Math.min(...this.#waiting.map(({ run }) => run.usedMs));
-    const at = this.#waiting.findIndex(({ run }) => run.usedMs === least);
-    const [next] = at < 0 ? [] : this.#waiting.splice(at, 1);
+    const usedBy = ({ run }: Waiting): number => this.#recent.of(run.account);
+    const [next] = this.#waiting.toSorted((a, b) => usedBy(a) - usedBy(b) || a.run.usedMs - b.run.usedMs);
+    if (next) this.#waiting.splice(this.#waiting.indexOf(next), 1);
     if (next) next.start();
     else this.#free++;
   }

@@ -2,7 +2,7 @@
 import type { AuditLogRow } from "../schema/tables.ts";
 import type { Source } from "../offline/source.ts";
 
-export type ChainRow = { workspace_id: string; name: string | null };
+type ChainRow = { workspace_id: string; name: string | null };
 export type StoredCheckpoint = { workspace_id: string; seq: number; note: string };
 
 /** Every chain, including the deployment's. */

@@ -74,10 +74,10 @@ const PIECE_ROWS = 200;
 const HEADS_AMONG = "from audit_heads where workspace_id in (select json_array_elements_text($1::json))";
 
 /** Locks the heads in ascending order: the same order in every process prevents deadlocks. */
-export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>, exclusive: boolean): Promise<AuditHeads> {
+export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>): Promise<AuditHeads> {
   const ids = [...new Set(workspaceIds)].toSorted();
   // One connection keeps the order of pipelined statements, so this needs no round trip per head.
-  const rows = await Promise.all(ids.map((workspace_id) => takeHead(tx, workspace_id, exclusive)));
+  const rows = await Promise.all(ids.map((workspace_id) => takeHead(tx, workspace_id)));
   return new Map(rows.filter((row) => row !== undefined).map((row) => [row.workspace_id, row]));
 }
 
@@ -93,14 +93,13 @@ export async function tryLockHeads(tx: Tx, workspaceIds: readonly string[]): Pro
   const created = await lockHeads(
     tx,
     workspaceIds.filter((id) => !exists.has(id)),
-    false,
   );
   return new Map([...free.map((row) => [row.workspace_id, row] as const), ...created]);
 }
 
 /** Where the transaction excludes other writers, an existing head is only read. */
-async function takeHead(tx: Tx, workspace_id: string, exclusive: boolean): Promise<AuditHeadRow | undefined> {
-  const existing = exclusive ? await readHead.first(tx, { workspace_id }) : undefined;
+async function takeHead(tx: Tx, workspace_id: string): Promise<AuditHeadRow | undefined> {
+  const existing = tx.dialect === "sqlite" ? await readHead.first(tx, { workspace_id }) : undefined;
   return existing ?? lockHead.first(tx, { workspace_id, hash: GENESIS_HASH });
 }
 

@@ -6,16 +6,17 @@ import type { Dialect, Query, Reader, Row } from "./tx.ts";
 /**
  * What a database error means for the caller.
  *
- * | class  | meaning                                                                      |
- * |--------|------------------------------------------------------------------------------|
- * | unique | a unique index rejected the row                                              |
- * | full   | no disk space; nothing was written                                           |
- * | busy   | lock conflict or deadlock with another process; retry the transaction        |
- * | slow   | statement timeout, or the server is out of resources; other jobs may continue |
- * | lost   | the connection broke; the outcome may be unknown                             |
- * | fatal  | the storage can no longer be trusted; stop writing                           |
+ * | class    | meaning                                                                      |
+ * |----------|------------------------------------------------------------------------------|
+ * | unique   | a unique index rejected the row                                              |
+ * | full     | no disk space; nothing was written                                           |
+ * | readonly | the database accepts no writes, such as a standby; nothing was written       |
+ * | busy     | lock conflict or deadlock with another process; retry the transaction        |
+ * | slow     | statement timeout, or the server is out of resources; other jobs may continue |
+ * | lost     | the connection broke; the outcome may be unknown                             |
+ * | fatal    | the storage can no longer be trusted; stop writing                           |
  */
-export type ErrorClass = "unique" | "full" | "busy" | "slow" | "lost" | "fatal" | "other";
+export type ErrorClass = "unique" | "full" | "readonly" | "busy" | "slow" | "lost" | "fatal" | "other";
 
 export interface Writer {
   all<R>(query: Query): Promise<R[]>;
@@ -35,11 +36,11 @@ export interface Driver {
   /** For reads that may take long, so that no other read waits behind them. Without it they run in a thread. */
   readonly slowReader?: Reader;
   readonly writer: Writer;
-  /** True where jobs of one group may run concurrently on the connection (a pipelined network protocol). */
+  /** True if jobs of one group may run concurrently on the connection (a pipelined network protocol). */
   readonly concurrentJobs: boolean;
-  /** True where an open transaction excludes every other writer, so it need not lock the rows it reads. */
+  /** True if an open transaction excludes every other writer, so it need not lock the rows it reads. */
   readonly exclusive: boolean;
-  /** True where every write is rejected. */
+  /** True if every write is rejected. */
   readonly readOnly: boolean;
   begin(): Promise<void>;
   /** Resolves when everything committed so far is durable. */

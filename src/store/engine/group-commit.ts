@@ -8,7 +8,7 @@ import { sleep } from "../../platform/timing.ts";
 import { appendEntries, dropEmptyHeads, isRecorded, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import { GroupLocks } from "./group-locks.ts";
-import { segmentsOf, settle, settleAll, settleGroup, failureOfJob, type Job, type Pending } from "./job.ts";
+import { segmentsOf, settle, settleAll, settleGroup, failureOfJob, type Job, type QueuedJob } from "./job.ts";
 import { PolicyVersions, type VersionChange } from "./policy-versions.ts";
 import type { Tx } from "./tx.ts";
 import { Batch, JobTransaction } from "./transaction.ts";
@@ -22,7 +22,7 @@ const BLOCKED_MAX_MS = 6_000;
 export type GroupCommitEvents = {
   now: () => number;
   /** Called after a commit is durable. */
-  committed: (changes: VersionChange[], group: readonly Pending[]) => void;
+  committed: (changes: VersionChange[], group: readonly QueuedJob[]) => void;
   /** The storage can no longer be trusted: the process must end. */
   fatal: (error: unknown) => void;
 };
@@ -30,7 +30,7 @@ export type GroupCommitEvents = {
 /** State that the jobs of one transaction share. */
 type GroupState = { heads: AuditHeads; versions: PolicyVersions };
 
-type RunOne = (pending: Pending, i: number) => Promise<void>;
+type RunOne = (pending: QueuedJob, i: number) => Promise<void>;
 type RequiresRollback = (result: PromiseSettledResult<void>, i: number) => boolean;
 
 export class GroupCommit {
@@ -94,7 +94,7 @@ export class GroupCommit {
     for (const pending of this.queue.takeAll()) pending.reject(fail("unavailable"));
   }
 
-  async #commit(group: Pending[]): Promise<void> {
+  async #commit(group: QueuedJob[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
         const changes = await this.#transact(group);
@@ -123,7 +123,7 @@ export class GroupCommit {
   }
 
   /** Removes a job from its group: it waits for its lock in the queue, for some time. */
-  #postpone(group: Pending[], pending: Pending): void {
+  #postpone(group: QueuedJob[], pending: QueuedJob): void {
     group.splice(group.indexOf(pending), 1);
     pending.blockedAt ??= performance.now();
     if (performance.now() - pending.blockedAt < BLOCKED_MAX_MS) this.queue.push(pending);
@@ -131,7 +131,7 @@ export class GroupCommit {
   }
 
   /** Returns the policy changes, or undefined when nothing was written, so that nothing needs a sync. */
-  async #transact(group: Pending[]): Promise<VersionChange[] | undefined> {
+  async #transact(group: QueuedJob[]): Promise<VersionChange[] | undefined> {
     const driver = this.#driver;
     for (const pending of group) pending.outcome = pending.error = undefined;
     await driver.begin();
@@ -156,7 +156,7 @@ export class GroupCommit {
     }
   }
 
-  async #runSegment(segment: Pending[], state: GroupState): Promise<void> {
+  async #runSegment(segment: QueuedJob[], state: GroupState): Promise<void> {
     if (segment.length > 1 && (await this.#runBatch(segment, state))) return;
     for (const pending of segment) {
       await this.#runInSavepoint(pending, state);
@@ -165,7 +165,7 @@ export class GroupCommit {
   }
 
   /** Runs the job and prepares its audit rows: every failure that one job alone can cause happens in here. */
-  async #runJob(pending: Pending, tx: JobTransaction, { heads }: GroupState): Promise<void> {
+  async #runJob(pending: QueuedJob, tx: JobTransaction, { heads }: GroupState): Promise<void> {
     try {
       const outcome = await pending.job.work(tx.branded);
       pending.entries = outcome.unchanged ? [] : prepareEntries(heads, outcome.entries);
@@ -176,7 +176,7 @@ export class GroupCommit {
     }
   }
 
-  async #runInSavepoint(pending: Pending, state: GroupState): Promise<void> {
+  async #runInSavepoint(pending: QueuedJob, state: GroupState): Promise<void> {
     const { writer } = this.#driver;
     const tx = new JobTransaction(this.#driver, state.versions);
     const rollBack = async (): Promise<void> => {
@@ -205,12 +205,12 @@ export class GroupCommit {
   /**
    * Runs all jobs in one savepoint. Returns false if one needs a rollback; then all are rolled back. bench: vendor/mint
    */
-  async #runBatch(segment: Pending[], state: GroupState): Promise<boolean> {
+  async #runBatch(segment: QueuedJob[], state: GroupState): Promise<boolean> {
     const { writer } = this.#driver;
     writer.execNoWait("savepoint jobs");
     const batch = new Batch();
     const txs = segment.map(() => new JobTransaction(this.#driver, state.versions, batch));
-    const run = (pending: Pending, i: number): Promise<void> => this.#runJob(pending, txs[i] as JobTransaction, state);
+    const run: RunOne = (pending, i) => this.#runJob(pending, txs[i] as JobTransaction, state);
     const requiresRollback = (result: PromiseSettledResult<void>, i: number): boolean => {
       if (result.status === "fulfilled") return Boolean(segment[i]?.outcome?.unchanged && txs[i]?.wrote);
       return Boolean(txs[i]?.wrote) || !(result.reason instanceof Failure);
@@ -227,12 +227,12 @@ export class GroupCommit {
       return false;
     }
     for (const [i, result] of results.entries())
-      if (result.status === "rejected") (segment[i] as Pending).error = result.reason;
+      if (result.status === "rejected") (segment[i] as QueuedJob).error = result.reason;
     writer.execNoWait("release savepoint jobs");
     return true;
   }
 
-  async #runConcurrently(segment: readonly Pending[], run: RunOne): Promise<PromiseSettledResult<void>[]> {
+  async #runConcurrently(segment: readonly QueuedJob[], run: RunOne): Promise<PromiseSettledResult<void>[]> {
     const results = await Promise.allSettled(segment.map(run));
     for (const result of results)
       if (result.status === "rejected" && this.#endsTransaction(result.reason)) throw result.reason;
@@ -241,7 +241,7 @@ export class GroupCommit {
 
   /** On SQLite a job blocks the event loop, so this yields between jobs. Stops at a job that requires a rollback. */
   async #runSequentially(
-    segment: readonly Pending[],
+    segment: readonly QueuedJob[],
     run: RunOne,
     requiresRollback: RequiresRollback,
   ): Promise<PromiseSettledResult<void>[]> {
@@ -267,7 +267,7 @@ export class GroupCommit {
   }
 
   /** Writes the audit rows and policy versions of a segment's jobs. */
-  async #recordSegment(tx: Tx, segment: Pending[], { heads, versions }: GroupState): Promise<VersionChange[]> {
+  async #recordSegment(tx: Tx, segment: QueuedJob[], { heads, versions }: GroupState): Promise<VersionChange[]> {
     const now = this.#events.now();
     const entries = segment.flatMap((pending) => (pending.outcome ? (pending.entries ?? []) : []));
     const appending = appendEntries(tx, heads, entries, { now, loop: this.#loop });
@@ -275,7 +275,7 @@ export class GroupCommit {
   }
 
   /** The transaction failed as a whole. Jobs are reported as done only if it is certain that the commit took effect. */
-  async #failGroup(group: Pending[], error: unknown): Promise<void> {
+  async #failGroup(group: QueuedJob[], error: unknown): Promise<void> {
     const errorClass = this.#driver.classifyError(error);
     if (errorClass === "fatal") this.#failStorage(error);
     if (errorClass === "lost" && (await this.#wasCommitted(group))) {
@@ -288,7 +288,7 @@ export class GroupCommit {
   }
 
   /** After a connection lost at COMMIT: the group was committed if its audit rows exist. Never retried blindly. */
-  async #wasCommitted(group: Pending[]): Promise<boolean> {
+  async #wasCommitted(group: QueuedJob[]): Promise<boolean> {
     const entry = group.flatMap(({ outcome }) => outcome?.entries ?? [])[0];
     try {
       await this.#driver.reconnect();

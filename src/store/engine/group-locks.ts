@@ -4,7 +4,7 @@
 // as a paused one, holds the lock of a job for longer than WAIT_MS, the job is left out: it must not delay the others.
 import { lockHeads, tryLockHeads, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
-import type { Pending } from "./job.ts";
+import type { QueuedJob } from "./job.ts";
 import type { Tx } from "./tx.ts";
 
 /** Longer than another process's commit takes. */
@@ -28,22 +28,22 @@ export class GroupLocks {
   }
 
   /** Call before the transaction writes anything. `blocked`: jobs that cannot run now. */
-  async lock(tx: Tx, group: readonly Pending[]): Promise<{ heads: AuditHeads; blocked: Pending[] }> {
+  async lock(tx: Tx, group: readonly QueuedJob[]): Promise<{ heads: AuditHeads; blocked: QueuedJob[] }> {
     const locks = locksOf(group);
-    if (this.#driver.exclusive) return { heads: await lockHeads(tx, locks.chains, true), blocked: [] };
+    if (this.#driver.exclusive) return { heads: await lockHeads(tx, locks.chains), blocked: [] };
     if (locks.chains.length + locks.names.length === 0) return { heads: new Map(), blocked: [] };
     const { heads, missing } = await this.#take(tx, group, locks);
     this.#stuck = new Set(missing);
     return { heads, blocked: group.filter((pending) => needsAny(pending, this.#stuck)) };
   }
 
-  async #take(tx: Tx, group: readonly Pending[], locks: Locks): Promise<TakenLocks> {
+  async #take(tx: Tx, group: readonly QueuedJob[], locks: Locks): Promise<TakenLocks> {
     const waits = group.every((pending) => needsAny(pending, this.#stuck));
     const isFree = (name: string): boolean => waits || !this.#stuck.has(name);
     const { writer } = this.#driver;
     try {
       writer.execNoWait(`set local lock_timeout = ${WAIT_MS}`);
-      const locking = lockHeads(tx, locks.chains.filter(isFree), false);
+      const locking = lockHeads(tx, locks.chains.filter(isFree));
       const naming = lockNames(tx, locks.names.filter(isFree));
       naming.catch(() => {}); // the heads were sent before it: their error is the reason
       const heads = await locking;
@@ -61,7 +61,7 @@ export class GroupLocks {
   }
 }
 
-function locksOf(group: readonly Pending[]): Locks {
+function locksOf(group: readonly QueuedJob[]): Locks {
   const sorted = (all: string[]): string[] => [...new Set(all)].toSorted();
   return {
     chains: sorted(group.flatMap(({ job }) => job.chains)),
@@ -69,7 +69,7 @@ function locksOf(group: readonly Pending[]): Locks {
   };
 }
 
-function needsAny({ job }: Pending, some: ReadonlySet<string>): boolean {
+function needsAny({ job }: QueuedJob, some: ReadonlySet<string>): boolean {
   if (some.size === 0) return false;
   return job.chains.some((id) => some.has(id)) || (job.locks?.some((name) => some.has(name)) ?? false);
 }

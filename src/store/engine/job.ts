@@ -24,7 +24,7 @@ export type Job<T> = {
   work(tx: Tx): Promise<JobResult<T>>;
 };
 
-export type Pending = {
+export type QueuedJob = {
   job: Job<unknown>;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
@@ -41,11 +41,12 @@ export type Pending = {
 export function failureOfJob(errorClass: ErrorClass, error: unknown): unknown {
   if (error instanceof Failure) return error;
   if (errorClass === "full") return fail("storage_full");
+  if (errorClass === "readonly") return fail("read_only");
   if (["lost", "busy", "slow", "fatal"].includes(errorClass)) return fail("unavailable");
   return error;
 }
 
-export function settleGroup(group: Pending[]): void {
+export function settleGroup(group: QueuedJob[]): void {
   for (const { outcome, error, resolve, reject } of group) {
     if (error === undefined && outcome) resolve(outcome.value);
     else reject(error);
@@ -53,8 +54,8 @@ export function settleGroup(group: Pending[]): void {
 }
 
 /** Splits a group: adjacent batch jobs form one segment, every other job is a segment of its own. */
-export function segmentsOf(group: Pending[]): Pending[][] {
-  const result: Pending[][] = [];
+export function segmentsOf(group: QueuedJob[]): QueuedJob[][] {
+  const result: QueuedJob[][] = [];
   for (const pending of group) {
     const last = result.at(-1);
     if (pending.job.batch && last?.[0]?.job.batch) last.push(pending);

@@ -24,7 +24,6 @@ import {
   SqliteQueryCompiler,
   type Compilable,
 } from "kysely";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Tables } from "../schema/tables.ts";
 import type { Dialect, Query, Reader, Runner, Tx, Value } from "./tx.ts";
 
@@ -64,7 +63,7 @@ const namedParams = new Proxy({}, { get: (_target, name) => new Param(String(nam
 export type Statement<P, R> = {
   all(on: Reader, params: P): Promise<R[]>;
   first(on: Reader, params: P): Promise<R | undefined>;
-  firstMemoized(on: Reader, params: P): MaybePromise<R | undefined>;
+  firstMemoized(on: Reader, params: P): R | undefined | Promise<R | undefined>;
   run(on: Runner, params: P): Promise<number>;
   insertMany(on: Tx, rows: readonly P[]): Promise<void>;
   insertDeferred(on: Tx, params: P): Promise<void>;

@@ -1,6 +1,4 @@
 // What a statement runs on: a read-only connection (Reader) or a transaction (Tx). Types only.
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
-
 export type Dialect = "sqlite" | "postgres";
 export type Value = string | number | null | Uint8Array;
 
@@ -15,7 +13,7 @@ export interface Reader {
   all<R>(query: Query): Promise<R[]>;
   first<R>(query: Query): Promise<R | undefined>;
   /** Memoized within the transaction; on SQLite's reader also synchronous, so it may throw. Do not modify the row. */
-  firstMemoized<R>(query: Query): MaybePromise<R | undefined>;
+  firstMemoized<R>(query: Query): R | undefined | Promise<R | undefined>;
 }
 
 declare const txBrand: unique symbol;

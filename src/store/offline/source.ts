@@ -26,7 +26,7 @@ export async function withSource<T>(target: DatabaseTarget, work: (source: Sourc
   }
 }
 
-/** No rows where the release that made the database has no such table or column. Any other error is one. */
+/** No rows if the release that made the database has no such table or column. Any other error is one. */
 export function allIfKnown<R>(source: Source, sql: string, values: readonly (string | number)[]): Promise<R[]> {
   return source.all<R>(sql, values).catch((error: unknown) => {
     if (isUnknownName(error)) return [];

@@ -12,15 +12,23 @@ types.setTypeParser(INT8, (text) => Number(text));
 export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & {
   /** Called when an established or half-open connection breaks or ends. */
   onLost?: (client: Client) => void;
+  /** Called when connected, before anything else is sent. If it throws, the connection is closed. */
+  check?: ((client: Client) => Promise<void>) | undefined;
 };
 
 export async function connectPostgres(url: string, options: ConnectOptions = {}): Promise<Client> {
-  const { onLost = () => {}, ...config } = options;
+  const { onLost = () => {}, check, ...config } = options;
   const connectionString = config.application_name ? withoutApplicationName(url) : url;
   const client = new Client({ connectionString, types, connectionTimeoutMillis: connectMaxMs(url), ...config });
   client.on("error", () => onLost(client)); // without a listener Node would throw; the next query fails by itself
   client.on("end", () => onLost(client));
   await client.connect();
+  try {
+    await check?.(client);
+  } catch (error) {
+    client.end().catch(() => {});
+    throw error;
+  }
   return client;
 }
 

@@ -1,5 +1,10 @@
 // Recognises a lost PostgreSQL connection by its error. A file of its own so that callers need not load pg.
 
+/** A command needs the database alone (maintenance.ts): until it has ended, it counts as out of reach. */
+export class MaintenanceRunning extends Error {
+  readonly code = "08004"; // the server rejected the connection
+}
+
 export function isConnectionLost(error: unknown): boolean {
   const { code = "", message = "", syscall = "" } = error as { code?: string; message?: string; syscall?: string };
   if (/^(08|57P0|25P03)/.test(code)) return true;

@@ -11,6 +11,7 @@ import { connectPostgres, type ConnectOptions } from "./client.ts";
 import { APPLICATION_NAME } from "./connected-versions.ts";
 import { isConnectionLost } from "./connection-lost.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
+import { assertNoMaintenance } from "./maintenance.ts";
 import { toMultiRow } from "./multi-row.ts";
 import { isDeadlock, isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 import { PostgresReader } from "./reader.ts";
@@ -90,7 +91,7 @@ export class PostgresDriver implements Driver {
   readonly slowReader: PostgresReader;
   readonly writer: PostgresWriter = new PostgresWriter();
   readonly #url: string;
-  readonly #options: ConnectOptions = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION };
+  readonly #options: ConnectOptions;
   readonly #unfinishedCopy: boolean;
   #listener: Client | undefined;
   #leader: Client | undefined;
@@ -100,9 +101,11 @@ export class PostgresDriver implements Driver {
   #checking: NodeJS.Timeout | undefined;
   #closing = false;
 
-  constructor(url: string, poolSize: number, { unfinishedCopy = false } = {}) {
+  constructor(url: string, poolSize: number, { unfinishedCopy = false, yieldsToCommands = false } = {}) {
     this.#url = url;
     this.#unfinishedCopy = unfinishedCopy;
+    const check = yieldsToCommands ? assertNoMaintenance : undefined;
+    this.#options = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION, check };
     const options = `${SESSION} -c default_transaction_read_only=on`;
     const connect = { ...this.#options, options, pipeline: true };
     const slow = Math.floor(poolSize / 2);
@@ -241,6 +244,7 @@ export class PostgresDriver implements Driver {
     if (isUniqueError(error)) return "unique";
     if (code === "40001" || code === "55P03" || isDeadlock(error) || isStalePlan(error)) return "busy";
     if (code === "53100") return "full";
+    if (code === "25006") return "readonly";
     if (isConnectionLost(error)) return "lost";
     return isOverloaded(error) ? "slow" : "other";
   }

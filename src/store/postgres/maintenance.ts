@@ -1,11 +1,13 @@
 // Keeps servers away from a PostgreSQL database while a command replaces it, copies it or changes its master key. The
 // command takes a lock and then looks for servers (assertNotInUse in restore.ts); a server connects and then looks for
-// the lock. So at least one of two that begin at the same time sees the other. SQLite has the data dir's lock.
+// the lock, on every connection that it opens: it may have been cut off while the command looked for it. So at least
+// one of two that begin at the same time sees the other. SQLite has the data dir's lock.
 import type { Client } from "pg";
-import type { Reader } from "../engine/tx.ts";
 import type { DatabaseTarget } from "../target.ts";
 import { MAINTENANCE_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
+import { MaintenanceRunning } from "./connection-lost.ts";
+import { QUERY_MAX_MS, type TimedQuery } from "./query.ts";
 import { ToolRefused } from "./tools.ts";
 
 const BUSY = "A command such as keyrack restore is working on this database. Try again when it has ended.";
@@ -34,9 +36,10 @@ export async function withMaintenance<T>(
   return withPostgres(target.url, hold, { keepAlive: true, query_timeout: ANSWER_MAX_MS });
 }
 
-/** For a process that is connected, before it writes anything. */
-export async function assertNoMaintenance(read: Reader): Promise<void> {
-  const sql = `select pg_try_advisory_xact_lock_shared(${MAINTENANCE_LOCK}) as free`;
-  const row = await read.first<{ free: boolean }>({ sql, values: [] });
-  if (!row?.free) throw new ToolRefused(BUSY);
+/** For a new connection of a process that must not run beside such a command. */
+export async function assertNoMaintenance(client: Client): Promise<void> {
+  const text = `select pg_try_advisory_xact_lock_shared(${MAINTENANCE_LOCK}) as free`;
+  const query: TimedQuery = { text, query_timeout: QUERY_MAX_MS };
+  const { rows } = await client.query<{ free: boolean }>(query);
+  if (!rows[0]?.free) throw new MaintenanceRunning(BUSY);
 }

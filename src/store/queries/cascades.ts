@@ -18,21 +18,80 @@ export const dropCascade = statement<{ id: string }>()((db, p) => db.deleteFrom(
 /** All keys of a project, or those of one tenant in it. */
 export type KeyScope = { workspace_id: string; project_id: string; tenant_id?: string | undefined };
 
-/** The keys of a scope that nothing had revoked by `at`. */
-function workingKeys(db: Builder, scope: KeyScope, at: number) {
+/** The keys of a scope that nothing had revoked by `at`, or that nothing has revoked. */
+function workingKeys(db: Builder, scope: KeyScope, at?: number) {
   const query = db
     .selectFrom("api_keys")
     .where("workspace_id", "=", scope.workspace_id)
     .where("project_id", "=", scope.project_id)
     .where("revoked_at", "is", null);
   if (scope.tenant_id !== undefined) return query.where("tenant_id", "=", scope.tenant_id);
-  const earlier = db.selectFrom("cascades").select("id").where("revoked_at", "<=", at);
-  return query.where("tenant_id", "not in", earlier);
+  const deleted = db.selectFrom("cascades").select("id");
+  return query.where("tenant_id", "not in", at === undefined ? deleted : deleted.where("revoked_at", "<=", at));
 }
 
-/** Returns `{ n }`. Of a million keys it takes 100 ms. */
-export function countWorkingKeys(on: Reader, scope: KeyScope, at: number): Query {
-  return compileQuery(on, (db) => workingKeys(db, scope, at).select(countRows));
+/** A number of keys, and the audit row of the workspace up to which it includes changes. */
+export type KeyCount = { n: number; seq: number };
+
+/**
+ * Returns one `KeyCount`. Of a million keys it takes 100 ms. Whatever was deleted is left out, whenever that was by the
+ * clock of the process that deleted it.
+ */
+export function countWorkingKeys(on: Reader, scope: KeyScope): Query {
+  const { workspace_id } = scope;
+  return compileQuery(on, (db) => {
+    const head = db.selectFrom("audit_heads").select("seq").where("workspace_id", "=", workspace_id);
+    return workingKeys(db, scope).select([countRows, head.as("seq")]);
+  });
+}
+
+/** By how many the keys of a scope have grown in number since an audit row; negative for fewer. */
+export async function growthSince(on: Reader, scope: KeyScope, seq: number): Promise<number> {
+  const sumOf = async (query: Query): Promise<number> => (await on.first<{ n: number }>(query))?.n ?? 0;
+  const keys = await sumOf(compileQuery(on, (db) => keyGrowth(db, scope, seq)));
+  if (scope.tenant_id !== undefined) return keys;
+  return keys - (await sumOf(compileQuery(on, (db) => endedWithTenants(db, scope, seq))));
+}
+
+function keyGrowth(db: Builder, { workspace_id, project_id, tenant_id }: KeyScope, seq: number) {
+  const growth = sql<number>`coalesce(sum(case action when 'api_key.revoked' then -1 else 1 end), 0)`;
+  const query = db
+    .selectFrom("audit_log")
+    .innerJoin("api_keys", "api_keys.id", "audit_log.target_id")
+    .where("audit_log.workspace_id", "=", workspace_id)
+    .where("audit_log.seq", ">", seq)
+    .where(sql<boolean>`audit_log.action in ('api_key.created', 'api_key.rotated', 'api_key.revoked')`)
+    .where("api_keys.project_id", "=", project_id)
+    .select(growth.as("n"));
+  return tenant_id === undefined ? query : query.where("api_keys.tenant_id", "=", tenant_id);
+}
+
+/** A tenant's deletion behind an audit row. Where there is one, `growthSince` reads all keys of the tenant. */
+export const tenantDeletedSince = statement<{ workspace_id: string; seq: number }>()((db, p) =>
+  db
+    .selectFrom("audit_log")
+    .select("seq")
+    .where("workspace_id", "=", p.workspace_id)
+    .where("action", "=", "tenant.deleted")
+    .where("seq", ">", p.seq)
+    .limit(1),
+);
+
+/** The keys of tenants that were deleted since, whether or not their rows are marked. */
+function endedWithTenants(db: Builder, { workspace_id, project_id }: KeyScope, seq: number) {
+  const deleted = db
+    .selectFrom("audit_log")
+    .select("target_id")
+    .where("workspace_id", "=", workspace_id)
+    .where("seq", ">", seq)
+    .where("action", "=", "tenant.deleted");
+  return db
+    .selectFrom("api_keys")
+    .where("workspace_id", "=", workspace_id)
+    .where("project_id", "=", project_id)
+    .where("tenant_id", "in", deleted)
+    .where((eb) => eb.or([eb("revoked_at", "is", null), eb("revoked_cause", "=", "tenant_deleted")]))
+    .select(sql<number>`coalesce(sum(1), 0)`.as("n"));
 }
 
 /** The sizes of up to `limit` rows, in the order in which `revokeWorkingKeys` takes them. */
@@ -45,7 +104,7 @@ export async function sizesOfWorkingKeys(on: Reader, scope: KeyScope, at: number
 }
 
 export type Revocation = Pick<CascadeRow, "cause" | "reason" | "revoked_at"> & {
-  /** At which nodes learn of it; null where they take a new snapshot instead. */
+  /** At which nodes learn of it; null if they take a new snapshot instead. */
   policy_version: number | null;
 };
 
@@ -72,7 +131,7 @@ export function touchKeysOf(tx: Tx, scope: KeyScope, policy_version: number, at:
   return tx.run(query);
 }
 
-/** Projects in which a tenant has keys that are not revoked; of deleted projects only where `deleted`. */
+/** Projects in which a tenant has keys that are not revoked; of deleted projects only if `deleted`. */
 export async function projectsWithKeysOf(
   on: Reader,
   { workspace_id, tenant_id, deleted }: { workspace_id: string; tenant_id: string; deleted: boolean },

@@ -24,7 +24,7 @@ export const lockBudget = statement<{ workspace_id: string }>()((db, p, dialect)
 export const MINUTES_AHEAD = 10;
 
 /** Exactly one of `cost` and `test_cost` is not 0. */
-type Charge = {
+type BudgetParams = {
   workspace_id: string;
   minute: number;
   cost: number;
@@ -39,7 +39,7 @@ type Charge = {
  * process whose clock is late charges the newer minute. One further ahead than MINUTES_AHEAD comes from a clock that
  * was wrong: it would be used up until the time it names.
  */
-export const chargeBudget = statement<Charge>()((db, p) => {
+export const chargeBudget = statement<BudgetParams>()((db, p) => {
   const isCurrent = sql`ingest_budgets.minute between excluded.minute and excluded.minute + ${MINUTES_AHEAD}`;
   const total = sql`ingest_budgets.used + ingest_budgets.test_used + excluded.test_used`;
   return db
@@ -101,7 +101,7 @@ export const reapBatches = deletePiece<{ before: number }>()(
   (p) => sql`created_at <= ${p.before}`,
 );
 
-export type KeyOwner = {
+export type KnownKey = {
   id: string;
   project_id: string;
   tenant_id: string;
@@ -123,9 +123,9 @@ async function findInChunks<R>(ids: readonly string[], find: (some: readonly str
 }
 
 /** Includes revoked keys: their earlier usage counts. */
-export function findKeyOwners(on: Reader, workspace_id: string, ids: readonly string[]): Promise<KeyOwner[]> {
+export function findKnownKeys(on: Reader, workspace_id: string, ids: readonly string[]): Promise<KnownKey[]> {
   return findInChunks(ids, (some) =>
-    on.all<KeyOwner>(
+    on.all<KnownKey>(
       compileQuery(on, (db, dialect) =>
         db
           .selectFrom("api_keys")

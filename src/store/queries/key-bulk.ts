@@ -7,7 +7,7 @@ import { compileQuery, countRows, type Builder } from "../engine/statement.ts";
 import type { Dialect, Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
-import { notRevoked } from "./keys.ts";
+import { isActive, notRevoked } from "./keys.ts";
 import type { PageKey } from "./page.ts";
 
 /** The longest life of a project's keys. */
@@ -131,15 +131,16 @@ function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range
   if (unused_since !== undefined)
     query = query.where((eb) => eb(eb.fn.coalesce("last_used_at", "created_at"), "<", unused_since));
   if (state === "disabled" || action === "enable") query = query.where("disabled_at", "is not", null);
-  if (state === "active" || action === "disable" || action === "rotate") query = query.where("disabled_at", "is", null);
-  if (state === "active" || action === "rotate") query = query.where(notExpired(now));
+  if (state === "active") query = query.where(isActive(now));
+  if (action === "disable" || action === "rotate") query = query.where("disabled_at", "is", null);
+  if (action === "rotate") query = query.where(notExpired(now));
   if (state === "expired") query = query.where("expires_at", "<=", now);
   if (state === "quarantined") query = query.where("quarantined_at", "is not", null);
   if (action === "cap_expiry") query = query.where(outlives(lives, dialect));
   return action === "rotate" ? query.where(hasNoSuccessor(now)) : query;
 }
 
-/** The position of the last of `rows` keys after a position; undefined where there are fewer. */
+/** The position of the last of `rows` keys after a position; undefined if there are fewer. */
 export function rangeEnd(on: Reader, walked: Walked, after: PageKey | null, rows: number) {
   return on.first<PageKey>(
     compileQuery(on, (db) =>

@@ -24,7 +24,7 @@ function bounded<T extends keyof Tables>(
   return db.selectFrom(keys.limit(p.max).as("counted")).select(countRows);
 }
 
-/** Ordered, so that SQLite takes the index with these columns and reads nothing else. */
+/** Ordered, as the two below, so that the index with these columns is taken, and nothing else is read. */
 export const countUnrevoked = statement<KeyCountParams>()((db, p) =>
   bounded(db, p, unrevoked(db, p).orderBy("api_keys.created_at").orderBy("api_keys.id")),
 );
@@ -34,7 +34,11 @@ export const countExpired = statement<KeyCountParams & { now: number }>()((db, p
   bounded(
     db,
     p,
-    unrevoked(db, p).where("api_keys.expires_at", "is not", null).where("api_keys.expires_at", "<=", p.now),
+    unrevoked(db, p)
+      .where("api_keys.expires_at", "is not", null)
+      .where("api_keys.expires_at", "<=", p.now)
+      .orderBy("api_keys.expires_at")
+      .orderBy("api_keys.id"),
   ),
 );
 
@@ -45,7 +49,9 @@ export const countDisabled = statement<KeyCountParams & { now: number }>()((db, 
     p,
     unrevoked(db, p)
       .where("api_keys.disabled_at", "is not", null)
-      .where((eb) => eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", p.now)])),
+      .where((eb) => eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", p.now)]))
+      .orderBy("api_keys.disabled_at")
+      .orderBy("api_keys.id"),
   ),
 );
 

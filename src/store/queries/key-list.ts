@@ -22,7 +22,7 @@ export type KeyFilter = {
   after: PageKey | null;
 };
 
-/** True where an index has the filter: the list examines no key that it does not return. */
+/** True if an index has the filter: the list examines no key that it does not return. */
 export function isIndexed({ ids, projects, project_id, tenant_id, env, include_revoked }: KeyFilter): boolean {
   if (ids) return true;
   if (projects || project_id) return false;
@@ -70,7 +70,7 @@ export function listKeys(on: Reader, filter: KeyFilter, upTo: PageKey | null = n
   );
 }
 
-/** The position of the last of `rows` keys that a list examines first; undefined where there are fewer. */
+/** The position of the last of `rows` keys that a list examines first; undefined if there are fewer. */
 export function listedRangeEnd(on: Reader, filter: KeyFilter, rows: number): Promise<PageKey | undefined> {
   return on.first<PageKey>(
     compileQuery(on, (db) =>

@@ -3,11 +3,11 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
-import type { Reader } from "../engine/tx.ts";
+import type { Reader, Tx } from "../engine/tx.ts";
 import type { KeyNoticeRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 
-/** Says that the workspace got its digest; changes nothing where it did. */
+/** Says that the workspace got its digest; changes nothing if it did. */
 export const claimDigest = statement<{ workspace_id: string; day: number }>()((db, p) =>
   db
     .insertInto("key_digests")
@@ -38,13 +38,40 @@ export function noticesOf(on: Reader, key_ids: readonly string[]): Promise<KeyNo
   );
 }
 
-/** Deletes notices of keys that have ended, and of idle keys that were due before `idleBefore`. */
+/** Deletes notices of keys that have expired, and of idle keys that were due before `idleBefore`. */
 export const reapNotices = deletePiece<{ before: number; idleBefore: number }>()(
   "key_notices",
   ["key_id", "kind", "threshold", "due_at"],
-  (p) => sql`due_at < ${p.before} and (kind = 'expiry' or due_at < ${p.idleBefore} or exists (
-    select 1 from api_keys where api_keys.id = key_notices.key_id and api_keys.revoked_at is not null))`,
+  (p) => sql`due_at < ${p.before} and (kind = 'expiry' or due_at < ${p.idleBefore})`,
 );
+
+/** The key of a notice, some notices behind `after` in the order of keys. */
+export const noticedKeyBehind = statement<{ after: string; skipped: number }>()((db, p) =>
+  db
+    .selectFrom("key_notices")
+    .select("key_id")
+    .where("key_id", ">", p.after)
+    .orderBy("key_id")
+    .limit(1)
+    .offset(p.skipped),
+);
+
+export const revokedNotices = statement<{ after: string; upTo: string }>()((db, p) =>
+  db
+    .selectFrom("key_notices")
+    .innerJoin("api_keys", "api_keys.id", "key_notices.key_id")
+    .select("key_notices.key_id")
+    .distinct()
+    .where("key_notices.key_id", ">", p.after)
+    .where("key_notices.key_id", "<=", p.upTo)
+    .where("api_keys.revoked_at", "is not", null),
+);
+
+export function deleteNotices(tx: Tx, key_ids: readonly string[]): Promise<number> {
+  return tx.run(
+    compileQuery(tx, (db, dialect) => db.deleteFrom("key_notices").where(isIn("key_notices.key_id", key_ids, dialect))),
+  );
+}
 
 export const reapDigests = deletePiece<{ before: number }>()(
   "key_digests",

@@ -7,7 +7,7 @@ import { compileQuery, countRows, statement, type Builder } from "../engine/stat
 import type { Dialect, Query, Reader } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, isNamed } from "./id-lists.ts";
-import { notRevoked, selectKeys } from "./keys.ts";
+import { isActive, notRevoked, selectKeys } from "./keys.ts";
 import type { WalkPosition } from "./page.ts";
 
 export const KEY_STATES = ["active", "expiring", "expired", "quarantined", "disabled", "revoked", "idle"] as const;
@@ -127,7 +127,7 @@ function belongs(eb: Keys, walk: KeyWalk, dialect: Dialect): Expression<SqlBool>
   if (walk.env) all.push(eb("api_keys.env", "=", walk.env));
   if (walk.set === "revoked") all.push(eb.not(notRevoked(eb)));
   else if (!withRevoked(walk.set)) all.push(notRevoked(eb));
-  if (walk.set === "active" || walk.set === "expiring" || walk.set === "idle") all.push(works(eb, walk.now));
+  if (walk.set === "active" || walk.set === "expiring" || walk.set === "idle") all.push(isActive(walk.now)(eb));
   if (walk.set === "expiring") all.push(eb("api_keys.expires_at", "<=", walk.until));
   if (walk.set === "expired") all.push(eb("api_keys.expires_at", "<=", walk.now));
   if (walk.set === "quarantined" || walk.set === "disabled") all.push(eb(`api_keys.${walk.set}_at`, "is not", null));
@@ -135,20 +135,6 @@ function belongs(eb: Keys, walk: KeyWalk, dialect: Dialect): Expression<SqlBool>
   if (usedBefore !== null)
     all.push(eb(eb.fn.coalesce("api_keys.last_used_at", "api_keys.created_at"), "<", usedBefore));
   return eb.and(all);
-}
-
-/** Whether verifiers admit a key that is not revoked. */
-function works(eb: Keys, now: number): Expression<SqlBool> {
-  const suspended = eb
-    .selectFrom("tenants")
-    .select("tenants.id")
-    .whereRef("tenants.id", "=", "api_keys.tenant_id")
-    .where("tenants.suspended_at", "is not", null);
-  return eb.and([
-    eb("api_keys.disabled_at", "is", null),
-    eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", now)]),
-    eb.not(eb.exists(suspended)),
-  ]);
 }
 
 function whetherBelongs(eb: Keys, walk: KeyWalk, dialect: Dialect) {

@@ -85,6 +85,24 @@ export function notRevoked(eb: ExpressionBuilder<Tables, "api_keys">): Expressio
   return eb.and([eb("revoked_at", "is", null), eb("tenant_id", "not in", begun), eb("project_id", "not in", begun)]);
 }
 
+/**
+ * Use as `where(isActive(now))` on keys that are not revoked: verifiers admit them. The tenant is read by its id:
+ * an `exists` may be planned as a scan of all tenants.
+ */
+export function isActive(now: number) {
+  return (eb: ExpressionBuilder<Tables, "api_keys">): Expression<SqlBool> => {
+    const suspended_at = eb
+      .selectFrom("tenants")
+      .select("tenants.suspended_at")
+      .whereRef("tenants.id", "=", "api_keys.tenant_id");
+    return eb.and([
+      eb("api_keys.disabled_at", "is", null),
+      eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", now)]),
+      eb(suspended_at, "is", null),
+    ]);
+  };
+}
+
 export const keyByHash = statement<{ workspace_id: string; lookup_hash: string }>()((db, p) =>
   selectKeys(db).where("lookup_hash", "=", p.lookup_hash).where("workspace_id", "=", p.workspace_id),
 );

@@ -166,6 +166,8 @@ export const projectsWithNodes = statement<{ workspace_id: string }>()((db, p) =
     .orderBy("p.id"),
 );
 
+const IS_SUSPENDED = sql<SqlBool>`exists (select 1 from tenants t
+  where t.id = api_keys.tenant_id and t.suspended_at is not null)`;
 /** Whether nodes need to know other prefixes than ours. */
 const IS_CHOSEN = sql<SqlBool>`substr(display_prefix, 1, 3) <> 'kr_'`;
 /** Whether nodes need to enforce a list of networks. */
@@ -205,6 +207,7 @@ export function countNeedingKeys(
       .where(isIn("api_keys.project_id", project_ids, dialect))
       .where(notRevoked)
       .where("disabled_at", "is", null)
+      .where(sql<SqlBool>`not ${IS_SUSPENDED}`)
       .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
       .where((eb) => eb.or([IS_CHOSEN, IS_CONFINED, IS_METERED]))
       .groupBy(["project_id", "env", CHOSEN, CONFINED, METERED]),

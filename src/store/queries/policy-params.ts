@@ -34,7 +34,7 @@ export function withTenants([one, other]: readonly [string, string]): string {
     )`;
 }
 
-/** The keys as `k`; with the rules of their tenants as `t` and of their plans as `p` where there are any. */
+/** The keys as `k`; with the rules of their tenants as `t` and of their plans as `p` if there are any. */
 export function keysWith(tenantRules: boolean): string {
   if (!tenantRules) return "api_keys k";
   return "api_keys k left join tenants t on t.id = k.tenant_id left join plans p on p.id = t.plan_id";
@@ -55,7 +55,7 @@ const SUSPENDED = "k.tenant_id in (select id from suspended)";
 const ENFORCED = `case when k.allowed_cidrs is null
     then k.tenant_id in (select id from confined where confined.ip_mode = 'enforce')
     else k.allowed_cidrs <> '[]' and k.ip_mode = 'enforce' end`;
-/** Both fields of an entry, as a SQL text; empty where any address is allowed. */
+/** Both fields of an entry, as a SQL text; empty if any address is allowed. */
 const ADDRESSES = `case when k.allowed_cidrs is null then
       case when k.tenant_id in (select id from confined) then
         (select ${addressFields("confined")} from confined where confined.id = k.tenant_id) else '' end

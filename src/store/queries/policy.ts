@@ -47,7 +47,7 @@ export type HeadRow = Pick<
   | "features"
   | "key_prefixes"
 > & {
-  /** Who created its workspace; only where heads are cached. */
+  /** Who created its workspace; only if heads are cached. */
   account_id?: string | null;
 };
 

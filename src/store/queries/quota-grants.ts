@@ -46,7 +46,7 @@ export const openGrants = statement<GrantedTo & { now: number }>()((db, p) =>
     .orderBy("id"),
 );
 
-/** Changes nothing where the grant has fewer: another balance of the quota, or a void, was first. */
+/** Changes nothing if the grant has fewer: another balance of the quota, or a void, was first. */
 export const takeFromGrant = statement<{ id: string; units: number }>()((db, p) =>
   db
     .updateTable("quota_grants")

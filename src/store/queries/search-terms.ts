@@ -1,6 +1,7 @@
 // The index of words, names, scopes and last use. Derived after the commit of a key, in the order of policy versions: a
 // mint pays nothing for it, and a crash only leaves it behind, never with gaps.
 import { sql, type SqlBool } from "kysely";
+import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
@@ -55,13 +56,20 @@ export const nextProjects = statement<{ after: string; limit: number }>()((db, p
   withProgress(db).where("projects.id", ">", p.after).orderBy("projects.id").limit(p.limit),
 );
 
+/** `both`: the progress of both environments, from before each had its own. */
 function withProgress(db: Builder) {
   return db
     .selectFrom("projects")
-    .leftJoin("search_progress as progress", "progress.id", "projects.id")
+    .leftJoin("search_progress as both", "both.id", "projects.id")
+    .leftJoin("search_progress as live", (join) => join.on("live.id", "=", sql<string>`projects.id || '/live'`))
+    .leftJoin("search_progress as test", (join) => join.on("test.id", "=", sql<string>`projects.id || '/test'`))
     .select(["projects.id", "projects.workspace_id", "projects.policy_version"])
-    .select((eb) => eb.fn.coalesce("progress.version", sql<number>`-1`).as("version"))
-    .select((eb) => eb.fn.coalesce("progress.last_id", sql<string>`''`).as("last_id"));
+    .select((eb) => [
+      eb.fn.coalesce("live.version", "both.version", sql<number>`-1`).as("live_version"),
+      eb.fn.coalesce("live.last_id", "both.last_id", sql<string>`''`).as("live_last_id"),
+      eb.fn.coalesce("test.version", "both.version", sql<number>`-1`).as("test_version"),
+      eb.fn.coalesce("test.last_id", "both.last_id", sql<string>`''`).as("test_last_id"),
+    ]);
 }
 
 export type ChangedKey = Pick<
@@ -69,18 +77,36 @@ export type ChangedKey = Pick<
   "id" | "env" | "name" | "scopes" | "display_prefix" | "created_at" | "last_used_at" | "policy_version"
 >;
 
-/** Keys of a project behind a version and id, in that order. */
-export const changedKeys = statement<{ project_id: string; version: number; last_id: string; limit: number }>()(
-  (db, p) =>
-    db
-      .selectFrom("api_keys")
-      .select(["id", "env", "name", "scopes", "display_prefix", "created_at", "last_used_at", "policy_version"])
-      .where("project_id", "=", p.project_id)
-      .where("policy_version", ">=", p.version)
-      .where(sql<SqlBool>`(policy_version, id) > (${p.version}, ${p.last_id})`)
-      .orderBy("policy_version")
-      .orderBy("id")
-      .limit(p.limit),
+type ChangesAfter = { project_id: string; env: Env; version: number; last_id: string; upTo: number; limit: number };
+
+/**
+ * Keys of a project behind a version and id, up to another version, in that order. The index has keys of both
+ * environments: `upTo` bounds how many of the other one are read in vain.
+ */
+export const changedKeys = statement<ChangesAfter>()((db, p) =>
+  db
+    .selectFrom("api_keys")
+    .select(["id", "env", "name", "scopes", "display_prefix", "created_at", "last_used_at", "policy_version"])
+    .where("project_id", "=", p.project_id)
+    .where("policy_version", ">=", p.version)
+    .where("policy_version", "<=", p.upTo)
+    .where("env", "=", p.env)
+    .where(sql<SqlBool>`(policy_version, id) > (${p.version}, ${p.last_id})`)
+    .orderBy("policy_version")
+    .orderBy("id")
+    .limit(p.limit),
+);
+
+/** The version of the key that is `keys` keys behind a version; none if there are fewer. Reads the index only. */
+export const versionBehind = statement<{ project_id: string; version: number; keys: number }>()((db, p) =>
+  db
+    .selectFrom("api_keys")
+    .select("policy_version")
+    .where("project_id", "=", p.project_id)
+    .where("policy_version", ">", p.version)
+    .orderBy("policy_version")
+    .limit(1)
+    .offset(p.keys),
 );
 
 export type IndexedTenant = Pick<TenantRow, "id" | "workspace_id" | "external_id" | "name" | "created_at">;

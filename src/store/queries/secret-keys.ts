@@ -1,7 +1,7 @@
 // Secret keys, the vendor's own credentials. Authenticated by hash only.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { isNamed } from "./id-lists.ts";
+import { isIn, isNamed } from "./id-lists.ts";
 import { pageAfter, type PageKey } from "./page.ts";
 import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
@@ -64,6 +64,20 @@ export const secretKeyById = statement<{ workspace_id: string; id: string }>()((
   db.selectFrom("secret_keys").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
 );
 
+/** The ids among these whose keys work. Of any workspace: they come from authenticated requests. */
+export async function workingSecretKeys(on: Reader, ids: readonly string[], now: number): Promise<Set<string>> {
+  const query = compileQuery(on, (db, dialect) =>
+    db
+      .selectFrom("secret_keys")
+      .select("id")
+      .where(isIn("secret_keys.id", ids, dialect))
+      .where("revoked_at", "is", null)
+      .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)])),
+  );
+  const rows = await on.all<{ id: string }>(query);
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** Keys that work. Two ranges of an index, so that expired keys cost nothing however many there are. */
 export const countSecretKeys = statement<{ workspace_id: string; env: Env; now: number }>()((db, p) => {
   const keys = db
@@ -122,15 +136,17 @@ export const workingSuccessors = statement<Successors>()((db, p) =>
         .unionAll(
           line
             .selectFrom("line")
-            .innerJoin("secret_keys", "secret_keys.rotated_from", "line.id")
+            .crossJoin("secret_keys") // SQLite keeps the order of a cross join
             .select(["secret_keys.id", sql<number>`line.depth + 1`.as("depth")])
+            .whereRef("secret_keys.rotated_from", "=", "line.id")
             .where("secret_keys.workspace_id", "=", p.workspace_id)
             .where("line.depth", "<", p.depth),
         ),
     )
     .selectFrom("line")
-    .innerJoin("secret_keys", "secret_keys.id", "line.id")
+    .crossJoin("secret_keys")
     .selectAll("secret_keys")
+    .whereRef("secret_keys.id", "=", "line.id")
     .where("revoked_at", "is", null)
     .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
     .orderBy("secret_keys.created_at")
@@ -154,7 +170,7 @@ export const workingKeysOf = statement<Minter>()((db, p) =>
     .limit(p.limit),
 );
 
-/** Fills in who minted a key, where that is not known yet. */
+/** Fills in who minted a key, if that is not known yet. */
 export const setKeyCreator = statement<{ workspace_id: string; id: string; user_id: string }>()((db, p) =>
   db
     .updateTable("secret_keys")

@@ -34,7 +34,7 @@ export async function buildIndexes(session: Session, migrations: readonly Declar
   }
 }
 
-/** None where a newer version has migrated the database: it may have dropped what this one declares. */
+/** None if a newer version has migrated the database: it may have dropped what this one declares. */
 export async function findMissing(session: Pick<Session, "all">, migrations: readonly Declaring[]): Promise<Index[]> {
   const [newest] = await session.all<{ version: number }>("select max(version) as version from schema_migrations");
   if (newest?.version !== migrations.at(-1)?.version) return [];

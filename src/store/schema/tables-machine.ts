@@ -57,7 +57,7 @@ export type PolicyNodeRow = {
   full_power: number;
   /** Its library as `name/version`, if it names one. */
   sdk: string | null;
-  /** Null where a process of an earlier release registered it. */
+  /** Null if a process of an earlier release registered it. */
   first_seen_at: number | null;
   /** When a request that it decided degraded was last reported, to about a minute. */
   degraded_at: number | null;

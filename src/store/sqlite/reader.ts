@@ -1,6 +1,5 @@
 // SQLite's reader: one read-only connection with a statement cache.
 import { BoundedMap } from "../../kernel/bounded-map.ts";
-import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { QueryMemo } from "../engine/query-memo.ts";
 import type { Query, Reader } from "../engine/tx.ts";
 import { connectSqlite, type Connection, type Statement } from "./open.ts";
@@ -63,7 +62,7 @@ export class SqliteReader implements Reader {
     return this.#read(query.sql, (statement) => statement.get(query.values) as R | undefined);
   }
 
-  firstMemoized<R>(query: Query): MaybePromise<R | undefined> {
+  firstMemoized<R>(query: Query): R | undefined | Promise<R | undefined> {
     return this.#read(query.sql, (statement) => {
       const get = (): R | undefined => statement.get(query.values) as R | undefined;
       return this.#inSnapshot ? this.#memo.getOrRun(query, get) : get();

@@ -20,7 +20,7 @@ export type SeriesQuery = {
   workspace_id: string;
   /** The groups whose sums are the total. */
   base: GroupFilter;
-  /** The groups that are listed, where they are other rows than those of the total. */
+  /** The groups that are listed, if they are other rows than those of the total. */
   listed: GroupFilter | null;
   group_by: GroupBy;
   outcome: string | null;
@@ -105,7 +105,7 @@ export function isRanked(group_by: GroupBy): boolean {
   return !["none", "outcome", "env"].includes(group_by);
 }
 
-/** How the rows of the total are grouped, where they are those that are listed. */
+/** How the rows of the total are grouped, if they are those that are listed. */
 function partsOf({ group_by }: SeriesQuery): (group: Group, outcome: string) => string | null {
   if (group_by === "outcome") return (_group, outcome) => outcome;
   if (group_by === "env") return ({ env }) => env;
@@ -191,7 +191,7 @@ async function readAboveTagCaps(source: Source, workspace_id: string, filter: Gr
   return [...names, ...routes];
 }
 
-/** Requests without the tag; unknown where values were counted together. */
+/** Requests without the tag; unknown if values were counted together. */
 function withUntagged(lines: SeriesLine[], total: Matrix, overflow: boolean): SeriesLine[] {
   if (overflow) return lines;
   const buckets = restOf(total, lines);

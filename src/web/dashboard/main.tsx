@@ -4,10 +4,10 @@ import { render } from "preact";
 import { session } from "./api/session.ts";
 import { refreshMe } from "./api/sign-in.ts";
 import { answerOtherTabs, askOtherTabs } from "./api/tab-share.ts";
-import { App, loadSecondScript } from "./app.tsx";
-import { confirmLeaving } from "./forms/unsaved.ts";
+import { App, loadLazyPages } from "./app.tsx";
+import { confirmLeaving } from "./api/unsaved.ts";
 import { guardLeaving, place } from "./routes.ts";
-import { watchBuild } from "./shell/build.ts";
+import { watchBuild } from "./shell/new-version.ts";
 import { watchConnection } from "./shell/connection.ts";
 import { watchIdle } from "./shell/idle.ts";
 
@@ -15,7 +15,7 @@ guardLeaving(confirmLeaving);
 /** Whether one of our links leads here that only a signed-in person sees. A typed address has no fragment. */
 function isLinked(): boolean {
   const at = place.value;
-  if (at.kind === "enter") return at.page === "account" || at.page === "workspaces";
+  if (at.kind === "sign-in") return at.page === "account" || at.page === "workspaces";
   return at.kind === "workspace" || (at.kind === "start" && location.hash !== "");
 }
 
@@ -30,5 +30,5 @@ watchConnection();
 watchBuild();
 render(<App />, document.body);
 // The login page does not wait for what comes after it.
-if (session.value) loadSecondScript();
-else requestAnimationFrame(() => setTimeout(loadSecondScript));
+if (session.value) loadLazyPages();
+else requestAnimationFrame(() => setTimeout(loadLazyPages));

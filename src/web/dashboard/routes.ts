@@ -1,15 +1,15 @@
 // The hash router: one signal with the place that the address names, and functions that make addresses.
 import { signal } from "@preact/signals";
 import type { Env } from "../../kernel/credentials.ts";
-import { enterEntry, leaveEntry } from "./shell/scroll.ts";
+import { enterEntry, leaveEntry } from "./components/scroll.ts";
 
-const ENTER = ["setup", "login", "signup", "forgot", "reset", "verify", "invite", "workspaces", "account"] as const;
-export type EnterPage = (typeof ENTER)[number];
+const SIGN_IN = ["setup", "login", "signup", "forgot", "reset", "verify", "invite", "workspaces", "account"] as const;
+export type SignInPage = (typeof SIGN_IN)[number];
 
 export type Place = { query: URLSearchParams; token: string } & (
   | { kind: "start" }
   | { kind: "unknown" }
-  | { kind: "enter"; page: EnterPage }
+  | { kind: "sign-in"; page: SignInPage }
   | { kind: "workspace"; slug: string; env: Env; page: string; id: string | null }
 );
 
@@ -23,8 +23,8 @@ function parse(hash: string): Place {
   if (path === "") return { kind: "start", ...common };
   if (first === "w" && slug && page && !more.length && (env === "live" || env === "test"))
     return { kind: "workspace", slug, env, page, id, ...common };
-  const enter = slug === "" ? ENTER.find((name) => name === first) : undefined;
-  return enter ? { kind: "enter", page: enter, ...common } : { kind: "unknown", ...common };
+  const signIn = slug === "" ? SIGN_IN.find((name) => name === first) : undefined;
+  return signIn ? { kind: "sign-in", page: signIn, ...common } : { kind: "unknown", ...common };
 }
 
 /** Reads the address, and takes a one-time token out of it before anything is rendered. */
@@ -43,7 +43,7 @@ export const guardLeaving = (check: () => boolean): void => void (mayLeave = che
 let shown = location.hash;
 addEventListener("hashchange", () => {
   if (location.hash === shown) return;
-  // Also where the person stays, the history must not keep a token.
+  // Also when the person stays, the history must not keep a token.
   const next = read();
   if (!mayLeave()) return history.pushState(null, "", shown || "#/");
   leaveEntry();

@@ -3,7 +3,18 @@
 import type { Token } from "./types.ts";
 
 /** Why a call failed. Pages get it as `detail.trouble` of `keyrack-error`. */
-export type ErrorKind = "ended" | "origin" | "scope" | "gone" | "conflict" | "busy" | "server" | "network" | "setup";
+/** `preview`: refused by a transport, which knows why. */
+export type ErrorKind =
+  | "ended"
+  | "origin"
+  | "scope"
+  | "gone"
+  | "conflict"
+  | "busy"
+  | "server"
+  | "network"
+  | "setup"
+  | "preview";
 
 export class ApiError extends Error {
   readonly kind: ErrorKind;
@@ -155,7 +166,7 @@ export class Api {
 function unwrap({ status, body }: Awaited<ReturnType<Transport>>): unknown {
   if (status < 400) return body;
   const { error } = body as { error?: { message?: string } };
-  throw new ApiError("conflict", error?.message ?? "");
+  throw new ApiError("preview", error?.message ?? "");
 }
 
 function unreadable(error: unknown): never {

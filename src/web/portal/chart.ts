@@ -1,5 +1,5 @@
-// A bar chart of requests and errors per day. Errors are hatched, not only red, and a table has the same figures.
-import { roundUp } from "../shared/chart.ts";
+// A bar chart of requests per day, errors on top. Errors are hatched, not only red, and a table has the same figures.
+import { layoutChart } from "../shared/chart.ts";
 import { h, s } from "../shared/dom.ts";
 import type { Messages } from "./messages.ts";
 import type { Day } from "./types.ts";
@@ -7,7 +7,7 @@ import type { Day } from "./types.ts";
 const HEIGHT = 132;
 const LEFT = 44;
 const TOP = 8;
-const FLOOR = HEIGHT - 22;
+const BOTTOM = 22;
 
 function hatch(): SVGPatternElement {
   return s(
@@ -20,29 +20,20 @@ function hatch(): SVGPatternElement {
 
 /** Drawn for a width in pixels, so that text and hatching are not distorted. */
 export function drawChart(days: readonly Day[], width: number, messages: Messages, label: string): SVGSVGElement {
-  const max = roundUp(Math.max(...days.map(({ requests }) => requests)));
-  const y = (value: number): number => FLOOR - (value / max) * (FLOOR - TOP);
-  const step = (width - LEFT) / days.length;
-  const bar = Math.max(1, Math.min(step - (step > 6 ? 3 : 1), 22));
+  const area = { width, height: HEIGHT, left: LEFT, top: TOP, bottom: BOTTOM };
+  const fine = days.map(({ requests, errors }) => Math.max(0, requests - errors));
+  const faults = days.map(({ errors }) => errors);
+  const { ticks, paths } = layoutChart([fine, faults], area);
   const chart = s("svg", { class: "chart", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
   chart.append(s("defs", {}, hatch()));
-  for (const value of [0, max / 2, max]) {
+  for (const { value, y } of ticks) {
     chart.append(
-      s("line", { class: "grid", x1: LEFT, x2: width, y1: y(value), y2: y(value) }),
-      s(
-        "text",
-        { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" },
-        messages.number(value, { notation: "compact" }),
-      ),
+      s("line", { class: "grid", x1: LEFT, x2: width, y1: y, y2: y }),
+      s("text", { x: LEFT - 8, y: y + 4, "text-anchor": "end" }, messages.number(value, { notation: "compact" })),
     );
   }
-  for (const [i, { requests, errors }] of days.entries()) {
-    const x = LEFT + i * step + (step - bar) / 2;
-    const rect = (className: string, value: number): SVGRectElement =>
-      s("rect", { class: className, x, width: bar, y: y(value), height: Math.max(0, FLOOR - y(value)) });
-    if (requests > 0) chart.append(rect("bar", requests));
-    if (errors > 0) chart.append(rect("fault", errors));
-  }
+  for (const [i, className] of ["bar", "fault"].entries())
+    chart.append(s("path", { class: className, d: paths[i] ?? "" }));
   const first = days[0]?.day;
   const last = days.at(-1)?.day;
   if (first && last) {

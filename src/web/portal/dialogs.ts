@@ -68,7 +68,7 @@ function openForm(context: DialogContext, { title, body, submit, danger, send }:
   openDialog(context, form, false);
 }
 
-/** The same key for the same body: a repeated request returns the first response. Empty where no key may be sent. */
+/** The same key for the same body: a repeated request returns the first response. Empty if no key may be sent. */
 function idempotencyKeys({ accepts_idempotency_key }: Session): (body: object) => string {
   let [last, key] = ["", ""];
   return (body) => {
@@ -95,10 +95,24 @@ export function preventClosing(dialog: HTMLDialogElement): void {
 
 function openDialog({ dialog }: DialogContext, content: HTMLElement, showsKey: boolean): void {
   dialog.setAttribute("closedby", showsKey ? "none" : "closerequest");
-  dialog.replaceChildren(content);
+  // What is outside of a modal dialog is not announced.
+  dialog.replaceChildren(content, h("div", { class: "hide", role: "status" }));
   if (!dialog.open) dialog.showModal();
   const first = ["[data-first]", "input, select"].map((one) => content.querySelector<HTMLElement>(one)).find(Boolean);
   first?.focus();
+}
+
+/**
+ * Announces a text to screen readers, in the region of the dialog while it is open. The region is emptied first: a
+ * repeated text is not announced.
+ */
+export function announce(text: string, dialog: HTMLDialogElement, status: HTMLElement): void {
+  const say = (words: string): void => {
+    const region = dialog.open && dialog.querySelector("[role=status]");
+    (region || status).textContent = words;
+  };
+  say("");
+  requestAnimationFrame(() => say(text));
 }
 
 function field(messages: Messages, id: string, label: string, control: HTMLElement, hint?: string): HTMLElement {
@@ -203,6 +217,8 @@ export function revokeDialog(context: DialogContext, key: Key, name: string): vo
 
 const COPY =
   "M5.5 5.5v-2a1 1 0 0 1 1-1h6a1 1 0 0 1 1 1v6a1 1 0 0 1-1 1h-2M3.5 5.5h6a1 1 0 0 1 1 1v6a1 1 0 0 1-1 1h-6a1 1 0 0 1-1-1v-6a1 1 0 0 1 1-1z";
+/** How long the button says what to press. */
+const BY_HAND_MS = 4_000;
 const TICK = "M3 8.5l3.2 3.2L13 5";
 
 /** Shows a new key, the only time that it is visible. */
@@ -212,17 +228,19 @@ function showKey(context: DialogContext, created: NewKey, note?: string): void {
   shown.value = created.key;
   shown.addEventListener("focus", () => shown.select());
   const copy = h("button", { type: "button", class: "main", part: "button", "data-first": true });
-  const label = (done: boolean): void =>
-    copy.replaceChildren(icon(16, "icon", done ? TICK : COPY), messages.t(done ? "copied" : "copy"));
-  label(false);
+  const label = (said: "copy" | "copied" | "copyByHand"): void =>
+    copy.replaceChildren(icon(16, "icon", said === "copied" ? TICK : COPY), messages.t(said));
+  label("copy");
   copy.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(created.key);
-      label(true);
+      label("copied");
       context.announce(messages.t("copied"));
     } catch {
       shown.focus();
       shown.select();
+      label("copyByHand");
+      setTimeout(() => label("copy"), BY_HAND_MS);
       context.announce(messages.t("copyByHand"));
     }
   });

@@ -2,30 +2,29 @@
 // storage. Its only authority is the embed token from the page, and the server checks it on every request.
 import { h, replaceContent, upgradeProperties } from "../shared/dom.ts";
 import { Api, ApiError, type Transport } from "./api.ts";
-import { createDialog, isShowingKey, preventClosing, revokeDialog, rotateDialog } from "./dialogs.ts";
+import { announce, createDialog, isShowingKey, preventClosing, revokeDialog, rotateDialog } from "./dialogs.ts";
 import type { DialogContext } from "./dialogs.ts";
+import { fetchKeys } from "./key-pages.ts";
 import { keyRow, nameOf, type Action } from "./keys.ts";
 import { Messages, type Strings } from "./messages.ts";
 import { fetchQuotas, quotaMeters } from "./quotas.ts";
 import { styles } from "./styles.ts";
 import { canCreate, type Key, type Keys, type Quota, type Session, type Token } from "./types.ts";
 import { UsagePanel } from "./usage.ts";
-import { banners, createButton, emptyState, errorAlert, explain, header, loading, revokedFilter } from "./view.ts";
+import { banners, createButton, emptyState, errorAlert, explain, header, loading } from "./view.ts";
+import { moreButton, revokedFilter } from "./view.ts";
 
 export type { Strings, Token, Transport };
 
 export type GetToken = () => Promise<Token> | Token;
 
-const LIST_MAX = 100;
 const SCRIPT_PATH = "/embed/portal.js";
 
 export class KeyrackPortal extends HTMLElement {
   static readonly observedAttributes = ["base-url", "token", "locale"];
 
   #getToken: GetToken | null = null;
-  /**
-   * Answers every call instead of the network, as for a preview. Only declared: a value set before the upgrade stays.
-   */
+  /** Answers calls instead of the network, as for a preview. Only declared: a value set before the upgrade stays. */
   declare transport?: Transport | null;
   readonly #root = this.attachShadow({ mode: "open" });
   readonly #api = new Api({
@@ -39,6 +38,7 @@ export class KeyrackPortal extends HTMLElement {
   #session: Session | null = null;
   #keys: Key[] | null = null;
   #hasMore = false;
+  #pages = 1;
   #quotas: readonly Quota[] = [];
   #showRevoked = false;
   #error: ApiError | null = null;
@@ -146,8 +146,15 @@ export class KeyrackPortal extends HTMLElement {
   readonly #online = (): void => void (this.#error && this.reload());
   readonly #offline = (): void => this.#fail(new ApiError("network", "offline"));
 
-  #fetchKeys(): Promise<Keys> {
-    return this.#api.get<Keys>(`keys?limit=${LIST_MAX}&include_revoked=${this.#showRevoked}`);
+  readonly #fetchKeys = (): Promise<Keys> => fetchKeys(this.#api, this.#pages, this.#showRevoked);
+
+  /** Shows the next page below the others, and takes the focus to its first key. */
+  async #showMore(): Promise<void> {
+    const shown = this.#keys?.length ?? 0;
+    this.#pages++;
+    await this.reload();
+    if (this.#error) this.#pages--;
+    this.#root.querySelector<HTMLElement>(`h3[data-key="${this.#keys?.[shown]?.id}"]`)?.focus();
   }
 
   #setKeys(list: Keys | null): void {
@@ -188,7 +195,7 @@ export class KeyrackPortal extends HTMLElement {
       session,
       explain: (error) => explain(error, this.#messages),
       onAccessEnded: (error) => this.#fail(error),
-      announce: (text) => this.#announce(text),
+      announce: (text) => announce(text, this.#dialog, this.#status),
       onChanged: async (what, id) => {
         if (what) this.#emit(`keyrack-key-${what}`, { id });
         if (!session.scopes.includes("keys:read")) return;
@@ -203,14 +210,6 @@ export class KeyrackPortal extends HTMLElement {
         }
       },
     };
-  }
-
-  /** Announces a text to screen readers. The region is emptied first, because a repeated text is not announced. */
-  #announce(text: string): void {
-    this.#status.textContent = "";
-    requestAnimationFrame(() => {
-      this.#status.textContent = text;
-    });
   }
 
   #act(action: Action, key: Key): void {
@@ -233,11 +232,8 @@ export class KeyrackPortal extends HTMLElement {
   #toggleUsage(key: Key): void {
     const wasOpen = this.#usage?.id === key.id;
     this.#usage?.close();
-    this.#usage = wasOpen
-      ? null
-      : new UsagePanel(key.id, nameOf(key, this.#messages), this.#api, this.#messages, (error) =>
-          explain(error, this.#messages),
-        );
+    const why = (error: ApiError): string => explain(error, this.#messages);
+    this.#usage = wasOpen ? null : new UsagePanel(key.id, nameOf(key, this.#messages), this.#api, this.#messages, why);
     this.#render();
     this.#root.querySelector<HTMLElement>(`[data-key="${key.id}"][data-action="usage"]`)?.focus();
     void this.#usage?.load();
@@ -268,6 +264,7 @@ export class KeyrackPortal extends HTMLElement {
   #revokedFilter(): HTMLElement {
     return revokedFilter(this.#messages, this.#showRevoked, (on) => {
       this.#showRevoked = on;
+      this.#pages = 1;
       void this.reload();
     });
   }
@@ -287,7 +284,7 @@ export class KeyrackPortal extends HTMLElement {
       return row;
     });
     const list = h("ul", { class: "keys", part: "keys", role: "list", "aria-labelledby": "title" }, ...rows);
-    return this.#hasMore ? [list, emptyState(messages.t("more"))] : [list];
+    return this.#hasMore ? [list, moreButton(messages, () => void this.#showMore())] : [list];
   }
 }
 

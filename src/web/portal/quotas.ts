@@ -4,7 +4,7 @@ import { ApiError, type Api } from "./api.ts";
 import type { Messages } from "./messages.ts";
 import type { Quota } from "./types.ts";
 
-/** Empty where they cannot be read, as from an earlier server: keys can be managed without them. */
+/** Empty if they cannot be read, as from an earlier server: keys can be managed without them. */
 export async function fetchQuotas(api: Api): Promise<Quota[]> {
   try {
     return (await api.get<{ data: Quota[] }>("quotas")).data;

@@ -1,23 +1,24 @@
 // The static parts of the portal: header, banner, error alert, loading and empty states.
 import { h } from "../shared/dom.ts";
 import type { ApiError, ErrorKind } from "./api.ts";
+import { conflictText } from "./conflicts.ts";
 import type { Strings, Messages } from "./messages.ts";
 import type { Session } from "./types.ts";
 
 /** An error in one sentence. */
 export function explain(error: ApiError, messages: Messages): string {
-  const texts: Record<Exclude<ErrorKind, "conflict">, keyof Strings> = {
+  const texts: Record<Exclude<ErrorKind, "preview">, keyof Strings> = {
     ended: "errEnded",
     origin: "errOrigin",
     scope: "errScope",
     gone: "errGone",
+    conflict: conflictText(error.message),
     busy: error.retryAfter === 1 ? "errBusyOne" : "errBusy",
     server: "errServer",
     network: navigator.onLine ? "errNetwork" : "errOffline",
     setup: "errSetup",
   };
-  // The server's own message names the conflict.
-  if (error.kind === "conflict") return error.message;
+  if (error.kind === "preview") return error.message;
   return messages.t(texts[error.kind], { seconds: error.retryAfter || 60 });
 }
 
@@ -70,6 +71,12 @@ export function errorAlert(messages: Messages, error: ApiError, retry: () => voi
 export function createButton(messages: Messages, id: string, onclick: () => void): HTMLButtonElement {
   const props = { type: "button", class: "main", part: "button create", "aria-haspopup": "dialog", id, onclick };
   return h("button", props, messages.t("create"));
+}
+
+/** Below the list. */
+export function moreButton(messages: Messages, onclick: () => void): HTMLElement {
+  const button = h("button", { type: "button", part: "button", id: "more", onclick }, messages.t("showMore"));
+  return h("div", { class: "blank" }, button);
 }
 
 export function loading(messages: Messages): HTMLElement {

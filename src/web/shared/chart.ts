@@ -3,7 +3,7 @@
 const STEPS = [1, 2, 3, 4, 5, 6, 8, 10];
 
 /** Rounds up to the end of an axis, an even number, so that half of it is a whole one. At least 4. */
-export function roundUp(value: number): number {
+function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
   const ends = STEPS.map((step) => step * power).filter((end) => end % 2 === 0);
   return ends.find((end) => end >= Math.max(value, 4)) ?? 10 * power;
@@ -51,6 +51,8 @@ export function layoutChart(series: readonly (readonly number[])[], area: Area):
 const CHAR_WIDTH = 7;
 const LABEL_GAP = 16;
 const LABEL_ROOM_MIN = 120;
+/** Steps that people count in: hours of a day, months of a year. */
+const LABEL_STEPS = [1, 2, 3, 4, 6, 12, 24, 48, 72, 96];
 
 type AxisLabel = { index: number; x: number; anchor: "start" | "middle" | "end" };
 
@@ -60,12 +62,13 @@ export function axisLabels(names: readonly string[], { left, width }: Area): Axi
   // A name at an end of the axis may have to begin or end there, so it takes its whole width on one side.
   const room = Math.max(LABEL_ROOM_MIN, 1.5 * longest + LABEL_GAP);
   const last = names.length - 1;
-  const step = Math.max(1, Math.ceil(last / Math.max(1, Math.floor((width - left) / room))));
+  const least = Math.max(1, Math.ceil(last / Math.max(1, Math.floor((width - left) / room))));
+  const step = LABEL_STEPS.find((one) => one >= least) ?? least;
   return names.flatMap((name, index): AxisLabel[] => {
     if ((last - index) % step !== 0) return [];
     const half = (name.length * CHAR_WIDTH) / 2;
     const x = left + ((width - left) * (index + 0.5)) / names.length;
     if (x + half > width) return [{ index, x: width, anchor: "end" }];
-    return [x - half < 0 ? { index, x: left, anchor: "start" } : { index, x, anchor: "middle" }];
+    return [x - half < left ? { index, x: left, anchor: "start" } : { index, x, anchor: "middle" }];
   });
 }

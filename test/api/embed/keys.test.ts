@@ -1,7 +1,7 @@
 // The embed plane: a tenant's own keys only, within what the token grants, and only for registered origins.
 import { describe, expect, it } from "vitest";
 import { endpoints } from "../../../src/api/index.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { ALL_SCOPES, embed, ORIGIN } from "../../../harness/instances/embed.ts";
 import { expectRefusal, sharedInstance, testInstance, type Reply } from "../../../harness/instances/test-instance.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
@@ -11,12 +11,12 @@ const EXPOSED = "request-id, retry-after, ratelimit, ratelimit-policy";
 const corsOf = ({ headers }: Reply): string[] =>
   [...headers.keys()].filter((name) => name.startsWith("access-control"));
 
-for (const back of backends) {
-  describe(`the embed plane on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`the embed plane on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     it("returns what the token grants", async () => {
-      const e = await embed(r, { env: "test" });
+      const e = await embed(instance, { env: "test" });
       expect((await e.call("GET /v1/embed/session")).body).toEqual({
         object: "embed_session",
         project: { id: e.workspace.project_id, name: "API", slug: "api" },
@@ -34,7 +34,7 @@ for (const back of backends) {
     });
 
     it("of a suspended tenant reads and revokes, but creates and rotates nothing", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const { id } = (await e.call("POST /v1/embed/keys", {})).body;
       await e.workspace.call("sk_owner", `POST /v1/tenants/${e.workspace.tenant_id}/suspend`, {});
       expect((await e.call("GET /v1/embed/session")).body.suspended).toBe(true);
@@ -48,7 +48,7 @@ for (const back of backends) {
     });
 
     it("creates, lists, rotates and revokes the tenant's keys, and names the token in the audit log", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const made = await e.call("POST /v1/embed/keys", { name: "CI", scopes: ["orders:read"] });
       expect(made.status).toBe(201);
       expect(made.body).toMatchObject({
@@ -66,11 +66,12 @@ for (const back of backends) {
       expect(made.body.key).toMatch(/^kr_live_/);
       const { id } = made.body;
       const once = { headers: { origin: ORIGIN, "idempotency-key": "one-dialog" } };
-      const rotate = () => r.call(e.minted.token, `POST /v1/embed/keys/${id}/rotate`, { overlap_hours: 1 }, once);
+      const rotate = () =>
+        instance.call(e.minted.token, `POST /v1/embed/keys/${id}/rotate`, { overlap_hours: 1 }, once);
       const rotated = await rotate();
       expect((await rotate()).text === rotated.text).toBe(true); // repeated after a lost answer
       expect(rotated.body).toMatchObject({ rotated_from: id, meta: {}, previous_key: { id, meta: {} } });
-      expect(rotated.body.previous_key.expires_at).toBe(new Date(r.clock.now() + HOUR_MS).toISOString());
+      expect(rotated.body.previous_key.expires_at).toBe(new Date(instance.clock.now() + HOUR_MS).toISOString());
       const revoked = await e.call(`POST /v1/embed/keys/${id}/revoke`, { reason: "left the team" });
       expect(revoked.body).toMatchObject({ id, revoked_reason: "left the team", meta: {} });
       expect((await e.call(`POST /v1/embed/keys/${id}/revoke`)).body).toEqual(revoked.body);
@@ -89,7 +90,7 @@ for (const back of backends) {
     });
 
     it("hides the vendor's meta and every key of another tenant, project or environment", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const mine = await e.workspace.mint({ meta: { plan: "secret" } });
       const tenant = await e.workspace.call("sk_owner", "POST /v1/tenants", { external_id: "other" });
       const project = await e.workspace.call("sk_owner", "POST /v1/projects", { name: "B", slug: "other" });
@@ -98,7 +99,7 @@ for (const back of backends) {
         await e.workspace.mint({ project_id: project.body.id }),
         await e.workspace.mint({ env: "test" }),
         { id: NOWHERE },
-        await (await embed(r)).workspace.mint(),
+        await (await embed(instance)).workspace.mint(),
       ];
       const { body } = await e.call("GET /v1/embed/keys?include_revoked=true");
       expect(body.data).toHaveLength(1);
@@ -113,12 +114,12 @@ for (const back of backends) {
     });
 
     it("returns usage of exactly the requested days, oldest first, today last", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const { id } = await e.workspace.mint();
       const { body } = await e.call(`GET /v1/embed/keys/${id}/usage?days=7`);
       expect(body).toMatchObject({ object: "usage", key_id: id, days: 7 });
       expect(body.data).toHaveLength(7);
-      expect(body.data.at(-1).day).toBe(new Date(r.clock.now()).toISOString().slice(0, 10));
+      expect(body.data.at(-1).day).toBe(new Date(instance.clock.now()).toISOString().slice(0, 10));
       expectRefusal(await e.call(`GET /v1/embed/keys/${id}/usage?days=91`), 400, "invalid_request", "days");
     });
 
@@ -131,7 +132,7 @@ for (const back of backends) {
     ];
     for (const [route, scopes, missing_scopes] of scoped) {
       it(`${route.replace(NOWHERE, "{id}")} requires ${missing_scopes[0]}, checked before anything else`, async () => {
-        const e = await embed(r, { scopes });
+        const e = await embed(instance, { scopes });
         const reply = await e.call(route, route.startsWith("POST") ? { nonsense: 1 } : undefined);
         expectRefusal(reply, 403, "insufficient_scope");
         expect(reply.body.error.missing_scopes).toEqual(missing_scopes);
@@ -143,7 +144,7 @@ for (const back of backends) {
     }
 
     it("puts only granted scopes on a key, when creating and when rotating", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const more = await e.call("POST /v1/embed/keys", { scopes: ["orders:read", 'admin "\r\n', "orders:delete"] });
       expectRefusal(more, 403, "insufficient_scope");
       expect(more.body.error.missing_scopes).toEqual(['key_scope:admin "\r\n', "key_scope:orders:delete"]);
@@ -156,7 +157,7 @@ for (const back of backends) {
     });
 
     it("allows at most 100 active keys per tenant, project and environment, also concurrently", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       await Promise.all(Array.from({ length: 97 }, () => e.workspace.mint()));
       const replies = await Promise.all(Array.from({ length: 8 }, () => e.call("POST /v1/embed/keys", {})));
       expect(replies.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
@@ -171,7 +172,7 @@ for (const back of backends) {
     });
 
     it("rotates a key once while its successor is active, and never an expired or revoked one", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const { id } = await e.workspace.mint();
       const first = await e.call(`POST /v1/embed/keys/${id}/rotate`, { overlap_hours: 168 });
       expectRefusal(await e.call(`POST /v1/embed/keys/${id}/rotate`), 409, "conflict");
@@ -182,7 +183,7 @@ for (const back of backends) {
     });
 
     it("takes no tenant, project or environment from a request", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       for (const name of ["tenant_id", "project_id", "env", "meta", "rate_limits", "expires_at"]) {
         expectRefusal(await e.call("POST /v1/embed/keys", { [name]: NOWHERE }), 400, "invalid_request", name);
       }
@@ -191,9 +192,9 @@ for (const back of backends) {
     });
 
     it("responds to a preflight from any registered origin without a token, and from no other", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       for (const path of ["session", "keys", `keys/${NOWHERE}/rotate`]) {
-        const ok = await r.call(null, `OPTIONS /v1/embed/${path}`, undefined, { headers: { origin: ORIGIN } });
+        const ok = await instance.call(null, `OPTIONS /v1/embed/${path}`, undefined, { headers: { origin: ORIGIN } });
         expect(ok.status).toBe(204);
         expect(Object.fromEntries(corsOf(ok).map((name) => [name, ok.headers.get(name)]))).toEqual({
           "access-control-allow-origin": ORIGIN,
@@ -204,31 +205,35 @@ for (const back of backends) {
         expect(ok.headers.get("vary")).toBe("origin");
       }
       for (const origin of ["https://evil.example", "null", undefined, "https://app.example.com/x"]) {
-        const no = await r.call(null, "OPTIONS /v1/embed/keys", undefined, { headers: origin ? { origin } : {} });
+        const no = await instance.call(null, "OPTIONS /v1/embed/keys", undefined, {
+          headers: origin ? { origin } : {},
+        });
         expectRefusal(no, 403, "origin_not_allowed");
         expect(corsOf(no)).toEqual([]);
       }
       await e.workspace.call("sk_owner", "PATCH /v1/workspace", { embed_origins: ["https://only.example"] });
-      const only = await r.call(null, "OPTIONS /v1/embed/keys", undefined, {
+      const only = await instance.call(null, "OPTIONS /v1/embed/keys", undefined, {
         headers: { origin: "https://only.example" },
       });
       expect(only.status).toBe(204);
       await e.workspace.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [] });
-      const gone = await r.call(null, "OPTIONS /v1/embed/keys", undefined, {
+      const gone = await instance.call(null, "OPTIONS /v1/embed/keys", undefined, {
         headers: { origin: "https://only.example" },
       });
       expectRefusal(gone, 403, "origin_not_allowed");
     });
 
     it("lets the page read responses and errors, and never allows credentials", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const replies = [
         await e.call("GET /v1/embed/session"),
         await e.call("GET /v1/embed/keys?limit=0"),
         await e.call(`POST /v1/embed/keys/${NOWHERE}/rotate`),
         await e.call("DELETE /v1/embed/keys"),
-        await r.call(null, "GET /v1/embed/session", undefined, { headers: { origin: ORIGIN } }),
-        await r.call(e.workspace.keys.sk_owner, "GET /v1/embed/session", undefined, { headers: { origin: ORIGIN } }),
+        await instance.call(null, "GET /v1/embed/session", undefined, { headers: { origin: ORIGIN } }),
+        await instance.call(e.workspace.keys.sk_owner, "GET /v1/embed/session", undefined, {
+          headers: { origin: ORIGIN },
+        }),
       ];
       expect(replies.map(({ status }) => status)).toEqual([200, 400, 404, 405, 401, 403]);
       for (const reply of replies) {
@@ -241,21 +246,21 @@ for (const back of backends) {
     });
 
     it("sends no cross-origin header elsewhere, except * on the JWKS and the portal's script", async () => {
-      await embed(r);
+      await embed(instance);
       for (const { method, path, cors } of endpoints.filter((endpoint) => endpoint.cors !== "embed")) {
         for (const verb of [method, "OPTIONS"]) {
           const route = `${verb} ${path.replace(/\{\w+\}/g, NOWHERE)}`;
-          const reply = await r.call(null, route, undefined, { headers: { origin: ORIGIN } });
+          const reply = await instance.call(null, route, undefined, { headers: { origin: ORIGIN } });
           expect([route, ...corsOf(reply)]).toEqual([route, ...(cors ? ["access-control-allow-origin"] : [])]);
         }
       }
     });
   });
 
-  it(`another process on ${back} applies an origin, a revocation and a compromised key at once`, async () => {
-    if (back === "sqlite") return; // SQLite has one process per database
-    await using one = await testInstance(back, { flags: { public_url: "https://keys.example.com" } });
-    await using two = await testInstance(back, { beside: one, flags: { public_url: "https://keys.example.com" } });
+  it(`another process on ${backend} applies an origin, a revocation and a compromised key at once`, async () => {
+    if (backend === "sqlite") return; // SQLite has one process per database
+    await using one = await testInstance(backend, { flags: { public_url: "https://keys.example.com" } });
+    await using two = await testInstance(backend, { beside: one, flags: { public_url: "https://keys.example.com" } });
     const e = await embed(one);
     const headers = { origin: ORIGIN };
     const onTwo = (): Promise<Reply> => two.call(e.minted.token, "GET /v1/embed/session", undefined, { headers });
@@ -267,10 +272,10 @@ for (const back of backends) {
     expect((await two.call(null, "OPTIONS /v1/embed/keys", undefined, { headers })).status).toBe(403);
   });
 
-  it.runIf(back === "sqlite")("a tenant gets 120 requests and 30 writes a minute", async () => {
-    await using r = await testInstance(back, { flags: { throttle: "on" } });
-    const e = await embed(r);
-    r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
+  it.runIf(backend === "sqlite")("a tenant gets 120 requests and 30 writes a minute", async () => {
+    await using instance = await testInstance(backend, { flags: { throttle: "on" } });
+    const e = await embed(instance);
+    instance.clock.set(Math.ceil(instance.clock.now() / 60_000) * 60_000);
     const { body } = await e.mint();
     const call = (route: string): Promise<Reply> => e.call(route, undefined, { token: body.token });
     for (let i = 0; i < 30; i++) expect((await call(`POST /v1/embed/keys/${NOWHERE}/revoke`)).status).toBe(404);
@@ -283,9 +288,9 @@ for (const back of backends) {
     const read = await call("GET /v1/embed/session");
     expectRefusal(read, 429, "rate_limited");
     expect(read.headers.get("ratelimit-policy")).toBe('"embed";q=120;w=60');
-    const other = await embed(r);
+    const other = await embed(instance);
     expect((await other.call("GET /v1/embed/session")).status).toBe(200);
-    r.clock.advance(60_000);
+    instance.clock.advance(60_000);
     expect((await call("GET /v1/embed/session")).status).toBe(200);
   });
 }

@@ -1,22 +1,29 @@
 // The balances that a tenant's browser may read.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
-for (const back of backends) {
-  describe(`quotas in the portal on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`quotas in the portal on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     it("shows what is left of the tenant's quotas in the token's environment, and nothing about its keys", async () => {
-      const e = await embed(r);
-      const { workspace: w } = e;
+      const e = await embed(instance);
+      const { workspace } = e;
       expect((await e.call("GET /v1/embed/quotas")).body).toEqual({ object: "list", data: [] });
       const quotas = [{ id: "calls", amount: 10, refill: "none" }];
-      await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}`, { quotas });
-      const key = await w.mint({ quotas: [{ id: "own", amount: 1, refill: "none" }] });
-      const charge = { project_id: w.project_id, env: "live", key_id: key.id, limits: [], quotas: true, cost: 1 };
-      expect((await w.call("sk_owner", "POST /v1/ratelimit/check", charge)).status).toBe(200);
+      await workspace.call("sk_owner", `PATCH /v1/tenants/${workspace.tenant_id}`, { quotas });
+      const key = await workspace.mint({ quotas: [{ id: "own", amount: 1, refill: "none" }] });
+      const charge = {
+        project_id: workspace.project_id,
+        env: "live",
+        key_id: key.id,
+        limits: [],
+        quotas: true,
+        cost: 1,
+      };
+      expect((await workspace.call("sk_owner", "POST /v1/ratelimit/check", charge)).status).toBe(200);
       const left = (remaining: number) => ({
         object: "quota_balance",
         id: "calls",

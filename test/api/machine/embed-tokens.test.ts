@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { EMBED_TYP } from "../../../src/domain/embed/tokens.ts";
 import { PUBLISH_MS, rotateSigningKey } from "../../../src/domain/embed/signing-keys.ts";
 import { SYSTEM } from "../../../src/domain/core/actor.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import {
   ALL_SCOPES,
   claimsOf,
@@ -27,16 +27,16 @@ import {
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-for (const back of backends) {
-  describe(`POST /v1/embed_tokens on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`POST /v1/embed_tokens on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     it("returns exactly the contract's fields, valid for five minutes, and writes no audit row", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const before = await e.workspace.actions();
       const { status, body } = await e.mint();
       expect(status).toBe(201);
-      const iat = Math.floor(r.clock.now() / 1000) * 1000;
+      const iat = Math.floor(instance.clock.now() / 1000) * 1000;
       const at = (seconds: number): string => new Date(iat + seconds * 1000).toISOString();
       expect(body).toEqual({
         object: "embed_token",
@@ -59,7 +59,7 @@ for (const back of backends) {
     });
 
     it("grants keys:read by default, and normalises the origin", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       const { body } = await e.mint({
         scopes: undefined,
         origins: ["HTTPS://App.Example.com:443".replace("HTTPS", "https")],
@@ -69,15 +69,15 @@ for (const back of backends) {
     });
 
     it("verifies with jose and with node:crypto from the JWKS alone", async () => {
-      const e = await embed(r);
-      const { body: jwks } = await r.call(null, "GET /.well-known/jwks.json");
+      const e = await embed(instance);
+      const { body: jwks } = await instance.call(null, "GET /.well-known/jwks.json");
       const { token } = e.minted;
       const { payload, protectedHeader } = await jwtVerify(token, createLocalJWKSet(jwks), {
-        issuer: r.app.services.publicUrl,
+        issuer: instance.app.services.publicUrl,
         audience: ORIGIN,
         typ: EMBED_TYP,
         algorithms: ["EdDSA"],
-        currentDate: new Date(r.clock.now()),
+        currentDate: new Date(instance.clock.now()),
       });
       expect(protectedHeader).toEqual({ alg: "EdDSA", kid: e.minted.kid, typ: EMBED_TYP });
       expect(payload).toMatchObject({ sub: e.workspace.tenant_id, wid: e.workspace.id, ext: "customer", env: "live" });
@@ -115,13 +115,13 @@ for (const back of backends) {
     ];
     for (const [why, body, status, code, ...paths] of refused) {
       it(`refuses ${why}`, async () => {
-        const e = await embed(r);
+        const e = await embed(instance);
         expectRefusal(await e.mint(body), status, code, ...paths);
       });
     }
 
     it("refuses any Origin header, even null", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       for (const origin of [ORIGIN, "null", "https://evil.example", "x"]) {
         const reply = await e.mint({}, { origin });
         expectRefusal(reply, 403, "origin_not_allowed");
@@ -130,55 +130,55 @@ for (const back of backends) {
     });
 
     it("rejects a workspace without origins, and a test key that asks for live", async () => {
-      const w = await r.workspace();
-      const body = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
-      expectRefusal(await w.call("sk_owner", "POST /v1/embed_tokens", body), 400, "invalid_request", "origins");
-      expectRefusal(await w.call("sk_test", "POST /v1/embed_tokens", body), 403, "forbidden");
+      const workspace = await instance.workspace();
+      const body = { project_id: workspace.project_id, tenant_id: workspace.tenant_id, env: "live" };
+      expectRefusal(await workspace.call("sk_owner", "POST /v1/embed_tokens", body), 400, "invalid_request", "origins");
+      expectRefusal(await workspace.call("sk_test", "POST /v1/embed_tokens", body), 403, "forbidden");
     });
 
     it("refuses a revoked secret key at once", async () => {
-      const e = await embed(r);
+      const e = await embed(instance);
       await e.workspace.call("sk_owner", `POST /v1/secret_keys/${e.workspace.keyIds.sk_owner}/revoke`);
       expectRefusal(await e.mint(), 401, "invalid_key");
     });
 
     it("refuses another workspace's tenant", async () => {
-      const [e, other] = [await embed(r), await embed(r)];
+      const [e, other] = [await embed(instance), await embed(instance)];
       expectRefusal(await e.mint({ tenant_id: other.workspace.tenant_id }), 404, "not_found");
       expectRefusal(await e.mint({ project_id: other.workspace.project_id }), 404, "not_found");
     });
   });
 
-  describe(`an embed token on ${back}`, () => {
-    const r = sharedInstance(back);
+  describe(`an embed token on ${backend}`, () => {
+    const instance = sharedInstance(backend);
     let e: Embed;
     beforeAll(async () => {
-      e = await embed(r);
+      e = await embed(instance);
     });
 
-    const now = (): number => Math.floor(r.clock.now() / 1000);
+    const now = (): number => Math.floor(instance.clock.now() / 1000);
     const bad: [string, () => Promise<string> | string][] = [
-      ["signed by an unknown key", () => forge(r, e, { key: strangerKey() })],
-      ["with an unknown kid", () => forge(r, e, { header: { kid: "A".repeat(43) } })],
-      ["signed by the standby, which has never signed anything", () => bySibling(r, e)],
+      ["signed by an unknown key", () => forge(instance, e, { key: strangerKey() })],
+      ["with an unknown kid", () => forge(instance, e, { header: { kid: "A".repeat(43) } })],
+      ["signed by the standby, which has never signed anything", () => bySibling(instance, e)],
       ["with alg none", () => unsigned({ alg: "none", kid: e.minted.kid, typ: EMBED_TYP }, claimsOf(e.minted.token))],
       ["with no signature", () => `${e.minted.token.split(".").slice(0, 2).join(".")}.`],
       ["with another alg in its header", () => swapHeader(e, { alg: "HS256" })],
       ["with alg Ed25519", () => swapHeader(e, { alg: "Ed25519" })],
-      ["of another typ", () => forge(r, e, { header: { typ: "JWT" } })],
-      ["with no typ", () => forge(r, e, { header: { typ: undefined } })],
-      ["that brings its own key", () => forge(r, e, { header: { jwk: { kty: "OKP" } } })],
-      ["that names a key by URL", () => forge(r, e, { header: { jku: "https://evil.example/jwks" } })],
-      ["that names a certificate", () => forge(r, e, { header: { x5u: "https://evil.example/x5u" } })],
-      ["from another issuer", () => forge(r, e, { claims: { iss: "https://evil.example" } })],
-      ["with an expired time", () => forge(r, e, { claims: { exp: now() } })],
-      ["of the future", () => forge(r, e, { claims: { nbf: now() + 6 } })],
-      ["with an audience that is no list", () => forge(r, e, { claims: { aud: ORIGIN } })],
-      ["of another tenant", () => forge(r, e, { claims: { sub: NOWHERE } })],
-      ["of another project", () => forge(r, e, { claims: { pid: NOWHERE } })],
-      ["of another workspace", () => forge(r, e, { claims: { wid: NOWHERE } })],
-      ["of another epoch", () => forge(r, e, { claims: { epoch: 2 } })],
-      ["of an environment that is none", () => forge(r, e, { claims: { env: "prod" } })],
+      ["of another typ", () => forge(instance, e, { header: { typ: "JWT" } })],
+      ["with no typ", () => forge(instance, e, { header: { typ: undefined } })],
+      ["that brings its own key", () => forge(instance, e, { header: { jwk: { kty: "OKP" } } })],
+      ["that names a key by URL", () => forge(instance, e, { header: { jku: "https://evil.example/jwks" } })],
+      ["that names a certificate", () => forge(instance, e, { header: { x5u: "https://evil.example/x5u" } })],
+      ["from another issuer", () => forge(instance, e, { claims: { iss: "https://evil.example" } })],
+      ["with an expired time", () => forge(instance, e, { claims: { exp: now() } })],
+      ["of the future", () => forge(instance, e, { claims: { nbf: now() + 6 } })],
+      ["with an audience that is no list", () => forge(instance, e, { claims: { aud: ORIGIN } })],
+      ["of another tenant", () => forge(instance, e, { claims: { sub: NOWHERE } })],
+      ["of another project", () => forge(instance, e, { claims: { pid: NOWHERE } })],
+      ["of another workspace", () => forge(instance, e, { claims: { wid: NOWHERE } })],
+      ["of another epoch", () => forge(instance, e, { claims: { epoch: 2 } })],
+      ["of an environment that is none", () => forge(instance, e, { claims: { env: "prod" } })],
       ["with a changed claim", () => swapClaims(e, { scopes: ["keys:write"] })],
       ["cut short", () => e.minted.token.slice(0, -4)],
       ["that is only dots", () => "eyJ.."],
@@ -194,7 +194,7 @@ for (const back of backends) {
 
     it("is accepted as minted, and up to five seconds early", async () => {
       expect((await e.call("GET /v1/embed/session")).status).toBe(200);
-      const early = await forge(r, e, { claims: { nbf: now() + 5 } });
+      const early = await forge(instance, e, { claims: { nbf: now() + 5 } });
       expect((await e.call("GET /v1/embed/session", undefined, { token: early })).status).toBe(200);
     });
 
@@ -222,12 +222,12 @@ for (const back of backends) {
     }
 
     it("expires to the second", async () => {
-      await using r = await testInstance(back);
-      const e = await embed(r);
+      await using instance = await testInstance(backend);
+      const e = await embed(instance);
       const { exp } = claimsOf(e.minted.token) as { exp: number };
-      r.clock.set(exp * 1000 - 1);
+      instance.clock.set(exp * 1000 - 1);
       expect((await e.call("GET /v1/embed/session")).body).toMatchObject({ expires_in: 0 });
-      r.clock.set(exp * 1000);
+      instance.clock.set(exp * 1000);
       expectRefusal(await e.call("GET /v1/embed/session"), 401, "invalid_embed_token");
     });
 
@@ -239,7 +239,7 @@ for (const back of backends) {
         [`PATCH /v1/workspace`, { embed_origins: ["http://localhost:3000"] }, 403],
       ];
       for (const [route, body, status] of enders) {
-        const e = await embed(r);
+        const e = await embed(instance);
         const { tenant_id, project_id } = e.workspace;
         expect((await e.call("GET /v1/embed/session")).status).toBe(200);
         const done = route.replace("TENANT", tenant_id).replace("PROJECT", project_id);
@@ -250,10 +250,10 @@ for (const back of backends) {
     });
 
     it("survives a rotation of the signing key and stops at once with a compromised one", async () => {
-      await using r = await testInstance(back);
-      const e = await embed(r);
-      const ctx = { services: r.app.services, actor: SYSTEM };
-      r.clock.advance(PUBLISH_MS); // the standby has been published long enough to sign at once
+      await using instance = await testInstance(backend);
+      const e = await embed(instance);
+      const ctx = { services: instance.app.services, actor: SYSTEM };
+      instance.clock.advance(PUBLISH_MS); // the standby has been published long enough to sign at once
       const { body: before } = await e.mint();
       await rotateSigningKey(ctx);
       expect((await e.call("GET /v1/embed/session", undefined, { token: before.token })).status).toBe(200);
@@ -267,24 +267,24 @@ for (const back of backends) {
     });
 
     it("is rejected when signed by a retired key after its retirement", async () => {
-      await using r = await testInstance(back);
-      const e = await embed(r);
-      r.clock.advance(PUBLISH_MS);
+      await using instance = await testInstance(backend);
+      const e = await embed(instance);
+      instance.clock.advance(PUBLISH_MS);
       const { body: old } = await e.mint();
-      const key = await signingKey(r, old.kid);
-      await rotateSigningKey({ services: r.app.services, actor: SYSTEM });
-      r.clock.advance(60_000);
-      const iat = Math.floor(r.clock.now() / 1000);
-      const late = await forge(r, { ...e, minted: old }, { key, claims: { iat, nbf: iat, exp: iat + 300 } });
+      const key = await signingKey(instance, old.kid);
+      await rotateSigningKey({ services: instance.app.services, actor: SYSTEM });
+      instance.clock.advance(60_000);
+      const iat = Math.floor(instance.clock.now() / 1000);
+      const late = await forge(instance, { ...e, minted: old }, { key, claims: { iat, nbf: iat, exp: iat + 300 } });
       expectRefusal(await e.call("GET /v1/embed/session", undefined, { token: late }), 401, "invalid_embed_token");
     });
   });
 }
 
-async function bySibling(r: TestInstance, e: Embed): Promise<string> {
-  const [row] = await r.sql("select kid from signing_keys where purpose = 'embed' and active_from is null");
+async function bySibling(instance: TestInstance, e: Embed): Promise<string> {
+  const [row] = await instance.sql("select kid from signing_keys where purpose = 'embed' and active_from is null");
   const kid = String(row?.kid);
-  return forge(r, e, { header: { kid }, key: await signingKey(r, kid) });
+  return forge(instance, e, { header: { kid }, key: await signingKey(instance, kid) });
 }
 
 function swapHeader(e: Embed, header: object): string {

@@ -11,57 +11,61 @@ import { until } from "../../../harness/waiting.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
-const claimOf = (w: Workspace, name: string): Promise<Reply> =>
-  w.call("sk_owner", "POST /v1/idempotency/claim", { scope_hash: hash(name), fingerprint: hash("f"), env: "live" });
+const claimOf = (workspace: Workspace, name: string): Promise<Reply> =>
+  workspace.call("sk_owner", "POST /v1/idempotency/claim", {
+    scope_hash: hash(name),
+    fingerprint: hash("f"),
+    env: "live",
+  });
 
 describe("idempotency in Redis", () => {
   it("responds 503 while Redis is down and has every claim when it is back", async () => {
     const redis = await startDurableRedis();
-    const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    const instance = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
     try {
-      const w = await r.workspace();
-      expect((await claimOf(w, "before")).body.state).toBe("execute");
+      const workspace = await instance.workspace();
+      expect((await claimOf(workspace, "before")).body.state).toBe("execute");
       await redis.kill();
       for (let i = 0; i < 10; i++) {
-        const refused = await claimOf(w, `while ${i}`);
+        const refused = await claimOf(workspace, `while ${i}`);
         expectRefusal(refused, 503, "unavailable");
         expect(refused.headers.get("retry-after")).toBe("1");
       }
-      expectRefusal(await claimOf(w, "before"), 503, "unavailable");
+      expectRefusal(await claimOf(workspace, "before"), 503, "unavailable");
       await redis.start();
-      await until(async () => (await claimOf(w, "probe")).status === 200);
-      expect((await claimOf(w, "before")).body.state).toBe("in_progress");
+      await until(async () => (await claimOf(workspace, "probe")).status === 200);
+      expect((await claimOf(workspace, "before")).body.state).toBe("in_progress");
     } finally {
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
       await redis.stop();
     }
   });
 
   it("never grants a second execute to claims that race with a killed Redis", async () => {
     const redis = await startDurableRedis();
-    const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    const instance = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
     try {
-      const w = await r.workspace();
+      const workspace = await instance.workspace();
       const executes = new Map<string, number>();
       for (let round = 0; round < 5; round++) {
         const names = Array.from({ length: 20 }, (_, i) => `${round}/${i % 10}`);
-        const racing = names.map(async (name) => ({ name, reply: await claimOf(w, name) }));
+        const racing = names.map(async (name) => ({ name, reply: await claimOf(workspace, name) }));
         await redis.kill();
         for (const { name, reply } of await Promise.all(racing)) {
           if (reply.body.state === "execute") executes.set(name, (executes.get(name) ?? 0) + 1);
           else expect([200, 503]).toContain(reply.status);
         }
         await redis.start();
-        await until(async () => (await claimOf(w, "probe")).status === 200);
+        await until(async () => (await claimOf(workspace, "probe")).status === 200);
         for (const name of new Set(names)) {
-          const { body } = await claimOf(w, name);
+          const { body } = await claimOf(workspace, name);
           if (body.state === "execute") executes.set(name, (executes.get(name) ?? 0) + 1);
         }
       }
       expect(executes.size).toBeGreaterThan(0); // a claim whose answer was lost executes when its lock lapses
       expect([...executes.values()].every((times) => times === 1)).toBe(true);
     } finally {
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
       await redis.stop();
     }
   });
@@ -85,8 +89,8 @@ describe("idempotency in Redis", () => {
         expect(refused).toBeInstanceOf(StartRefused);
         expect((refused as StartRefused).exitCode).toBe(2);
         expect((refused as StartRefused).message).toContain(said);
-        await using r = await testInstance("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
-        expect((await claimOf(await r.workspace(), "forced")).body.state).toBe("execute");
+        await using instance = await testInstance("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
+        expect((await claimOf(await instance.workspace(), "forced")).body.state).toBe("execute");
       } finally {
         await redis.stop();
         await durable.stop();
@@ -104,8 +108,8 @@ describe("idempotency in Redis", () => {
       await until(async () => (await client.info("replication")).includes("connected_slaves:1"));
       const refused = await testInstance("sqlite", { flags }).catch((error: unknown) => error);
       expect((refused as StartRefused).message).toContain("replicas");
-      await using r = await testInstance("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
-      expect((await claimOf(await r.workspace(), "forced")).body.state).toBe("execute");
+      await using instance = await testInstance("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
+      expect((await claimOf(await instance.workspace(), "forced")).body.state).toBe("execute");
     } finally {
       client.disconnect();
       await replica?.stop();
@@ -123,15 +127,15 @@ describe("idempotency in Redis", () => {
   it("starts while Redis is down, refuses claims, and accepts them once it is up", async () => {
     const redis = await startDurableRedis();
     await redis.kill();
-    const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    const instance = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
     try {
-      const w = await r.workspace();
-      expectRefusal(await claimOf(w, "early"), 503, "unavailable");
+      const workspace = await instance.workspace();
+      expectRefusal(await claimOf(workspace, "early"), 503, "unavailable");
       await redis.start();
-      await until(async () => (await claimOf(w, "early")).status === 200);
-      expect((await claimOf(w, "early")).body.state).toBe("in_progress");
+      await until(async () => (await claimOf(workspace, "early")).status === 200);
+      expect((await claimOf(workspace, "early")).body.state).toBe("in_progress");
     } finally {
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
       await redis.stop();
     }
   });
@@ -139,8 +143,8 @@ describe("idempotency in Redis", () => {
 
 describe.runIf(postgresUrl)("idempotency when PostgreSQL drops its connections", () => {
   it("never grants a second execute, and recovers without a restart", async () => {
-    await using r = await testInstance("postgres");
-    const w = await r.workspace();
+    await using instance = await testInstance("postgres");
+    const workspace = await instance.workspace();
     const executes = new Map<string, number>();
     const count = (name: string, reply: Reply): void => {
       if (reply.body.state === "execute") executes.set(name, (executes.get(name) ?? 0) + 1);
@@ -148,13 +152,13 @@ describe.runIf(postgresUrl)("idempotency when PostgreSQL drops its connections",
     };
     for (let round = 0; round < 5; round++) {
       const names = Array.from({ length: 20 }, (_, i) => `${round}/${i % 10}`);
-      const racing = names.map(async (name) => ({ name, reply: await claimOf(w, name) }));
-      await r.sql(
+      const racing = names.map(async (name) => ({ name, reply: await claimOf(workspace, name) }));
+      await instance.sql(
         "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
       );
       for (const { name, reply } of await Promise.all(racing)) count(name, reply);
-      await until(async () => (await claimOf(w, "probe")).status === 200);
-      for (const name of new Set(names)) count(name, await claimOf(w, name));
+      await until(async () => (await claimOf(workspace, "probe")).status === 200);
+      for (const name of new Set(names)) count(name, await claimOf(workspace, name));
     }
     expect([...executes.values()].every((times) => times === 1)).toBe(true);
   });
@@ -168,12 +172,12 @@ describe.runIf(postgresUrl)("two Keyrack processes on one PostgreSQL and one Red
     const one = await testInstance("postgres", { flags });
     const two = await testInstance("postgres", { flags, beside: one });
     try {
-      const w = await one.workspace();
-      const key = await w.mint();
-      const bearer = w.keys.sk_owner;
+      const workspace = await one.workspace();
+      const key = await workspace.mint();
+      const bearer = workspace.keys.sk_owner;
       const on = (i: number) => (i % 2 === 0 ? one : two);
       const limits = [{ id: "a", limit: 50, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
-      const asked = { project_id: w.project_id, env: "live", key_id: key.id, limits };
+      const asked = { project_id: workspace.project_id, env: "live", key_id: key.id, limits };
       const checks = await Promise.all(
         Array.from({ length: 120 }, (_, i) => on(i).call(bearer, "POST /v1/ratelimit/check", asked)),
       );
@@ -187,7 +191,7 @@ describe.runIf(postgresUrl)("two Keyrack processes on one PostgreSQL and one Red
       expect(claims.filter(({ body }) => body.state === "execute")).toHaveLength(1);
 
       const ts = new Date(one.clock.now()).toISOString();
-      const where = { ts, project_id: w.project_id, key_id: key.id, tenant_id: w.tenant_id };
+      const where = { ts, project_id: workspace.project_id, key_id: key.id, tenant_id: workspace.tenant_id };
       const batch = (n: number) =>
         telemetryBatch(Array.from({ length: 30 }, (_, i) => telemetryEvent({ ...where, request_id: `${n}-${i}` })));
       const sent = await Promise.all([0, 1, 2, 3].map((n) => on(n).call(bearer, "POST /v1/ingest/batch", batch(n))));

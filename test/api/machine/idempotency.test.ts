@@ -15,19 +15,19 @@ const base64 = (size: number): string => randomBytes(size).toString("base64");
 
 for (const store of claimStores) {
   describe(`idempotency on ${store.name}`, () => {
-    let r: TestInstance;
-    let w: Workspace;
+    let instance: TestInstance;
+    let workspace: Workspace;
     beforeAll(async () => {
-      r = await store.open();
-      w = await r.workspace();
+      instance = await store.open();
+      workspace = await instance.workspace();
     });
     afterAll(async () => {
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
       await store.close();
     });
 
     const call = (verb: string, body: Json, as: "sk_owner" | "sk_test" = "sk_owner"): Promise<Reply> =>
-      w.call(as, `POST /v1/idempotency/${verb}`, body);
+      workspace.call(as, `POST /v1/idempotency/${verb}`, body);
     const verdict = async (verb: string, body: Json): Promise<Json> => {
       const { status, body: answer } = await call(verb, body);
       expect(status).toBe(200);
@@ -57,11 +57,11 @@ for (const store of claimStores) {
 
     it("returns the remaining lock time to a second claimant", async () => {
       const { scope } = await held();
-      r.clock.advance(10_000);
+      instance.clock.advance(10_000);
       const answer = await verdict("claim", scope);
       expect(answer).toMatchObject({ state: "in_progress", lock_token: null, stolen: false, response: null });
       expect(answer.retry_after_ms).toBe(20_000);
-      r.clock.advance(19_950);
+      instance.clock.advance(19_950);
       expect((await verdict("claim", scope)).retry_after_ms).toBe(100);
     });
 
@@ -69,11 +69,11 @@ for (const store of claimStores) {
       const { scope, lock } = await held();
       const other = { ...scope, fingerprint: hex() };
       expect((await verdict("claim", other)).state).toBe("mismatch");
-      r.clock.advance(30_001);
+      instance.clock.advance(30_001);
       expect((await verdict("claim", other)).state).toBe("mismatch");
       await verdict("complete", { ...lock, status: 201 });
       expect(await verdict("claim", other)).toMatchObject({ state: "mismatch", response: null, retry_after_ms: null });
-      r.clock.advance(86_400_000);
+      instance.clock.advance(86_400_000);
       expect(await verdict("claim", other)).toMatchObject({ state: "execute", stolen: false });
     });
 
@@ -121,7 +121,7 @@ for (const store of claimStores) {
 
     it("lets an expired lock be taken over once, and fences out the first holder", async () => {
       const { scope, lock } = await held();
-      r.clock.advance(30_000);
+      instance.clock.advance(30_000);
       const second = await verdict("claim", scope);
       expect(second).toMatchObject({ state: "execute", stolen: true });
       expect((await verdict("claim", scope)).state).toBe("in_progress");
@@ -142,7 +142,7 @@ for (const store of claimStores) {
 
     it("accepts a completion after the lock expired if it was not taken over", async () => {
       const { scope, lock } = await held();
-      r.clock.advance(45_000);
+      instance.clock.advance(45_000);
       expect((await verdict("complete", { ...lock, status: 204 })).outcome).toBe("ok");
       expect((await verdict("claim", scope)).state).toBe("replay");
     });
@@ -177,16 +177,16 @@ for (const store of claimStores) {
 
     it("extends the lock to 30 s from a heartbeat", async () => {
       const { scope, lock } = await held();
-      r.clock.advance(20_000);
+      instance.clock.advance(20_000);
       expect((await verdict("heartbeat", lock)).outcome).toBe("ok");
-      r.clock.advance(20_000);
+      instance.clock.advance(20_000);
       expect(await verdict("claim", scope)).toMatchObject({ state: "in_progress", retry_after_ms: 10_000 });
     });
 
     it("never expires a record under a lock that is kept alive", async () => {
       const { scope, lock } = await held({ ...fresh(), ttl_ms: 60_000 } as ReturnType<typeof fresh>);
       for (let i = 0; i < 5; i++) {
-        r.clock.advance(20_000);
+        instance.clock.advance(20_000);
         expect((await verdict("heartbeat", lock)).outcome).toBe("ok");
       }
       expect((await verdict("claim", scope)).state).toBe("in_progress");
@@ -194,14 +194,14 @@ for (const store of claimStores) {
 
     it("expires a record at its ttl, counted from the claim and again from complete", async () => {
       const { scope, lock } = await held({ ...fresh(), ttl_ms: 60_000 } as ReturnType<typeof fresh>);
-      r.clock.advance(25_000);
+      instance.clock.advance(25_000);
       await verdict("complete", { ...lock, status: 200, body: "YQ==" });
-      r.clock.advance(59_999);
+      instance.clock.advance(59_999);
       expect((await verdict("claim", scope)).state).toBe("replay");
-      r.clock.advance(1);
+      instance.clock.advance(1);
       expect(await verdict("claim", scope)).toMatchObject({ state: "execute", stolen: false });
       const { lock: late } = await held({ ...fresh(), ttl_ms: 60_000 } as ReturnType<typeof fresh>);
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       for (const verb of ["heartbeat", "release"]) expect((await verdict(verb, late)).outcome).toBe("not_found");
       expect((await verdict("complete", { ...late, status: 200 })).outcome).toBe("not_found");
     });
@@ -209,9 +209,9 @@ for (const store of claimStores) {
     it("lets complete set the ttl", async () => {
       const { scope, lock } = await held();
       await verdict("complete", { ...lock, status: 200, ttl_ms: 120_000 });
-      r.clock.advance(119_999);
+      instance.clock.advance(119_999);
       expect((await verdict("claim", scope)).state).toBe("replay");
-      r.clock.advance(1);
+      instance.clock.advance(1);
       expect((await verdict("claim", scope)).state).toBe("execute");
     });
 
@@ -227,7 +227,7 @@ for (const store of claimStores) {
     it("isolates environments and workspaces", async () => {
       const { scope } = await held();
       expect((await verdict("claim", { ...scope, env: "test" })).state).toBe("execute");
-      const other = await r.workspace();
+      const other = await instance.workspace();
       const answer = await other.call("sk_owner", "POST /v1/idempotency/claim", scope);
       expect(answer.body.state).toBe("execute");
     });
@@ -273,7 +273,7 @@ for (const store of claimStores) {
 
     it("writes no audit row", async () => {
       await held();
-      expect(await w.actions()).toEqual([]);
+      expect(await workspace.actions()).toEqual([]);
     });
   });
 }

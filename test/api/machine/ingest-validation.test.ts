@@ -1,17 +1,17 @@
 // Validation of telemetry batches: every invalid field is named, foreign ids are rejected.
 import { beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { ingestFixture } from "../../../harness/instances/ingest.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
-for (const back of backends) {
-  describe(`ingest validation on ${back}`, () => {
-    const { now, event, batch, send, left, usage } = ingestFixture(back);
-    let r: TestInstance;
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`ingest validation on ${backend}`, () => {
+    const { now, event, batch, send, left, usage } = ingestFixture(backend);
+    let instance: TestInstance;
+    let workspace: Workspace;
     let key: { id: string };
     beforeEach(() => {
-      ({ r, w, key } = now());
+      ({ instance, workspace, key } = now());
     });
 
     it("tolerates unknown fields and absent nullable ones", async () => {
@@ -99,14 +99,14 @@ for (const back of backends) {
 
     for (const raw of ["", "[]", "null", "5", "\ufeff{}", '{"events":']) {
       it(`refuses the body ${JSON.stringify(raw)}`, async () => {
-        expectRefusal(await w.call("sk_owner", "POST /v1/ingest/batch", null, { raw }), 400, "invalid_request");
+        expectRefusal(await workspace.call("sk_owner", "POST /v1/ingest/batch", null, { raw }), 400, "invalid_request");
       });
     }
 
     it("charges a batch with a NUL or a lone surrogate by its events, and accepts other escapes", async () => {
       const escaped = (route: string): string =>
         JSON.stringify(batch([event({ route: "/" }), event()])).replace('"/"', route);
-      const post = (raw: string) => w.call("sk_owner", "POST /v1/ingest/batch", null, { raw });
+      const post = (raw: string) => workspace.call("sk_owner", "POST /v1/ingest/batch", null, { raw });
       for (const route of ['"\\u0000"', '"\\ud800"']) expectRefusal(await post(escaped(route)), 400, "invalid_request");
       expect(await left()).toContain("r=95;");
       expectRefusal(await post(escaped('"\0"')), 400, "invalid_request");
@@ -116,7 +116,7 @@ for (const back of backends) {
     it("rejects nesting deeper than 32 levels, also in ignored fields", async () => {
       const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
       const text = JSON.stringify(batch([event(), event()]));
-      const post = (raw: string) => w.call("sk_owner", "POST /v1/ingest/batch", null, { raw });
+      const post = (raw: string) => workspace.call("sk_owner", "POST /v1/ingest/batch", null, { raw });
       const inBatch = (levels: number) => post(text.replace("{", `{"x":${nested(levels)},`));
       const inEvent = (levels: number) => post(text.replace('"method"', `"x":${nested(levels)},"method"`));
       for (const deep of [32, 100_000]) expectRefusal(await inBatch(deep), 400, "invalid_request");
@@ -128,10 +128,10 @@ for (const back of backends) {
     });
 
     it("rejects ids of another workspace, and keys of another project, tenant or environment", async () => {
-      const stranger = await r.workspace();
+      const stranger = await instance.workspace();
       const theirs = await stranger.mint();
-      const project = (await w.call("sk_owner", "POST /v1/projects", { name: "B", slug: "bbb" })).body.id;
-      const tenant = (await w.call("sk_owner", "POST /v1/tenants", { external_id: "b" })).body.id;
+      const project = (await workspace.call("sk_owner", "POST /v1/projects", { name: "B", slug: "bbb" })).body.id;
+      const tenant = (await workspace.call("sk_owner", "POST /v1/tenants", { external_id: "b" })).body.id;
       for (const [path, more] of [
         ["events[1].key_id", { key_id: theirs.id }],
         ["events[1].project_id", { key_id: null, project_id: stranger.project_id }],
@@ -147,14 +147,14 @@ for (const back of backends) {
     });
 
     it("still counts for revoked keys and deleted tenants", async () => {
-      await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`);
-      await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
+      await workspace.call("sk_owner", `POST /v1/keys/${key.id}/revoke`);
+      await workspace.call("sk_owner", `DELETE /v1/tenants/${workspace.tenant_id}`);
       expect((await send(batch([event()]))).status).toBe(202);
     });
 
     it("rejects live events from a test key, after charging it, and accepts its test events", async () => {
       expectRefusal(await send(batch([event()]), "sk_test"), 403, "forbidden");
-      const test = await w.mint({ env: "test" });
+      const test = await workspace.mint({ env: "test" });
       const accepted = await send(batch([event({ env: "test", key_id: test.id })]), "sk_test");
       expect(accepted.status).toBe(202);
       expect(accepted.headers.get("ratelimit")).toContain("r=23;"); // of a quarter of the budget

@@ -1,17 +1,17 @@
 // Telemetry ingest: the order of checks, what is counted and charged, and the figures read back.
 import { beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { DAY, ingestFixture, iso } from "../../../harness/instances/ingest.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
-for (const back of backends) {
-  describe(`ingest on ${back}`, () => {
-    const { now, event, batch, send, left, usage, seconds } = ingestFixture(back);
-    let r: TestInstance;
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`ingest on ${backend}`, () => {
+    const { now, event, batch, send, left, usage, seconds } = ingestFixture(backend);
+    let instance: TestInstance;
+    let workspace: Workspace;
     let key: { id: string };
     beforeEach(() => {
-      ({ r, w, key } = now());
+      ({ instance, workspace, key } = now());
     });
 
     it("counts a batch and responds 202 with the remaining budget", async () => {
@@ -21,23 +21,33 @@ for (const back of backends) {
       expect(reply.headers.get("ratelimit")).toBe(`"ingest";r=97;t=${seconds()}`);
       expect(reply.headers.get("ratelimit-policy")).toBe(`"ingest";q=100;w=60`);
       expect((await usage())[1]).toMatchObject({ requests: 3, errors: 2 });
-      expect(await w.actions()).toEqual(["api_key.created"]);
+      expect(await workspace.actions()).toEqual(["api_key.created"]);
     });
 
     it("charges at least 1, also for a rejected batch", async () => {
       expect((await send(batch([]))).headers.get("ratelimit")).toContain("r=99;");
       expectRefusal(await send(batch([event(), event({ status: 1 })])), 400, "invalid_request", "events[1].status");
-      expectRefusal(await send(batch([event({ project_id: r.app.services.newId() })])), 400, "invalid_request");
-      expectRefusal(await w.call("sk_owner", "POST /v1/ingest/batch", null, { raw: "{" }), 400, "invalid_request");
+      expectRefusal(await send(batch([event({ project_id: instance.app.services.newId() })])), 400, "invalid_request");
+      expectRefusal(
+        await workspace.call("sk_owner", "POST /v1/ingest/batch", null, { raw: "{" }),
+        400,
+        "invalid_request",
+      );
       expect(await left()).toContain(`r=${99 - 2 - 1 - 1 - 1};`);
       expect((await usage())[1]).toMatchObject({ requests: 0 });
     });
 
     it("does not charge a body that is too large or of another media type", async () => {
-      const big = await w.call("sk_owner", "POST /v1/ingest/batch", null, { raw: " ".repeat(5 * 1024 * 1024 + 1) });
+      const big = await workspace.call("sk_owner", "POST /v1/ingest/batch", null, {
+        raw: " ".repeat(5 * 1024 * 1024 + 1),
+      });
       expectRefusal(big, 413, "payload_too_large");
       const text = { raw: "{}", headers: { "content-type": "text/plain" } };
-      expectRefusal(await w.call("sk_owner", "POST /v1/ingest/batch", null, text), 415, "unsupported_media_type");
+      expectRefusal(
+        await workspace.call("sk_owner", "POST /v1/ingest/batch", null, text),
+        415,
+        "unsupported_media_type",
+      );
       expect(await left()).toContain("r=99;");
     });
 
@@ -50,14 +60,14 @@ for (const back of backends) {
       expect(over.headers.get("ratelimit-policy")).toBe(`"ingest";q=100;w=60`);
       expect((await send(batch([event(), event()]))).headers.get("ratelimit")).toContain("r=0;");
       // Exhausted: rejected unread.
-      const unread = await w.call("sk_owner", "POST /v1/ingest/batch", null, {
+      const unread = await workspace.call("sk_owner", "POST /v1/ingest/batch", null, {
         raw: "{",
         headers: { "content-type": "x" },
       });
       expectRefusal(unread, 429, "rate_limited");
       expect(unread.headers.get("ratelimit")).toContain("r=0;");
       expect((await usage())[1]).toMatchObject({ requests: 100 });
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       expect(await left()).toContain("r=99;");
     });
 
@@ -79,41 +89,41 @@ for (const back of backends) {
       expectRefusal(await send(events(1, "test"), "sk_test"), 429, "rate_limited"); // live has left nothing
       expect((await send(events(1, "live"))).status).toBe(202);
       expectRefusal(await send(events(1, "live")), 429, "rate_limited");
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       expect((await send(events(25, "test"), "sk_test")).headers.get("ratelimit")).toContain("r=0;");
       expectRefusal(await send(events(26, "test"), "sk_test"), 429, "rate_limited");
     });
 
     it("keeps accepting after a batch that was charged by a clock a day ahead", async () => {
       const full = () => batch(Array.from({ length: 100 }, () => event()));
-      const start = r.clock.now();
-      r.clock.advance(DAY);
+      const start = instance.clock.now();
+      instance.clock.advance(DAY);
       expect((await send(full())).status).toBe(202);
-      r.clock.set(start);
+      instance.clock.set(start);
       for (let minute = 0; minute < 3; minute++) {
         expect((await send(full())).headers.get("ratelimit")).toContain("r=0;");
         expectRefusal(await send(batch([event()])), 429, "rate_limited");
-        r.clock.advance(60_000);
+        instance.clock.advance(60_000);
       }
-      r.clock.set(start + DAY);
+      instance.clock.set(start + DAY);
     });
 
     it("shares a minute with a process whose clock is minutes late", async () => {
-      const start = r.clock.now();
+      const start = instance.clock.now();
       const late = 9 * 60_000;
-      r.clock.advance(late);
+      instance.clock.advance(late);
       await send(batch(Array.from({ length: 60 }, () => event())));
-      r.clock.set(start);
+      instance.clock.set(start);
       expect((await send(batch(Array.from({ length: 39 }, () => event())))).headers.get("ratelimit")).toContain("r=1;");
       expectRefusal(await send(batch([event(), event()])), 429, "rate_limited");
       expect((await send(batch([event()]))).status).toBe(202);
       expectRefusal(await send(batch([event()])), 429, "rate_limited");
-      r.clock.set(start + late);
+      instance.clock.set(start + late);
     });
 
     it("keeps a budget per workspace", async () => {
       await send(batch(Array.from({ length: 100 }, () => event())));
-      const other = await r.workspace();
+      const other = await instance.workspace();
       const reply = await other.call("sk_owner", "POST /v1/ingest/batch", batch([]));
       expect(reply.status).toBe(202);
     });
@@ -121,12 +131,12 @@ for (const back of backends) {
     it("counts an identical body once within 24 h and returns the first receipt", async () => {
       const body = batch([event(), event()], { events_dropped: 3 });
       const first = await send(body);
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       const again = await send(body);
       expect(again.status).toBe(202);
       expect(again.body).toEqual(first.body);
       expect((await usage())[1]).toMatchObject({ requests: 2 });
-      r.clock.advance(DAY);
+      instance.clock.advance(DAY);
       expect((await send(body)).body).toEqual(first.body);
       const days = await usage(key.id, 3);
       expect(days.reduce((sum, day) => sum + (day.requests as number), 0)).toBe(4);
@@ -143,7 +153,7 @@ for (const back of backends) {
     );
 
     it("counts a repeated request_id inside a batch once, and not what is older than seven days", async () => {
-      const now = r.clock.now();
+      const now = instance.clock.now();
       const reply = await send(
         batch([
           event({ request_id: "same" }),
@@ -159,9 +169,9 @@ for (const back of backends) {
     });
 
     it("clamps timestamps in the future to now", async () => {
-      const now = r.clock.now();
+      const now = instance.clock.now();
       await send(batch([event({ ts: iso(now + 5 * 60_000 + 1) }), event({ ts: iso(now + 5 * 60_000) })]));
-      const { body } = await w.call("sk_owner", "GET /v1/usage/tenants");
+      const { body } = await workspace.call("sk_owner", "GET /v1/usage/tenants");
       expect(body.data[0]).toMatchObject({
         request_count: 2,
         first_seen_at: iso(now),
@@ -170,11 +180,11 @@ for (const back of backends) {
     });
 
     it("accepts timestamps with an offset and upper-case ids", async () => {
-      const upper = { key_id: key.id.toUpperCase(), tenant_id: w.tenant_id.toUpperCase() };
-      const at = iso(r.clock.now()).replace("Z", "+00:00");
-      expect((await send(batch([event({ ...upper, ts: at, project_id: w.project_id.toUpperCase() })]))).status).toBe(
-        202,
-      );
+      const upper = { key_id: key.id.toUpperCase(), tenant_id: workspace.tenant_id.toUpperCase() };
+      const at = iso(instance.clock.now()).replace("Z", "+00:00");
+      expect(
+        (await send(batch([event({ ...upper, ts: at, project_id: workspace.project_id.toUpperCase() })]))).status,
+      ).toBe(202);
       expect((await usage())[1]).toMatchObject({ requests: 1 });
     });
 
@@ -188,14 +198,15 @@ for (const back of backends) {
     });
 
     it("moves a key's last use to its newest accepted event, at most once a minute", async () => {
-      const now = r.clock.now();
-      const used = async (): Promise<unknown> => (await w.call("sk_owner", `GET /v1/keys/${key.id}`)).body.last_used_at;
+      const now = instance.clock.now();
+      const used = async (): Promise<unknown> =>
+        (await workspace.call("sk_owner", `GET /v1/keys/${key.id}`)).body.last_used_at;
       expect(await used()).toBeNull();
       await send(batch([event({ ts: iso(now - 5000) }), event({ ts: iso(now - 9000) })]));
       expect(await used()).toBe(iso(now - 5000));
       await send(batch([event({ ts: iso(now) })]));
       expect(await used()).toBe(iso(now - 5000));
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       await send(batch([event()]));
       expect(await used()).toBe(iso(now + 60_000));
       await send(batch([event({ ts: iso(now - DAY) })]));

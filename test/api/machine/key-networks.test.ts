@@ -1,7 +1,7 @@
 // Reports of requests from outside a key's networks, and the figures read back: bounded, kept 30 days, never a reason
 // to refuse.
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { DAY, ingestFixture, iso } from "../../../harness/instances/ingest.ts";
 import {
   expectRefusal,
@@ -24,23 +24,23 @@ const refused = (network: unknown, more: object = {}) => ({
 });
 const noted = (network: unknown, more: object = {}) => ({ would_deny: "ip_not_allowed", network, ...more });
 
-for (const back of backends) {
-  describe(`networks of a key on ${back}`, () => {
-    const { now, event, batch, send, usage } = ingestFixture(back);
-    let r: TestInstance;
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`networks of a key on ${backend}`, () => {
+    const { now, event, batch, send, usage } = ingestFixture(backend);
+    let instance: TestInstance;
+    let workspace: Workspace;
     let key: { id: string };
     beforeEach(() => {
-      ({ r, w, key } = now());
+      ({ instance, workspace, key } = now());
     });
     const report = async (days = 7, id = key.id): Promise<Json> =>
-      (await w.call("sk_owner", `GET /v1/keys/${id}/ip_report?days=${days}`)).body;
+      (await workspace.call("sk_owner", `GET /v1/keys/${id}/ip_report?days=${days}`)).body;
     const rows = async (days = 7): Promise<[string, string, number][]> =>
       ((await report(days)).data as KeyNetworkRow[]).map((row) => [row.network, row.outcome, row.requests]);
 
     const stored = () =>
-      networksOfKey.all(r.app.services.store.read, {
-        workspace_id: w.id,
+      networksOfKey.all(instance.app.services.store.read, {
+        workspace_id: workspace.id,
         key_id: key.id,
         from: 0,
         to: 1e6,
@@ -48,7 +48,7 @@ for (const back of backends) {
       });
 
     it("are summed by network and outcome, corrected for sampling, most requests first", async () => {
-      const at = r.clock.now();
+      const at = instance.clock.now();
       const events = [
         event(refused("198.51.100.0/24", { ts: iso(at - 5_000) })),
         event(refused("198.51.100.0/24", { sample_rate: 0.5 })),
@@ -58,7 +58,10 @@ for (const back of backends) {
         event({ status: 429, denial_reason: "rate_limited", ...noted("198.51.100.0/24") }),
       ];
       expect((await send(batch(events))).status).toBe(202);
-      await w.call("sk_owner", `PATCH /v1/keys/${key.id}`, { allowed_cidrs: ["10.0.0.0/8"], ip_mode: "report" });
+      await workspace.call("sk_owner", `PATCH /v1/keys/${key.id}`, {
+        allowed_cidrs: ["10.0.0.0/8"],
+        ip_mode: "report",
+      });
       const shown = await report();
       expect(shown).toMatchObject({ object: "ip_report", key_id: key.id, days: 7, mode: "report" });
       expect(shown.data).toEqual([
@@ -98,10 +101,10 @@ for (const back of backends) {
       const first = batch(Array.from({ length: 60 }, (_, i) => event(refused(network(i)))));
       await send(first);
       await send(first);
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       const second = [...Array.from({ length: 50 }, (_, i) => event(refused(network(50 + i)))), event(refused(null))];
       await send(batch([...second, ...Array.from({ length: 10 }, (_, i) => event(refused(network(200 + i))))]));
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       await send(batch([event(refused(network(250))), event(refused(network(0))), event(noted(network(251)))]));
       const shown = await rows();
       expect(shown).toHaveLength(100);
@@ -114,14 +117,18 @@ for (const back of backends) {
     });
 
     it("are at most 100 a day and key, also when batches arrive at once at several processes", async () => {
-      await using beside = back === "postgres" ? await testInstance(back, { beside: r }) : null;
+      await using beside = backend === "postgres" ? await testInstance(backend, { beside: instance }) : null;
       const network = (i: number): string => `198.51.${i}.0/24`;
       const some = (from: number, count: number) =>
         batch(Array.from({ length: count }, (_, i) => event(refused(network(from + i)))));
       await send(some(0, 60));
-      r.clock.advance(60_000);
+      instance.clock.advance(60_000);
       const sent = [60, 80, 100, 120].map((from, i) =>
-        (i % 2 === 0 ? r : (beside ?? r)).call(w.keys.sk_owner, "POST /v1/ingest/batch", some(from, 20)),
+        (i % 2 === 0 ? instance : (beside ?? instance)).call(
+          workspace.keys.sk_owner,
+          "POST /v1/ingest/batch",
+          some(from, 20),
+        ),
       );
       expect((await Promise.all(sent)).map(({ status }) => status)).toEqual([202, 202, 202, 202]);
       const found = await stored();
@@ -130,7 +137,7 @@ for (const back of backends) {
     });
 
     it("are deleted in short transactions, however many there are", async () => {
-      await using fixture = await testServices(back); // without the job that deletes them too
+      await using fixture = await testServices(backend); // without the job that deletes them too
       const { services } = fixture;
       const { workspace_id } = (await vendorOf(services)).actor;
       const old = (n: number): string => `('key-${n}', 0, '198.51.100.0/24', 'refused', '${workspace_id}', 1, 0, 0)`;
@@ -146,19 +153,19 @@ for (const back of backends) {
 
     it("are kept for 30 days, and read for as many as asked", async () => {
       await send(batch([event(refused("198.51.100.0/24"))]));
-      r.clock.advance(DAY);
+      instance.clock.advance(DAY);
       await send(batch([event(refused("203.0.113.0/24"))]));
       expect([(await rows(1)).length, (await rows(2)).length]).toEqual([1, 2]);
-      r.clock.advance(28 * DAY);
-      await reapKeyNetworks(r.app.services);
+      instance.clock.advance(28 * DAY);
+      await reapKeyNetworks(instance.app.services);
       expect(await rows(30)).toHaveLength(2);
-      r.clock.advance(DAY);
+      instance.clock.advance(DAY);
       expect(await rows(30)).toHaveLength(1);
-      await reapKeyNetworks(r.app.services);
+      await reapKeyNetworks(instance.app.services);
       expect((await stored()).map((row) => row.network)).toEqual(["203.0.113.0/24"]);
       for (const days of ["0", "31", "x"])
         expectRefusal(
-          await w.call("sk_owner", `GET /v1/keys/${key.id}/ip_report?days=${days}`),
+          await workspace.call("sk_owner", `GET /v1/keys/${key.id}/ip_report?days=${days}`),
           400,
           "invalid_request",
         );
@@ -166,9 +173,9 @@ for (const back of backends) {
 
     it("have the mode of the list that applies, and none without a list", async () => {
       expect((await report()).mode).toBeNull();
-      await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}`, { allowed_cidrs: ["10.0.0.0/8"] });
+      await workspace.call("sk_owner", `PATCH /v1/tenants/${workspace.tenant_id}`, { allowed_cidrs: ["10.0.0.0/8"] });
       expect((await report()).mode).toBe("enforce");
-      await w.call("sk_owner", `PATCH /v1/keys/${key.id}`, { allowed_cidrs: [] });
+      await workspace.call("sk_owner", `PATCH /v1/keys/${key.id}`, { allowed_cidrs: [] });
       expect((await report()).mode).toBeNull();
     });
   });

@@ -6,16 +6,20 @@ import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import type { RawBody } from "../../../src/domain/ingest/raw-body.ts";
 import { BodyRoom } from "../../../src/http/body/body-room.ts";
 
-const r = sharedInstance("sqlite", { flags: { ingest_events_per_minute: "3000" } });
-let w: Workspace;
+const instance = sharedInstance("sqlite", { flags: { ingest_events_per_minute: "3000" } });
+let workspace: Workspace;
 beforeAll(async () => {
-  w = await r.workspace();
+  workspace = await instance.workspace();
 });
 
-const send = (events: unknown[]) => w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(events));
+const send = (events: unknown[]) => workspace.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(events));
 const manyEvents = (tag: string) =>
   Array.from({ length: 1_000 }, (_, i) =>
-    telemetryEvent({ ts: new Date(r.clock.now()).toISOString(), project_id: w.project_id, request_id: `é${tag}${i}` }),
+    telemetryEvent({
+      ts: new Date(instance.clock.now()).toISOString(),
+      project_id: workspace.project_id,
+      request_id: `é${tag}${i}`,
+    }),
   );
 
 it("a large batch is accepted as a whole, and charged for its events", async () => {
@@ -33,25 +37,27 @@ it("a problem in a large batch is named by its path", async () => {
 });
 
 it("a repeated batch of more than 1 MiB, which is hashed on another thread, is counted once", async () => {
-  const other = await r.workspace();
+  const other = await instance.workspace();
   const path = `/${"x".repeat(1_100)}`;
   const batch = telemetryBatch(manyEvents("e").map((event) => ({ ...event, project_id: other.project_id, path })));
   for (let time = 0; time < 2; time++) {
     const { status, body } = await other.call("sk_owner", "POST /v1/ingest/batch", batch);
     expect([status, body.accepted]).toEqual([202, 1_000]);
   }
-  const stored = await r.sql(`select body_hash from ingest_batches where workspace_id = '${other.id}'`);
+  const stored = await instance.sql(`select body_hash from ingest_batches where workspace_id = '${other.id}'`);
   expect(stored).toEqual([{ body_hash: hash("sha256", JSON.stringify(batch)) }]);
-  expect(await r.sql(`select count(*) as n from usage_journal where workspace_id = '${other.id}'`)).toEqual([{ n: 1 }]);
+  expect(await instance.sql(`select count(*) as n from usage_journal where workspace_id = '${other.id}'`)).toEqual([
+    { n: 1 },
+  ]);
 });
 
 it("a large batch has no effect where its key ends while it is parsed", async () => {
-  const other = await r.workspace();
+  const other = await instance.workspace();
   const rawBody = Reflect.get(BodyRoom.prototype, "rawBody") as (...given: unknown[]) => RawBody;
   const reading = vi.spyOn(BodyRoom.prototype, "rawBody").mockImplementation(function (this: BodyRoom, bytes, cuts) {
     const { pieces = expect.fail() } = Reflect.apply(rawBody, this, [bytes, cuts]);
     const { inTurn } = pieces;
-    const revoked = async <T>(work: () => T): Promise<T> => {
+    const revoked = async <T>(work: (ms: number) => T): Promise<T> => {
       await other.call("sk_owner", `POST /v1/secret_keys/${other.keyIds.sk_admin}/revoke`, {});
       return inTurn(work);
     };
@@ -61,5 +67,5 @@ it("a large batch has no effect where its key ends while it is parsed", async ()
   const reply = await other.call("sk_admin", "POST /v1/ingest/batch", telemetryBatch(events));
   reading.mockRestore();
   expectRefusal(reply, 401, "invalid_key");
-  expect(await r.sql(`select * from usage_journal where workspace_id = '${other.id}'`)).toEqual([]);
+  expect(await instance.sql(`select * from usage_journal where workspace_id = '${other.id}'`)).toEqual([]);
 });

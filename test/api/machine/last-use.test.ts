@@ -1,6 +1,6 @@
 // Where a key was last used from: what nodes report of it, who sees it, and when it is deleted.
 import { beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { DAY, ingestFixture, iso } from "../../../harness/instances/ingest.ts";
 import {
   expectRefusal,
@@ -13,23 +13,23 @@ import { lastUsesOf } from "../../../src/store/queries/last-uses.ts";
 
 const PUBLIC = "203.0.113.0/24";
 
-for (const back of backends) {
-  describe(`last use on ${back}`, () => {
-    const { now, event, batch, send } = ingestFixture(back);
-    let r: TestInstance;
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`last use on ${backend}`, () => {
+    const { now, event, batch, send } = ingestFixture(backend);
+    let instance: TestInstance;
+    let workspace: Workspace;
     let key: { id: string };
     beforeEach(() => {
-      ({ r, w, key } = now());
+      ({ instance, workspace, key } = now());
     });
     const show = async (id = key.id): Promise<Json> =>
-      (await w.call("sk_owner", `GET /v1/keys/${id}?include=last_used`)).body;
-    const stored = (id = key.id) => lastUsesOf(r.app.services.store.read, w.id, [id]);
-    const ignored = () => ({ ...r.app.services.series.ignored });
+      (await workspace.call("sk_owner", `GET /v1/keys/${id}?include=last_used`)).body;
+    const stored = (id = key.id) => lastUsesOf(instance.app.services.store.read, workspace.id, [id]);
+    const ignored = () => ({ ...instance.app.services.counts.series.ignored });
 
     it("is that of the newest event with one of the fields, whatever the order of reports", async () => {
       expect((await show()).last_used).toBeNull();
-      const at = r.clock.now();
+      const at = instance.clock.now();
       const events = [
         event({ ts: iso(at - 3_000), network: PUBLIC, user_agent: "curl" }),
         event({ ts: iso(at - 1_000), network: "2001:db9:1::/48", user_agent: "okhttp" }),
@@ -66,9 +66,9 @@ for (const back of backends) {
     });
 
     it("is on lists that ask for it, which are paged by cursor, and on nothing else", async () => {
-      const other = await w.mint();
+      const other = await workspace.mint();
       await send(batch([event({ network: PUBLIC, user_agent: "curl" })]));
-      const page = async (query: string) => (await w.call("sk_owner", `GET /v1/keys?${query}`)).body;
+      const page = async (query: string) => (await workspace.call("sk_owner", `GET /v1/keys?${query}`)).body;
       const first = await page("include=last_used&limit=1");
       expect((first.data as Json[]).map(({ id, last_used }) => [id, last_used])).toEqual([[other.id, null]]);
       const second = await page(`include=last_used&limit=1&cursor=${String(first.next_cursor)}`);
@@ -82,52 +82,59 @@ for (const back of backends) {
         "include=",
       ];
       for (const query of refusals)
-        expectRefusal(await w.call("sk_owner", `GET /v1/keys?${query}`), 400, "invalid_request");
+        expectRefusal(await workspace.call("sk_owner", `GET /v1/keys?${query}`), 400, "invalid_request");
       expect((await page("limit=1")).data).not.toEqual([expect.objectContaining({ last_used: expect.anything() })]);
-      const both = (await w.call("sk_owner", `GET /v1/keys/${key.id}?include=effective,last_used`)).body;
+      const both = (await workspace.call("sk_owner", `GET /v1/keys/${key.id}?include=effective,last_used`)).body;
       expect(both).toMatchObject({ effective: { plan_id: null }, last_used: { network: PUBLIC } });
-      const plain = (await w.call("sk_owner", `GET /v1/keys/${key.id}`)).body;
+      const plain = (await workspace.call("sk_owner", `GET /v1/keys/${key.id}`)).body;
       expect(plain).not.toHaveProperty("last_used");
       for (const include of ["last_used,moon", "moon", "last_used,", "last_used,effective,last_used"])
-        expectRefusal(await w.call("sk_owner", `GET /v1/keys/${key.id}?include=${include}`), 400, "invalid_request");
+        expectRefusal(
+          await workspace.call("sk_owner", `GET /v1/keys/${key.id}?include=${include}`),
+          400,
+          "invalid_request",
+        );
     });
 
     it("of a live key is hidden from test secret keys, and of another workspace from everyone else", async () => {
       await send(batch([event({ network: PUBLIC, user_agent: "curl" })]));
-      expectRefusal(await w.call("sk_test", `GET /v1/keys/${key.id}?include=last_used`), 404, "not_found");
-      expect((await w.call("sk_test", "GET /v1/keys?include=last_used")).body.data).toEqual([]);
-      const foreign = await r.workspace();
+      expectRefusal(await workspace.call("sk_test", `GET /v1/keys/${key.id}?include=last_used`), 404, "not_found");
+      expect((await workspace.call("sk_test", "GET /v1/keys?include=last_used")).body.data).toEqual([]);
+      const foreign = await instance.workspace();
       expectRefusal(await foreign.call("sk_owner", `GET /v1/keys/${key.id}?include=last_used`), 404, "not_found");
-      expect(await lastUsesOf(r.app.services.store.read, foreign.id, [key.id])).toEqual([]);
+      expect(await lastUsesOf(instance.app.services.store.read, foreign.id, [key.id])).toEqual([]);
     });
 
     it("is deleted 90 days after the key was revoked or has expired", async () => {
-      const [revoked, expired] = [await w.mint(), await w.mint({ expires_at: iso(r.clock.now() + DAY) })];
+      const [revoked, expired] = [
+        await workspace.mint(),
+        await workspace.mint({ expires_at: iso(instance.clock.now() + DAY) }),
+      ];
       const used = { network: PUBLIC, user_agent: "curl" };
       await send(batch([event(used), ...[revoked, expired].map(({ id }) => event({ ...used, key_id: id }))]));
-      await w.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, {});
+      await workspace.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, {});
       const left = async () => (await Promise.all([key, revoked, expired].map(({ id }) => stored(id)))).flat().length;
-      r.clock.advance(89 * DAY);
-      await reapLastUses(r.app.services);
+      instance.clock.advance(89 * DAY);
+      await reapLastUses(instance.app.services);
       expect(await left()).toBe(3);
-      r.clock.advance(DAY);
-      await reapLastUses(r.app.services);
+      instance.clock.advance(DAY);
+      await reapLastUses(instance.app.services);
       expect([await left(), await stored(revoked.id)]).toEqual([2, []]);
-      r.clock.advance(DAY);
-      await reapLastUses(r.app.services);
+      instance.clock.advance(DAY);
+      await reapLastUses(instance.app.services);
       expect([await left(), (await stored()).length]).toEqual([1, 1]);
     });
 
     it("is neither stored nor shown where the setting is off, and what is stored is deleted", async () => {
       await send(batch([event({ network: PUBLIC, user_agent: "curl" })]));
-      const { settings } = r.app.services;
+      const { settings } = instance.app.services;
       Object.assign(settings, { last_used_detail: false });
       try {
         expect((await show()).last_used).toBeNull();
         await send(batch([event({ network: PUBLIC, user_agent: "wget" })]));
         // The job that deletes may already have run by itself.
         expect((await stored()).map(({ user_agent }) => user_agent)).not.toContain("wget");
-        await reapLastUses(r.app.services);
+        await reapLastUses(instance.app.services);
         expect(await stored()).toEqual([]);
       } finally {
         Object.assign(settings, { last_used_detail: true });

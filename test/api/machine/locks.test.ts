@@ -5,21 +5,26 @@ import { testInstance } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch } from "../../../harness/telemetry.ts";
 
 it("jobs of the machine plane name what other processes write too", async () => {
-  await using r = await testInstance("sqlite");
-  const w = await r.workspace();
-  const { project_id } = w;
-  const key = await w.mint({ quotas: [{ id: "q", amount: 10, refill: "none" }] });
-  const write = vi.spyOn(r.app.services.store, "write");
+  await using instance = await testInstance("sqlite");
+  const workspace = await instance.workspace();
+  const { project_id } = workspace;
+  const key = await workspace.mint({ quotas: [{ id: "q", amount: 10, refill: "none" }] });
+  const write = vi.spyOn(instance.app.services.store, "write");
   const named = async (call: string, body?: unknown) => {
     write.mockClear();
-    expect((await w.call("sk_owner", call, body)).status).toBeLessThan(300);
+    expect((await workspace.call("sk_owner", call, body)).status).toBeLessThan(300);
     return write.mock.calls.flatMap(([{ locks }]) => (locks ?? []).map((name) => name.split("/")[0]));
   };
   const subject = { project_id, env: "live", key_id: key.id, limits: [], quotas: true, cost: 1 };
   expect(await named("POST /v1/ratelimit/check", subject)).toContain("quota");
   const claim = { scope_hash: "a".repeat(64), fingerprint: "b".repeat(64), env: "live" };
   expect(await named("POST /v1/idempotency/claim", claim)).toEqual(["claims"]);
-  const event = { ts: new Date(r.clock.now()).toISOString(), project_id, env: "live", tenant_id: w.tenant_id };
+  const event = {
+    ts: new Date(instance.clock.now()).toISOString(),
+    project_id,
+    env: "live",
+    tenant_id: workspace.tenant_id,
+  };
   const request = { method: "GET", path: "/", route: "/", status: 200, duration_ms: 1, denial_reason: null };
   const sent = {
     ...event,

@@ -1,20 +1,20 @@
 // A paged snapshot: the next page is prefetched for a client that receives one, and for no other.
 import { describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const KEYS = 5;
 
-for (const back of backends) {
-  describe(`a snapshot in pages on ${back}`, () => {
+for (const backend of apiBackends) {
+  describe(`a snapshot in pages on ${backend}`, () => {
     it("prefetches the next page for a client that received one, and for no other", async () => {
-      await using r = await testInstance(back);
-      const w = await r.workspace();
+      await using instance = await testInstance(backend);
+      const workspace = await instance.workspace();
       const made: string[] = [];
-      for (let i = 0; i < KEYS; i++) made.push((await w.mint()).id);
-      const { pages } = r.app.services.feed;
+      for (let i = 0; i < KEYS; i++) made.push((await workspace.mint()).id);
+      const { pages } = instance.app.services.feed;
       const ask = (path: string, headers = {}) =>
-        w.call("sk_owner", `GET /v1/policy/${path}&project_id=${w.project_id}`, undefined, { headers });
+        workspace.call("sk_owner", `GET /v1/policy/${path}&project_id=${workspace.project_id}`, undefined, { headers });
 
       const prepare = vi.spyOn(pages, "prefetch");
       const spared = await ask("delta?since=0&max_keys=2", { "if-none-match": "*" });

@@ -1,7 +1,7 @@
 // What a node gets depends on what it announces to enforce. A node that announces nothing, as every library of an
 // earlier release, never gets a key that it could admit wrongly.
 import { beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Entry } from "../../../harness/instances/policy-feed.ts";
 import {
   expectRefusal,
@@ -13,17 +13,17 @@ import { until } from "../../../harness/waiting.ts";
 
 const ALL = "&caps=cidr,disabled,formats";
 
-for (const back of backends) {
-  describe(`capabilities on ${back}`, () => {
-    const { now, snapshot, delta, version, ids } = policyFeed(back);
-    let r: TestInstance;
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`capabilities on ${backend}`, () => {
+    const { now, snapshot, delta, version, ids } = policyFeed(backend);
+    let instance: TestInstance;
+    let workspace: Workspace;
     beforeEach(() => {
-      ({ r, w } = now());
+      ({ instance, workspace } = now());
     });
 
-    const disable = (id: string) => w.call("sk_owner", `POST /v1/keys/${id}/disable`, {});
-    const enable = (id: string) => w.call("sk_owner", `POST /v1/keys/${id}/enable`, {});
+    const disable = (id: string) => workspace.call("sk_owner", `POST /v1/keys/${id}/disable`, {});
+    const enable = (id: string) => workspace.call("sk_owner", `POST /v1/keys/${id}/enable`, {});
     const entries = (reply: Reply): Entry[] => reply.body.keys ?? reply.body.changes;
     const bytes = ({ text }: Reply): string => text.replace(/"generated_at":"[^"]*"/, "");
 
@@ -36,9 +36,9 @@ for (const back of backends) {
     });
 
     it("make no difference to a project that uses none of them: same bytes, same tags", async () => {
-      const [a] = [await w.mint({ scopes: ["a"] }), await w.mint()];
+      const [a] = [await workspace.mint({ scopes: ["a"] }), await workspace.mint()];
       const at = await version();
-      await w.call("sk_owner", `POST /v1/keys/${a.id}/revoke`, {});
+      await workspace.call("sk_owner", `POST /v1/keys/${a.id}/revoke`, {});
       for (const read of [snapshot, (more: string) => delta(at, more), (more: string) => delta(at + 1, more)]) {
         const [plain, capable] = [await read(""), await read(ALL)];
         expect(bytes(capable)).toBe(bytes(plain));
@@ -47,12 +47,18 @@ for (const back of backends) {
     });
 
     it("decide whether a disabled key is an entry that says so, or absent", async () => {
-      const key = await w.mint();
+      const key = await workspace.mint();
       const at = await version();
       await disable(key.id);
       const identity = { key_id: key.id, env: "live", display_prefix: key.display_prefix };
       expect(entries(await delta(at))).toEqual([
-        { change: "remove", ...identity, tenant_id: w.tenant_id, lookup_hash: expect.any(String), reason: "disabled" },
+        {
+          change: "remove",
+          ...identity,
+          tenant_id: workspace.tenant_id,
+          lookup_hash: expect.any(String),
+          reason: "disabled",
+        },
       ]);
       for (const caps of [ALL, "&caps=disabled"])
         expect(entries(await delta(at, caps))).toEqual([
@@ -71,12 +77,12 @@ for (const back of backends) {
     });
 
     it("are in the tag as far as they matter, so that no variant confirms another", async () => {
-      const key = await w.mint();
+      const key = await workspace.mint();
       await disable(key.id);
       const at = await version();
       const tag = async (more: string) => (await snapshot(more)).headers.get("etag");
-      const plain = `W/"snap:${w.project_id}:all:all:${at}"`;
-      const variant = `W/"snap:${w.project_id}:all:all+disabled:${at}"`;
+      const plain = `W/"snap:${workspace.project_id}:all:all:${at}"`;
+      const variant = `W/"snap:${workspace.project_id}:all:all+disabled:${at}"`;
       expect([await tag(""), await tag(ALL), await tag("&caps=disabled"), await tag("&caps=cidr")]).toEqual([
         plain,
         variant,
@@ -86,7 +92,7 @@ for (const back of backends) {
       expect((await snapshot(ALL, { "if-none-match": variant })).status).toBe(304);
       expect((await snapshot(ALL, { "if-none-match": plain })).status).toBe(200);
       expect((await snapshot("", { "if-none-match": variant })).status).toBe(200);
-      const delta_ = `W/"delta:${w.project_id}:all:all+disabled:${at}"`;
+      const delta_ = `W/"delta:${workspace.project_id}:all:all+disabled:${at}"`;
       expect((await delta(at - 1, "", { "if-none-match": delta_ })).status).toBe(200);
       expect((await delta(at - 1, ALL, { "if-none-match": delta_ })).status).toBe(304);
       expect([(await delta(at)).status, (await delta(at, ALL)).status]).toEqual([304, 304]);
@@ -94,7 +100,7 @@ for (const back of backends) {
 
     it("leave keys out before paging: no page is empty, and max_keys counts what is served", async () => {
       const keys = [];
-      for (let i = 0; i < 6; i++) keys.push((await w.mint()).id);
+      for (let i = 0; i < 6; i++) keys.push((await workspace.mint()).id);
       for (const id of keys.slice(0, 4)) await disable(id);
       const walk = async (more: string): Promise<string[][]> => {
         const pages: string[][] = [];
@@ -112,7 +118,7 @@ for (const back of backends) {
     });
 
     it("bind a cursor: pages for nodes that enforce different things are never mixed", async () => {
-      const keys = [await w.mint(), await w.mint(), await w.mint()];
+      const keys = [await workspace.mint(), await workspace.mint(), await workspace.mint()];
       await disable(keys[2]!.id);
       const cursorOf = async (more: string) => (await snapshot(`&max_keys=1${more}`)).body.next_cursor as string;
       const [plain, capable] = [await cursorOf(""), await cursorOf(ALL)];
@@ -123,7 +129,7 @@ for (const back of backends) {
     });
 
     it("may begin to matter between two pages; the next delta then corrects what was served", async () => {
-      const keys = [await w.mint(), await w.mint(), await w.mint()];
+      const keys = [await workspace.mint(), await workspace.mint(), await workspace.mint()];
       const first = await snapshot(`&max_keys=1${ALL}`);
       await disable(keys[0]!.id);
       await disable(keys[2]!.id);
@@ -137,27 +143,33 @@ for (const back of backends) {
     });
 
     it("of each waiting node decide what it is woken with", async () => {
-      const key = await w.mint();
+      const key = await workspace.mint();
       const at = await version();
       const polls = ["", ALL, "", ALL].map((caps) => delta(at, `&wait_ms=25000${caps}`));
-      await until(() => r.app.services.feed.waiting === 4);
+      await until(() => instance.app.services.feed.waiting === 4);
       await disable(key.id);
       const changes = (await Promise.all(polls)).map((reply) => entries(reply)[0]);
       expect(changes.map((entry) => entry?.reason ?? entry?.disabled)).toEqual(["disabled", "key", "disabled", "key"]);
     });
 
     it("are recorded with each node, and what it lacks is named", async () => {
-      const key = await w.mint();
+      const key = await workspace.mint();
       const at = await version();
-      const restricted = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", permissions: ["verify"] });
-      const poll = async (node: string, more: string, bearer = w.keys.sk_owner): Promise<void> => {
-        await r.call(bearer, `GET /v1/policy/delta?project_id=${w.project_id}&since=${at}&node=${node}${more}`);
-        await r.app.services.nodes.flushed();
+      const restricted = await workspace.call("sk_owner", "POST /v1/secret_keys", {
+        env: "live",
+        permissions: ["verify"],
+      });
+      const poll = async (node: string, more: string, bearer = workspace.keys.sk_owner): Promise<void> => {
+        await instance.call(
+          bearer,
+          `GET /v1/policy/delta?project_id=${workspace.project_id}&since=${at}&node=${node}${more}`,
+        );
+        await instance.app.services.nodes.flushed();
       };
       await poll("old", "");
       await poll("new", "&caps=formats,other,disabled", restricted.body.key);
       const shown = async () => {
-        const { body } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
+        const { body } = await workspace.call("sk_owner", `GET /v1/nodes?project_id=${workspace.project_id}`);
         const rows = body.data.map((node: Record<string, unknown>) => [
           node.node_id,
           { caps: node.caps, missing_caps: node.missing_caps, full_power: node.full_power },
@@ -171,8 +183,8 @@ for (const back of backends) {
         old: { caps: [], missing_caps: ["disabled"], full_power: true },
         new: capable,
       });
-      const path = `GET /v1/propagation?project_id=${w.project_id}&version=${at}`;
-      expect((await w.call("sk_owner", path)).body).toMatchObject({
+      const path = `GET /v1/propagation?project_id=${workspace.project_id}&version=${at}`;
+      expect((await workspace.call("sk_owner", path)).body).toMatchObject({
         complete: true,
         withheld_nodes: 1,
         nodes: [
@@ -186,7 +198,7 @@ for (const back of backends) {
         missing_caps: [],
         full_power: true,
       });
-      expect((await w.call("sk_owner", path)).body.withheld_nodes).toBe(0);
+      expect((await workspace.call("sk_owner", path)).body.withheld_nodes).toBe(0);
     });
   });
 }

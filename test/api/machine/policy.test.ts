@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { PolicyDelta, PolicySnapshot } from "../../../src/api/machine/policy-schemas.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { policyFeed } from "../../../harness/instances/policy-feed.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
@@ -10,29 +10,29 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 const FOREIGN = "01890a5d-ac96-774b-bcce-b302099a8057";
 const RULE = { id: "minute", limit: 5, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 
-for (const back of backends) {
-  describe(`the policy feed on ${back}`, () => {
-    const { now, snapshot, delta, version, ids, revoke } = policyFeed(back);
-    let r: TestInstance;
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`the policy feed on ${backend}`, () => {
+    const { now, snapshot, delta, version, ids, revoke } = policyFeed(backend);
+    let instance: TestInstance;
+    let workspace: Workspace;
     beforeEach(() => {
-      ({ r, w } = now());
+      ({ instance, workspace } = now());
     });
 
     it("sends every field of a key, with limits resolved against the project's defaults", async () => {
-      const own = await w.mint({
+      const own = await workspace.mint({
         scopes: ["a:b", 'qu"ote', "ü"],
         rate_limits: [RULE],
         expires_at: "2099-02-03T04:05:06.007Z",
       });
-      const inherits = await w.mint();
+      const inherits = await workspace.mint();
       const other = { ...RULE, id: "hour" };
-      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { default_rate_limits: [other] });
+      await workspace.call("sk_owner", `PATCH /v1/projects/${workspace.project_id}`, { default_rate_limits: [other] });
       const { status, body, headers } = await snapshot();
       expect(status).toBe(200);
       expect(PolicySnapshot.parse(body)).toEqual(body);
       expect(body).toMatchObject({
-        workspace_id: w.id,
+        workspace_id: workspace.id,
         env: null,
         version: 4,
         project_deleted: false,
@@ -41,7 +41,7 @@ for (const back of backends) {
       expect(body.keys).toEqual([
         {
           key_id: own.id,
-          tenant_id: w.tenant_id,
+          tenant_id: workspace.tenant_id,
           env: "live",
           lookup_hash: hash("sha256", own.key),
           display_prefix: own.display_prefix,
@@ -51,18 +51,18 @@ for (const back of backends) {
         },
         expect.objectContaining({ key_id: inherits.id, rate_limits: [other], expires_at: null, scopes: [] }),
       ]);
-      expect(headers.get("etag")).toBe(`W/"snap:${w.project_id}:all:all:4"`);
+      expect(headers.get("etag")).toBe(`W/"snap:${workspace.project_id}:all:all:4"`);
       expect(headers.get("cache-control")).toBe("private, no-cache");
       expect(headers.get("vary")).toBe("accept-encoding");
-      expect(await w.actions()).not.toContain("policy.read");
+      expect(await workspace.actions()).not.toContain("policy.read");
     });
 
     it("returns the changes since a version, the latest state of each key, in order", async () => {
-      const [a, b] = [await w.mint(), await w.mint()];
+      const [a, b] = [await workspace.mint(), await workspace.mint()];
       const from = await version();
-      await w.call("sk_owner", `PATCH /v1/keys/${a.id}`, { scopes: ["x"] });
+      await workspace.call("sk_owner", `PATCH /v1/keys/${a.id}`, { scopes: ["x"] });
       await revoke(b.id);
-      await w.call("sk_owner", `PATCH /v1/keys/${a.id}`, { scopes: ["y"] });
+      await workspace.call("sk_owner", `PATCH /v1/keys/${a.id}`, { scopes: ["y"] });
       const { status, body, headers } = await delta(from);
       expect(status).toBe(200);
       expect(PolicyDelta.parse(body)).toEqual(body);
@@ -71,7 +71,7 @@ for (const back of backends) {
         {
           change: "remove",
           key_id: b.id,
-          tenant_id: w.tenant_id,
+          tenant_id: workspace.tenant_id,
           env: "live",
           lookup_hash: hash("sha256", b.key),
           display_prefix: b.display_prefix,
@@ -79,16 +79,16 @@ for (const back of backends) {
         },
         expect.objectContaining({ change: "upsert", key_id: a.id, scopes: ["y"] }),
       ]);
-      expect(headers.get("etag")).toBe(`W/"delta:${w.project_id}:all:all:${from + 3}"`);
+      expect(headers.get("etag")).toBe(`W/"delta:${workspace.project_id}:all:all:${from + 3}"`);
     });
 
     it("responds 304 without a body if nothing changed, for `since` and for If-None-Match", async () => {
-      await w.mint();
+      await workspace.mint();
       const now = await version();
       const same = await delta(now);
       expect([same.status, same.text]).toEqual([304, ""]);
       const etag = same.headers.get("etag") ?? "";
-      expect(etag).toBe(`W/"delta:${w.project_id}:all:all:${now}"`);
+      expect(etag).toBe(`W/"delta:${workspace.project_id}:all:all:${now}"`);
       expect(same.headers.get("cache-control")).toBe("private, no-cache");
       const whole = (await snapshot()).headers.get("etag") ?? "";
       for (const tag of [whole, whole.replace("W/", ""), `"x", ${whole}`, "*"]) {
@@ -97,43 +97,44 @@ for (const back of backends) {
       expect((await snapshot("", { "if-none-match": etag })).status).toBe(200);
       const [changed] = [await delta(now - 1)];
       expect((await delta(now - 1, "", { "if-none-match": changed.headers.get("etag") ?? "" })).status).toBe(304);
-      await w.mint();
+      await workspace.mint();
       expect((await snapshot("", { "if-none-match": whole })).status).toBe(200);
       expect((await delta(now, "", { "if-none-match": etag })).status).toBe(200);
     });
 
     it("filters by environment and tenants, both part of the etag", async () => {
-      const second = (await w.call("sk_owner", "POST /v1/tenants", { external_id: "second" })).body.id as string;
-      const live = await w.mint();
-      const test = await w.mint({ env: "test" });
-      const theirs = await w.mint({ tenant_id: second });
+      const second = (await workspace.call("sk_owner", "POST /v1/tenants", { external_id: "second" })).body
+        .id as string;
+      const live = await workspace.mint();
+      const test = await workspace.mint({ env: "test" });
+      const theirs = await workspace.mint({ tenant_id: second });
       expect(ids(await snapshot("&env=live"))).toEqual([live.id, theirs.id]);
       expect(ids(await snapshot("&env=test"))).toEqual([test.id]);
       expect(ids(await snapshot(`&tenant_id=${second}`))).toEqual([theirs.id]);
       expect(ids(await snapshot(`&tenant_id=${FOREIGN}`))).toEqual([]);
-      const both = await snapshot(`&env=live&tenant_id=${second}&tenant_id=${w.tenant_id}`);
+      const both = await snapshot(`&env=live&tenant_id=${second}&tenant_id=${workspace.tenant_id}`);
       expect(ids(both)).toEqual([live.id, theirs.id]);
-      const digest = hash("sha256", [second, w.tenant_id].toSorted().join(",")).slice(0, 16);
-      expect(both.headers.get("etag")).toBe(`W/"snap:${w.project_id}:live:t-${digest}:${await version()}"`);
+      const digest = hash("sha256", [second, workspace.tenant_id].toSorted().join(",")).slice(0, 16);
+      expect(both.headers.get("etag")).toBe(`W/"snap:${workspace.project_id}:live:t-${digest}:${await version()}"`);
       const quiet = await delta((await version()) - 1, "&env=test");
       expect(quiet.body).toMatchObject({ env: "test", changes: [], version: await version() });
-      const many = Array.from({ length: 51 }, () => `&tenant_id=${r.app.services.newId()}`).join("");
+      const many = Array.from({ length: 51 }, () => `&tenant_id=${instance.app.services.newId()}`).join("");
       expectRefusal(await snapshot(many), 400, "invalid_request", "tenant_id");
     });
 
     it("confines a test key to the test environment", async () => {
-      await w.mint();
-      const test = await w.mint({ env: "test" });
-      const path = `/v1/policy/snapshot?project_id=${w.project_id}`;
-      const seen = await w.call("sk_test", `GET ${path}`);
+      await workspace.mint();
+      const test = await workspace.mint({ env: "test" });
+      const path = `/v1/policy/snapshot?project_id=${workspace.project_id}`;
+      const seen = await workspace.call("sk_test", `GET ${path}`);
       expect([seen.body.env, ids(seen)]).toEqual(["test", [test.id]]);
-      expectRefusal(await w.call("sk_test", `GET ${path}&env=live`), 403, "forbidden");
+      expectRefusal(await workspace.call("sk_test", `GET ${path}&env=live`), 403, "forbidden");
     });
 
     it("responds the same 404 to another workspace's project as to an unknown one", async () => {
       await snapshot();
-      const stranger = await r.workspace();
-      for (const id of [w.project_id, FOREIGN]) {
+      const stranger = await instance.workspace();
+      for (const id of [workspace.project_id, FOREIGN]) {
         expectRefusal(await stranger.call("sk_owner", `GET /v1/policy/snapshot?project_id=${id}`), 404, "not_found");
         expectRefusal(
           await stranger.call("sk_owner", `GET /v1/policy/delta?project_id=${id}&since=1`),
@@ -145,13 +146,13 @@ for (const back of backends) {
 
     it("pages by cursor at the first page's version, and rejects an unpaged snapshot above the ceiling", async () => {
       const made: string[] = [];
-      for (let i = 0; i < 6; i++) made.push((await w.mint()).id);
+      for (let i = 0; i < 6; i++) made.push((await workspace.mint()).id);
       const before = await version();
       expectRefusal(await snapshot(), 413, "snapshot_too_large");
       expectRefusal(await delta(0), 413, "snapshot_too_large");
       const first = await snapshot("&max_keys=99"); // clamped to the ceiling of four
       expect(ids(first)).toEqual(made.slice(0, 4));
-      await w.mint();
+      await workspace.mint();
       const second = await snapshot(`&max_keys=1&cursor=${first.body.next_cursor}`);
       expect([second.body.version, ids(second)]).toEqual([before, [made[4]]]);
       const rest = await snapshot(`&cursor=${second.body.next_cursor}`);
@@ -163,21 +164,30 @@ for (const back of backends) {
     });
 
     it("rejects a cursor that is invalid, foreign, of another filter or too old, and names it", async () => {
-      for (let i = 0; i < 3; i++) await w.mint();
+      for (let i = 0; i < 3; i++) await workspace.mint();
       const cursor = (await snapshot("&max_keys=1")).body.next_cursor as string;
-      const other = (await w.call("sk_owner", "POST /v1/projects", { name: "B", slug: "other" })).body.id as string;
+      const other = (await workspace.call("sk_owner", "POST /v1/projects", { name: "B", slug: "other" })).body
+        .id as string;
       const flipped = `${cursor.slice(0, 9)}${cursor[9] === "A" ? "B" : "A"}${cursor.slice(10)}`;
       for (const bad of ["x", "A".repeat(512), flipped, `${cursor}AA`, cursor.slice(0, -2)]) {
         expectRefusal(await snapshot(`&cursor=${bad}`), 400, "invalid_request", "cursor");
       }
       expectRefusal(await snapshot(`&cursor=${"A".repeat(513)}`), 400, "invalid_request", "cursor");
       expectRefusal(await snapshot(`&env=live&cursor=${cursor}`), 400, "invalid_request", "cursor");
-      expectRefusal(await snapshot(`&tenant_id=${w.tenant_id}&cursor=${cursor}`), 400, "invalid_request", "cursor");
-      const elsewhere = await w.call("sk_owner", `GET /v1/policy/snapshot?project_id=${other}&cursor=${cursor}`);
+      expectRefusal(
+        await snapshot(`&tenant_id=${workspace.tenant_id}&cursor=${cursor}`),
+        400,
+        "invalid_request",
+        "cursor",
+      );
+      const elsewhere = await workspace.call(
+        "sk_owner",
+        `GET /v1/policy/snapshot?project_id=${other}&cursor=${cursor}`,
+      );
       expectRefusal(elsewhere, 400, "invalid_request", "cursor");
-      r.clock.advance(7 * DAY_MS);
+      instance.clock.advance(7 * DAY_MS);
       expect((await snapshot(`&cursor=${cursor}`)).status).toBe(200);
-      r.clock.advance(1);
+      instance.clock.advance(1);
       expectRefusal(await snapshot(`&cursor=${cursor}`), 400, "invalid_request", "cursor");
       // The page that held it is built again, so a node that restarts recovers.
       const again = (await snapshot("&max_keys=1")).body.next_cursor as string;

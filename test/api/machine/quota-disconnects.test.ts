@@ -4,20 +4,20 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 import type { QuotaBank } from "../../../src/domain/quotas/bank.ts";
 
-for (const back of backends) {
-  describe(`a check of quotas on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`a check of quotas on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     it("charges nothing when its client disconnects while units are being fetched", async () => {
-      const w = await r.workspace();
+      const workspace = await instance.workspace();
       const quotas = [{ id: "calls", amount: 640, refill: "none" }];
-      const key = await w.mint({ quotas });
-      const subject = { project_id: w.project_id, env: "live", key_id: key.id, limits: [], quotas: true };
-      const bank = r.app.services.quotas;
+      const key = await workspace.mint({ quotas });
+      const subject = { project_id: workspace.project_id, env: "live", key_id: key.id, limits: [], quotas: true };
+      const bank = instance.app.services.quotas;
       const fetch = bank.fetch.bind(bank);
       const [fetched, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       bank.fetch = async (...args: Parameters<QuotaBank["fetch"]>) => {
@@ -28,12 +28,12 @@ for (const back of backends) {
       const accepted = new Set<Socket>();
       const accept = (message: unknown) => void accepted.add((message as { socket: Socket }).socket);
       subscribe("net.server.socket", accept);
-      const { hostname, port } = new URL(r.url);
+      const { hostname, port } = new URL(instance.url);
       const socket = connect(Number(port), hostname);
       await once(socket, "connect");
       const body = JSON.stringify({ ...subject, cost: 5 });
       socket.write(
-        `POST /v1/ratelimit/check HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+        `POST /v1/ratelimit/check HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${workspace.keys.sk_owner}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
       );
       await fetched.promise;
       bank.fetch = fetch;
@@ -43,9 +43,9 @@ for (const back of backends) {
       socket.destroy();
       await closed;
       gone.resolve();
-      const { body: peek } = await w.call("sk_owner", "POST /v1/ratelimit/check", { ...subject, cost: 0 });
+      const { body: peek } = await workspace.call("sk_owner", "POST /v1/ratelimit/check", { ...subject, cost: 0 });
       expect(peek.quotas[0].remaining).toBe(640);
-      const { body: charged } = await w.call("sk_owner", "POST /v1/ratelimit/check", subject);
+      const { body: charged } = await workspace.call("sk_owner", "POST /v1/ratelimit/check", subject);
       expect([charged.allowed, charged.quotas[0].remaining]).toEqual([true, 639]);
     });
   });

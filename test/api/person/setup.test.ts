@@ -1,6 +1,6 @@
 // Claiming an instance that has no owner: once, with a link that only its operator could have read.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import {
   account,
   auditRows,
@@ -22,7 +22,8 @@ import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 const tokenOf = (url: string): string => url.slice(url.indexOf("token=") + "token=".length);
-const newToken = async (r: TestInstance): Promise<string> => tokenOf((await issueSetupLink(r.app.services)).url);
+const newToken = async (instance: TestInstance): Promise<string> =>
+  tokenOf((await issueSetupLink(instance.app.services)).url);
 const form = (token: string, more: object = {}): object => ({
   token,
   email: freshEmail("owner"),
@@ -32,37 +33,38 @@ const form = (token: string, more: object = {}): object => ({
   workspace_slug: "acme",
   ...more,
 });
-const send = (r: TestInstance, body: object): Promise<Reply> => r.call(null, "POST /v1/setup", body);
-const isOpen = async (r: TestInstance): Promise<boolean> => (await r.call(null, "GET /v1/setup")).body.open;
-const people = async (r: TestInstance): Promise<number> => (await r.sql("select id from users")).length;
+const send = (instance: TestInstance, body: object): Promise<Reply> => instance.call(null, "POST /v1/setup", body);
+const isOpen = async (instance: TestInstance): Promise<boolean> =>
+  (await instance.call(null, "GET /v1/setup")).body.open;
+const people = async (instance: TestInstance): Promise<number> => (await instance.sql("select id from users")).length;
 
-for (const back of backends) {
-  describe(`setup on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`setup on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     it("is open until someone owns a workspace; a workspace of the bootstrap token claims nothing", async () => {
-      const shown = await r.call("krsk_live_anything", "GET /v1/setup");
+      const shown = await instance.call("krsk_live_anything", "GET /v1/setup");
       const login = { password_min: 12, sign_up: "open", unverified_login: "allow", mail: "file" };
       expect(shown.body).toEqual({ object: "setup", open: true, ...login });
-      await r.workspace();
-      r.clock.advance(2_000);
-      expect(await isOpen(r)).toBe(true);
+      await instance.workspace();
+      instance.clock.advance(2_000);
+      expect(await isOpen(instance)).toBe(true);
     });
 
     it("refuses an unknown, expired, mistyped or foreign token alike, before it looks at the password", async () => {
-      const stale = await newToken(r);
-      r.clock.advance(61 * MINUTE_MS);
-      const token = await newToken(r);
+      const stale = await newToken(instance);
+      instance.clock.advance(61 * MINUTE_MS);
+      const token = await newToken(instance);
       const tokens = [
         stale,
         formatCredential("setup", null, new Uint8Array(24)),
         `${token}x`,
         "x",
-        r.app.bootstrap.token,
+        instance.app.bootstrap.token,
       ];
       const texts = new Set<string>();
       for (const each of tokens) {
-        const reply = await send(r, form(String(each), { password: "short" }));
+        const reply = await send(instance, form(String(each), { password: "short" }));
         expectRefusal(reply, 400, "invalid_token");
         texts.add(reply.text);
       }
@@ -70,8 +72,8 @@ for (const back of backends) {
     });
 
     it("names the form's own fields, and a refusal does not use the token up", async () => {
-      const token = await newToken(r);
-      await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "W", slug: "taken" });
+      const token = await newToken(instance);
+      await instance.call(instance.app.bootstrap.token, "POST /v1/workspaces", { name: "W", slug: "taken" });
       for (const [more, status, path] of [
         [{ password: "short" }, 400, "password"],
         [{ password: "acmeacme1234", workspace_slug: "acmeacme" }, 400, "password"],
@@ -79,15 +81,15 @@ for (const back of backends) {
         [{ workspace_slug: "taken" }, 409, "workspace_slug"],
         [{ role: "owner" }, 400, "role"],
       ] as const) {
-        const reply = await send(r, form(token, more));
+        const reply = await send(instance, form(token, more));
         expect([reply.status, reply.body.error.details[0].path]).toEqual([status, path]);
       }
-      expect(await people(r)).toBe(0);
-      expect(await isOpen(r)).toBe(true);
+      expect(await people(instance)).toBe(0);
+      expect(await isOpen(instance)).toBe(true);
     });
 
     it("makes the owner, a session and everything to start with, in the test environment, once", async () => {
-      await using claimed = await testInstance(back); // the other tests need one without an owner
+      await using claimed = await testInstance(backend); // the other tests need one without an owner
       const token = await newToken(claimed);
       const email = await account(claimed, freshEmail("taken-over"), "an older password 1");
       const old = await logIn(claimed, email, "an older password 1");
@@ -161,7 +163,7 @@ for (const back of backends) {
     });
 
     it("is closed for good by a person who creates a workspace", async () => {
-      await using other = await testInstance(back);
+      await using other = await testInstance(backend);
       const link = await newToken(other);
       expect(await isOpen(other)).toBe(true); // known for a second, as to another process
       await team(other);
@@ -173,9 +175,9 @@ for (const back of backends) {
     });
 
     it("lets one of two claims through: two links, two processes", async () => {
-      await using one = await testInstance(back);
+      await using one = await testInstance(backend);
       const links = [await newToken(one), await newToken(one)] as const;
-      await using two = back === "postgres" ? await testInstance(back, { beside: one }) : one;
+      await using two = backend === "postgres" ? await testInstance(backend, { beside: one }) : one;
       const replies = await Promise.all([
         send(one, form(links[0], { workspace_slug: "one" })),
         send(two, form(links[1], { workspace_slug: "two" })),
@@ -187,7 +189,7 @@ for (const back of backends) {
     });
 
     it("keeps at most twenty links alive, and none while bootstrap is off", async () => {
-      await using few = await testInstance(back);
+      await using few = await testInstance(backend);
       const first = await newToken(few);
       for (let i = 0; i < 20; i++) {
         few.clock.advance(1);

@@ -4,13 +4,13 @@ import { expect, it, vi } from "vitest";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 it("GET /openapi.json serves the reviewed document to anyone", async () => {
-  await using r = await testInstance("sqlite");
-  const reply = await r.call(null, "GET /openapi.json");
+  await using instance = await testInstance("sqlite");
+  const reply = await instance.call(null, "GET /openapi.json");
   expect(reply.status).toBe(200);
   const golden = JSON.parse(readFileSync(new URL("../../golden/openapi.json", import.meta.url), "utf8")) as object;
   expect(reply.body).toEqual(golden);
   const stringify = vi.spyOn(JSON, "stringify");
-  const again = await r.call(null, "GET /openapi.json");
+  const again = await instance.call(null, "GET /openapi.json");
   const serialised = stringify.mock.calls.filter(
     ([value]) => value !== null && Object.hasOwn(Object(value), "openapi"),
   );

@@ -17,7 +17,7 @@ const TYPES: Record<string, string> = {
 };
 
 describe("the dashboard over HTTP", () => {
-  const r = sharedInstance("sqlite");
+  const instance = sharedInstance("sqlite");
   const names = readdirSync(new URL("assets", WEB)).filter((name) => !/\.(br|gz)$/.test(name));
 
   it("are one uncached page under the strict content security policy", async () => {
@@ -26,7 +26,7 @@ describe("the dashboard over HTTP", () => {
       [null, "/?utm=x&utm=y"],
       ["krses_ended", "/"],
     ] as const) {
-      const reply = await r.call(as, `GET ${path}`);
+      const reply = await instance.call(as, `GET ${path}`);
       expect(reply.status).toBe(200);
       const build = builtPages().build();
       expect(build).toMatch(/^[0-9a-f]{12}$/);
@@ -47,15 +47,15 @@ describe("the dashboard over HTTP", () => {
   });
 
   it("reference only existing assets, named by their hash", async () => {
-    const { text } = await r.call(null, "GET /");
+    const { text } = await instance.call(null, "GET /");
     const named = [...text.matchAll(/(?:href|src)="\.\/assets\/([^"]+)"/g)].map(([, name = ""]) => name);
-    // The page names all but the second script, which the first one does.
-    const second = names.filter((name) => name.startsWith("second-script-"));
-    expect(second).toHaveLength(1);
-    expect(new Set([...named, ...second])).toEqual(new Set(names));
+    // The page names all but the lazy pages, which the first script loads.
+    const lazy = names.filter((name) => name.startsWith("lazy-pages-"));
+    expect(lazy).toHaveLength(1);
+    expect(new Set([...named, ...lazy])).toEqual(new Set(names));
     for (const name of names) {
-      expect(name).toMatch(/^(main|second-script|chunk|icon)-[A-Z0-9]{8}\.(js|css|svg)$/);
-      const reply = await r.call(null, `GET /assets/${name}`);
+      expect(name).toMatch(/^(main|lazy-pages|chunk|icon)-[A-Z0-9]{8}\.(js|css|svg)$/);
+      const reply = await instance.call(null, `GET /assets/${name}`);
       expect(reply.status).toBe(200);
       expect(reply.text === readFileSync(new URL(`assets/${name}`, WEB), "utf8"), name).toBe(true);
       expect(reply.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
@@ -65,7 +65,7 @@ describe("the dashboard over HTTP", () => {
 
   it("respond to HEAD with the same headers and no body", async () => {
     for (const path of ["/", `/assets/${names[0]}`]) {
-      const [get, head] = [await r.call(null, `GET ${path}`), await r.call(null, `HEAD ${path}`)];
+      const [get, head] = [await instance.call(null, `GET ${path}`), await instance.call(null, `HEAD ${path}`)];
       expect([head.status, head.text]).toEqual([200, ""]);
       for (const name of ["content-length", "content-type", "cache-control", "content-security-policy"])
         expect(head.headers.get(name)).toBe(get.headers.get(name));
@@ -74,10 +74,10 @@ describe("the dashboard over HTTP", () => {
 
   it("serve nothing but what was built", async () => {
     for (const name of ["none.js", "..%2findex.html", "%2e%2e%2fportal.js", "..%2f..%2f..%2fpackage.json", "%00"])
-      expectRefusal(await r.call(null, `GET /assets/${name}`), 404, "not_found");
+      expectRefusal(await instance.call(null, `GET /assets/${name}`), 404, "not_found");
     for (const path of ["/assets", "/assets/", "/index.html", "/assets/a/b.js"])
-      expectRefusal(await r.call(null, `GET ${path}`), 404, "not_found");
-    expectRefusal(await r.call(null, "POST /", {}), 405, "method_not_allowed");
+      expectRefusal(await instance.call(null, `GET ${path}`), 404, "not_found");
+    expectRefusal(await instance.call(null, "POST /", {}), 405, "method_not_allowed");
   });
 
   it("say what to do where nothing was built", () => {
@@ -108,7 +108,7 @@ describe("the dashboard over HTTP", () => {
     ] as const;
     for (const [accepted, coding] of ROWS) {
       for (const method of ["GET", "HEAD"]) {
-        const reply = await rawGet(`${r.url}/assets/${name}`, method, accepted);
+        const reply = await rawGet(`${instance.url}/assets/${name}`, method, accepted);
         expect([accepted, reply.headers["content-encoding"] ?? "identity"]).toEqual([accepted, coding]);
         expect(reply.headers.vary).toBe("accept-encoding");
         const stored = statSync(new URL(`assets/${name}${ENDINGS[coding]}`, WEB)).size;

@@ -6,11 +6,11 @@ import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 const FILE = new URL("../../../dist/web/portal.js", import.meta.url);
 
 describe("GET /embed/portal.js", () => {
-  const r = sharedInstance("sqlite");
+  const instance = sharedInstance("sqlite");
 
   it("is the built file, readable from any origin, whatever the query", async () => {
     for (const path of ["/embed/portal.js", "/embed/portal.js?v=1&v=2"]) {
-      const reply = await r.call(null, `GET ${path}`, undefined, { headers: { origin: "https://any.example" } });
+      const reply = await instance.call(null, `GET ${path}`, undefined, { headers: { origin: "https://any.example" } });
       expect(reply.status).toBe(200);
       expect(reply.text === readFileSync(FILE, "utf8")).toBe(true);
       expect(Object.fromEntries(reply.headers)).toMatchObject({
@@ -25,12 +25,14 @@ describe("GET /embed/portal.js", () => {
   });
 
   it("is not sent again to a client that has it", async () => {
-    const etag = (await r.call(null, "GET /embed/portal.js")).headers.get("etag") ?? "";
+    const etag = (await instance.call(null, "GET /embed/portal.js")).headers.get("etag") ?? "";
     for (const known of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
-      const reply = await r.call(null, "GET /embed/portal.js", undefined, { headers: { "if-none-match": known } });
+      const reply = await instance.call(null, "GET /embed/portal.js", undefined, {
+        headers: { "if-none-match": known },
+      });
       expect([reply.status, reply.text, reply.headers.get("etag")]).toEqual([304, "", etag]);
     }
-    const other = await r.call(null, "GET /embed/portal.js", undefined, { headers: { "if-none-match": '"x"' } });
+    const other = await instance.call(null, "GET /embed/portal.js", undefined, { headers: { "if-none-match": '"x"' } });
     expect(other.status).toBe(200);
   });
 

@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { BackupState } from "../../../src/domain/health/state.ts";
 import { VERSION } from "../../../src/platform/version.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
@@ -11,12 +11,12 @@ const SCHEDULED = { flags: { backup_every: "24h", restore_test_every: "7d" } } a
 const FINE = { api: "ok", database: "ok", redis: "disabled", worker: "ok", backup: "unknown" };
 const NEVER = { lastRunAt: null, pass: null, backupId: null };
 
-for (const back of backends) {
-  describe(`/status on ${back}`, () => {
-    const r = sharedInstance(back, SCHEDULED);
+for (const backend of apiBackends) {
+  describe(`/status on ${backend}`, () => {
+    const instance = sharedInstance(backend, SCHEDULED);
     const ask = async () => {
-      r.clock.advance(5_000);
-      const reply = await r.call(null, "GET /status?whatever=1");
+      instance.clock.advance(5_000);
+      const reply = await instance.call(null, "GET /status?whatever=1");
       expect(reply.status).toBe(200);
       return reply.body;
     };
@@ -26,18 +26,18 @@ for (const back of backends) {
     });
 
     it("reads the database at most once in five seconds", async () => {
-      const ping = vi.spyOn(r.app.services.store, "ping");
+      const ping = vi.spyOn(instance.app.services.store, "ping");
       await ask();
-      await Promise.all(Array.from({ length: 20 }, () => r.call(null, "GET /status")));
+      await Promise.all(Array.from({ length: 20 }, () => instance.call(null, "GET /status")));
       expect(ping).toHaveBeenCalledTimes(1);
-      r.clock.advance(5_000);
-      await Promise.all(Array.from({ length: 20 }, () => r.call(null, "GET /status")));
+      instance.clock.advance(5_000);
+      await Promise.all(Array.from({ length: 20 }, () => instance.call(null, "GET /status")));
       expect(ping).toHaveBeenCalledTimes(2);
       ping.mockRestore();
     });
 
     it("reports down without a database, with 200", async () => {
-      const ping = vi.spyOn(r.app.services.store, "ping").mockRejectedValue(new Error("gone"));
+      const ping = vi.spyOn(instance.app.services.store, "ping").mockRejectedValue(new Error("gone"));
       const { status, components } = await ask();
       expect([status, components]).toEqual(["down", { ...FINE, database: "down", worker: "unknown" }]);
       ping.mockRestore();
@@ -45,18 +45,18 @@ for (const back of backends) {
     });
 
     it("reports degraded while a job fails or a message is undeliverable", async () => {
-      const { failing } = r.app.services.worker;
+      const { failing } = instance.app.services.worker;
       failing.add("delta log");
       expect(await ask()).toMatchObject({ status: "degraded", components: { worker: "degraded" } });
       failing.clear();
       expect((await ask()).status).toBe("ok");
       const columns = "(id, kind, recipient, message_id, state, attempts, created_at, next_at, give_up_at, settled_at)";
-      const now = r.clock.now();
-      await r.sql(
+      const now = instance.clock.now();
+      await instance.sql(
         `insert into outbox ${columns} values ('m', 'x', 'a@b.c', '<m>', 'dead', 1, ${now}, ${now}, ${now}, ${now})`,
       );
       expect(await ask()).toMatchObject({ status: "degraded", components: { worker: "degraded" } });
-      await r.sql("delete from outbox where id = 'm'");
+      await instance.sql("delete from outbox where id = 'm'");
     });
 
     for (const [why, health, state] of [
@@ -70,17 +70,18 @@ for (const back of backends) {
       ["fresh, but tested long ago", "degraded", { lastSuccessAt: -DAY_MS, lastRunAt: -8 * DAY_MS - 1, pass: true }],
     ] as const) {
       it(`reports ${health} for a backup that is ${why}`, async () => {
-        const at = (ms: number | null | undefined) => (ms === null || ms === undefined ? null : r.clock.now() + ms);
+        const at = (ms: number | null | undefined) =>
+          ms === null || ms === undefined ? null : instance.clock.now() + ms;
         const { lastSuccessAt, lastRunAt, pass } = { lastRunAt: null, pass: null, ...state };
-        r.app.services.backups = async (): Promise<BackupState> => ({
+        instance.app.services.backups = async (): Promise<BackupState> => ({
           lastSuccessAt: at(lastSuccessAt),
           restoreTest: { lastRunAt: at(lastRunAt), pass, backupId: lastRunAt === null ? null : "b" },
         });
         const body = await ask();
         expect([body.components.backup, body.status]).toEqual([health, health === "degraded" ? "degraded" : "ok"]);
-        const when = lastRunAt === null ? null : new Date(r.clock.now() + lastRunAt).toISOString();
+        const when = lastRunAt === null ? null : new Date(instance.clock.now() + lastRunAt).toISOString();
         expect(body.restoreTest).toEqual({ lastRunAt: when, pass, backupId: when && "b" });
-        delete r.app.services.backups;
+        delete instance.app.services.backups;
       });
     }
   });
@@ -93,8 +94,8 @@ describe("/status", () => {
   ] as const) {
     it(`reports ${health} while Redis is down where its failure means ${on}`, async () => {
       const flags = { redis_url: "redis://127.0.0.1:1", ratelimit_on_redis_failure: on, backup_every: "off" };
-      await using r = await testInstance("sqlite", { flags });
-      const { status, components } = (await r.call(null, "GET /status")).body;
+      await using instance = await testInstance("sqlite", { flags });
+      const { status, components } = (await instance.call(null, "GET /status")).body;
       expect([status, components]).toEqual([health, { ...FINE, redis: health, backup: "disabled" }]);
     });
   }

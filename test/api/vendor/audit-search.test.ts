@@ -11,19 +11,19 @@ import { cellOwner } from "../../../src/fairness/owners.ts";
 
 const seqs = (body: { data: { seq: number }[] }): number[] => body.data.map(({ seq }) => seq);
 
-for (const back of backends) {
-  describe(`the audit search on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of backends) {
+  describe(`the audit search on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
-    const list = async (w: Workspace, query: string, as: "sk_owner" | "sk_test" = "sk_owner") =>
-      (await w.call(as, `GET /v1/audit_logs?${query}`)).body as {
+    const list = async (workspace: Workspace, query: string, as: "sk_owner" | "sk_test" = "sk_owner") =>
+      (await workspace.call(as, `GET /v1/audit_logs?${query}`)).body as {
         data: (Json & { seq: number })[];
         next_cursor: string;
       };
-    const whole = async (w: Workspace, query: string): Promise<number[]> => {
+    const whole = async (workspace: Workspace, query: string): Promise<number[]> => {
       const found: number[] = [];
       for (let cursor = ""; ; ) {
-        const page = await list(w, query + cursor);
+        const page = await list(workspace, query + cursor);
         found.push(...seqs(page));
         if (page.next_cursor === null) return found;
         cursor = `&cursor=${page.next_cursor}`;
@@ -31,30 +31,30 @@ for (const back of backends) {
     };
 
     it("walks newest first, each row once, while rows are appended", async () => {
-      const w = await r.workspace();
-      for (let i = 0; i < 4; i++) await w.mint();
-      const all = seqs(await list(w, "limit=200"));
+      const workspace = await instance.workspace();
+      for (let i = 0; i < 4; i++) await workspace.mint();
+      const all = seqs(await list(workspace, "limit=200"));
       const found: number[] = [];
       for (let cursor = ""; ; ) {
-        const page = await list(w, `order=desc&limit=3${cursor}`);
+        const page = await list(workspace, `order=desc&limit=3${cursor}`);
         found.push(...seqs(page));
         if (page.next_cursor === null) break;
         cursor = `&cursor=${page.next_cursor}`;
-        await w.mint();
+        await workspace.mint();
       }
       expect(found).toEqual(all.toReversed());
-      expect(await list(w, "limit=200")).not.toHaveProperty("next_cursor");
+      expect(await list(workspace, "limit=200")).not.toHaveProperty("next_cursor");
     });
 
     it("filters by action, actor, target, number and time, all of them at once", async () => {
-      const w = await r.workspace();
-      const before = new Date(r.clock.now()).toISOString();
-      r.clock.advance(60_000);
-      const start = seqs(await list(w, "limit=200")).length;
-      const key = await w.mint();
-      await w.mint();
-      const tenant = await w.call("sk_admin", "POST /v1/tenants", { external_id: "two" });
-      await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {});
+      const workspace = await instance.workspace();
+      const before = new Date(instance.clock.now()).toISOString();
+      instance.clock.advance(60_000);
+      const start = seqs(await list(workspace, "limit=200")).length;
+      const key = await workspace.mint();
+      await workspace.mint();
+      const tenant = await workspace.call("sk_admin", "POST /v1/tenants", { external_id: "two" });
+      await workspace.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {});
       const [minted, second, made, revoked] = [start + 1, start + 2, start + 3, start + 4];
       for (const [query, expected] of [
         [`target_id=${key.id}`, [minted, revoked]],
@@ -64,54 +64,57 @@ for (const back of backends) {
         [`action=api_key.*&after_seq=${minted}&before_seq=${revoked}`, [second]],
         ["action=api_key.exploded", []],
         [`target_type=tenant&from=${before}&after_seq=${start}`, [made]],
-        [`actor_id=${w.keyIds.sk_admin}`, [made]],
+        [`actor_id=${workspace.keyIds.sk_admin}`, [made]],
         [`actor_type=secret_key&action=tenant.created&target_id=${tenant.body.id}`, [made]],
         [`to=${before}&after_seq=${start}`, []],
-        [`from=${new Date(r.clock.now()).toISOString()}`, [minted, second, made, revoked]],
+        [`from=${new Date(instance.clock.now()).toISOString()}`, [minted, second, made, revoked]],
         ["before_seq=2", [1]],
         ["before_seq=1", []],
       ] as const) {
-        const found = await whole(w, query);
+        const found = await whole(workspace, query);
         expect([query, found.filter((seq) => query.includes("before_seq") || seq >= start)]).toEqual([query, expected]);
       }
       for (const wrong of ["action=api_key", "action=%25", "order=up", "from=yesterday", "cursor=x", "before_seq=0"])
-        expectRefusal(await w.call("sk_owner", `GET /v1/audit_logs?${wrong}`), 400, "invalid_request");
+        expectRefusal(await workspace.call("sk_owner", `GET /v1/audit_logs?${wrong}`), 400, "invalid_request");
     });
 
     it("hides from a test principal what its list hides", async () => {
-      const w = await r.workspace();
-      const [live, test] = [await w.mint({ env: "live" }), await w.mint({ env: "test" })];
-      const targets = (await list(w, "action=api_key.*&order=desc", "sk_test")).data.map(({ target_id }) => target_id);
+      const workspace = await instance.workspace();
+      const [live, test] = [await workspace.mint({ env: "live" }), await workspace.mint({ env: "test" })];
+      const targets = (await list(workspace, "action=api_key.*&order=desc", "sk_test")).data.map(
+        ({ target_id }) => target_id,
+      );
       expect(targets).toEqual([test.id]);
-      expect((await list(w, `target_id=${live.id}`, "sk_test")).data).toEqual([]);
-      const text = (await w.call("sk_test", "GET /v1/audit_logs/export")).text;
+      expect((await list(workspace, `target_id=${live.id}`, "sk_test")).data).toEqual([]);
+      const text = (await workspace.call("sk_test", "GET /v1/audit_logs/export")).text;
       expect([text.includes(test.id), text.includes(live.id)]).toEqual([true, false]);
     });
 
     it("ends an export without the number of a hidden row, and responds to a failed read with an error envelope", async () => {
-      const w = await r.workspace();
-      await w.mint({ env: "test" });
-      const last = (await list(w, "order=desc&limit=1", "sk_test")).data[0]?.seq;
-      await w.mint({ env: "live" });
-      r.clock.advance(1_000);
-      const to = new Date(r.clock.now()).toISOString();
-      const { headers } = await w.call("sk_test", `GET /v1/audit_logs/export?to=${to}`);
+      const workspace = await instance.workspace();
+      await workspace.mint({ env: "test" });
+      const last = (await list(workspace, "order=desc&limit=1", "sk_test")).data[0]?.seq;
+      await workspace.mint({ env: "live" });
+      instance.clock.advance(1_000);
+      const to = new Date(instance.clock.now()).toISOString();
+      const { headers } = await workspace.call("sk_test", `GET /v1/audit_logs/export?to=${to}`);
       expect(headers.get("audit-to-seq")).toBe(String(last));
-      const { read } = r.app.services.store;
+      const { read } = instance.app.services.store;
       const failing = vi.spyOn(read, "all").mockRejectedValue(new Error("storage failed"));
-      const failed = await w.call("sk_owner", "GET /v1/audit_logs/export");
+      const failed = await workspace.call("sk_owner", "GET /v1/audit_logs/export");
       failing.mockRestore();
       expectRefusal(failed, 500, "internal_error");
-      for (let i = 0; i < 5; i++) expect((await w.call("sk_owner", "GET /v1/audit_logs/export")).status).toBe(200);
+      for (let i = 0; i < 5; i++)
+        expect((await workspace.call("sk_owner", "GET /v1/audit_logs/export")).status).toBe(200);
     });
 
     it("charges an export to its owner in pieces while its client does not read", async () => {
-      const w = await r.workspace();
+      const workspace = await instance.workspace();
       const scopes = Array.from({ length: 50 }, (_, i) => `${i}`.padStart(60, "a"));
-      for (let i = 0; i < 100; i++) await w.mint({ scopes });
-      const unsent = r.app.services.shares.of("unsent");
-      const actor = { kind: "session", id: "s", user_id: "u", workspace_id: w.id, role: "admin" } as const;
-      const { pieces, ended } = await exportAudit({ services: r.app.services, actor }, {});
+      for (let i = 0; i < 100; i++) await workspace.mint({ scopes });
+      const unsent = instance.app.services.shares.of("unsent");
+      const actor = { kind: "session", id: "s", user_id: "u", workspace_id: workspace.id, role: "admin" } as const;
+      const { pieces, ended } = await exportAudit({ services: instance.app.services, actor }, {});
       let largest = 0;
       for await (const piece of pieces) {
         largest = Math.max(largest, piece.length);
@@ -122,9 +125,9 @@ for (const back of backends) {
     });
 
     it("streams rows that verify as a chain, up to the head at its start", async () => {
-      const w = await r.workspace();
-      await w.mint();
-      const reply = await w.call("sk_owner", "GET /v1/audit_logs/export");
+      const workspace = await instance.workspace();
+      await workspace.mint();
+      const reply = await workspace.call("sk_owner", "GET /v1/audit_logs/export");
       expect(reply.headers.get("content-type")).toBe("application/x-ndjson");
       const rows = reply.text
         .trimEnd()
@@ -132,35 +135,39 @@ for (const back of backends) {
         .map((line) => JSON.parse(line));
       expect(reply.headers.get("audit-to-seq")).toBe(String(rows.length));
       expect(reply.text).toMatch(/^\{"action":"workspace\.created",.*\}\n$/s);
-      expect(rows[0].workspace_id).toBe(w.id);
-      const file = join(r.dataDir, "export.jsonl");
+      expect(rows[0].workspace_id).toBe(workspace.id);
+      const file = join(instance.dataDir, "export.jsonl");
       writeFileSync(file, reply.text);
       expect(await verifyFile(file, undefined)).toMatchObject([{ verified: true, checked: rows.length }]);
-      const some = await w.call("sk_owner", "GET /v1/audit_logs/export?after_seq=2&action=project.*");
+      const some = await workspace.call("sk_owner", "GET /v1/audit_logs/export?after_seq=2&action=project.*");
       expect(
         some.text
           .trimEnd()
           .split("\n")
           .map((line) => JSON.parse(line).action),
       ).toEqual(["project.created"]);
-      const head = await w.call("sk_owner", "HEAD /v1/audit_logs/export");
+      const head = await workspace.call("sk_owner", "HEAD /v1/audit_logs/export");
       expect([head.status, head.text, head.headers.get("audit-to-seq")]).toEqual([200, "", String(rows.length)]);
-      await until(() => r.app.services.shares.of("unsent").used === 0);
+      await until(() => instance.app.services.shares.of("unsent").used === 0);
     });
 
-    it("streams four exports of an environment at a time", async () => {
-      const w = await r.workspace();
-      const exports = r.app.services.shares.of("exports");
-      const live = cellOwner(w.id, "live");
-      const get = (as: "sk_owner" | "sk_test") => w.call(as, "GET /v1/audit_logs/export");
+    it("streams four exports of live at a time, and one of test", async () => {
+      const workspace = await instance.workspace();
+      const exports = instance.app.services.shares.of("exports");
+      const [live, test] = [cellOwner(workspace.id, "live"), cellOwner(workspace.id, "test")];
+      const get = (as: "sk_owner" | "sk_test") => workspace.call(as, "GET /v1/audit_logs/export");
       expect((await get("sk_owner")).status).toBe(200);
-      expect((await w.call("sk_owner", "HEAD /v1/audit_logs/export")).status).toBe(200);
+      expect((await workspace.call("sk_owner", "HEAD /v1/audit_logs/export")).status).toBe(200);
       await until(() => exports.usedBy(live) === 0);
       exports.take(live, 4); // four whose clients take their time
       const refused = await get("sk_owner");
       expectRefusal(refused, 429, "rate_limited");
       expect(refused.headers.get("ratelimit-policy")).toBe('"audit_export";q=4;w=60');
       expect((await get("sk_test")).status).toBe(200);
+      await until(() => exports.usedBy(test) === 0);
+      exports.take(test);
+      expect((await get("sk_test")).headers.get("ratelimit-policy")).toBe('"audit_export";q=1;w=60');
+      exports.release(test);
       exports.release(live, 4);
       expect((await get("sk_owner")).status).toBe(200);
     });

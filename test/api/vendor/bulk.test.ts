@@ -1,6 +1,6 @@
 // One action on many keys: what matches, what each call changes, and what a repeated or interrupted run does.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { EXAMINED_MAX } from "../../../src/domain/keys/bulk.ts";
@@ -11,9 +11,9 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 type AuditRow = { action: string; target_id: string; payload: Json };
 type Listed = { id: string; successor_id: string; key: string };
 
-for (const back of backends) {
-  describe(`a bulk action on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`a bulk action on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     const bulk = (w: Workspace, body: object, as: "sk_owner" | "sk_test" = "sk_owner", key?: string) =>
       w.call(as, "POST /v1/bulk/keys", body, key ? { headers: { "idempotency-key": key } } : {});
@@ -31,7 +31,7 @@ for (const back of backends) {
     const idsOf = (data: Json[]): unknown[] => data.map(({ id }) => id);
 
     it("changes page after page, each in one policy version with one audit row a key", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const ids = await mintMany(w, 5);
       const before = await version(w);
       const request = { action: "revoke", filter: { project_id: w.project_id }, limit: 2, reason: "contract ended" };
@@ -64,11 +64,11 @@ for (const back of backends) {
     });
 
     it("disables, enables and skips what already is so", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const [first = "", second = "", revoked = ""] = await mintMany(w, 3);
       await w.call("sk_owner", `POST /v1/keys/${first}/disable`, { reason: "first" });
       await w.call("sk_owner", `POST /v1/keys/${revoked}/revoke`, {});
-      const filter = { ids: [second, first, revoked, r.app.services.newId()] };
+      const filter = { ids: [second, first, revoked, instance.app.services.newId()] };
       const disabled = await bulk(w, { action: "disable", filter, reason: "later" });
       expect([disabled.body.matched, idsOf(disabled.body.data)]).toEqual([1, [second]]);
       expect((await w.call("sk_owner", `GET /v1/keys/${first}`)).body.disabled_reason).toBe("first");
@@ -83,7 +83,7 @@ for (const back of backends) {
     });
 
     it("rotates each key once, however often it is run, and never its own successors", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const ids = await mintMany(w, 3, { scopes: ["read"], meta: { plan: "pro" } });
       const disabled = await w.mint();
       await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
@@ -117,7 +117,7 @@ for (const back of backends) {
     });
 
     it("changes nothing in a dry run, or where more keys match than expected", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const ids = await mintMany(w, 3);
       const before = await version(w);
       const dry = (await bulk(w, { action: "revoke", filter: { all: true }, dry_run: true, limit: 2 })).body;
@@ -132,7 +132,7 @@ for (const back of backends) {
     });
 
     it("takes no id but that of the same run as the end of what it matches", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const filter = { tenant_id: w.tenant_id };
       const dry = (await bulk(w, { action: "disable", filter, dry_run: true })).body;
       const [id] = await mintMany(w, 1);
@@ -148,33 +148,36 @@ for (const back of backends) {
     });
 
     it("refuses its own id after seven days, instead of rotating the successors", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       await mintMany(w, 1);
       const rotate = { action: "rotate", filter: { tenant_id: w.tenant_id } };
       const { bulk_id, changed } = (await bulk(w, rotate)).body;
       expect([changed, (await bulk(w, { ...rotate, bulk_id })).body.changed]).toEqual([1, 0]);
-      r.clock.advance(7 * 86_400_000 + 1);
+      instance.clock.advance(7 * 86_400_000 + 1);
       expectRefusal(await bulk(w, { ...rotate, bulk_id }), 400, "invalid_request", "bulk_id");
     });
 
     it("matches by every filter", async () => {
-      const w = await r.workspace();
-      const at = (): string => new Date(r.clock.now()).toISOString();
+      const w = await instance.workspace();
+      const at = (): string => new Date(instance.clock.now()).toISOString();
       const other = (await w.call("sk_owner", "POST /v1/projects", { name: "B", slug: "bbb" })).body.id;
       const tenant = (await w.call("sk_owner", "POST /v1/tenants", { external_id: "t2" })).body.id;
       const old = await w.mint({ name: "old" });
-      r.clock.advance(1_000);
-      const expiring = await w.mint({ name: "expiring", expires_at: new Date(r.clock.now() + 500).toISOString() });
-      r.clock.advance(1_000);
+      instance.clock.advance(1_000);
+      const expiring = await w.mint({
+        name: "expiring",
+        expires_at: new Date(instance.clock.now() + 500).toISOString(),
+      });
+      instance.clock.advance(1_000);
       const middle = at();
-      r.clock.advance(1_000);
+      instance.clock.advance(1_000);
       await w.mint({ name: "scoped", scopes: ['a"b', "read"] });
       await w.mint({ name: "elsewhere", project_id: other });
       await w.mint({ name: "theirs", tenant_id: tenant });
       await w.mint({ name: "tested", env: "test" });
       const leaked = await w.mint({ name: "leaked" });
-      await r.sql(`update api_keys set quarantined_at = ${r.clock.now()} where id = '${leaked.id}'`);
-      await r.sql(`update api_keys set last_used_at = ${r.clock.now()} where id = '${old.id}'`);
+      await instance.sql(`update api_keys set quarantined_at = ${instance.clock.now()} where id = '${leaked.id}'`);
+      await instance.sql(`update api_keys set last_used_at = ${instance.clock.now()} where id = '${old.id}'`);
       const cases: [object, string[]][] = [
         [{ ids: [old.id, expiring.id] }, ["old", "expiring"]],
         [{ project_id: other }, ["elsewhere"]],
@@ -199,7 +202,7 @@ for (const back of backends) {
     });
 
     it("refuses a filter that names nothing, fields of another action and a cursor of another run", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       await mintMany(w, 2);
       const all = { all: true };
       for (const [body, path] of [
@@ -219,13 +222,13 @@ for (const back of backends) {
         { action: "revoke", filter: all, cursor: "x" },
       ])
         expectRefusal(await bulk(w, body), 400, "invalid_request", "cursor");
-      r.clock.advance(7 * DAY_MS + 1);
+      instance.clock.advance(7 * DAY_MS + 1);
       expectRefusal(await bulk(w, { action: "revoke", filter: all, cursor }), 400, "invalid_request", "cursor");
       expect(await audit(w, "api_key.revoked")).toEqual([]);
     });
 
     it("stays within the workspace, the environment and the projects of its caller", async () => {
-      const [w, stranger] = [await r.workspace(), await r.workspace()];
+      const [w, stranger] = [await instance.workspace(), await instance.workspace()];
       const foreign = await stranger.mint();
       const live = await w.mint();
       const tested = await w.mint({ env: "test" });
@@ -236,24 +239,24 @@ for (const back of backends) {
       const elsewhere = await w.mint({ project_id: other });
       const restricted = { env: "live", permissions: ["manage"], project_ids: [other] };
       const { key } = (await w.call("sk_owner", "POST /v1/secret_keys", restricted)).body;
-      const confined = await r.call(key, "POST /v1/bulk/keys", { action: "revoke", filter: { all: true } });
+      const confined = await instance.call(key, "POST /v1/bulk/keys", { action: "revoke", filter: { all: true } });
       expect(idsOf(confined.body.data)).toEqual([elsewhere.id]);
       const reader = (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", permissions: ["read"] })).body;
       const request = { action: "revoke", filter: { all: true }, dry_run: true };
-      expectRefusal(await r.call(reader.key, "POST /v1/bulk/keys", request), 403, "forbidden", "permissions");
+      expectRefusal(await instance.call(reader.key, "POST /v1/bulk/keys", request), 403, "forbidden", "permissions");
       expect((await w.call("sk_owner", `GET /v1/keys/${live.id}`)).body.revoked_at).toBeNull();
       expect((await stranger.call("sk_owner", `GET /v1/keys/${foreign.id}`)).body.revoked_at).toBeNull();
     });
 
     it("examines a bounded range a call, through an index: a page may be empty before the end", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const copied = `workspace_id, project_id, tenant_id, env, display_prefix, scopes, meta, policy_version`;
       const seed = await w.mint();
-      await r.sql(`with recursive n(i) as (select 1 union all select i + 1 from n where i < ${EXAMINED_MAX})
+      await instance.sql(`with recursive n(i) as (select 1 union all select i + 1 from n where i < ${EXAMINED_MAX})
         insert into api_keys (id, lookup_hash, created_at, ${copied})
-        select '01900000-0000-7000-8000-' || cast(100000000000 + i as text), '${w.id}' || cast(i as text), ${r.clock.now()}, ${copied}
+        select '01900000-0000-7000-8000-' || cast(100000000000 + i as text), '${w.id}' || cast(i as text), ${instance.clock.now()}, ${copied}
         from n, api_keys where api_keys.id = '${seed.id}'`);
-      r.clock.advance(1);
+      instance.clock.advance(1);
       const rare = await w.mint({ scopes: ["rare"] });
       const request = { action: "disable", filter: { scope: "rare" }, dry_run: true };
       const first = (await bulk(w, request)).body;
@@ -266,7 +269,7 @@ for (const back of backends) {
       );
       const second = (await bulk(w, { ...request, cursor: first.next_cursor })).body;
       expect([idsOf(second.data), second.next_cursor]).toEqual([[rare.id], null]);
-      const read = vi.spyOn(r.app.services.threadReads, "run").mockRejectedValue(fail("unavailable"));
+      const read = vi.spyOn(instance.app.services.readSlots.threads, "run").mockRejectedValue(fail("unavailable"));
       onTestFinished(() => read.mockRestore());
       expectRefusal(await bulk(w, request), 503, "unavailable"); // many are examined in a thread, in a slot
       const few = { action: "disable", filter: { ids: [rare.id] }, dry_run: true };
@@ -278,7 +281,7 @@ for (const back of backends) {
           return { workspace_id: w.id, action, now: 1, before: "k", ...filter };
         }),
       );
-      await expectNoScan(r.target, async (on) => {
+      await expectNoScan(instance.target, async (on) => {
         for (const selection of selections) {
           await rangeEnd(on, selection, after, 5);
           await eligibleKeys(on, selection, { after, upTo: after }, 5);
@@ -288,8 +291,8 @@ for (const back of backends) {
       const range = { after, upTo: null };
       const named = { workspace_id: w.id, action: "revoke", now: 1, before: "k", ids: ["i", "j"] } as const;
       for (const filter of [{}, { project_id: w.project_id }, { tenant_ids: [w.tenant_id] }]) {
-        const plan = await expectNoScan(r.target, (on) => eligibleKeys(on, { ...named, ...filter }, range, 5));
-        if (back === "sqlite") expect(plan).toContain("sqlite_autoindex_api_keys_1");
+        const plan = await expectNoScan(instance.target, (on) => eligibleKeys(on, { ...named, ...filter }, range, 5));
+        if (backend === "sqlite") expect(plan).toContain("sqlite_autoindex_api_keys_1");
         expect(plan).not.toContain("Join Filter"); // the list would be compared with every key of the project
       }
     });

@@ -1,6 +1,6 @@
 // Invitations: who may accept, with which token, and only once.
 import { beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
   deploymentActions,
@@ -19,18 +19,18 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const ACCEPT = "POST /v1/auth/invites/accept";
 
-for (const back of backends) {
-  describe(`invitations on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`invitations on ${backend}`, () => {
+    const instance = sharedInstance(backend);
     let t: Team;
     beforeAll(async () => {
-      t = await team(r);
+      t = await team(instance);
     });
     const invite = (email: string, role = "member", by = t.owner.session): Promise<Reply> =>
-      r.call(by, "POST /v1/invites", { email, role });
+      instance.call(by, "POST /v1/invites", { email, role });
     const actions = async (since: number): Promise<string[]> =>
-      (await auditRows(r, t.id)).slice(since).map(({ action }) => action);
-    const length = async (): Promise<number> => (await auditRows(r, t.id)).length;
+      (await auditRows(instance, t.id)).slice(since).map(({ action }) => action);
+    const length = async (): Promise<number> => (await auditRows(instance, t.id)).length;
 
     it("returns one token once and mails another", async () => {
       const email = freshEmail("guest");
@@ -51,16 +51,16 @@ for (const back of backends) {
         token_shown_once: true,
       });
       expect(token).toMatch(new RegExp(`^${t.id}\\.[A-Za-z0-9_-]{32}[0-9a-f]{8}$`));
-      const mail = await lastMail(r, email);
-      expect(mail.link).toBe(`${r.url}/#/invite?token=${mail.token}`);
+      const mail = await lastMail(instance, email);
+      expect(mail.link).toBe(`${instance.url}/#/invite?token=${mail.token}`);
       expect(mail.token).not.toBe(token);
       expect(mail.subject).toBe("You are invited to a workspace");
       expect(mail.text).toMatch(/join a workspace as admin\.\r?\n\r?\nWorkspace: Team\r?\n/);
-      const rows = (await auditRows(r, t.id)).slice(since);
+      const rows = (await auditRows(instance, t.id)).slice(since);
       expect(rows).toMatchObject([
         { action: "workspace_invite.created", target_id: rest.id, payload: { email, role: "admin" } },
       ]);
-      const { body: list } = await r.call(t.owner.session, "GET /v1/invites");
+      const { body: list } = await instance.call(t.owner.session, "GET /v1/invites");
       expect(list.data[0].id).toBe(rest.id);
       expect(JSON.stringify(list)).not.toContain("token");
     });
@@ -74,9 +74,9 @@ for (const back of backends) {
       const email = freshEmail();
       const first = await invite(email);
       expectRefusal(await invite(email.toUpperCase()), 409, "conflict");
-      await r.call(t.owner.session, `POST /v1/invites/${first.body.id}/revoke`, {});
+      await instance.call(t.owner.session, `POST /v1/invites/${first.body.id}/revoke`, {});
       expect((await invite(email)).status).toBe(201);
-      const member = await memberOf(r, t, "member");
+      const member = await memberOf(instance, t, "member");
       expectRefusal(await invite(member.email), 409, "conflict");
     });
 
@@ -86,16 +86,16 @@ for (const back of backends) {
       ["a broken address", { email: "a b@example.com", role: "member" }, "email"],
     ] as const) {
       it(`refuses ${why}`, async () => {
-        expectRefusal(await r.call(t.owner.session, "POST /v1/invites", body), 400, "invalid_request", path);
+        expectRefusal(await instance.call(t.owner.session, "POST /v1/invites", body), 400, "invalid_request", path);
       });
     }
 
     it("makes a member on acceptance, moves a session without a workspace, and records the invited address", async () => {
-      const guest = await person(r);
+      const guest = await person(instance);
       const invitedTo = freshEmail("another-address");
       const { body } = await invite(invitedTo, "admin");
       const since = await length();
-      const reply = await r.call(guest.session, ACCEPT, { token: body.token });
+      const reply = await instance.call(guest.session, ACCEPT, { token: body.token });
       expect(reply.status).toBe(200);
       expect(reply.body).toEqual({
         object: "workspace_member",
@@ -104,8 +104,8 @@ for (const back of backends) {
         role: "admin",
         active: true,
       });
-      expect((await r.call(guest.session, "GET /v1/workspace")).body.id).toBe(t.id);
-      const rows = (await auditRows(r, t.id)).slice(since);
+      expect((await instance.call(guest.session, "GET /v1/workspace")).body.id).toBe(t.id);
+      const rows = (await auditRows(instance, t.id)).slice(since);
       expect(rows).toMatchObject([
         {
           action: "workspace_member.joined",
@@ -114,7 +114,7 @@ for (const back of backends) {
         },
         { action: "workspace_invite.accepted", target_id: body.id, payload: { email: invitedTo, role: "admin" } },
       ]);
-      const log = await r.call(guest.session, "GET /v1/audit_logs?limit=200");
+      const log = await instance.call(guest.session, "GET /v1/audit_logs?limit=200");
       expect(log.body.data.at(-1).actor).toEqual({
         id: guest.id,
         email: guest.email,
@@ -133,32 +133,32 @@ for (const back of backends) {
       ["an unverified person with the API's token to another address", false, false, false, 403],
     ] as const) {
       it(`responds ${status} to ${why}`, async () => {
-        const guest = await person(r, { verified });
+        const guest = await person(instance, { verified });
         const email = same ? guest.email : freshEmail();
         const { body } = await invite(email);
-        const token = mailed ? (await lastMail(r, email)).token : body.token;
-        const [since, people] = [await length(), (await auditRows(r)).length];
-        const reply = await r.call(guest.session, ACCEPT, { token });
-        const nowVerified = (await r.call(guest.session, "GET /v1/auth/me")).body.user.email_verified;
+        const token = mailed ? (await lastMail(instance, email)).token : body.token;
+        const [since, people] = [await length(), (await auditRows(instance)).length];
+        const reply = await instance.call(guest.session, ACCEPT, { token });
+        const nowVerified = (await instance.call(guest.session, "GET /v1/auth/me")).body.user.email_verified;
         if (status === 403) {
           expectRefusal(reply, 403, "email_unverified");
           expect(nowVerified).toBe(false);
           expect(await actions(since)).toEqual([]);
-          expect(await deploymentActions(r, people)).toEqual([]);
+          expect(await deploymentActions(instance, people)).toEqual([]);
         } else {
           expect(reply.status).toBe(200);
           expect(nowVerified).toBe(true);
-          expect(await deploymentActions(r, people)).toEqual(verified ? [] : ["user.email_verified"]);
+          expect(await deploymentActions(instance, people)).toEqual(verified ? [] : ["user.email_verified"]);
         }
       });
     }
 
     it("responds 409 to a member who accepts again and keeps the role", async () => {
-      const admin = await memberOf(r, t, "admin");
+      const admin = await memberOf(instance, t, "admin");
       const { body } = await invite(freshEmail(), "owner");
       const since = await length();
-      expectRefusal(await r.call(admin.session, ACCEPT, { token: body.token }), 409, "conflict");
-      const { body: members } = await r.call(t.owner.session, "GET /v1/members");
+      expectRefusal(await instance.call(admin.session, ACCEPT, { token: body.token }), 409, "conflict");
+      const { body: members } = await instance.call(t.owner.session, "GET /v1/members");
       const me = members.data.find(({ user_id }: { user_id: string }) => user_id === admin.id);
       expect(me.role).toBe("admin");
       expect(await actions(since)).toEqual([]);
@@ -173,15 +173,16 @@ for (const back of backends) {
     ] as const) {
       const make = async (): Promise<{ id: string; token: string }> => {
         const { body } = await invite(freshEmail());
-        if (state === "accepted") await r.call((await person(r)).session, ACCEPT, { token: body.token });
-        if (state === "revoked") await r.call(t.owner.session, `POST /v1/invites/${body.id}/revoke`, {});
-        if (state === "expired") await r.sql("update workspace_invites set expires_at = 1 where id = $1", [body.id]);
+        if (state === "accepted") await instance.call((await person(instance)).session, ACCEPT, { token: body.token });
+        if (state === "revoked") await instance.call(t.owner.session, `POST /v1/invites/${body.id}/revoke`, {});
+        if (state === "expired")
+          await instance.sql("update workspace_invites set expires_at = 1 where id = $1", [body.id]);
         return body;
       };
       it(`responds ${revoke} to revoking an invitation that is ${state}`, async () => {
         const { id } = await make();
         const since = await length();
-        const reply = await r.call(t.owner.session, `POST /v1/invites/${id}/revoke`, {});
+        const reply = await instance.call(t.owner.session, `POST /v1/invites/${id}/revoke`, {});
         if (revoke === 200) expect(reply.body).toMatchObject({ id, revoked_at: expect.any(String) });
         else expectRefusal(reply, revoke, "conflict");
         expect(await actions(since)).toEqual(rows);
@@ -189,7 +190,7 @@ for (const back of backends) {
       it(`responds ${accept} to accepting an invitation that is ${state}`, async () => {
         const { token } = await make();
         const since = await length();
-        const reply = await r.call((await person(r)).session, ACCEPT, { token });
+        const reply = await instance.call((await person(instance)).session, ACCEPT, { token });
         if (accept === 200) return expect(reply.status).toBe(200);
         expectRefusal(reply, 400, "invalid_token");
         expect(reply.body.error.message).toBe("The token is invalid or has expired.");
@@ -198,24 +199,28 @@ for (const back of backends) {
     }
 
     it("reads and writes nothing for made-up tokens and tokens that name another workspace", async () => {
-      const guest = await person(r);
-      const other = await team(r);
+      const guest = await person(instance);
+      const other = await team(instance);
       const { body } = await invite(freshEmail());
       const secret = body.token.split(".")[1];
       for (const token of ["x", `${t.id}.`, `${other.id}.${secret}`, `${body.token}0`, secret]) {
-        expectRefusal(await r.call(guest.session, ACCEPT, { token }), 400, "invalid_token");
+        expectRefusal(await instance.call(guest.session, ACCEPT, { token }), 400, "invalid_token");
       }
-      expect((await r.call(guest.session, "GET /v1/auth/me")).body.memberships).toEqual([]);
+      expect((await instance.call(guest.session, "GET /v1/auth/me")).body.memberships).toEqual([]);
     });
 
     it("hides another workspace's invitation", async () => {
-      const other = await team(r);
+      const other = await team(instance);
       const { body } = await invite(freshEmail());
-      expectRefusal(await r.call(other.owner.session, `POST /v1/invites/${body.id}/revoke`, {}), 404, "not_found");
-      const { body: list } = await r.call(other.owner.session, "GET /v1/invites");
+      expectRefusal(
+        await instance.call(other.owner.session, `POST /v1/invites/${body.id}/revoke`, {}),
+        404,
+        "not_found",
+      );
+      const { body: list } = await instance.call(other.owner.session, "GET /v1/invites");
       expect(list.data).toEqual([]);
       expectRefusal(
-        await r.call(other.owner.session, `GET /v1/invites?after=${body.id}`),
+        await instance.call(other.owner.session, `GET /v1/invites?after=${body.id}`),
         400,
         "invalid_request",
         "after",
@@ -225,16 +230,19 @@ for (const back of backends) {
     it("returns the same invitation to a retry with an Idempotency-Key, mailed once", async () => {
       const email = freshEmail();
       const options = { headers: { "idempotency-key": `invite-${email}` } };
-      const first = await r.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
-      const again = await r.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
+      const first = await instance.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
+      const again = await instance.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
       expect(again.body).toEqual(first.body);
-      expect(await receivedMail(r, email)).toHaveLength(1);
+      expect(await receivedMail(instance, email)).toHaveLength(1);
     });
 
     it("returns the first response to a retried revocation with an Idempotency-Key", async () => {
-      const { body } = await r.call(t.owner.session, "POST /v1/invites", { email: freshEmail(), role: "member" });
+      const { body } = await instance.call(t.owner.session, "POST /v1/invites", {
+        email: freshEmail(),
+        role: "member",
+      });
       const options = { headers: { "idempotency-key": `revoke-${body.id}` } };
-      const revoke = () => r.call(t.owner.session, `POST /v1/invites/${body.id}/revoke`, {}, options);
+      const revoke = () => instance.call(t.owner.session, `POST /v1/invites/${body.id}/revoke`, {}, options);
       const [first, again] = [await revoke(), await revoke()];
       expect([first.status, first.headers.get("idempotent-replayed")]).toEqual([200, null]);
       expect([again.status, again.headers.get("idempotent-replayed"), again.text]).toEqual([200, "true", first.text]);
@@ -242,22 +250,25 @@ for (const back of backends) {
 
     it(`admits one of two people who accept one invitation concurrently, ${ROUNDS} times over`, async () => {
       // On PostgreSQL the second person uses another process.
-      await using beside = back === "postgres" ? await testInstance(back, { beside: r }) : null;
-      const home = await team(r);
-      const people: Person[] = [await person(r), await person(r)];
+      await using beside = backend === "postgres" ? await testInstance(backend, { beside: instance }) : null;
+      const home = await team(instance);
+      const people: Person[] = [await person(instance), await person(instance)];
       for (let round = 0; round < ROUNDS; round++) {
-        const { body } = await r.call(home.owner.session, "POST /v1/invites", { email: freshEmail(), role: "member" });
+        const { body } = await instance.call(home.owner.session, "POST /v1/invites", {
+          email: freshEmail(),
+          role: "member",
+        });
         const [a, b] = people.map(({ session }) => session) as [string, string];
         const token = { token: body.token };
         const replies = await Promise.all([
-          r.call(a, ACCEPT, token),
-          (beside ?? r).call(b, ACCEPT, token),
-          r.call(a, ACCEPT, token),
+          instance.call(a, ACCEPT, token),
+          (beside ?? instance).call(b, ACCEPT, token),
+          instance.call(a, ACCEPT, token),
         ]);
         expect(replies.map(({ status }) => String(status)).toSorted()).toEqual(["200", "400", "400"]);
-        const { body: members } = await r.call(home.owner.session, "GET /v1/members");
+        const { body: members } = await instance.call(home.owner.session, "GET /v1/members");
         expect(members.data).toHaveLength(2);
-        await r.call(home.owner.session, `DELETE /v1/members/${members.data[1].user_id}`);
+        await instance.call(home.owner.session, `DELETE /v1/members/${members.data[1].user_id}`);
       }
     });
   });

@@ -50,23 +50,23 @@ const refused: Record<Exclude<Feature, "deferred revocation">, Call[]> = {
 };
 
 describe.runIf(postgresUrl)("beside a process of an earlier release", () => {
-  const r = sharedInstance("postgres");
-  let w: Workspace;
+  const instance = sharedInstance("postgres");
+  let workspace: Workspace;
   let key: { id: string };
   let older: { end(): Promise<void> };
   beforeAll(async () => {
-    w = await r.workspace();
-    key = await w.mint();
-    if (r.target.kind !== "postgres") throw new Error("not PostgreSQL");
-    older = await connectPostgres(r.target.url, { application_name: "keyrack" }); // as 0.1 names itself
-    r.clock.advance(1_000);
+    workspace = await instance.workspace();
+    key = await workspace.mint();
+    if (instance.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    older = await connectPostgres(instance.target.url, { application_name: "keyrack" }); // as 0.1 names itself
+    instance.clock.advance(1_000);
   });
 
   const send = ([route, body]: Call) => {
-    const { project_id, tenant_id } = w;
+    const { project_id, tenant_id } = workspace;
     const ids: Record<string, string> = { key: key.id, tenant: tenant_id, project: project_id };
     const path = route.replace(/(?<=\/)(?:key|tenant|project)(?=\/|$)/, (name) => ids[name] ?? "");
-    return w.call("sk_owner", path, route === "POST /v1/keys" ? { project_id, tenant_id, ...body } : body);
+    return workspace.call("sk_owner", path, route === "POST /v1/keys" ? { project_id, tenant_id, ...body } : body);
   };
 
   for (const [feature, calls] of Object.entries(refused))
@@ -77,18 +77,20 @@ describe.runIf(postgresUrl)("beside a process of an earlier release", () => {
     });
 
   it("deferred revocation: revokes every key of a deleted tenant at once", async () => {
-    const tenant = (await w.call("sk_owner", "POST /v1/tenants", { external_id: "many" })).body as { id: string };
-    const { id } = await w.mint({ tenant_id: tenant.id });
+    const tenant = (await workspace.call("sk_owner", "POST /v1/tenants", { external_id: "many" })).body as {
+      id: string;
+    };
+    const { id } = await workspace.mint({ tenant_id: tenant.id });
     const copied = "workspace_id, project_id, tenant_id, env, display_prefix, scopes, created_at, policy_version, meta";
-    await r.sql(
+    await instance.sql(
       `insert into api_keys (id, lookup_hash, ${copied})
        select lpad(to_hex(i), 8, '0') || '-0000-7000-8000-' || substr(id, 25), lookup_hash || i, ${copied}
        from api_keys, generate_series(1, 1200) i where id = $1`,
       [id],
     );
-    expect((await w.call("sk_owner", `DELETE /v1/tenants/${tenant.id}`)).body.revoked_keys).toBe(1_201);
+    expect((await workspace.call("sk_owner", `DELETE /v1/tenants/${tenant.id}`)).body.revoked_keys).toBe(1_201);
     const working = "select count(*) as n from api_keys where tenant_id = $1 and revoked_at is null";
-    expect(Number((await r.sql(working, [tenant.id]))[0]?.n)).toBe(0);
+    expect(Number((await instance.sql(working, [tenant.id]))[0]?.n)).toBe(0);
   });
 
   it("does everything else, and these too once that process is gone", async () => {
@@ -103,7 +105,7 @@ describe.runIf(postgresUrl)("beside a process of an earlier release", () => {
     const [first, ...others] = Object.values(refused).flat() as [Call, ...Call[]];
     await expect
       .poll(async () => {
-        r.clock.advance(1_000); // the gate looks once a second
+        instance.clock.advance(1_000); // the gate looks once a second
         return (await send(first)).status;
       })
       .toBe(201);

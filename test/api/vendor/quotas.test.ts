@@ -1,6 +1,6 @@
 // Quotas of keys, tenants and plans: their definitions, balances and grants, and which nodes get a metered key.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 type Made = Json & { id: string };
@@ -8,9 +8,9 @@ type Made = Json & { id: string };
 const quota = (fields: Json = {}): Json => ({ id: "calls", amount: 10, refill: "monthly", ...fields });
 const complete = (fields: Json = {}): Json => ({ ...quota(), day: 1, time_zone: "UTC", overage: "deny", ...fields });
 
-for (const back of backends) {
-  describe(`quotas on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`quotas on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     const ok = async (w: Workspace, route: string, body?: Json): Promise<Made> => {
       const reply = await w.call("sk_owner", route, body);
@@ -36,7 +36,7 @@ for (const back of backends) {
       (await ok(w, `GET /v1/projects/${w.project_id}`)).policy_version as number;
 
     it("are completed, replaced whole, and absent where there are none", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const key = await newKey(w, { quotas: [quota()] });
       expect(key.quotas).toEqual([complete()]);
       const weekly = quota({ refill: "weekly", day: 7, time_zone: "Europe/Berlin", overage: "report" });
@@ -59,12 +59,12 @@ for (const back of backends) {
       ["an offset as time zone", [quota({ time_zone: "+02:00" })], "quotas[0].time_zone"],
       ["an id with capitals", [quota({ id: "Calls" })], "quotas[0].id"],
     ])("are refused with %s", async (_what, quotas, path) => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       expectRefusal(await w.call("sk_owner", "POST /v1/keys", want(w, { quotas })), 400, "invalid_request", path);
     });
 
     it("show their balance for a key and for a tenant, by environment", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       await ok(w, `PATCH /v1/tenants/${w.tenant_id}`, { quotas: [quota({ id: "all", amount: 100 })] });
       const key = await newKey(w, { quotas: [quota()] });
       await check(w, key.id, { cost: 3 });
@@ -85,13 +85,13 @@ for (const back of backends) {
       const live = await w.call("sk_test", `GET /v1/tenants/${w.tenant_id}/quotas?env=live`);
       expectRefusal(live, 403, "forbidden");
       expectRefusal(await w.call("sk_test", `GET /v1/keys/${key.id}/quotas`), 404, "not_found");
-      const other = await r.workspace();
+      const other = await instance.workspace();
       expectRefusal(await other.call("sk_owner", `GET /v1/keys/${key.id}/quotas`), 404, "not_found");
       expectRefusal(await other.call("sk_owner", `GET /v1/tenants/${w.tenant_id}/quotas`), 404, "not_found");
     });
 
     it("come from the plan unless the tenant has its own, and an empty list is none", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const plan = await ok(w, "POST /v1/plans", { name: "Pro", slug: "pro", quotas: [quota()] });
       expect(plan.quotas).toEqual([complete()]);
       await ok(w, `PATCH /v1/tenants/${w.tenant_id}`, { plan_id: plan.id });
@@ -106,7 +106,7 @@ for (const back of backends) {
     });
 
     it("share their balance with every key that rotation makes", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const key = await newKey(w, { quotas: [quota({ amount: 2 })] });
       await check(w, key.id, { cost: 2 });
       const successor = await ok(w, `POST /v1/keys/${key.id}/rotate`, {});
@@ -116,7 +116,7 @@ for (const back of backends) {
     });
 
     it("are not charged, and today's fields are answered, unless the caller asks", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const key = await newKey(w, { quotas: [quota({ amount: 0 })] });
       const rule = { id: "r", limit: 5, window_ms: 60_000, algorithm: "fixed", scope: "key" };
       const plain = await check(w, key.id, { limits: [rule], quotas: false });
@@ -130,9 +130,9 @@ for (const back of backends) {
     });
 
     it("charge no key of another workspace, environment or project", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const key = await newKey(w, { quotas: [quota()] });
-      const other = await r.workspace();
+      const other = await instance.workspace();
       expect((await check(other, key.id)).quotas).toEqual([]);
       const asTest = { project_id: w.project_id, env: "test", key_id: key.id, limits: [], quotas: true };
       expect((await w.call("sk_test", "POST /v1/ratelimit/check", asTest)).body.quotas).toEqual([]);
@@ -140,7 +140,7 @@ for (const back of backends) {
     });
 
     it("keep a key from nodes that do not charge them, unless they only report", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const key = await newKey(w);
       const before = await version(w);
       await ok(w, `PATCH /v1/keys/${key.id}`, { quotas: [quota({ overage: "report" })] });
@@ -160,12 +160,12 @@ for (const back of backends) {
     });
 
     it("name the live nodes from which their keys are withheld", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const poll = (node: string, caps: string) =>
         ok(w, `GET /v1/policy/snapshot?project_id=${w.project_id}&node=${node}${caps}`);
       await poll("old", "&caps=disabled");
       await poll("new", "&caps=disabled,quotas");
-      await r.app.services.nodes.flushed();
+      await instance.app.services.nodes.flushed();
       const { warnings } = await newKey(w, { quotas: [quota()] });
       expect(warnings).toEqual([{ path: "quotas", message: expect.stringContaining("1 of 2 live nodes") }]);
       for (const query of [`project_id=${w.project_id}`, "view=fleet"]) {
@@ -188,7 +188,7 @@ for (const back of backends) {
     });
 
     it("grow by grants, which a reference makes safe to repeat, and shrink when one is voided", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       await ok(w, `PATCH /v1/tenants/${w.tenant_id}`, { quotas: [quota({ amount: 1 })] });
       const key = await newKey(w);
       await check(w, key.id);
@@ -236,7 +236,7 @@ for (const back of backends) {
     });
 
     it("show a test key the grants of test in the audit log, and none of live", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       await ok(w, `PATCH /v1/tenants/${w.tenant_id}`, { quotas: [quota()] });
       const grants = `POST /v1/tenants/${w.tenant_id}/quotas/calls/grants`;
       const live = await ok(w, grants, { units: 5, reference: "invoice-17" });
@@ -255,14 +255,14 @@ for (const back of backends) {
     });
 
     it("refuse grants to what does not apply, in the past, and beyond the environment", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const key = await newKey(w, { quotas: [quota()] });
       const grants = (id: string, of = "calls"): string => `POST /v1/keys/${id}/quotas/${of}/grants`;
       expectRefusal(await w.call("sk_owner", grants(key.id, "other"), { units: 1 }), 404, "not_found");
       const past = await w.call("sk_owner", grants(key.id), { units: 1, expires_at: "2020-01-01T00:00:00Z" });
       expectRefusal(past, 400, "invalid_request", "expires_at");
       expectRefusal(await w.call("sk_test", grants(key.id), { units: 1 }), 403, "forbidden");
-      const other = await r.workspace();
+      const other = await instance.workspace();
       expectRefusal(await other.call("sk_owner", grants(key.id), { units: 1 }), 404, "not_found");
       const grant = await ok(w, grants(key.id), { units: 1 });
       const { data } = await ok(w, `GET /v1/keys/${key.id}/quotas/calls/grants?limit=1`);

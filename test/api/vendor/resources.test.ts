@@ -1,22 +1,22 @@
 // Workspaces, projects, tenants, secret keys and environments over HTTP, on every database.
 import { beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const limit = { id: "r", limit: 5, window_ms: 1000, algorithm: "fixed", scope: "tenant" };
 
-for (const back of backends) {
-  describe(`resources on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`resources on ${backend}`, () => {
+    const instance = sharedInstance(backend);
     let w: Workspace;
     beforeEach(async () => {
-      w = await r.workspace();
+      w = await instance.workspace();
     });
 
     it("creates a workspace without members, and its first secret key, for the bootstrap token", async () => {
-      const reply = await r.call(r.app.bootstrap.token, "POST /v1/workspaces", {
+      const reply = await instance.call(instance.app.bootstrap.token, "POST /v1/workspaces", {
         name: "Acme",
         slug: `acme-${w.slug}`,
         billing_email: "pay@acme.example",
@@ -32,7 +32,7 @@ for (const back of backends) {
       });
       expect(reply.body.secret_key).toMatchObject({ env: "test", key_shown_once: true });
       expect(reply.body.secret_key.key).toMatch(/^krsk_test_/);
-      const log = await r.call(reply.body.secret_key.key, "GET /v1/audit_logs");
+      const log = await instance.call(reply.body.secret_key.key, "GET /v1/audit_logs");
       expect(log.body.data.map(({ action, seq }: { action: string; seq: number }) => `${seq} ${action}`)).toEqual([
         "1 workspace.created",
         "2 secret_key.created",
@@ -53,14 +53,14 @@ for (const back of backends) {
     }
 
     it("responds 409 naming a taken slug, and leaves no audit chain", async () => {
-      const before = await r.sql("select count(*) as n from audit_heads");
+      const before = await instance.sql("select count(*) as n from audit_heads");
       expectRefusal(
         await w.call("bootstrap", "POST /v1/workspaces", { name: "A", slug: w.slug }),
         409,
         "conflict",
         "slug",
       );
-      expect(await r.sql("select count(*) as n from audit_heads")).toEqual(before);
+      expect(await instance.sql("select count(*) as n from audit_heads")).toEqual(before);
     });
 
     it("creates one workspace when eight race for a slug", async () => {
@@ -158,7 +158,7 @@ for (const back of backends) {
         "invalid_request",
         "external_id",
       );
-      r.clock.advance(5);
+      instance.clock.advance(5);
       const edited = await w.call("sk_owner", `PATCH /v1/tenants/${id}`, { name: null, meta: {} });
       expect(edited.body).toMatchObject({ name: null, meta: {} });
       expect(edited.body.updated_at > made.body.updated_at).toBe(true);
@@ -176,7 +176,7 @@ for (const back of backends) {
     });
 
     it("frees a deleted tenant's external_id and its place under the quota", async () => {
-      await r.sql(`update workspaces set tenant_count = 999999 where id = '${w.id}'`);
+      await instance.sql(`update workspaces set tenant_count = 999999 where id = '${w.id}'`);
       const last = await w.call("sk_owner", "POST /v1/tenants", { external_id: "last" });
       expect(last.status).toBe(201);
       expectRefusal(await w.call("sk_owner", "POST /v1/tenants", { external_id: "more" }), 409, "conflict");
@@ -190,7 +190,7 @@ for (const back of backends) {
       expect("scopes" in made.body).toBe(false);
       const revoked = await w.call("sk_owner", `POST /v1/secret_keys/${made.body.id}/revoke`, { reason: "old" });
       expect(revoked.body).toMatchObject({ revoked_reason: "old" });
-      expectRefusal(await r.call(made.body.key, "GET /v1/workspace"), 401, "invalid_key");
+      expectRefusal(await instance.call(made.body.key, "GET /v1/workspace"), 401, "invalid_key");
       const all = await w.call("sk_owner", "GET /v1/secret_keys");
       expect(all.body.data.map((k: { id: string }) => k.id)).toContain(made.body.id);
       const test = await w.call("sk_test", "GET /v1/secret_keys");
@@ -207,19 +207,19 @@ for (const back of backends) {
         overlap_hours: 1,
       });
       expect(body).toMatchObject({ rotated_from: w.keyIds.sk_owner, expires_at: null });
-      expect((await r.call(w.keys.sk_owner, "GET /v1/workspace")).status).toBe(200);
-      r.clock.advance(HOUR_MS);
-      expectRefusal(await r.call(w.keys.sk_owner, "GET /v1/workspace"), 401, "invalid_key");
-      expect((await r.call(body.key, "GET /v1/workspace")).status).toBe(200);
-      const now = await r.call(body.key, `POST /v1/secret_keys/${body.id}/rotate`, { overlap_hours: 0 });
-      expectRefusal(await r.call(body.key, "GET /v1/workspace"), 401, "invalid_key");
-      expect((await r.call(now.body.key, `POST /v1/secret_keys/${now.body.id}/revoke`)).status).toBe(200);
-      expectRefusal(await r.call(now.body.key, "GET /v1/workspace"), 401, "invalid_key");
+      expect((await instance.call(w.keys.sk_owner, "GET /v1/workspace")).status).toBe(200);
+      instance.clock.advance(HOUR_MS);
+      expectRefusal(await instance.call(w.keys.sk_owner, "GET /v1/workspace"), 401, "invalid_key");
+      expect((await instance.call(body.key, "GET /v1/workspace")).status).toBe(200);
+      const now = await instance.call(body.key, `POST /v1/secret_keys/${body.id}/rotate`, { overlap_hours: 0 });
+      expectRefusal(await instance.call(body.key, "GET /v1/workspace"), 401, "invalid_key");
+      expect((await instance.call(now.body.key, `POST /v1/secret_keys/${now.body.id}/revoke`)).status).toBe(200);
+      expectRefusal(await instance.call(now.body.key, "GET /v1/workspace"), 401, "invalid_key");
     });
 
     it("lets only owner-scope credentials grant owner scope", async () => {
       const scope = async (id: string) =>
-        (await r.sql(`select owner_scope from secret_keys where id = '${id}'`))[0]?.owner_scope;
+        (await instance.sql(`select owner_scope from secret_keys where id = '${id}'`))[0]?.owner_scope;
       const byOwner = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" });
       const byAdmin = await w.call("sk_admin", "POST /v1/secret_keys", { env: "live" });
       const taken = await w.call("sk_admin", `POST /v1/secret_keys/${byOwner.body.id}/rotate`);
@@ -232,10 +232,10 @@ for (const back of backends) {
       const used = async () => (await w.call("sk_admin", `GET /v1/secret_keys/${w.keyIds.sk_owner}`)).body.last_used_at;
       await w.call("sk_owner", "GET /v1/workspace");
       const first = await expectEventually(used);
-      r.clock.advance(30_000);
+      instance.clock.advance(30_000);
       await w.call("sk_owner", "GET /v1/workspace");
       expect(await used()).toBe(first);
-      r.clock.advance(31_000);
+      instance.clock.advance(31_000);
       await w.call("sk_owner", "GET /v1/workspace");
       await expect.poll(used).not.toBe(first);
     });
@@ -251,7 +251,7 @@ for (const back of backends) {
     });
 
     it("rejects a project or secret key over its quota", async () => {
-      const now = r.clock.now();
+      const now = instance.clock.now();
       await fill(
         "projects",
         999,
@@ -262,7 +262,7 @@ for (const back of backends) {
     });
 
     it("counts the secret keys of test and live apart", async () => {
-      const now = r.clock.now();
+      const now = instance.clock.now();
       const keys = (env: string, from: number, n: number) =>
         fill(
           "secret_keys",
@@ -279,7 +279,9 @@ for (const back of backends) {
 
     const id = (i: number): string => `${w.id.slice(0, -6)}${i.toString(16).padStart(6, "0")}`;
     async function fill(table: string, n: number, row: (i: number) => string, columns: string): Promise<void> {
-      await r.sql(`insert into ${table} (${columns}) values ${Array.from({ length: n }, (_, i) => row(i)).join(",")}`);
+      await instance.sql(
+        `insert into ${table} (${columns}) values ${Array.from({ length: n }, (_, i) => row(i)).join(",")}`,
+      );
     }
     async function expectEventually(read: () => Promise<string | null>): Promise<string | null> {
       await expect.poll(read).not.toBeNull();

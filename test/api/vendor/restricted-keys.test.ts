@@ -4,7 +4,7 @@ import { endpoints } from "../../../src/api/index.ts";
 import { PERMISSIONS, type Permission } from "../../../src/domain/core/actor.ts";
 import { access } from "../../../src/http/access.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   sharedInstance,
@@ -35,14 +35,14 @@ const forSecretKeys = endpoints.filter((each) => {
 });
 
 it("a refusal for want of a permission is logged once a minute, with the key and the endpoint, then counted", async () => {
-  await using r = await testInstance("sqlite");
-  const w = await r.workspace();
+  await using instance = await testInstance("sqlite");
+  const workspace = await instance.workspace();
   const mint = async () =>
-    (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", permissions: ["verify"] })).body;
+    (await workspace.call("sk_owner", "POST /v1/secret_keys", { env: "live", permissions: ["verify"] })).body;
   const [first, second] = [await mint(), await mint()];
-  for (const { key } of [first, first, second]) await r.call(key, "GET /v1/projects");
-  r.app.services.securityLog.flush();
-  const lines = r.logs.map((line) => JSON.parse(line)).filter(({ failure }) => failure === "lacks_permission");
+  for (const { key } of [first, first, second]) await instance.call(key, "GET /v1/projects");
+  instance.app.services.securityLog.flush();
+  const lines = instance.logs.map((line) => JSON.parse(line)).filter(({ failure }) => failure === "lacks_permission");
   expect(lines).toMatchObject([
     { endpoint: "GET /v1/projects", status: 403, actor_type: "secret_key", actor_id: first.id },
     { endpoint: "GET /v1/projects", status: 403, actor_type: "secret_key", actor_id: second.id },
@@ -50,15 +50,18 @@ it("a refusal for want of a permission is logged once a minute, with the key and
   ]);
 });
 
-for (const back of backends) {
-  describe(`a restricted secret key on ${back}`, () => {
-    const r = sharedInstance(back);
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`a restricted secret key on ${backend}`, () => {
+    const instance = sharedInstance(backend);
+    let workspace: Workspace;
     const bearers = {} as Record<Permission, string>;
     const mint = async (more: object) =>
-      (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", ...more })).body as { id: string; key: string };
+      (await workspace.call("sk_owner", "POST /v1/secret_keys", { env: "live", ...more })).body as {
+        id: string;
+        key: string;
+      };
     beforeAll(async () => {
-      w = await r.workspace();
+      workspace = await instance.workspace();
       for (const permission of PERMISSIONS) bearers[permission] = (await mint({ permissions: [permission] })).key;
     });
 
@@ -69,7 +72,7 @@ for (const back of backends) {
         const body = method === "GET" || method === "DELETE" ? undefined : {};
         const got: Record<string, boolean> = {};
         for (const permission of PERMISSIONS) {
-          const reply = await r.call(bearers[permission], route, body);
+          const reply = await instance.call(bearers[permission], route, body);
           got[permission] = reply.body?.error?.message !== LACKS;
           if (got[permission]) continue;
           const message = needed === "unrestricted" ? "needs an unrestricted key" : `needs ${needed}`;
@@ -81,13 +84,13 @@ for (const back of backends) {
     }
 
     it("shows its permissions, in responses and in the audit log, and never has an owner's authority", async () => {
-      const minted = await mint({ permissions: ["manage", "verify"], project_ids: [w.project_id] });
-      expect(minted).toMatchObject({ permissions: ["manage", "verify"], project_ids: [w.project_id] });
-      const { body } = await w.call("sk_owner", "GET /v1/audit_logs?limit=200");
+      const minted = await mint({ permissions: ["manage", "verify"], project_ids: [workspace.project_id] });
+      expect(minted).toMatchObject({ permissions: ["manage", "verify"], project_ids: [workspace.project_id] });
+      const { body } = await workspace.call("sk_owner", "GET /v1/audit_logs?limit=200");
       const row = body.data.find(({ target_id }: { target_id: string }) => target_id === minted.id);
-      expect(row.payload).toMatchObject({ permissions: ["manage", "verify"], project_ids: [w.project_id] });
+      expect(row.payload).toMatchObject({ permissions: ["manage", "verify"], project_ids: [workspace.project_id] });
       expectRefusal(
-        await r.call(minted.key, "POST /v1/invites", { email: "a@example.com", role: "owner" }),
+        await instance.call(minted.key, "POST /v1/invites", { email: "a@example.com", role: "owner" }),
         403,
         "forbidden",
       );
@@ -95,35 +98,47 @@ for (const back of backends) {
 
     it("cannot create secret keys; rotates and revokes itself only, and its successor is as restricted", async () => {
       const other = await mint({});
-      const key = await mint({ permissions: ["manage"], project_ids: [w.project_id] });
-      expectRefusal(await r.call(key.key, "POST /v1/secret_keys", { env: "live" }), 403, "forbidden");
+      const key = await mint({ permissions: ["manage"], project_ids: [workspace.project_id] });
+      expectRefusal(await instance.call(key.key, "POST /v1/secret_keys", { env: "live" }), 403, "forbidden");
       for (const action of ["rotate", "revoke"])
-        expectRefusal(await r.call(key.key, `POST /v1/secret_keys/${other.id}/${action}`, {}), 404, "not_found");
-      expectRefusal(await r.call(key.key, `GET /v1/secret_keys/${other.id}`), 404, "not_found");
-      const { body: list } = await r.call(key.key, "GET /v1/secret_keys");
+        expectRefusal(await instance.call(key.key, `POST /v1/secret_keys/${other.id}/${action}`, {}), 404, "not_found");
+      expectRefusal(await instance.call(key.key, `GET /v1/secret_keys/${other.id}`), 404, "not_found");
+      const { body: list } = await instance.call(key.key, "GET /v1/secret_keys");
       expect(list.data.map(({ id }: { id: string }) => id)).toEqual([key.id]);
       for (const filter of ["state=quarantined", "env=test"])
-        expect((await r.call(key.key, `GET /v1/secret_keys?${filter}`)).body.data).toEqual([]);
-      const { body: rotated } = await r.call(key.key, `POST /v1/secret_keys/${key.id}/rotate`, { overlap_hours: 0 });
-      expect(rotated).toMatchObject({ permissions: ["manage"], project_ids: [w.project_id] });
-      const byOwner = await w.call("sk_owner", `POST /v1/secret_keys/${rotated.id}/rotate`, { overlap_hours: 0 });
-      expect(byOwner.body).toMatchObject({ permissions: ["manage"], project_ids: [w.project_id] });
-      expect((await r.call(byOwner.body.key, `POST /v1/secret_keys/${byOwner.body.id}/revoke`, {})).status).toBe(200);
-      expect((await r.call(byOwner.body.key, "GET /v1/projects")).status).toBe(401);
-      expect((await r.call(other.key, "GET /v1/projects")).status).toBe(200);
+        expect((await instance.call(key.key, `GET /v1/secret_keys?${filter}`)).body.data).toEqual([]);
+      const { body: rotated } = await instance.call(key.key, `POST /v1/secret_keys/${key.id}/rotate`, {
+        overlap_hours: 0,
+      });
+      expect(rotated).toMatchObject({ permissions: ["manage"], project_ids: [workspace.project_id] });
+      const byOwner = await workspace.call("sk_owner", `POST /v1/secret_keys/${rotated.id}/rotate`, {
+        overlap_hours: 0,
+      });
+      expect(byOwner.body).toMatchObject({ permissions: ["manage"], project_ids: [workspace.project_id] });
+      expect((await instance.call(byOwner.body.key, `POST /v1/secret_keys/${byOwner.body.id}/revoke`, {})).status).toBe(
+        200,
+      );
+      expect((await instance.call(byOwner.body.key, "GET /v1/projects")).status).toBe(401);
+      expect((await instance.call(other.key, "GET /v1/projects")).status).toBe(200);
     });
 
     it("of one project knows no other project", async () => {
-      const { body: elsewhere } = await w.call("sk_owner", "POST /v1/projects", { name: "Other", slug: "other-api" });
-      const want = { tenant_id: w.tenant_id, env: "live" };
-      const { body: foreign } = await w.call("sk_owner", "POST /v1/keys", { ...want, project_id: elsewhere.id });
-      const own = await w.mint();
+      const { body: elsewhere } = await workspace.call("sk_owner", "POST /v1/projects", {
+        name: "Other",
+        slug: "other-api",
+      });
+      const want = { tenant_id: workspace.tenant_id, env: "live" };
+      const { body: foreign } = await workspace.call("sk_owner", "POST /v1/keys", {
+        ...want,
+        project_id: elsewhere.id,
+      });
+      const own = await workspace.mint();
       const permissions = ["verify", "portal", "manage"];
-      const { key } = await mint({ permissions, project_ids: [w.project_id] });
-      const ask = (route: string, body?: object) => r.call(key, route, body);
+      const { key } = await mint({ permissions, project_ids: [workspace.project_id] });
+      const ask = (route: string, body?: object) => instance.call(key, route, body);
       const ids = async (route: string): Promise<string[]> =>
         (await ask(route)).body.data.map(({ id }: { id: string }) => id);
-      expect(await ids("GET /v1/projects")).toEqual([w.project_id]);
+      expect(await ids("GET /v1/projects")).toEqual([workspace.project_id]);
       const listed = await ids("GET /v1/keys?limit=200");
       expect([listed.includes(own.id), listed.includes(foreign.id)]).toEqual([true, false]);
       const limits = [{ id: "m", limit: 1, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
@@ -147,39 +162,43 @@ for (const back of backends) {
         const reply = await ask(route, body);
         expect([route, reply.status]).toEqual([route, 404]);
       }
-      expect((await w.call("sk_owner", `GET /v1/keys/${foreign.id}`)).body).toMatchObject({
+      expect((await workspace.call("sk_owner", `GET /v1/keys/${foreign.id}`)).body).toMatchObject({
         revoked_at: null,
         name: null,
       });
-      expect((await ask(`GET /v1/policy/snapshot?project_id=${w.project_id}`)).status).toBe(200);
-      expect((await ask("POST /v1/keys", { ...want, project_id: w.project_id })).status).toBe(201);
+      expect((await ask(`GET /v1/policy/snapshot?project_id=${workspace.project_id}`)).status).toBe(200);
+      expect((await ask("POST /v1/keys", { ...want, project_id: workspace.project_id })).status).toBe(201);
     });
 
     it("of one project gets no report about the whole workspace, and changes no tenant", async () => {
-      const { key } = await mint({ permissions: ["manage"], project_ids: [w.project_id] });
+      const { key } = await mint({ permissions: ["manage"], project_ids: [workspace.project_id] });
       for (const [route, body] of [
         ["GET /v1/usage/billing"],
         ["GET /v1/audit_logs"],
-        [`PATCH /v1/tenants/${w.tenant_id}`, { name: "x" }],
-        [`DELETE /v1/tenants/${w.tenant_id}`],
-        [`POST /v1/tenants/${w.tenant_id}/embed_tokens/revoke`, {}],
+        [`PATCH /v1/tenants/${workspace.tenant_id}`, { name: "x" }],
+        [`DELETE /v1/tenants/${workspace.tenant_id}`],
+        [`POST /v1/tenants/${workspace.tenant_id}/embed_tokens/revoke`, {}],
       ] as [string, object?][]) {
-        const reply = await r.call(key, route, body);
+        const reply = await instance.call(key, route, body);
         expectRefusal(reply, 403, "forbidden");
         expect(reply.body.error.details, route).toEqual([{ path: "permissions", message: "needs no project_ids" }]);
       }
-      expect((await r.call(key, "POST /v1/tenants", { external_id: "made-by-restricted" })).status).toBe(201);
-      expect((await r.call(key, "GET /v1/audit_logs/chain")).status).toBe(200);
+      expect((await instance.call(key, "POST /v1/tenants", { external_id: "made-by-restricted" })).status).toBe(201);
+      expect((await instance.call(key, "GET /v1/audit_logs/chain")).status).toBe(200);
     });
 
     it("of one project cannot report events of another", async () => {
-      const { body: elsewhere } = await w.call("sk_owner", "POST /v1/projects", { name: "Third", slug: "third-api" });
-      const { key } = await mint({ permissions: ["verify"], project_ids: [w.project_id] });
+      const { body: elsewhere } = await workspace.call("sk_owner", "POST /v1/projects", {
+        name: "Third",
+        slug: "third-api",
+      });
+      const { key } = await mint({ permissions: ["verify"], project_ids: [workspace.project_id] });
       const event = (project_id: string) =>
-        telemetryEvent({ ts: new Date(r.clock.now()).toISOString(), project_id, request_id: `r-${project_id}` });
-      const send = (...projects: string[]) => r.call(key, "POST /v1/ingest/batch", telemetryBatch(projects.map(event)));
-      expect((await send(w.project_id)).status).toBe(202);
-      const refused = await send(w.project_id, elsewhere.id);
+        telemetryEvent({ ts: new Date(instance.clock.now()).toISOString(), project_id, request_id: `r-${project_id}` });
+      const send = (...projects: string[]) =>
+        instance.call(key, "POST /v1/ingest/batch", telemetryBatch(projects.map(event)));
+      expect((await send(workspace.project_id)).status).toBe(202);
+      const refused = await send(workspace.project_id, elsewhere.id);
       expectRefusal(refused, 400, "invalid_request");
       expect(refused.body.error.details).toEqual([
         { path: "events[1].project_id", message: "is not a project of this secret key" },
@@ -194,17 +213,17 @@ for (const back of backends) {
       ["no project", { permissions: ["read"], project_ids: [] }, "project_ids"],
     ] as const) {
       it(`is not created with ${why}`, async () => {
-        const reply = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", ...body });
+        const reply = await workspace.call("sk_owner", "POST /v1/secret_keys", { env: "live", ...body });
         expectRefusal(reply, 400, "invalid_request");
         expect(reply.body.error.details[0].path).toBe(path);
       });
     }
 
     it("is not created for a project that does not exist, and nothing is written", async () => {
-      const count = async () => (await w.call("sk_owner", "GET /v1/secret_keys")).body.data.length as number;
+      const count = async () => (await workspace.call("sk_owner", "GET /v1/secret_keys")).body.data.length as number;
       const before = await count();
       const body = { env: "live", permissions: ["read"], project_ids: [NOWHERE] };
-      expectRefusal(await w.call("sk_owner", "POST /v1/secret_keys", body), 404, "not_found");
+      expectRefusal(await workspace.call("sk_owner", "POST /v1/secret_keys", body), 404, "not_found");
       expect(await count()).toBe(before);
     });
   });

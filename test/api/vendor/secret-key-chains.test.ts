@@ -1,6 +1,6 @@
 // A restricted secret key that rotates itself does not multiply, and one call ends what rotations made of a key.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { auditRows } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
@@ -8,28 +8,29 @@ import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
 const WEEK = { overlap_hours: 168 };
 type Minted = { id: string; key: string };
 
-for (const back of backends) {
-  describe(`a chain of secret keys on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`a chain of secret keys on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     async function fixture() {
-      const w = await r.workspace();
+      const workspace = await instance.workspace();
       const body = { env: "live", permissions: ["read"] };
-      const first: Minted = (await w.call("sk_owner", "POST /v1/secret_keys", body)).body;
-      const rotate = (key: Minted, how: object = WEEK) => r.call(key.key, `POST /v1/secret_keys/${key.id}/rotate`, how);
+      const first: Minted = (await workspace.call("sk_owner", "POST /v1/secret_keys", body)).body;
+      const rotate = (key: Minted, how: object = WEEK) =>
+        instance.call(key.key, `POST /v1/secret_keys/${key.id}/rotate`, how);
       const byOwner = async (key: Minted): Promise<Minted> =>
-        (await w.call("sk_owner", `POST /v1/secret_keys/${key.id}/rotate`, WEEK)).body;
+        (await workspace.call("sk_owner", `POST /v1/secret_keys/${key.id}/rotate`, WEEK)).body;
       const revoke = (id: string, query = "") =>
-        w.call("sk_owner", `POST /v1/secret_keys/${id}/revoke${query}`, { reason: "leaked" });
+        workspace.call("sk_owner", `POST /v1/secret_keys/${id}/revoke${query}`, { reason: "leaked" });
       const working = async (keys: readonly Minted[]): Promise<boolean[]> => {
-        const replies = await Promise.all(keys.map(({ key }) => r.call(key, "GET /v1/projects")));
+        const replies = await Promise.all(keys.map(({ key }) => instance.call(key, "GET /v1/projects")));
         return replies.map(({ status }) => status === 200);
       };
       const revocations = async () => {
-        const rows = await auditRows(r, w.id);
+        const rows = await auditRows(instance, workspace.id);
         return rows.filter(({ action }) => action === "secret_key.revoked");
       };
-      return { w, first, rotate, byOwner, revoke, working, revocations };
+      return { workspace, first, rotate, byOwner, revoke, working, revocations };
     }
 
     /** The key, and what it and its successors made of themselves. */
@@ -39,7 +40,7 @@ for (const back of backends) {
         const reply = await rotate(keys.at(-1)!);
         expect(reply.status, reply.text).toBe(200);
         keys.push(reply.body);
-        r.clock.advance(1);
+        instance.clock.advance(1);
       }
       return keys;
     }
@@ -71,24 +72,25 @@ for (const back of backends) {
     });
 
     it("leaves two working keys when a restricted key rotates itself, one audit row for each that ended", async () => {
-      const { w, first, rotate, working, revocations } = await fixture();
+      const { workspace, first, rotate, working, revocations } = await fixture();
       const keys = await ownChain(first, rotate, 3);
       expect(await working(keys)).toEqual([false, false, true, true]);
       expect(await revocations()).toMatchObject([
         { target_id: keys[0]!.id, actor_id: keys[1]!.id, payload: { env: "live", reason: "superseded" } },
         { target_id: keys[1]!.id, actor_id: keys[2]!.id, payload: { env: "live", reason: "superseded" } },
       ]);
-      const shown = (await w.call("sk_owner", `GET /v1/secret_keys/${keys[1]!.id}`)).body;
+      const shown = (await workspace.call("sk_owner", `GET /v1/secret_keys/${keys[1]!.id}`)).body;
       expect(shown).toMatchObject({ revoked_reason: "superseded" });
-      expect(actsAfterEnd(await auditRows(r, w.id))).toEqual([]);
+      expect(actsAfterEnd(await auditRows(instance, workspace.id))).toEqual([]);
     });
 
     it("leaves at most two unrevoked keys when it rotates itself without an overlap", async () => {
-      const { w, first, rotate } = await fixture();
+      const { workspace, first, rotate } = await fixture();
       const unrevoked = () =>
-        r.sql("select id from secret_keys where workspace_id = $1 and revoked_at is null order by created_at, id", [
-          w.id,
-        ]);
+        instance.sql(
+          "select id from secret_keys where workspace_id = $1 and revoked_at is null order by created_at, id",
+          [workspace.id],
+        );
       const before = (await unrevoked()).length;
       const keys = await ownChain(first, (key) => rotate(key, { overlap_hours: 0 }), 5);
       const left = await unrevoked();
@@ -106,19 +108,19 @@ for (const back of backends) {
     });
 
     it("lets others rotate a key whose successor works", async () => {
-      const { w, first, rotate, byOwner, working } = await fixture();
+      const { workspace, first, rotate, byOwner, working } = await fixture();
       const second: Minted = (await rotate(first)).body;
       const third = await byOwner(first);
       expect(await working([first, second, third])).toEqual([true, true, true]);
-      const own = { id: w.keyIds.sk_admin, key: w.keys.sk_admin };
+      const own = { id: workspace.keyIds.sk_admin, key: workspace.keys.sk_admin };
       expect([(await rotate(own)).status, (await rotate(own)).status]).toEqual([200, 200]);
     });
 
     it("ends every successor in one call, also those of an ended key, and no other key", async () => {
-      const { w, first, rotate, byOwner, revoke, working, revocations } = await fixture();
+      const { workspace, first, rotate, byOwner, revoke, working, revocations } = await fixture();
       const line = await ownChain(first, rotate, 3);
       const branch = await byOwner(line[2]!);
-      const other = await byOwner({ id: w.keyIds.sk_admin, key: w.keys.sk_admin });
+      const other = await byOwner({ id: workspace.keyIds.sk_admin, key: workspace.keys.sk_admin });
       const from = (await revocations()).length;
       await revoke(first.id);
       const reply = await revoke(first.id, "?successors=true");
@@ -133,22 +135,22 @@ for (const back of backends) {
     });
 
     it("ends the acting key last where it is among the successors", async () => {
-      const w = await r.workspace();
-      const start = `POST /v1/secret_keys/${w.keyIds.sk_owner}`;
-      const second: Minted = (await w.call("sk_owner", `${start}/rotate`, WEEK)).body;
-      const third: Minted = (await r.call(second.key, `POST /v1/secret_keys/${second.id}/rotate`, WEEK)).body;
-      const reply = await r.call(second.key, `${start}/revoke?successors=true`, {});
-      expect(reply.body).toMatchObject({ id: w.keyIds.sk_owner, revoked_successors: 2 });
-      const rows = (await auditRows(r, w.id)).filter(({ action }) => action === "secret_key.revoked");
-      expect(rows.map(({ target_id }) => target_id)).toEqual([w.keyIds.sk_owner, third.id, second.id]);
-      expect(actsAfterEnd(await auditRows(r, w.id))).toEqual([]);
-      for (const { key } of [second, third]) expect((await r.call(key, "GET /v1/projects")).status).toBe(401);
+      const workspace = await instance.workspace();
+      const start = `POST /v1/secret_keys/${workspace.keyIds.sk_owner}`;
+      const second: Minted = (await workspace.call("sk_owner", `${start}/rotate`, WEEK)).body;
+      const third: Minted = (await instance.call(second.key, `POST /v1/secret_keys/${second.id}/rotate`, WEEK)).body;
+      const reply = await instance.call(second.key, `${start}/revoke?successors=true`, {});
+      expect(reply.body).toMatchObject({ id: workspace.keyIds.sk_owner, revoked_successors: 2 });
+      const rows = (await auditRows(instance, workspace.id)).filter(({ action }) => action === "secret_key.revoked");
+      expect(rows.map(({ target_id }) => target_id)).toEqual([workspace.keyIds.sk_owner, third.id, second.id]);
+      expect(actsAfterEnd(await auditRows(instance, workspace.id))).toEqual([]);
+      for (const { key } of [second, third]) expect((await instance.call(key, "GET /v1/projects")).status).toBe(401);
     });
 
     it("does not let a restricted key end its successors", async () => {
       const { first, rotate, working } = await fixture();
       const second: Minted = (await rotate(first)).body;
-      const reply = await r.call(first.key, `POST /v1/secret_keys/${first.id}/revoke?successors=true`, {});
+      const reply = await instance.call(first.key, `POST /v1/secret_keys/${first.id}/revoke?successors=true`, {});
       expectRefusal(reply, 403, "forbidden");
       expect(reply.body.error.details).toEqual([{ path: "permissions", message: "needs an unrestricted key" }]);
       expect(await working([first, second])).toEqual([true, true]);

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { denials } from "../../../src/sdk/denials.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
@@ -12,34 +12,34 @@ const START = Date.UTC(2026, 9, 24, 22, 10);
 type Answer = RouteOutput<"GET /v1/usage/series">;
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-for (const back of backends) {
-  describe(`groups of usage series on ${back}`, () => {
-    const r = sharedInstance(back, { clock: testClock(START), leads: false });
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`groups of usage series on ${backend}`, () => {
+    const instance = sharedInstance(backend, { clock: testClock(START), leads: false });
+    let workspace: Workspace;
     let key: { id: string };
     let serial = 0;
     beforeEach(async () => {
-      r.clock.set(START);
-      w = await r.workspace();
-      key = await w.mint();
+      instance.clock.set(START);
+      workspace = await instance.workspace();
+      key = await workspace.mint();
     });
 
     const event = (own: Json = {}): Json =>
       telemetryEvent({
-        ts: iso(r.clock.now()),
-        project_id: w.project_id,
-        tenant_id: w.tenant_id,
+        ts: iso(instance.clock.now()),
+        project_id: workspace.project_id,
+        tenant_id: workspace.tenant_id,
         key_id: key.id,
         request_id: `r${++serial}`,
         ...own,
       });
     const report = async (...events: Json[]): Promise<void> => {
       const body = telemetryBatch(events.map(event));
-      expect((await w.call("sk_owner", "POST /v1/ingest/batch", body)).status).toBe(202);
+      expect((await workspace.call("sk_owner", "POST /v1/ingest/batch", body)).status).toBe(202);
     };
-    const fold = (): Promise<void> => foldJournal(r.app.services);
+    const fold = (): Promise<void> => foldJournal(instance.app.services);
     const series = async (query: string): Promise<Answer> => {
-      const { status, body } = await w.call("sk_owner", `GET /v1/usage/series?${query}`);
+      const { status, body } = await workspace.call("sk_owner", `GET /v1/usage/series?${query}`);
       expect({ status, problem: body.error }).toEqual({ status: 200, problem: undefined });
       return body;
     };
@@ -60,11 +60,11 @@ for (const back of backends) {
       expect(body.series[1]).toMatchObject({ group: "OTHER /r/0", total: { requests: 2 } });
       expect([body.overflow, body.total.total.requests, body.series.length]).toEqual([true, 503, 100]);
       expect(body.other?.total.requests).toBe(503 - 102);
-      const [row] = await r.sql(
-        back === "sqlite"
+      const [row] = await instance.sql(
+        backend === "sqlite"
           ? "select count(*) as n from usage_groups where workspace_id = ? and kind = 'route' and name like '% /r/%'"
           : "select count(*) as n from usage_groups where workspace_id = $1 and kind = 'route' and name like '% /r/%'",
-        [w.id],
+        [workspace.id],
       );
       expect(Number(row?.n)).toBe(200);
       expect((await series("route=GET%20/r/7&group_by=outcome")).series[0]?.total.requests).toBe(2);
@@ -75,8 +75,8 @@ for (const back of backends) {
     });
 
     it("bounds outcomes and the keys of an hour, and keeps their days exact", async () => {
-      const state = r.app.services.series;
-      const others = [await w.mint(), await w.mint()];
+      const state = instance.app.services.counts.series;
+      const others = [await workspace.mint(), await workspace.mint()];
       const before = state.keysMax;
       state.keysMax = 2;
       try {
@@ -112,7 +112,7 @@ for (const back of backends) {
       expect(outcomes.series.find(({ group }) => group === "other")?.total.requests).toBe(7);
       expect(outcomes.total.total.requests).toBe(50);
       const minutes = (hours: number) =>
-        w.call(
+        workspace.call(
           "sk_owner",
           `GET /v1/usage/series?bucket=minute&group_by=outcome&from=${iso(START - hours * 3_600_000)}`,
         );
@@ -129,8 +129,8 @@ for (const back of backends) {
     });
 
     it("lists the keys that the hours of a whole day have, and the others together", async () => {
-      const state = r.app.services.series;
-      const [first, second] = [await w.mint(), await w.mint()];
+      const state = instance.app.services.counts.series;
+      const [first, second] = [await workspace.mint(), await workspace.mint()];
       const [midnight, before] = [Date.UTC(2026, 9, 24), state.keysMax];
       const ts = iso(midnight - 3_600_000);
       state.keysMax = 2;
@@ -174,10 +174,14 @@ for (const back of backends) {
     });
 
     it("keeps the names of live outcomes, tags and keys whatever test traffic reports", async () => {
-      const state = r.app.services.series;
+      const state = instance.app.services.counts.series;
       const before = state.keysMax;
       state.keysMax = 2;
-      const test = [await w.mint({ env: "test" }), await w.mint({ env: "test" }), await w.mint({ env: "test" })];
+      const test = [
+        await workspace.mint({ env: "test" }),
+        await workspace.mint({ env: "test" }),
+        await workspace.mint({ env: "test" }),
+      ];
       try {
         const made = Array.from({ length: 60 }, (_, i) => ({
           env: "test",
@@ -186,7 +190,7 @@ for (const back of backends) {
           tags: { [`name${i % 9}`]: "x", region: `r${i}` },
         }));
         const body = telemetryBatch(made.map(event));
-        expect((await w.call("sk_test", "POST /v1/ingest/batch", body)).status).toBe(202);
+        expect((await workspace.call("sk_test", "POST /v1/ingest/batch", body)).status).toBe(202);
         await fold();
         await report({ denial_reason: "refused_by_us", tags: { region: "eu" } }, { tags: { region: "us" } });
         await fold();
@@ -198,6 +202,28 @@ for (const back of backends) {
       expect(await byGroup("env=live&group_by=key")).toEqual({ [key.id]: 2 });
       expect((await series("env=live&group_by=outcome")).overflow).toBe(false);
       expect((await series("env=test&group_by=outcome")).overflow).toBe(true);
+    });
+
+    it("has a quarter of a workspace's names for test", async () => {
+      const state = instance.app.services.counts.series;
+      const before = state.keysMax;
+      state.keysMax = 8;
+      const minted: { id: string }[] = [];
+      for (let i = 0; i < 4; i++) minted.push(await workspace.mint({ env: "test" }));
+      try {
+        const made = Array.from({ length: 12 }, (_, i) => ({
+          env: "test",
+          key_id: minted[i % 4]?.id,
+          denial_reason: `made_up_${i}`,
+        }));
+        await workspace.call("sk_test", "POST /v1/ingest/batch", telemetryBatch(made.map(event)));
+        await fold();
+      } finally {
+        state.keysMax = before;
+      }
+      expect((await series("env=test&group_by=key")).series).toHaveLength(2);
+      const { other, ...named } = await byGroup("env=test&group_by=outcome&top=100");
+      expect([other, Object.keys(named).length]).toEqual([3, 9]);
     });
 
     it("always names the library's own denials", async () => {

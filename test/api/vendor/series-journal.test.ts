@@ -4,38 +4,41 @@ import { describe, expect, it, vi } from "vitest";
 import { SeriesBatch } from "../../../src/domain/series/batch.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import type { JournalData } from "../../../src/domain/series/journal.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import type { Store } from "../../../src/store/store.ts";
 
 const EVENT = { env: "live", tenant_id: "t", method: "GET", route: "/", status: 200, duration_ms: 1 } as const;
 
-for (const back of backends) {
-  describe(`the journal of usage series on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of apiBackends) {
+  describe(`the journal of usage series on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
-    const insert = async (w: Workspace, data: string, rows = 1): Promise<void> => {
-      const values = Array.from({ length: rows }, () => `('${r.app.services.newId()}', '${w.id}', 0, '${data}')`);
-      await r.sql(`insert into usage_journal (id, workspace_id, created_at, data) values ${values.join()}`);
+    const insert = async (workspace: Workspace, data: string, rows = 1): Promise<void> => {
+      const values = Array.from(
+        { length: rows },
+        () => `('${instance.app.services.newId()}', '${workspace.id}', 0, '${data}')`,
+      );
+      await instance.sql(`insert into usage_journal (id, workspace_id, created_at, data) values ${values.join()}`);
     };
-    const journal = async (w: Workspace, text: string, rows: number): Promise<number> => {
+    const journal = async (workspace: Workspace, text: string, rows: number): Promise<number> => {
       const data = JSON.stringify({ texts: [text], slices: [] });
-      await insert(w, data, rows);
+      await insert(workspace, data, rows);
       return data.length;
     };
-    const report = async (w: Workspace, routes: string[], env = "live"): Promise<void> => {
+    const report = async (workspace: Workspace, routes: string[], env = "live"): Promise<void> => {
       const batch = new SeriesBatch();
-      const event = { ...EVENT, project_id: w.project_id, tenant_id: w.tenant_id, env: env as "live" };
-      for (const route of routes) batch.add({ ...event, route }, undefined, Date.now(), 1);
-      for (const row of batch.encode()) await insert(w, row);
+      const event = { ...EVENT, project_id: workspace.project_id, tenant_id: workspace.tenant_id, env: env as "live" };
+      for (const route of routes) batch.add({ ...event, route }, undefined, instance.clock.now(), 1);
+      for (const row of batch.encode()) await insert(workspace, row);
     };
     const workspacesLeft = async (): Promise<unknown[]> =>
-      (await r.sql("select distinct workspace_id as id from usage_journal")).map(({ id }) => id);
+      (await instance.sql("select distinct workspace_id as id from usage_journal")).map(({ id }) => id);
 
     it("reads no more of the journal at once than fits into little memory", async () => {
-      const length = await journal(await r.workspace(), "x".repeat(400_000), 6);
-      const spy = vi.spyOn(r.app.services.store.read, "all");
-      await foldJournal(r.app.services);
+      const length = await journal(await instance.workspace(), "x".repeat(400_000), 6);
+      const spy = vi.spyOn(instance.app.services.store.read, "all");
+      await foldJournal(instance.app.services);
       const answers = await Promise.all(spy.mock.results.map(({ value }) => value as Promise<{ data?: string }[]>));
       spy.mockRestore();
       const sizes = answers.map((rows) => rows.reduce((sum, row) => sum + (row.data?.length ?? 0), 0));
@@ -44,30 +47,30 @@ for (const back of backends) {
     });
 
     it("adds what a workspace has reported with the first rows of one that reports very much", async () => {
-      await journal(await r.workspace(), "much", 250);
-      const small = await r.workspace();
+      await journal(await instance.workspace(), "much", 250);
+      const small = await instance.workspace();
       await journal(small, "little", 2);
-      const { store } = r.app.services;
+      const { store } = instance.app.services;
       const write = vi.fn<Store["write"]>((job) => store.write(job)).mockRejectedValue(new Error("stop"));
       write.mockImplementationOnce((job) => store.write(job));
       const stopped = Object.create(store, { write: { value: write } }) as Store;
-      await expect(foldJournal({ ...r.app.services, store: stopped })).rejects.toThrow("stop");
+      await expect(foldJournal({ ...instance.app.services, store: stopped })).rejects.toThrow("stop");
       expect(await workspacesLeft()).not.toContain(small.id);
-      await foldJournal(r.app.services);
+      await foldJournal(instance.app.services);
       expect(await workspacesLeft()).toEqual([]);
     });
 
     it("adds routes with a NUL or a lone surrogate, which earlier releases accepted", async () => {
-      const w = await r.workspace();
+      const workspace = await instance.workspace();
       for (const routes of [
         ["/\ud800", "/\ud801"],
         ["/\ud801", "/a\0"],
       ]) {
-        await report(w, routes);
-        await foldJournal(r.app.services);
+        await report(workspace, routes);
+        await foldJournal(instance.app.services);
       }
-      const sums = await r.sql(`select name, requests from usage_groups join usage_rollups on group_id = id
-        where workspace_id = '${w.id}' and kind = 'route' and grain = 3`);
+      const sums = await instance.sql(`select name, requests from usage_groups join usage_rollups on group_id = id
+        where workspace_id = '${workspace.id}' and kind = 'route' and grain = 3`);
       expect(new Map(sums.map(({ name, requests }) => [name, requests]))).toEqual(
         new Map([
           ["GET /\ufffd", 3],
@@ -77,18 +80,22 @@ for (const back of backends) {
     });
 
     it.each([
-      ["an unknown environment", (w: Workspace) => report(w, ["/"], "neither")],
-      ["a truncated row", (w: Workspace) => insert(w, '{"texts":["')],
-      ["a row without its fields", (w: Workspace) => insert(w, "{}")],
+      ["an unknown environment", (workspace: Workspace) => report(workspace, ["/"], "neither")],
+      ["a truncated row", (workspace: Workspace) => insert(workspace, '{"texts":["')],
+      ["a row without its fields", (workspace: Workspace) => insert(workspace, "{}")],
     ])("adds the rows of every other workspace when those of one cannot be added: %s", async (_what, breakRow) => {
-      const [first, broken, last] = [await r.workspace(), await r.workspace(), await r.workspace()];
+      const [first, broken, last] = [
+        await instance.workspace(),
+        await instance.workspace(),
+        await instance.workspace(),
+      ];
       await breakRow(broken);
       for (const _ of [1, 2]) {
-        for (const w of [first, last]) await report(w, ["/"]);
-        await expect(foldJournal(r.app.services)).rejects.toThrow(broken.id);
+        for (const workspace of [first, last]) await report(workspace, ["/"]);
+        await expect(foldJournal(instance.app.services)).rejects.toThrow(broken.id);
         expect(await workspacesLeft()).toEqual([broken.id]);
       }
-      await r.sql("delete from usage_journal");
+      await instance.sql("delete from usage_journal");
     });
   });
 }

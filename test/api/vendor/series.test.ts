@@ -20,21 +20,21 @@ const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000];
 type Answer = RouteOutput<"GET /v1/usage/series">;
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-for (const back of backends) {
-  describe(`usage series on ${back}`, () => {
-    const r = sharedInstance(back, { clock: testClock(START), leads: false });
+for (const backend of backends) {
+  describe(`usage series on ${backend}`, () => {
+    const instance = sharedInstance(backend, { clock: testClock(START), leads: false });
     let w: Workspace;
     let key: { id: string };
     let serial = 0;
     beforeEach(async () => {
-      r.clock.set(START);
-      w = await r.workspace();
+      instance.clock.set(START);
+      w = await instance.workspace();
       key = await w.mint();
     });
 
     const event = (own: Json = {}): Json =>
       telemetryEvent({
-        ts: iso(r.clock.now()),
+        ts: iso(instance.clock.now()),
         project_id: w.project_id,
         tenant_id: w.tenant_id,
         key_id: key.id,
@@ -45,7 +45,7 @@ for (const back of backends) {
       const body = telemetryBatch(events.map(event));
       expect((await w.call("sk_owner", "POST /v1/ingest/batch", body)).status).toBe(202);
     };
-    const fold = (): Promise<void> => foldJournal(r.app.services);
+    const fold = (): Promise<void> => foldJournal(instance.app.services);
     const get = (query: string, as: "sk_owner" | "sk_test" = "sk_owner") => w.call(as, `GET /v1/usage/series?${query}`);
     const series = async (query: string): Promise<Answer> => {
       const { status, body } = await get(query);
@@ -133,7 +133,7 @@ for (const back of backends) {
 
     it("says which batches it has, and has each in every projection at once", async () => {
       await report({});
-      r.clock.advance(MINUTE);
+      instance.clock.advance(MINUTE);
       const before = await series("bucket=hour");
       expect([before.as_of, before.total.total.requests]).toEqual([iso(START), 0]);
       await fold();
@@ -170,7 +170,7 @@ for (const back of backends) {
 
     it("adds up local days of Asia/Kathmandu and the 25-hour day of Europe/Berlin", async () => {
       const hours = Array.from({ length: 60 * 4 }, (_, i) => START + 4 * MINUTE - i * 15 * MINUTE);
-      r.clock.set(START + 30 * HOUR);
+      instance.clock.set(START + 30 * HOUR);
       await report(...hours.map((at) => ({ ts: iso(at + 28 * HOUR) })));
       await fold();
       const total = (await series("bucket=day")).total.total.requests;
@@ -219,15 +219,15 @@ for (const back of backends) {
       expect((await get("env=live", "sk_test")).body.error.code).toBe("forbidden");
       expect((await get("", "sk_test")).body.total.total.requests).toBe(1);
       expect(await byGroup("group_by=env")).toEqual({ live: 1, test: 1 });
-      const other = await r.workspace();
+      const other = await instance.workspace();
       const foreign = await other.call("sk_owner", `GET /v1/usage/series?key_id=${key.id}`);
       expect(foreign.body.total.total.requests).toBe(0);
       const project = await create("POST /v1/projects", { name: "B", slug: "bbb" });
       const restricted = { env: "live", permissions: ["read"], project_ids: [project] };
       const secret = (await w.call("sk_owner", "POST /v1/secret_keys", restricted)).body.key as string;
-      const seen = await r.call(secret, "GET /v1/usage/series?group_by=project");
+      const seen = await instance.call(secret, "GET /v1/usage/series?group_by=project");
       expect(seen.body.total.total.requests).toBe(0);
-      expectRefusal(await r.call(secret, `GET /v1/usage/series?project_id=${w.project_id}`), 404, "not_found");
+      expectRefusal(await instance.call(secret, `GET /v1/usage/series?project_id=${w.project_id}`), 404, "not_found");
     });
 
     it("adds a batch of many hours, outcomes and tags in short transactions, and every event once", async () => {
@@ -237,8 +237,9 @@ for (const back of backends) {
         return { ts: iso(START - (i % 100) * HOUR), denial_reason, tags, duration_ms: 1 + i };
       });
       await report(...events);
-      const { store } = r.app.services;
-      const count = async (): Promise<number> => Number((await r.sql("select count(*) as n from usage_rollups"))[0]?.n);
+      const { store } = instance.app.services;
+      const count = async (): Promise<number> =>
+        Number((await instance.sql("select count(*) as n from usage_rollups"))[0]?.n);
       const write = store.write.bind(store);
       const grown: number[] = [];
       const spy = vi.spyOn(store, "write").mockImplementation(async (job) => {
@@ -262,8 +263,8 @@ for (const back of backends) {
       await report({});
       await fold();
       const count = async (): Promise<unknown[]> => {
-        const mark = back === "sqlite" ? "?" : "$1";
-        const rows = await r.sql(
+        const mark = backend === "sqlite" ? "?" : "$1";
+        const rows = await instance.sql(
           `select r.grain as grain, count(*) as n from usage_rollups r join usage_groups g on g.id = r.group_id
            where g.workspace_id = ${mark} group by r.grain order by r.grain`,
           [w.id],
@@ -271,14 +272,14 @@ for (const back of backends) {
         return rows.map(({ grain, n }) => [Number(grain), Number(n)]);
       };
       expect(await count()).toEqual([1, 2, 3].map((grain) => [grain, 4]));
-      r.clock.advance(49 * HOUR);
-      await reapSeries(r.app.services);
+      instance.clock.advance(49 * HOUR);
+      await reapSeries(instance.app.services);
       expect(await count()).toEqual([2, 3].map((grain) => [grain, 4]));
-      r.clock.advance(36 * DAY);
-      await reapSeries(r.app.services);
+      instance.clock.advance(36 * DAY);
+      await reapSeries(instance.app.services);
       expect(await count()).toEqual([[3, 4]]);
-      r.clock.advance(400 * DAY);
-      await reapSeries(r.app.services);
+      instance.clock.advance(400 * DAY);
+      await reapSeries(instance.app.services);
       expect(await count()).toEqual([]);
     });
   });
@@ -286,11 +287,11 @@ for (const back of backends) {
 
 describe("usage series that are off", () => {
   it("writes no journal and has no series", async () => {
-    await using r = await testInstance("sqlite", { flags: { series: "off" } });
-    const w = await r.workspace();
-    const own = { ts: iso(r.clock.now()), project_id: w.project_id, request_id: "r" };
+    await using instance = await testInstance("sqlite", { flags: { series: "off" } });
+    const w = await instance.workspace();
+    const own = { ts: iso(instance.clock.now()), project_id: w.project_id, request_id: "r" };
     await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch([telemetryEvent(own)]));
-    expect(await r.sql("select id from usage_journal")).toEqual([]);
+    expect(await instance.sql("select id from usage_journal")).toEqual([]);
     expectRefusal(await w.call("sk_owner", "GET /v1/usage/series"), 404, "not_found");
   });
 });

@@ -1,32 +1,32 @@
 // Finding tenants: by words, by ids, and in pages.
 import { beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
-for (const back of backends) {
-  describe(`finding tenants on ${back}`, () => {
-    const r = sharedInstance(back);
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`finding tenants on ${backend}`, () => {
+    const instance = sharedInstance(backend);
+    let workspace: Workspace;
     const ids = new Map<string, string>();
     const idOf = (external_id: string): string => ids.get(external_id) ?? "";
     beforeAll(async () => {
-      w = await r.workspace();
-      const first = await w.call("sk_owner", "GET /v1/tenants");
-      for (const { id } of first.body.data) await w.call("sk_owner", `DELETE /v1/tenants/${id}`);
+      workspace = await instance.workspace();
+      const first = await workspace.call("sk_owner", "GET /v1/tenants");
+      for (const { id } of first.body.data) await workspace.call("sk_owner", `DELETE /v1/tenants/${id}`);
       for (const [external_id, name] of [
         ["cus_1", "Globex Corporation"],
         ["cus_2", "Initech"],
         ["cus_3", "Ümläut & Söhne"],
         ["other", undefined],
       ] as const) {
-        const { body } = await w.call("sk_owner", "POST /v1/tenants", { external_id, ...(name && { name }) });
+        const { body } = await workspace.call("sk_owner", "POST /v1/tenants", { external_id, ...(name && { name }) });
         ids.set(external_id, body.id);
-        r.clock.advance(1);
+        instance.clock.advance(1);
       }
     });
 
     const list = async (query: string): Promise<{ found: string[]; body: Json }> => {
-      const { body, text } = await w.call("sk_owner", `GET /v1/tenants?${query}`);
+      const { body, text } = await workspace.call("sk_owner", `GET /v1/tenants?${query}`);
       expect(body.data, text).toBeDefined();
       return { found: body.data.map((tenant: Json) => tenant.external_id), body };
     };
@@ -48,17 +48,17 @@ for (const back of backends) {
 
     it("finds an external id that looks like a display prefix, and refuses a whole key", async () => {
       const external_id = "acme_live_customer7";
-      const { body } = await w.call("sk_owner", "POST /v1/tenants", { external_id });
+      const { body } = await workspace.call("sk_owner", "POST /v1/tenants", { external_id });
       for (const q of [external_id, "acme_live_cust", "kr_live_customer7", "live_customer7"])
         expect([q, (await list(`q=${q}`)).found]).toEqual([q, q.startsWith("kr_") ? [] : [external_id]]);
       for (const key of [
         `kr_live_${"x".repeat(40)}`,
-        w.keys.sk_test,
+        workspace.keys.sk_test,
         `acme_live_${"x".repeat(40)}`,
         `krses_${"x".repeat(40)}`,
       ])
-        expectRefusal(await w.call("sk_owner", `GET /v1/tenants?q=${key}`), 400, "invalid_request", "q");
-      await w.call("sk_owner", `DELETE /v1/tenants/${body.id}`);
+        expectRefusal(await workspace.call("sk_owner", `GET /v1/tenants?q=${key}`), 400, "invalid_request", "q");
+      await workspace.call("sk_owner", `DELETE /v1/tenants/${body.id}`);
     });
 
     it("pages a search by cursor and the plain list by its last id", async () => {
@@ -71,7 +71,7 @@ for (const back of backends) {
     });
 
     it("lists the tenants with the given ids, and none of another workspace", async () => {
-      const other = await r.workspace();
+      const other = await instance.workspace();
       const { body } = await other.call("sk_owner", "POST /v1/tenants", { external_id: "cus_x" });
       expect((await list(`ids=${idOf("cus_1")},${idOf("other").toUpperCase()},${body.id}`)).found).toEqual([
         "other",
@@ -81,8 +81,8 @@ for (const back of backends) {
     });
 
     it("refuses a credential in the search, and parameters that do not go together", async () => {
-      const secret = `GET /v1/tenants?q=${w.keys.sk_owner}`;
-      expectRefusal(await w.call("sk_owner", secret), 400, "invalid_request");
+      const secret = `GET /v1/tenants?q=${workspace.keys.sk_owner}`;
+      expectRefusal(await workspace.call("sk_owner", secret), 400, "invalid_request");
       for (const query of [
         "q=--",
         "cursor=x",
@@ -91,7 +91,7 @@ for (const back of backends) {
         "ids=1,2",
         "limit=201",
       ])
-        expectRefusal(await w.call("sk_owner", `GET /v1/tenants?${query}`), 400, "invalid_request");
+        expectRefusal(await workspace.call("sk_owner", `GET /v1/tenants?${query}`), 400, "invalid_request");
     });
   });
 }

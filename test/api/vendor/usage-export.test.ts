@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
@@ -13,29 +13,29 @@ const [HOUR, DAY] = [3_600_000, 86_400_000];
 const iso = (ms: number): string => new Date(ms).toISOString();
 const MONTH = "from=2026-10-01T00:00:00Z&to=2026-11-01T00:00:00Z";
 
-for (const back of backends) {
-  describe(`usage export on ${back}`, () => {
-    const r = sharedInstance(back, { clock: testClock(START), leads: false });
-    let w: Workspace;
+for (const backend of apiBackends) {
+  describe(`usage export on ${backend}`, () => {
+    const instance = sharedInstance(backend, { clock: testClock(START), leads: false });
+    let workspace: Workspace;
     let key: { id: string };
     let serial = 0;
     beforeEach(async () => {
-      r.clock.set(START);
-      w = await r.workspace();
-      key = await w.mint();
+      instance.clock.set(START);
+      workspace = await instance.workspace();
+      key = await workspace.mint();
     });
 
     const send = async (...events: Json[]): Promise<void> => {
-      const base = { ts: iso(START), project_id: w.project_id, tenant_id: w.tenant_id, key_id: key.id };
+      const base = { ts: iso(START), project_id: workspace.project_id, tenant_id: workspace.tenant_id, key_id: key.id };
       const all = events.map((own) => telemetryEvent({ ...base, request_id: `r${++serial}`, ...own }));
-      await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(all));
+      await workspace.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(all));
     };
     const report = async (...events: Json[]): Promise<void> => {
       await send(...events);
-      await foldJournal(r.app.services);
+      await foldJournal(instance.app.services);
     };
     const text = async (query: string, as: "sk_owner" | "sk_test" = "sk_owner") =>
-      (await w.call(as, `GET /v1/usage/export?${query}`)).text;
+      (await workspace.call(as, `GET /v1/usage/export?${query}`)).text;
     const rows = async (query: string): Promise<Json[]> =>
       (await text(query))
         .split("\n")
@@ -47,8 +47,8 @@ for (const back of backends) {
       await report({ tenant_id: null, key_id: null });
       const [first, second, ...more] = await rows(MONTH);
       expect(more).toEqual([]);
-      const { project_id, tenant_id } = w;
-      const identity = [w.id, "tenant", "day", "2026-10-20T00:00:00.000Z", project_id, "live", tenant_id, null];
+      const { project_id, tenant_id } = workspace;
+      const identity = [workspace.id, "tenant", "day", "2026-10-20T00:00:00.000Z", project_id, "live", tenant_id, null];
       const id = createHash("sha256")
         .update(`keyrack-usage-v1\n${JSON.stringify(identity)}`)
         .digest("hex");
@@ -72,9 +72,9 @@ for (const back of backends) {
         final: false,
       });
       expect(first).toMatchObject({ bucket_start: "2026-10-18T00:00:00.000Z", requests: 1 });
-      const [month] = (await w.call("sk_owner", "GET /v1/usage/tenants")).body.data;
+      const [month] = (await workspace.call("sk_owner", "GET /v1/usage/tenants")).body.data;
       expect(Number(first?.allowed) + Number(second?.allowed)).toBe(month.request_count);
-      r.clock.advance(9 * DAY);
+      instance.clock.advance(9 * DAY);
       expect((await rows(MONTH)).map(({ id: same, final }) => [same, final])).toEqual([
         [first?.id, true],
         [second?.id, true],
@@ -84,33 +84,33 @@ for (const back of backends) {
     it("calls a bucket final when all that was reported for it is counted", async () => {
       await report({});
       await send({});
-      r.clock.advance(9 * DAY);
+      instance.clock.advance(9 * DAY);
       const finals = async () => (await rows(MONTH)).map(({ requests, final }) => [requests, final]);
       expect(await finals()).toEqual([[1, false]]);
-      await foldJournal(r.app.services);
+      await foldJournal(instance.app.services);
       expect(await finals()).toEqual([[2, true]]);
     });
 
     it("is not said to be as of a time after a batch that it lacks", async () => {
       await report({});
-      const { read } = r.app.services.store;
+      const { read } = instance.app.services.store;
       const first = read.first.bind(read);
       const reading = vi.spyOn(read, "first").mockImplementation(async (query) => {
         const row = await first(query);
         if (query.sql.includes("usage_journal")) {
           reading.mockRestore();
-          r.clock.advance(1_000);
+          instance.clock.advance(1_000);
           await send({});
-          r.clock.advance(1_000);
+          instance.clock.advance(1_000);
         }
         return row;
       });
-      const { headers } = await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`);
+      const { headers } = await workspace.call("sk_owner", `GET /v1/usage/export?${MONTH}`);
       expect(headers.get("usage-as-of")).toBe(iso(START));
     });
 
     it("lists keys by hour, and the requests of a tenant without a key", async () => {
-      const other = await w.mint();
+      const other = await workspace.mint();
       await report({}, { key_id: other.id }, { key_id: null }, { ts: iso(START - HOUR) });
       const hours = await rows(`from=${iso(START - 90 * 60_000)}&to=${iso(START + 30 * 60_000)}&bucket=hour&by=key`);
       const ids = [key.id, other.id].toSorted();
@@ -130,20 +130,20 @@ for (const back of backends) {
       const [day, hour] = [Math.floor(START / DAY), Math.floor(START / HOUR)];
       const values = (rows: string[][]): string => rows.map((row) => `(${row.join()})`).join();
       const quoted = (text: string): string => `'${text}'`;
-      await r.sql(
+      await instance.sql(
         `insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) values ${values(
           all.map(({ id, tenant, name }) => [
             `${id}`,
-            quoted(w.id),
+            quoted(workspace.id),
             "'key'",
-            quoted(w.project_id),
+            quoted(workspace.project_id),
             "'live'",
             quoted(tenant),
             quoted(name),
           ]),
         )}`,
       );
-      await r.sql(
+      await instance.sql(
         `insert into usage_rollups (group_id, grain, start, outcome, requests, errors, units, detail) values ${values(
           all.flatMap(({ id }) =>
             [
@@ -153,7 +153,7 @@ for (const back of backends) {
           ),
         )}`,
       );
-      const read = vi.spyOn(r.app.services.store, "exportUsage");
+      const read = vi.spyOn(instance.app.services.store, "exportUsage");
       const lines = await rows(`from=2026-10-20T00:00:00Z&to=2026-10-21T00:00:00Z&by=key`);
       expect(new Set(lines.map(({ id }) => id)).size).toBe(5_000);
       expect([lines.length, lines.filter(({ key_id }) => key_id === null).length]).toEqual([5_000, 2_500]);
@@ -166,9 +166,9 @@ for (const back of backends) {
     });
 
     it("writes CSV that no spreadsheet runs", async () => {
-      const evil = await w.call("sk_owner", "POST /v1/tenants", { external_id: '=cmd("x"), y' });
+      const evil = await workspace.call("sk_owner", "POST /v1/tenants", { external_id: '=cmd("x"), y' });
       await report({ tenant_id: evil.body.id, key_id: null });
-      const reply = await w.call("sk_owner", `GET /v1/usage/export?${MONTH}&format=csv`);
+      const reply = await workspace.call("sk_owner", `GET /v1/usage/export?${MONTH}&format=csv`);
       expect(reply.headers.get("content-type")).toContain("text/csv");
       expect(reply.headers.get("usage-as-of")).toBe(iso(START));
       const [head, line, end] = reply.text.split("\r\n");
@@ -190,7 +190,7 @@ for (const back of backends) {
     });
 
     it("refuses bounds within a bucket, and is confined to environment, workspace and project", async () => {
-      const test = await w.mint({ env: "test" });
+      const test = await workspace.mint({ env: "test" });
       await report({}, { env: "test", key_id: test.id });
       for (const [query, path] of [
         [`from=${iso(START)}&to=2026-11-01T00:00:00Z`, "from"],
@@ -200,21 +200,23 @@ for (const back of backends) {
         [`${MONTH}&bucket=hour&time_zone=Asia/Tokyo`, "time_zone"],
         ["to=2026-10-01T00:00:00Z", "from"],
       ] as const)
-        expectRefusal(await w.call("sk_owner", `GET /v1/usage/export?${query}`), 400, "invalid_request", path);
+        expectRefusal(await workspace.call("sk_owner", `GET /v1/usage/export?${query}`), 400, "invalid_request", path);
       expect(JSON.parse(await text(MONTH, "sk_test"))).toMatchObject({ env: "test", requests: 1 });
-      expect((await w.call("sk_test", `GET /v1/usage/export?${MONTH}&env=live`)).status).toBe(403);
-      const other = await r.workspace();
-      expect((await other.call("sk_owner", `GET /v1/usage/export?${MONTH}&tenant_id=${w.tenant_id}`)).text).toBe("");
+      expect((await workspace.call("sk_test", `GET /v1/usage/export?${MONTH}&env=live`)).status).toBe(403);
+      const other = await instance.workspace();
+      expect(
+        (await other.call("sk_owner", `GET /v1/usage/export?${MONTH}&tenant_id=${workspace.tenant_id}`)).text,
+      ).toBe("");
       expect(await text(`${MONTH}&project_id=${other.project_id}`)).toBe("");
     });
 
     it("refuses a fifth stream of a workspace until one of them ends", async () => {
-      const running = r.app.services.shares.of("exports");
-      const owner = cellOwner(w.id, "live");
+      const running = instance.app.services.shares.of("exports");
+      const owner = cellOwner(workspace.id, "live");
       for (let i = 0; i < 4; i++) running.take(owner);
-      expectRefusal(await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`), 429, "rate_limited");
+      expectRefusal(await workspace.call("sk_owner", `GET /v1/usage/export?${MONTH}`), 429, "rate_limited");
       running.release(owner);
-      const status = async () => (await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`)).status;
+      const status = async () => (await workspace.call("sk_owner", `GET /v1/usage/export?${MONTH}`)).status;
       // Each of these ends its stream, so that the next one has room.
       for (let i = 0; i < 3; i++) await expect.poll(status).toBe(200);
       for (let i = 0; i < 3; i++) running.release(owner);

@@ -85,6 +85,37 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
     await page.getByText("No live keys yet").waitFor();
   });
 
+  it("asks before a run is left half-way, and continues when the person stays", async () => {
+    const at = await shop(suite.instance);
+    await mint(at, 3);
+    const g = await open(at, { page: "keys" });
+    const { page } = g;
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    let changing = 0;
+    await page.route("**/v1/bulk/keys", async (route) => {
+      const body = route.request().postDataJSON() as { dry_run: boolean };
+      if (!body.dry_run && ++changing === 2) await held;
+      const response = await route.fetch({ postData: body.dry_run ? body : { ...body, limit: 2 } });
+      await route.fulfill({ response });
+    });
+    await page.getByLabel("All rows on this page").check();
+    await button(page, "Revoke selected").click();
+    const ask = dialog(page, "Revoke selected");
+    await ask.getByRole("button", { name: "Revoke 3 keys" }).click();
+    await ask.getByText("2 of 3 keys revoked").waitFor();
+    const questions: string[] = [];
+    page.on("dialog", (asked) => {
+      questions.push(asked.message());
+      void asked.dismiss();
+    });
+    await page.evaluate("location.hash += '?state=active'");
+    await expect.poll(() => questions).toEqual(["Leave now? Keys that were not reached stay unchanged."]);
+    release();
+    await ask.getByText("3 keys revoked.").waitFor();
+    await button(page, "Done").click();
+    await g.expectClean();
+  });
+
   it("acts on every key that the filters match only after their number is typed", async () => {
     const at = await shop(suite.instance);
     await mint(at, 26);

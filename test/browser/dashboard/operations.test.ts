@@ -4,6 +4,7 @@ import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible, expectAccessibleInLooks, LOOKS, setLook } from "../../../harness/browser/pages.ts";
 import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { keyrack } from "../../../harness/processes/cli.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { reportLeaks } from "../../../src/domain/leaks/leaks.ts";
 
@@ -46,6 +47,20 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.keyboard.press("Enter");
     await expect.poll(() => log.getByRole("row").count()).toBe(2);
     await expectAccessible(page);
+
+    // The command line accepts the file. A longer log is not for a file of the browser.
+    const saved = page.waitForEvent("download");
+    await button(page, "Download").click();
+    const file = await (await saved).path();
+    const { code, stdout } = await keyrack(["audit", "verify", "--file", file]);
+    expect([code, stdout]).toEqual([0, expect.stringContaining("6")]);
+    await page.route("**/v1/audit_logs/export", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, headers: { ...response.headers(), "audit-to-seq": "50001" } });
+    });
+    await button(page, "Download").click();
+    await page.getByText("keyrack audit export > audit.jsonl").waitFor();
+    await page.unroute("**/v1/audit_logs/export");
 
     // The server's own check passes; the browser does not trust it.
     await page.route("**/v1/audit_logs/export", async (route) => {
@@ -162,7 +177,9 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.goto(`${suite.instance.url}/#/w/${t.slug}/live/keys`);
     await button(page, "Actions for Other").click();
     expect(await button(page, "Actions for Other").getAttribute("aria-expanded")).toBe("true");
-    await page.getByRole("menuitem", { name: "Rotate The key is disabled. Enable it first." }).waitFor();
+    const rotate = page.getByRole("menuitem", { name: "Rotate", exact: true });
+    const reason = `#${await rotate.getAttribute("aria-describedby")}`;
+    expect(await page.locator(reason).textContent()).toBe("The key is disabled. Enable it first.");
     await page.keyboard.press("Escape");
     await g.show("leaks");
     const focused = () => page.evaluate<string>("document.activeElement.innerText");
@@ -217,7 +234,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     expect(await line.getByRole("link", { name: "CI" }).getAttribute("href")).toContain(`keys/${next.id}`);
     suite.instance.clock.advance(3_000); // figures are kept for two seconds
     await g.show("home");
-    await page.getByText("Quarantined", { exact: true }).waitFor();
+    await page.getByText("Leaked", { exact: true }).waitFor();
     await expect.poll(() => alert.count()).toBe(0);
     expect(await page.locator(".nav-count").count()).toBe(0);
     await g.expectClean();

@@ -6,8 +6,8 @@ import { expectAccessible, setLook } from "../../../harness/browser/pages.ts";
 import { button, dialog, field, REASON, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
 const EVIL = '"><img src=x onerror=alert(1)>\u202Egnp.exe';
-/** Without a place to break. */
-const LONG_ID = `cus_${"1".repeat(96)}`;
+/** Without a place to break, and with a character that reverses what follows it. */
+const LONG_ID = `cus_${"1".repeat(90)}\u202Eid`;
 
 describe.runIf(hasBrowser)("projects and tenants", () => {
   const suite = useBrowserSuite();
@@ -15,12 +15,13 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
 
   it("creates, changes and deletes a project", async () => {
     const t = await ownWorkspace(suite.instance);
-    const g = await open(t, { page: "projects" });
+    const g = await open(t, { page: "projects", env: "test" });
     const { page } = g;
     await g.at("Projects");
     await page.getByRole("heading", { name: "No projects yet" }).waitFor();
     await expectAccessible(page);
     await button(page, "Create project").click();
+    await dialog(page, "Create project").getByText("Applies to live and test").waitFor();
     await field(page, "Name").fill("Orders API");
     await page.getByLabel(/^Default rate limits/).fill("100 a minute");
     await dialog(page, "Create project").getByRole("button", { name: "Create project" }).click();
@@ -43,14 +44,16 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     const tenant = await suite.instance.call(t.owner.session, "POST /v1/tenants", { external_id: "one" });
     const key = { project_id: id, tenant_id: tenant.body.id, env: "test" };
     await suite.instance.call(t.owner.session, "POST /v1/keys", key);
+    const disabled = await suite.instance.call(t.owner.session, "POST /v1/keys", key);
+    await suite.instance.call(t.owner.session, `POST /v1/keys/${disabled.body.id}/disable`, {});
     await button(page, "Delete project").click();
     const confirm = dialog(page, "Delete project");
-    await confirm.getByText("1 key stops working at once.").waitFor();
+    await confirm.getByText("1 key stops working immediately.").waitFor();
     await expect.poll(() => page.evaluate("document.activeElement.textContent")).toBe("Cancel");
     await confirm.getByLabel("Type orders-api to confirm").fill("orders-api");
     await confirm.getByRole("button", { name: "Delete project" }).click();
     await g.at("Projects");
-    await page.getByText("Project deleted. 1 key revoked.").waitFor();
+    await page.getByText("Project deleted. 2 keys revoked.").waitFor();
     await page.getByRole("heading", { name: "No projects yet" }).waitFor();
     await g.expectClean();
   });
@@ -107,7 +110,8 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     expect(await page.locator("img").count()).toBe(0);
     await expectAccessible(page);
 
-    await button(page, "End embed tokens").click();
+    await button(page, "More actions").click();
+    await page.getByRole("menuitem", { name: "End embed tokens" }).click();
     await dialog(page, "End embed tokens").getByRole("button", { name: "End embed tokens" }).click();
     await page.getByText("Embed tokens ended.").waitFor();
     const { body } = await suite.instance.call(t.owner.session, "GET /v1/tenants");
@@ -115,10 +119,12 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
 
     await page.getByRole("link", { name: "Tenants" }).first().click();
     await page.getByRole("table", { name: "Tenants" }).getByRole("link", { name: EVIL }).click();
-    await button(page, "Delete tenant").click();
+    await button(page, "More actions").click();
+    await page.getByRole("menuitem", { name: "Delete tenant" }).click();
     const confirm = dialog(page, "Delete tenant");
     await confirm.getByRole("button", { name: "Delete tenant" }).click({ force: true }); // not typed yet: does nothing
     expect(await page.evaluate(REASON)).toEqual({ isShown: true, isInWindow: true, scrolls: false });
+    expect(await confirm.locator("label bdi").textContent()).toBe(LONG_ID); // the words after it are not reversed
     await confirm.getByLabel(`Type ${LONG_ID} to confirm`).fill(LONG_ID);
     await confirm.getByRole("button", { name: "Delete tenant" }).click();
     await page.getByText("Tenant deleted. 0 keys revoked.").waitFor();
@@ -142,7 +148,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await button(page, "Create plan").click();
     const create = dialog(page, "Create plan");
     await create.getByLabel("Name").fill("Pro");
-    await create.getByLabel(/^Rate limits/).selectOption("Own rules");
+    await create.getByLabel(/^Rate limits/).selectOption("Custom limits");
     await create.getByLabel("Rules").fill("100 / minute");
     await create.getByLabel(/^Scopes/).selectOption("Only some");
     await create.getByLabel(/^Allowed scopes/).fill("a");
@@ -189,7 +195,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     const project = await call("POST /v1/projects", { name: "Orders", slug: "orders" });
     const tenant = await call("POST /v1/tenants", { external_id: "one" });
     const odd = {
-      scopes: ["read orders", "a,b"],
+      scopes: ["read orders", "a,b", `a-very-long-scope:${"with-more-parts:".repeat(4)}read`],
       rate_limits: [{ id: "r", limit: 5, window_ms: 1_500, algorithm: "sliding", scope: "key" }],
     };
     const owner = { project_id: project.body.id, tenant_id: tenant.body.id };
@@ -220,16 +226,20 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await g.show(`keys/${key.body.id}`); // its environment replaces that of the link
     await page.getByText("Test data").waitFor();
     expect(page.url()).toContain(`/test/keys/${key.body.id}`);
-    await page.getByText("Tenant's list").waitFor();
+    await page.getByText("Same as the tenant").waitFor();
     await button(page, "Edit").click();
     await dialog(page, "Edit key")
       .getByLabel("Allowed IP addresses")
       .selectOption("Any address; report requests from outside these networks");
-    await dialog(page, "Edit key").getByLabel("Networks").fill("192.0.2.0/24");
+    await dialog(page, "Edit key").getByLabel("Networks").fill("2001:db8:1234:5678:9abc::/80\n192.0.2.0/24");
     await button(page, "Save").click();
     await dialog(page, "Key saved").getByText("No verifier is connected.").waitFor();
     await button(page, "Done").click();
-    await page.getByText("others are admitted and reported").waitFor();
+    await page.getByText("others are allowed and reported").waitFor();
+    const cut = await page
+      .locator(".chip")
+      .evaluateAll((chips) => chips.filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).length);
+    expect([await page.locator(".chip").count(), cut]).toEqual([5, 0]); // scopes and networks are whole
     await button(page, "Edit").click();
     await dialog(page, "Edit key").getByLabel(/^Name/).fill("Renamed");
     const renamed = page.waitForRequest((request) => request.method() === "PATCH");
@@ -238,7 +248,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await g.at("Renamed");
     expect(await page.getByRole("dialog").count()).toBe(0); // nodes do not know names
     const { body } = await call(`GET /v1/keys/${key.body.id}`);
-    expect([body.allowed_cidrs, body.ip_mode]).toEqual([["192.0.2.0/24"], "report"]);
+    expect([body.allowed_cidrs, body.ip_mode]).toEqual([["2001:db8:1234:5678:9abc::/80", "192.0.2.0/24"], "report"]);
     expect([body.scopes, body.rate_limits[0].window_ms]).toEqual([odd.scopes, 1_500]);
     await g.expectClean();
   });
@@ -259,7 +269,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     expect(await g.page.getByRole("dialog").count()).toBe(0);
     expect(sent).toEqual([]);
     await g.show("projects/01a1e3c8-0444-732a-922b-13ab70423f87");
-    await g.page.getByRole("heading", { name: "Not found" }).waitFor();
+    await g.page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();
     // A filter has the projects of every page.
     await g.page.route("**/v1/projects?limit=200*", (route) => {
       const isLast = route.request().url().endsWith(`&after=${t.id}`);

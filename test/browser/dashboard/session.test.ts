@@ -88,7 +88,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await save("Typed by the admin");
     await logInAgain(at.owner.email);
     await g.at("Home");
-    const refused = page.waitForResponse(/\/v1\/workspace$/);
+    const refused = page.waitForResponse((response) => response.request().method() === "PATCH");
     release();
     expect((await refused).status()).toBe(401);
     await g.show("settings");

@@ -39,10 +39,10 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     expect(sent.filter((text) => text.includes(at.key.slice(12, 30)))).toEqual([]);
     // An API key is looked up, once, in the body of a request.
     await field(page, "Search or jump to").fill(key);
-    await found("Keys", /^CI admitted/).waitFor();
+    await found("Keys", /^CI allowed/).waitFor();
     await field(page, "Search or jump to").fill("");
     await field(page, "Search or jump to").fill(`authorization: Bearer ${key}`);
-    await found("Keys", /^CI admitted/).waitFor();
+    await found("Keys", /^CI allowed/).waitFor();
     const lookups = sent.filter((text) => text.includes(key));
     expect(lookups).toEqual([`${suite.instance.url}/v1/keys/lookup${JSON.stringify({ key })}`]);
     await field(page, "Search or jump to").fill("glob");
@@ -86,6 +86,12 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await page.getByLabel("Test", { exact: true }).click();
     await page.getByText("Test data").waitFor();
     await expect.poll(() => page.title()).toBe("Keys · Team (test) · Keyrack");
+    await page.getByRole("link", { name: "Developers", exact: true }).click(); // its list has both
+    await page.getByText("Test data and live data", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Search" }).first().click();
+    await page.getByRole("dialog", { name: "Command palette" }).waitFor();
+    await page.mouse.click(5, 5); // on the backdrop
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     await g.show("nowhere");
     await g.at("This page does not exist");
     await page.goto(`${suite.instance.url}/#/w/not-mine/live/home`);
@@ -144,6 +150,31 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await page.goto(`${suite.instance.url}/#/workspaces`);
     await g.at("Choose a workspace");
     await expectAccessibleInLooks(page);
+    await g.expectClean();
+  });
+
+  it("has controls of 44 px for fingers", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    const touch = { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true };
+    await using g = await signedIn(suite.browser, suite.instance, at, touch);
+    const CONTROLS =
+      "button:not(.link, .reveal), .button, select, [role=tab], .environment label, .choice label, .check";
+    for (const title of ["Keys", "Usage", "Developers", "Portal", "Settings"]) {
+      await g.show(title.toLowerCase());
+      await g.at(title);
+      await g.page.locator(".skeleton, main [aria-busy=true]").first().waitFor({ state: "detached" });
+      const shown = g.page.locator(".top, main").locator(CONTROLS).locator("visible=true");
+      // Of the document: the preview of the portal has a style sheet of its own.
+      const small = await shown.evaluateAll((all) =>
+        all
+          .filter((one) => one.getRootNode() === one.ownerDocument && one.getBoundingClientRect().height < 44)
+          .map((one) => one.outerHTML),
+      );
+      expect(small, title).toEqual([]);
+      expect(await g.page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
+    }
     await g.expectClean();
   });
 });

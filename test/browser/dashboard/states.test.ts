@@ -38,7 +38,7 @@ const ANSWER_MS = 40_000;
 const REQUEST_ID = "01a1e3c8-0444-732a-922b-13ab70423f87";
 
 /** How the server appears to respond. What the login needs is not touched. */
-type Mode = "normal" | "stuck" | "silent" | "refusing" | "gone";
+type Mode = "normal" | "stuck" | "silent" | "refusing" | "limited" | "gone";
 
 async function control(page: Page): Promise<(next: Mode) => void> {
   let mode: Mode = "normal";
@@ -47,8 +47,11 @@ async function control(page: Page): Promise<(next: Mode) => void> {
     if (mode === "stuck" && route.request().method() !== "GET") return; // reads are answered, changes never
     if (mode === "gone") return route.abort("connectionrefused");
     if (mode === "normal" || mode === "stuck") return route.continue();
-    const body = { error: { code: "internal_error", message: "Something went wrong." } };
-    await route.fulfill({ status: 500, headers: { "request-id": REQUEST_ID }, json: body });
+    const [status, error, wait] =
+      mode === "limited"
+        ? [429, { code: "rate_limited", message: "This workspace has used up its share for now." }, "30"]
+        : [500, { code: "internal_error", message: "Something went wrong." }, ""];
+    await route.fulfill({ status, headers: { "request-id": REQUEST_ID, "retry-after": wait }, json: { error } });
   };
   await page.route(/\/(status|v1\/(?!auth\/(me|sessions\/current)))/, respond);
   return (next) => {
@@ -119,6 +122,43 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     expect(await page.evaluate("violations")).toEqual([]);
   });
 
+  it("says so when it was idle and its pages cannot be loaded", async () => {
+    const at = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "settings" });
+    const { page } = g;
+    await page.route("**/lazy-pages-*.js", (route) => route.abort());
+    await page.reload();
+    const card = page.getByRole("heading", { name: "This page could not be loaded" });
+    await card.waitFor();
+    await page.evaluate("localStorage.setItem('keyrack:/:active_at', String(Date.now() - 31 * 60_000))");
+    await page.evaluate("dispatchEvent(new Event('focus'))");
+    await expect.poll(() => page.evaluate("JSON.stringify(sessionStorage)")).not.toContain("krses_");
+    expect(await card.isVisible()).toBe(true);
+    expect(await button(page, "Reload").isVisible()).toBe(true);
+  });
+
+  it("keeps rows on the screen while a search is on its way, but not an empty list", async () => {
+    const t = await shop(suite.instance);
+    const address = await fill(t);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: address("keys") });
+    const { page } = g;
+    const row = page.getByRole("row").filter({ hasText: "CI" });
+    await row.waitFor();
+    const set = await control(page);
+    set("silent");
+    await page.getByLabel("Search keys").fill("other");
+    await page.locator("main [aria-busy=true]").waitFor();
+    expect(await row.isVisible()).toBe(true);
+    set("normal");
+    await page.getByLabel("Search keys").fill("others");
+    await page.getByRole("heading", { name: "No keys match" }).waitFor();
+    // An empty answer is not kept: without filters it would say that there are no keys.
+    set("silent");
+    await page.getByLabel("Filter by state").selectOption("Revoked");
+    await page.locator("main .skeleton").waitFor();
+    expect(await page.getByRole("heading", { name: "No keys match" }).count()).toBe(0);
+  });
+
   it("keeps what is shown when a refresh fails, disables changes offline, and gives up on a request without answer", async () => {
     const t = await shop(suite.instance);
     const address = await fill(t);
@@ -132,8 +172,19 @@ describe.runIf(hasBrowser)("the states of every page", () => {
       .getByText(/^Showing data from .* Something went wrong on the server\./)
       .first()
       .waitFor();
-    await page.getByText("It works: requests with this key are admitted.").waitFor();
+    await page.getByText("Requests with this key are allowed.").waitFor();
     await expectAccessible(page);
+    set("limited");
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await page
+      .getByText(/^Showing data from .* This workspace has used up its share for now\.$/)
+      .first()
+      .waitFor();
+    await page
+      .getByRole("button", { name: /^Try again \(2\d seconds\)$/ }) // counts down from 30
+      .first()
+      .waitFor();
+    await page.getByText(`Request id ${REQUEST_ID}`).first().waitFor();
     set("gone");
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
     await page.getByText(/^Offline/).waitFor();
@@ -163,6 +214,14 @@ describe.runIf(hasBrowser)("the states of every page", () => {
       .getByText("The server did not answer in time. The change may have been made")
       .waitFor();
     expect(await page.getByText(/^Offline/).count()).toBe(0);
+    for (const [mode, words] of [
+      ["refusing", `Something went wrong on the server. Try again in a moment. Request id ${REQUEST_ID}.`],
+      ["limited", "This workspace has used up its share for now. Try again in 30 seconds."],
+    ] as const) {
+      set(mode);
+      await edit.getByRole("button", { name: "Save" }).click();
+      await edit.getByRole("alert").getByText(words).waitFor();
+    }
     set("silent");
     await edit.getByRole("button", { name: "Save" }).click();
     await edit.getByRole("button", { name: "Please wait…" }).waitFor();
@@ -203,6 +262,15 @@ describe.runIf(hasBrowser)("the states of every page", () => {
       await g.show(address(name));
       await page.locator("main h1").waitFor();
       await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
+      if (name === "keys") {
+        await button(page, "Actions for CI").click();
+        await page.getByRole("menuitem", { name: "Edit", exact: true }).waitFor(); // the reason is its description
+        for (const item of await page.getByRole("menuitem", { disabled: true }).all()) {
+          await item.click({ force: true });
+          pressed++;
+        }
+        await page.keyboard.press("Escape");
+      }
       for (const disabled of await page.locator("main [aria-disabled=true]:visible").all()) {
         await disabled.click({ force: true });
         pressed++;

@@ -59,8 +59,10 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
 
     // A new page is shown from its first row, below the header, with the focus on it.
     await page.route("**/v1/keys?*", async (route) => {
-      const response = await route.fetch({ url: route.request().url().replace("&after=more", "") });
-      await route.fulfill({ response, json: { ...(await response.json()), next_cursor: "more" } });
+      const url = route.request().url();
+      const response = await route.fetch({ url: url.replace("&after=more", "") });
+      const next_cursor = url.includes("&after=more") ? "last" : "more";
+      await route.fulfill({ response, json: { ...(await response.json()), next_cursor } });
     });
     await g.show("keys");
     await expect.poll(() => button(page, "Next page").getAttribute("aria-disabled")).toBeNull();

@@ -57,7 +57,7 @@ describe.runIf(hasBrowser)("the pages behind links", () => {
     clock.advance(5 * MINUTE_MS); // of a window of 15
     await fillLogin(g.page, email, "wrong words every time");
     await button(g.page, "Log in and accept").click();
-    await g.page.getByRole("alert").getByText("Too many attempts. Try again in 10 minutes.").waitFor();
+    await g.page.getByRole("alert").getByText("Too many requests. Try again in 10 minutes.").waitFor();
     await expectAccessible(g.page);
     await g.expectClean();
   });

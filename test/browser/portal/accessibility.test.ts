@@ -26,9 +26,9 @@ describe.runIf(hasBrowser)("<keyrack-portal> accessibility", () => {
   const suite = useBrowserSuite();
 
   it("can be used by keyboard alone, and focus returns to where it was", async () => {
-    const w = await suite.instance.workspace();
-    await w.mint({ name: "Kept" });
-    await using site = await vendorPage(suite.instance, w);
+    const workspace = await suite.instance.workspace();
+    await workspace.mint({ name: "Kept" });
+    await using site = await vendorPage(suite.instance, workspace);
     await using v = await visit(suite.browser, site.origin);
     const { page } = v;
     const focused = (): Promise<string> =>
@@ -62,9 +62,9 @@ describe.runIf(hasBrowser)("<keyrack-portal> accessibility", () => {
   });
 
   it("has no accessibility violation and no horizontal scrolling, wide and light or narrow and dark", async () => {
-    const w = await suite.instance.workspace();
-    await seedStates(suite.instance, w);
-    await using site = await vendorPage(suite.instance, w, { env: "live" });
+    const workspace = await suite.instance.workspace();
+    await seedStates(suite.instance, workspace);
+    await using site = await vendorPage(suite.instance, workspace, { env: "live" });
     await using v = await visit(suite.browser, site.origin);
     const { page } = v;
     await page.getByLabel("Show revoked keys").check();
@@ -94,14 +94,14 @@ describe.runIf(hasBrowser)("<keyrack-portal> accessibility", () => {
   });
 
   it("has no accessibility violation when empty, in test mode or ended, and fits 320 pixels", async () => {
-    const w = await suite.instance.workspace();
-    await using site = await vendorPage(suite.instance, w, { env: "test" });
+    const workspace = await suite.instance.workspace();
+    await using site = await vendorPage(suite.instance, workspace, { env: "test" });
     await using v = await visit(suite.browser, site.origin, { viewport: { width: 320, height: 640 } });
     await v.page.getByText("These keys work in the test environment only.").waitFor();
     await expectAccessible(v.page);
     await shoot(v.page, "portal-empty-test-phone");
     site.open = false;
-    await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/embed_tokens/revoke`);
+    await workspace.call("sk_owner", `POST /v1/tenants/${workspace.tenant_id}/embed_tokens/revoke`);
     await v.page.getByLabel("Show revoked keys").click();
     await v.page.getByText("Your access to this page has ended.").waitFor();
     await expectAccessible(v.page);
@@ -128,35 +128,35 @@ async function shoot(page: Page, shot: string): Promise<void> {
 }
 
 /** Creates a key in each state. */
-async function seedStates(r: TestInstance, w: Workspace): Promise<void> {
-  await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}`, { name: "Northwind Traders" });
-  await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { name: "Orders API" });
-  const now = r.clock.now();
-  const revoked = await w.mint({ name: "Old laptop", scopes: ["orders:read"] });
-  await w.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, { reason: "the laptop was stolen" });
-  const expired = await w.mint({ name: "Trial" });
-  await r.sql(
+async function seedStates(instance: TestInstance, workspace: Workspace): Promise<void> {
+  await workspace.call("sk_owner", `PATCH /v1/tenants/${workspace.tenant_id}`, { name: "Northwind Traders" });
+  await workspace.call("sk_owner", `PATCH /v1/projects/${workspace.project_id}`, { name: "Orders API" });
+  const now = instance.clock.now();
+  const revoked = await workspace.mint({ name: "Old laptop", scopes: ["orders:read"] });
+  await workspace.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, { reason: "the laptop was stolen" });
+  const expired = await workspace.mint({ name: "Trial" });
+  await instance.sql(
     `update api_keys set expires_at = ${now - DAY_MS}, created_at = ${now - 90 * DAY_MS} where id = '${expired.id}'`,
   );
-  const leaked = await w.mint({ name: "Staging", scopes: ["orders:read"] });
-  await r.sql(
+  const leaked = await workspace.mint({ name: "Staging", scopes: ["orders:read"] });
+  await instance.sql(
     `update api_keys set quarantined_at = ${now}, expires_at = ${now + 3_600_000}, last_used_at = ${now} where id = '${leaked.id}'`,
   );
-  const ci = await w.mint({ name: "CI", scopes: ["orders:read"] });
-  await w.call("sk_owner", `POST /v1/keys/${ci.id}/rotate`, { overlap_hours: 72 });
-  const main = await w.mint({ name: "Billing server", scopes: ["orders:read", "orders:write"] });
-  await r.sql(`update api_keys set last_used_at = ${now - 60_000} where id = '${main.id}'`);
-  await seedUsage(r, w.id, main.id);
+  const ci = await workspace.mint({ name: "CI", scopes: ["orders:read"] });
+  await workspace.call("sk_owner", `POST /v1/keys/${ci.id}/rotate`, { overlap_hours: 72 });
+  const main = await workspace.mint({ name: "Billing server", scopes: ["orders:read", "orders:write"] });
+  await instance.sql(`update api_keys set last_used_at = ${now - 60_000} where id = '${main.id}'`);
+  await seedUsage(instance, workspace.id, main.id);
 }
 
 /** Ninety days of usage, as ingest would have stored it. */
-async function seedUsage(r: TestInstance, workspace_id: string, key_id: string): Promise<void> {
-  const today = Math.floor(r.clock.now() / DAY_MS);
+async function seedUsage(instance: TestInstance, workspace_id: string, key_id: string): Promise<void> {
+  const today = Math.floor(instance.clock.now() / DAY_MS);
   const rows = Array.from({ length: 90 }, (_none, i) => {
     const day = today - 89 + i;
     const busy = [0, 6].includes(new Date(day * DAY_MS).getUTCDay()) ? 0.25 : 1;
     const requests = Math.round((900 + 420 * Math.sin(i / 4) + ((i * 37) % 11) * 40) * busy);
     return `('${workspace_id}', '${key_id}', ${day}, ${requests}, ${Math.round(requests * (i % 9 === 4 ? 0.22 : 0.03))})`;
   });
-  await r.sql(`insert into usage_days (workspace_id, key_id, day, requests, errors) values ${rows.join(", ")}`);
+  await instance.sql(`insert into usage_days (workspace_id, key_id, day, requests, errors) values ${rows.join(", ")}`);
 }

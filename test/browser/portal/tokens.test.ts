@@ -8,8 +8,8 @@ describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
   const suite = useBrowserSuite();
 
   it("renews the token at refresh_after without interruption", async () => {
-    const w = await suite.instance.workspace();
-    await using site = await vendorPage(suite.instance, w);
+    const workspace = await suite.instance.workspace();
+    await using site = await vendorPage(suite.instance, workspace);
     const context = await suite.browser.newContext();
     const page = await context.newPage();
     await page.clock.install();
@@ -34,11 +34,11 @@ describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
   });
 
   it("reports when a token set by the page is due, and uses the next one", async () => {
-    const w = await suite.instance.workspace();
-    await w.mint({ name: "Kept" });
-    await using site = await vendorPage(suite.instance, w);
+    const workspace = await suite.instance.workspace();
+    await workspace.mint({ name: "Kept" });
+    await using site = await vendorPage(suite.instance, workspace);
     const mint = async (): Promise<string> =>
-      (await w.call("sk_owner", "POST /v1/embed_tokens", site.want)).body.token as string;
+      (await workspace.call("sk_owner", "POST /v1/embed_tokens", site.want)).body.token as string;
     const context = await suite.browser.newContext();
     const page = await context.newPage();
     await page.clock.install();
@@ -78,8 +78,8 @@ describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
   });
 
   it("keeps showing a new key until it is saved, even when access ends meanwhile", async () => {
-    const w = await suite.instance.workspace();
-    await using site = await vendorPage(suite.instance, w);
+    const workspace = await suite.instance.workspace();
+    await using site = await vendorPage(suite.instance, workspace);
     await using v = await visit(suite.browser, site.origin);
     const { page } = v;
     await page.getByRole("button", { name: "Create key" }).click();
@@ -93,12 +93,12 @@ describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
   });
 
   it("fetches a new token after a 401, and continues if the page provides one", async () => {
-    const w = await suite.instance.workspace();
-    await w.mint({ name: "Kept" });
-    await using site = await vendorPage(suite.instance, w);
+    const workspace = await suite.instance.workspace();
+    await workspace.mint({ name: "Kept" });
+    await using site = await vendorPage(suite.instance, workspace);
     await using v = await visit(suite.browser, site.origin);
     await v.page.getByRole("heading", { name: "Kept" }).waitFor();
-    await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/embed_tokens/revoke`);
+    await workspace.call("sk_owner", `POST /v1/tenants/${workspace.tenant_id}/embed_tokens/revoke`);
     await v.page.getByLabel("Show revoked keys").check();
     await expect.poll(() => site.minted).toBe(2);
     await v.page.getByRole("heading", { name: "Kept" }).waitFor();
@@ -106,32 +106,32 @@ describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
   });
 
   it("ends at the next action after a revocation, and hides everything", async () => {
-    const w = await suite.instance.workspace();
-    await w.mint({ name: "Secret project" });
-    await using site = await vendorPage(suite.instance, w);
+    const workspace = await suite.instance.workspace();
+    await workspace.mint({ name: "Secret project" });
+    await using site = await vendorPage(suite.instance, workspace);
     await using v = await visit(suite.browser, site.origin);
     const { page } = v;
     await page.getByRole("button", { name: "Revoke: Secret project" }).click();
-    await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/embed_tokens/revoke`);
+    await workspace.call("sk_owner", `POST /v1/tenants/${workspace.tenant_id}/embed_tokens/revoke`);
     site.open = false;
     await page.getByRole("button", { name: "Revoke key" }).click();
     await page.getByText("Your access to this page has ended.").waitFor();
     expect(await page.getByRole("heading", { name: "Secret project" }).count()).toBe(0);
     expect(await page.getByRole("dialog").count()).toBe(0);
-    expect(await w.actions()).not.toContain("api_key.revoked");
+    expect(await workspace.actions()).not.toContain("api_key.revoked");
     site.open = true;
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByRole("heading", { name: "Secret project" }).waitFor();
   });
 
   it("is rejected on an unregistered origin, and on one the token is not for", async () => {
-    const w = await suite.instance.workspace();
-    await w.mint({ name: "Hidden" });
-    await using site = await vendorPage(suite.instance, w);
-    await using other = await vendorPage(suite.instance, w, { register: false });
+    const workspace = await suite.instance.workspace();
+    await workspace.mint({ name: "Hidden" });
+    await using site = await vendorPage(suite.instance, workspace);
+    await using other = await vendorPage(suite.instance, workspace, { register: false });
     await using v = await visit(suite.browser, other.origin);
     await v.page.getByText("Cannot reach the server.").waitFor();
-    await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [site.origin, other.origin] });
+    await workspace.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [site.origin, other.origin] });
     other.want.origins = [site.origin];
     await v.page.reload();
     await v.page.getByText("This page is not allowed to manage keys.").waitFor();
@@ -139,9 +139,9 @@ describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
   });
 
   it("shows when the browser is offline, and recovers by itself", async () => {
-    const w = await suite.instance.workspace();
-    await w.mint({ name: "Kept" });
-    await using site = await vendorPage(suite.instance, w);
+    const workspace = await suite.instance.workspace();
+    await workspace.mint({ name: "Kept" });
+    await using site = await vendorPage(suite.instance, workspace);
     await using v = await visit(suite.browser, site.origin);
     await v.page.getByRole("heading", { name: "Kept" }).waitFor();
     await v.context.setOffline(true);

@@ -12,9 +12,9 @@ import { auditedWorkspace } from "../../../harness/instances/audit-workspace.ts"
 import { backends } from "../../../harness/databases/backends.ts";
 import { asOwner, sharedServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
-for (const back of backends) {
-  describe(`the audit list on ${back}`, () => {
-    const shared = sharedServices(back); // each test has a workspace, and so a chain, of its own
+for (const backend of backends) {
+  describe(`the audit list on ${backend}`, () => {
+    const shared = sharedServices(backend); // each test has a workspace, and so a chain, of its own
 
     it("is ascending, starts after after_seq, and reports whether there is more", async () => {
       const fixture = shared();
@@ -113,9 +113,9 @@ for (const back of backends) {
           (select ${from} union all select i + 1 from n where i < ${to}) select ${hidden} from n`);
       await fixture.sql("analyze audit_log");
       let asked: Query | undefined;
-      const reader = { dialect: back, all: async (query: Query) => ((asked = query), []) } as unknown as Reader;
+      const reader = { dialect: backend, all: async (query: Query) => ((asked = query), []) } as unknown as Reader;
       await listAuditRows(reader, { workspace_id, walk: { by: "visible" }, after_seq: 11 }, 50);
-      const explain = back === "sqlite" ? "explain query plan" : "explain analyze";
+      const explain = backend === "sqlite" ? "explain query plan" : "explain analyze";
       const plan = await fixture.sql(`${explain} ${asked?.sql.replaceAll("?", () => "$1")}`, [
         ...((asked?.values ?? []) as (string | number)[]),
       ]);

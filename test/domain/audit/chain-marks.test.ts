@@ -11,10 +11,10 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-for (const back of backends) {
-  describe(`long audit chains on ${back}`, () => {
+for (const backend of backends) {
+  describe(`long audit chains on ${backend}`, () => {
     const open = async () => {
-      const fixture = await testServices(back, { flags: { audit_verify_rows: "5" } });
+      const fixture = await testServices(backend, { flags: { audit_verify_rows: "5" } });
       const { ctx } = await auditedWorkspace(fixture);
       const { workspace_id } = ctx.actor;
       const verify = (options = {}) => verifyChain(fixture.services, workspace_id, options);

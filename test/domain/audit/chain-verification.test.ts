@@ -12,9 +12,9 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 import { sharedServices, testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
-for (const back of backends) {
-  describe(`chain verification on ${back}`, () => {
-    const shared = sharedServices(back); // each test has a workspace, and so a chain, of its own
+for (const backend of backends) {
+  describe(`chain verification on ${backend}`, () => {
+    const shared = sharedServices(backend); // each test has a workspace, and so a chain, of its own
 
     it("passes for an intact chain and for an empty one", async () => {
       const fixture = shared();
@@ -68,7 +68,7 @@ for (const back of backends) {
     });
 
     it("reads a chain of several pages to its end", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const events = Array.from(
         { length: 500 },
@@ -91,7 +91,7 @@ for (const back of backends) {
     });
 
     it("is rejected when the store closes before it has finished", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const waiting = Promise.allSettled([
         fixture.services.store.verify(ctx.actor.workspace_id, []),

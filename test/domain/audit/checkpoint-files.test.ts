@@ -12,9 +12,9 @@ function fileOf(services: Services, workspace_id: string): string {
   return join(services.settings.data_dir, "checkpoints", `${workspace_id}.txt`);
 }
 
-for (const back of backends) {
-  describe(`copies of checkpoints on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`copies of checkpoints on ${backend}`, () => {
+    const shared = sharedServices(backend);
 
     it("are appended to a private file per chain", async () => {
       const fixture = shared();
@@ -31,7 +31,7 @@ for (const back of backends) {
     });
 
     it("are skipped without a data dir, and a failed copy does not fail the checkpoint", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       rmSync(fixture.services.settings.data_dir, { recursive: true });
@@ -44,7 +44,7 @@ for (const back of backends) {
     });
 
     it("are logged with the signed note and nothing but the chain and its head", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       const { note } = await latestCheckpoint(fixture.services, workspace_id);

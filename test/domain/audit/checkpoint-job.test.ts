@@ -6,10 +6,10 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
-for (const back of backends) {
-  describe(`the checkpoint job on ${back}`, () => {
+for (const backend of backends) {
+  describe(`the checkpoint job on ${backend}`, () => {
     it("signs every chain with new rows, and no other", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const [one, two] = [await vendorOf(fixture.services), await vendorOf(fixture.services)];
       expect(await runCheckpoints(fixture.services)).toBe(2);
       expect(await runCheckpoints(fixture.services)).toBe(0);
@@ -24,7 +24,7 @@ for (const back of backends) {
     });
 
     it("skips chains with fewer new rows than requested", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       expect(await runCheckpoints(fixture.services, { rows: 3 })).toBe(0);
       await createTenant(ctx, { external_id: "t" });
@@ -32,7 +32,7 @@ for (const back of backends) {
     });
 
     it("signs the other chains when one is broken, and logs which one", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const [bad, good] = [await vendorOf(fixture.services), await vendorOf(fixture.services)];
       await dropAppendOnly(fixture.target);
       await fixture.sql("delete from audit_log where seq = 1 and workspace_id = $1", [bad.actor.workspace_id]);

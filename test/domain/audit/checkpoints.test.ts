@@ -47,9 +47,9 @@ async function truncate(fixture: TestServices, workspace_id: string, seq: number
   await fixture.sql("update audit_heads set seq = $1, hash = $2 where workspace_id = $3", values);
 }
 
-for (const back of backends) {
-  describe(`a checkpoint on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`a checkpoint on ${backend}`, () => {
+    const shared = sharedServices(backend);
 
     it("is signed, names its chain, and covers exactly its rows, at every size", async () => {
       const fixture = shared();
@@ -100,7 +100,7 @@ for (const back of backends) {
     });
 
     it("keeps the host of the first start in its origin, without the port", async () => {
-      await using fixture = await testServices(back, { flags: { public_url: "https://keys.example.com:8443" } });
+      await using fixture = await testServices(backend, { flags: { public_url: "https://keys.example.com:8443" } });
       const ctx = await vendorOf(fixture.services);
       const origin = `keys.example.com/audit/${ctx.actor.workspace_id}`;
       expect(await checkpointOrigin(fixture.services, ctx.actor.workspace_id)).toBe(origin);
@@ -109,7 +109,7 @@ for (const back of backends) {
     });
 
     it("has one host, even if two servers with different names start together", async () => {
-      await using fixture = await testServices(back, { flags: { public_url: "https://one.example.com" } });
+      await using fixture = await testServices(backend, { flags: { public_url: "https://one.example.com" } });
       await using other = await fixture.another(fixture.target, { public_url: "https://two.example.com" });
       const origins = await Promise.all([fixture, other].map(({ services }) => checkpointOrigin(services, "w")));
       expect(new Set(origins).size).toBe(1);
@@ -117,7 +117,7 @@ for (const back of backends) {
     });
 
     it("reads only the rows after the last checkpoint", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       await createTenant(ctx, { external_id: "a" });
@@ -147,7 +147,7 @@ for (const back of backends) {
     }
 
     it("is never signed for rows other than those that were signed before", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       await createCheckpoint(fixture.services, workspace_id);
@@ -159,7 +159,7 @@ for (const back of backends) {
     });
 
     it("is never signed over a missing row, nor when the head is not the last row", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       await createTenant(ctx, { external_id: "t" });
@@ -172,7 +172,7 @@ for (const back of backends) {
     });
 
     it("is never signed for a chain that has become shorter: the larger note is still returned", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       await createTenant(ctx, { external_id: "t" });
@@ -185,7 +185,7 @@ for (const back of backends) {
     });
 
     it("is signed again after the key was replaced, and the chain verifies", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       const before = await latestCheckpoint(fixture.services, workspace_id);

@@ -11,9 +11,9 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 import { sharedServices, testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 
-for (const back of backends) {
-  describe(`a chain that was tampered with on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`a chain that was tampered with on ${backend}`, () => {
+    const shared = sharedServices(backend);
     beforeAll(() => dropAppendOnly(shared().target));
 
     const change = (column: string, value: string | number) => ({
@@ -88,7 +88,7 @@ for (const back of backends) {
     }
 
     it("passes when truncated together with its head, unless a checkpoint covers the lost rows", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx } = await auditedWorkspace(fixture);
       const { workspace_id } = ctx.actor;
       await dropAppendOnly(fixture.target);
@@ -106,7 +106,7 @@ for (const back of backends) {
     });
 
     it("is found broken when rows before a checkpoint were rewritten and rehashed", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx } = await auditedWorkspace(fixture);
       const { workspace_id } = ctx.actor;
       await latestCheckpoint(fixture.services, workspace_id);
@@ -118,7 +118,7 @@ for (const back of backends) {
     });
 
     it("is found broken when the stored checkpoint is not signed by our key", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx } = await auditedWorkspace(fixture);
       const { workspace_id } = ctx.actor;
       const { note } = await latestCheckpoint(fixture.services, workspace_id);

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { CredentialCache } from "../../../src/domain/auth/credential-cache.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { fail } from "../../../src/kernel/errors.ts";
+import type { Reader } from "../../../src/store/engine/tx.ts";
 import { resolveCached } from "../../../src/domain/auth/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
@@ -16,12 +17,12 @@ import {
 } from "../../../harness/instances/test-instance.ts";
 import { sendRaw } from "../../../harness/processes/raw-http.ts";
 
-const poll = (r: TestInstance, bearer: string, w: Workspace): Promise<Reply> =>
-  r.call(bearer, `GET /v1/policy/delta?project_id=${w.project_id}&since=1`);
+const poll = (instance: TestInstance, bearer: string, workspace: Workspace): Promise<Reply> =>
+  instance.call(bearer, `GET /v1/policy/delta?project_id=${workspace.project_id}&since=1`);
 
 /** Counts how often secret keys are looked up in the database. */
-function countResolutions(r: TestInstance): () => number {
-  const { read } = r.app.services.store;
+function countResolutions(instance: TestInstance): () => number {
+  const { read } = instance.app.services.store;
   const original = read.firstMemoized.bind(read);
   let n = 0;
   read.firstMemoized = (query) => {
@@ -54,7 +55,7 @@ describe("the credential cache alone", () => {
         clock,
         ttlMs,
         ledger: new Ledger({ bound: 10, share: 5, shareOf: "account" }),
-        store: { onNotice, notify: async () => {}, durable },
+        store: { dialect: "sqlite", read: {} as Reader, onNotice, notify: async () => {}, durable },
         log: { warn: () => {} },
       }),
     };
@@ -122,71 +123,71 @@ describe("the credential cache alone", () => {
   });
 });
 
-for (const back of backends) {
-  describe(`the credential cache on ${back}`, () => {
+for (const backend of backends) {
+  describe(`the credential cache on ${backend}`, () => {
     it("resolves a secret key once per TTL, on the machine plane only", async () => {
-      await using r = await testInstance(back);
-      const w = await r.workspace();
-      const resolved = countResolutions(r);
-      for (let i = 0; i < 5; i++) expect((await poll(r, w.keys.sk_owner, w)).status).toBe(304);
+      await using instance = await testInstance(backend);
+      const workspace = await instance.workspace();
+      const resolved = countResolutions(instance);
+      for (let i = 0; i < 5; i++) expect((await poll(instance, workspace.keys.sk_owner, workspace)).status).toBe(304);
       expect(resolved()).toBe(1);
-      r.clock.advance(5_000);
-      await poll(r, w.keys.sk_owner, w);
+      instance.clock.advance(5_000);
+      await poll(instance, workspace.keys.sk_owner, workspace);
       expect(resolved()).toBe(2);
-      for (let i = 0; i < 3; i++) await w.call("sk_owner", "GET /v1/workspace");
+      for (let i = 0; i < 3; i++) await workspace.call("sk_owner", "GET /v1/workspace");
       expect(resolved()).toBe(5);
     });
 
     it("is off with a TTL of 0", async () => {
-      await using r = await testInstance(back, { flags: { hot_auth_ttl_ms: "0" } });
-      const w = await r.workspace();
-      const resolved = countResolutions(r);
-      for (let i = 0; i < 3; i++) await poll(r, w.keys.sk_owner, w);
-      expect([resolved(), r.app.services.credentialCache.size]).toEqual([3, 0]);
+      await using instance = await testInstance(backend, { flags: { hot_auth_ttl_ms: "0" } });
+      const workspace = await instance.workspace();
+      const resolved = countResolutions(instance);
+      for (let i = 0; i < 3; i++) await poll(instance, workspace.keys.sk_owner, workspace);
+      expect([resolved(), instance.app.services.credentialCache.size]).toEqual([3, 0]);
     });
 
     it("rejects a revoked key at once", async () => {
-      await using r = await testInstance(back);
-      const w = await r.workspace();
-      expect((await poll(r, w.keys.sk_admin, w)).status).toBe(304);
-      await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
-      expectRefusal(await poll(r, w.keys.sk_admin, w), 401, "invalid_key");
-      expect((await poll(r, w.keys.sk_owner, w)).status).toBe(304);
+      await using instance = await testInstance(backend);
+      const workspace = await instance.workspace();
+      expect((await poll(instance, workspace.keys.sk_admin, workspace)).status).toBe(304);
+      await workspace.call("sk_owner", `POST /v1/secret_keys/${workspace.keyIds.sk_admin}/revoke`, {});
+      expectRefusal(await poll(instance, workspace.keys.sk_admin, workspace), 401, "invalid_key");
+      expect((await poll(instance, workspace.keys.sk_owner, workspace)).status).toBe(304);
     });
 
     it("applies the shorter expiry of a rotated key at once, and rejects a key at the moment it expires", async () => {
-      await using r = await testInstance(back);
-      const w = await r.workspace();
-      expect((await poll(r, w.keys.sk_admin, w)).status).toBe(304);
-      const rotated = await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/rotate`, {
+      await using instance = await testInstance(backend);
+      const workspace = await instance.workspace();
+      expect((await poll(instance, workspace.keys.sk_admin, workspace)).status).toBe(304);
+      const rotated = await workspace.call("sk_owner", `POST /v1/secret_keys/${workspace.keyIds.sk_admin}/rotate`, {
         overlap_hours: 0.001,
       });
       expect(rotated.status).toBe(200);
-      expect((await poll(r, w.keys.sk_admin, w)).status).toBe(304);
-      r.clock.advance(3_599);
-      expect((await poll(r, w.keys.sk_admin, w)).status).toBe(304);
-      r.clock.advance(1);
-      expectRefusal(await poll(r, w.keys.sk_admin, w), 401, "invalid_key");
-      await w.call("sk_owner", `POST /v1/secret_keys/${rotated.body.id}/rotate`, { overlap_hours: 0 });
-      expectRefusal(await poll(r, rotated.body.key, w), 401, "invalid_key");
+      expect((await poll(instance, workspace.keys.sk_admin, workspace)).status).toBe(304);
+      instance.clock.advance(3_599);
+      expect((await poll(instance, workspace.keys.sk_admin, workspace)).status).toBe(304);
+      instance.clock.advance(1);
+      expectRefusal(await poll(instance, workspace.keys.sk_admin, workspace), 401, "invalid_key");
+      await workspace.call("sk_owner", `POST /v1/secret_keys/${rotated.body.id}/rotate`, { overlap_hours: 0 });
+      expectRefusal(await poll(instance, rotated.body.key, workspace), 401, "invalid_key");
     });
 
     it("is read once for a request whose body comes with its headers, and again for one whose body comes later", async () => {
-      await using r = await testInstance(back);
-      const w = await r.workspace();
+      await using instance = await testInstance(backend);
+      const workspace = await instance.workspace();
       const body = JSON.stringify({ lease_id: "none", unused: 0 });
       const head = [
         "POST /v1/ratelimit/return HTTP/1.1",
         "host: localhost",
-        `authorization: Bearer ${w.keys.sk_owner}`,
+        `authorization: Bearer ${workspace.keys.sk_owner}`,
         "content-type: application/json",
         `content-length: ${body.length}`,
       ].join("\r\n");
-      const { credentialCache } = r.app.services;
+      const { credentialCache } = instance.app.services;
       const reads = (): number => credentialCache.reads.hits + credentialCache.reads.misses;
       const readsFor = async (...parts: string[]): Promise<number> => {
         const before = reads();
-        await sendRaw(r.url, parts, { count: 1, between: () => until(() => reads() > before) });
+        await sendRaw(instance.url, parts, { count: 1, between: () => until(() => reads() > before) });
         return reads() - before;
       };
       expect(await readsFor(`${head}\r\n\r\n${body}`)).toBe(1);
@@ -194,16 +195,17 @@ for (const back of backends) {
     });
 
     it("does not cache rejected credentials", async () => {
-      await using r = await testInstance(back);
-      const w = await r.workspace();
-      const before = r.app.services.credentialCache.size;
-      for (const bad of ["krsk_live_x", "nonsense", w.keys.sk_owner.replace(/.$/, "x")]) await poll(r, bad, w);
-      expect(r.app.services.credentialCache.size).toBe(before);
+      await using instance = await testInstance(backend);
+      const workspace = await instance.workspace();
+      const before = instance.app.services.credentialCache.size;
+      for (const bad of ["krsk_live_x", "nonsense", workspace.keys.sk_owner.replace(/.$/, "x")])
+        await poll(instance, bad, workspace);
+      expect(instance.app.services.credentialCache.size).toBe(before);
     });
 
     it("holds ten thousand entries at most, a quarter of them of one account", async () => {
-      await using r = await testInstance(back);
-      const { credentialCache } = r.app.services;
+      await using instance = await testInstance(backend);
+      const { credentialCache } = instance.app.services;
       for (let i = 0; i < 2_600; i++) credentialCache.set(`h${i}`, lasting, credentialCache.epoch);
       expect(credentialCache.size).toBe(2_500);
       expect([credentialCache.get("h99"), credentialCache.get("h100")]).toEqual([undefined, lasting]);
@@ -214,9 +216,9 @@ for (const back of backends) {
     });
 
     it("neither returns nor stores a resolution that began before a revocation", async () => {
-      await using r = await testInstance(back);
-      const w = await r.workspace();
-      const { services } = r.app;
+      await using instance = await testInstance(backend);
+      const workspace = await instance.workspace();
+      const { services } = instance.app;
       const { read } = services.store;
       const original = read.firstMemoized.bind(read);
       let overtaken: Promise<unknown> | undefined;
@@ -224,15 +226,15 @@ for (const back of backends) {
         const row = await original(query);
         if (query.sql.includes('from "secret_keys" where "lookup_hash"') && query.values.length === 1 && !overtaken) {
           overtaken = Promise.resolve(); // the row has been read; now it is revoked before the read returns
-          await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
+          await workspace.call("sk_owner", `POST /v1/secret_keys/${workspace.keyIds.sk_admin}/revoke`, {});
         }
         return row;
       }) as typeof read.firstMemoized;
-      await expect(Promise.resolve(resolveCached(services, w.keys.sk_admin))).rejects.toMatchObject({
+      await expect(Promise.resolve(resolveCached(services, workspace.keys.sk_admin))).rejects.toMatchObject({
         code: "invalid_key",
       });
       read.firstMemoized = original;
-      await expect(Promise.resolve(resolveCached(services, w.keys.sk_admin))).rejects.toMatchObject({
+      await expect(Promise.resolve(resolveCached(services, workspace.keys.sk_admin))).rejects.toMatchObject({
         code: "invalid_key",
       });
     });
@@ -243,26 +245,29 @@ describe.runIf(backends.includes("postgres"))("two processes on one PostgreSQL",
   it("evict a secret key as soon as the other revokes it", async () => {
     await using a = await testInstance("postgres");
     await using b = await testInstance("postgres", { beside: a });
-    const w = await a.workspace();
-    expect((await poll(b, w.keys.sk_admin, w)).status).toBe(304);
+    const workspace = await a.workspace();
+    expect((await poll(b, workspace.keys.sk_admin, workspace)).status).toBe(304);
     expect(b.app.services.credentialCache.size).toBe(1);
     const noticed = new Promise<string>((resolve) => b.app.services.store.onNotice("secret_key", resolve));
-    await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
-    expect(await noticed).toBe(w.keyIds.sk_admin);
-    expectRefusal(await poll(b, w.keys.sk_admin, w), 401, "invalid_key");
+    await workspace.call("sk_owner", `POST /v1/secret_keys/${workspace.keyIds.sk_admin}/revoke`, {});
+    expect(await noticed).toBe(workspace.keyIds.sk_admin);
+    expectRefusal(await poll(b, workspace.keys.sk_admin, workspace), 401, "invalid_key");
   });
 
   it("wake each other's long polls when a key is revoked, and count each other's acknowledgements", async () => {
     await using a = await testInstance("postgres");
     await using b = await testInstance("postgres", { beside: a });
-    const w = await a.workspace();
-    const key = await w.mint();
+    const workspace = await a.workspace();
+    const key = await workspace.mint();
     const ask = (since: number, more: string): Promise<Reply> =>
-      b.call(w.keys.sk_owner, `GET /v1/policy/delta?project_id=${w.project_id}&since=${since}&node=n${more}`);
+      b.call(
+        workspace.keys.sk_owner,
+        `GET /v1/policy/delta?project_id=${workspace.project_id}&since=${since}&node=n${more}`,
+      );
     const waiting = ask(2, "&wait_ms=25000");
     await until(() => b.app.services.feed.waiting > 0);
     await b.app.services.nodes.flushed();
-    const revoked = w.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`, {});
+    const revoked = workspace.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`, {});
     const { status, body } = await waiting;
     expect([status, body.version, body.changes[0].reason]).toEqual([200, 3, "revoked"]);
     await ask(3, "");
@@ -272,14 +277,14 @@ describe.runIf(backends.includes("postgres"))("two processes on one PostgreSQL",
   it("read the head every time: a poll after a revocation elsewhere never gets 304", async () => {
     await using a = await testInstance("postgres");
     await using b = await testInstance("postgres", { beside: a });
-    const w = await a.workspace();
-    const key = await w.mint();
+    const workspace = await a.workspace();
+    const key = await workspace.mint();
     for (let i = 0; i < 20; i++) {
-      const { body } = await a.call(w.keys.sk_owner, `GET /v1/projects/${w.project_id}`);
-      await a.call(w.keys.sk_owner, `PATCH /v1/keys/${key.id}`, { scopes: [`s${i}`] });
+      const { body } = await a.call(workspace.keys.sk_owner, `GET /v1/projects/${workspace.project_id}`);
+      await a.call(workspace.keys.sk_owner, `PATCH /v1/keys/${key.id}`, { scopes: [`s${i}`] });
       const reply = await b.call(
-        w.keys.sk_owner,
-        `GET /v1/policy/delta?project_id=${w.project_id}&since=${body.policy_version}`,
+        workspace.keys.sk_owner,
+        `GET /v1/policy/delta?project_id=${workspace.project_id}&since=${body.policy_version}`,
       );
       expect(reply.status).toBe(200);
     }

@@ -14,6 +14,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
 import { HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
+import { mistyped } from "../../../harness/mistyped.ts";
 
 /** Turns a synchronous throw into a rejection. */
 const resolve = async (services: Services, bearer: string) => resolveBearer(services, bearer);
@@ -21,9 +22,9 @@ const resolve = async (services: Services, bearer: string) => resolveBearer(serv
 const mint = (kind: CredentialKind, env: "live" | "test" | null): string =>
   formatCredential(kind, env, randomBytes(24));
 
-for (const back of backends) {
-  describe(`a bearer on ${back}`, () => {
-    const fixture = sharedServices(back);
+for (const backend of backends) {
+  describe(`a bearer on ${backend}`, () => {
+    const fixture = sharedServices(backend);
     const failureOf = (bearer: string): Promise<unknown> =>
       resolve(fixture().services, bearer).then(
         () => "accepted",
@@ -59,7 +60,7 @@ for (const back of backends) {
     });
 
     it("is rejected according to its kind", async () => {
-      const badChecksum = secret.key.slice(0, -1) + (secret.key.endsWith("0") ? "1" : "0");
+      const badChecksum = mistyped(secret.key);
       for (const [bearer, failure] of [
         [mint("secret_key", "live"), "invalid_key"],
         [badChecksum, "invalid_key"],

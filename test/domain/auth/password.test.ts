@@ -88,22 +88,22 @@ describe("hashing", () => {
   });
 });
 
-for (const back of backends) {
-  it(`a login rehashes a password that was hashed with other parameters, on ${back}`, async () => {
-    await using r = await testInstance(back);
-    const email = await account(r);
+for (const backend of backends) {
+  it(`a login rehashes a password that was hashed with other parameters, on ${backend}`, async () => {
+    await using instance = await testInstance(backend);
+    const email = await account(instance);
     const phc = async (): Promise<string> =>
-      String((await r.sql("select password_phc from users where email_key = $1", [email]))[0]?.password_phc);
+      String((await instance.sql("select password_phc from users where email_key = $1", [email]))[0]?.password_phc);
     const before = await phc();
-    await logIn(r, email);
+    await logIn(instance, email);
     expect(await phc()).toBe(before);
     const old = await passwordsAt({ ...CHEAP, timeCost: 3 }).hash(CALLER, "correct horse battery staple");
-    await r.sql("update users set password_phc = $1 where email_key = $2", [old, email]);
-    const both = await Promise.all([logIn(r, email), logIn(r, email)]);
+    await instance.sql("update users set password_phc = $1 where email_key = $2", [old, email]);
+    const both = await Promise.all([logIn(instance, email), logIn(instance, email)]);
     expect(both).toHaveLength(2);
     const after = await phc();
     expect(after).not.toBe(old);
     expect(passwordsAt(CHEAP).isStale(after)).toBe(false);
-    await logIn(r, email);
+    await logIn(instance, email);
   });
 }

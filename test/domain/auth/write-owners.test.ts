@@ -1,4 +1,4 @@
-// What a caller causes to be written waits in the caller's own queue, also where no credential was checked.
+// What a caller causes to be written waits in the caller's own queue, also when no credential was checked.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices } from "../../../harness/instances/test-services.ts";
@@ -12,10 +12,10 @@ import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 const NETWORK = "192.0.2.0/24";
 
-for (const back of backends) {
-  describe(`writes without a workspace on ${back}`, () => {
+for (const backend of backends) {
+  describe(`writes without a workspace on ${backend}`, () => {
     it("are charged to the network, and to the person once there is one", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { services, clock } = fixture;
       const write = vi.spyOn(services.store, "write");
       onTestFinished(() => write.mockRestore());

@@ -44,9 +44,9 @@ describe("connected versions", () => {
     expect(toVersions(rows)).toEqual(["0.1", "0.9.1", "0.10.0"]);
   });
 
-  for (const back of backends) {
-    it(`include this process on ${back}`, async () => {
-      await using fixture = await testServices(back);
+  for (const backend of backends) {
+    it(`include this process on ${backend}`, async () => {
+      await using fixture = await testServices(backend);
       expect(await fixture.services.store.connectedVersions()).toEqual([VERSION]);
     });
   }

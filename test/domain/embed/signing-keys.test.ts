@@ -30,16 +30,16 @@ const rotations = (fixture: TestServices) =>
     `select actor_type, target_type, payload from audit_log where workspace_id = '${NIL}' and action = 'signing_key.rotated'`,
   );
 
-for (const back of backends) {
-  describe(`embed signing keys on ${back}`, () => {
+for (const backend of backends) {
+  describe(`embed signing keys on ${backend}`, () => {
     it("do not exist before the first start", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       expect(await published(fixture)).toEqual([]);
       expect(await signer(fixture)).toBeUndefined();
     });
 
     it("are created at the first start: one signs, one is on standby, both published under tsuccessor thumbprints", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await ensureEmbedKeys(fixture.services);
       await ensureEmbedKeys(fixture.services);
       const { signing, standby } = await states(fixture);
@@ -50,7 +50,7 @@ for (const back of backends) {
     });
 
     it("rotate after 90 days, not a minute sooner, with a row in the deployment's audit chain", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await ensureEmbedKeys(fixture.services);
       const { signing: old, standby: successor } = await states(fixture);
       fixture.clock.advance(ROTATE_EVERY_MS - 60_000);
@@ -73,7 +73,7 @@ for (const back of backends) {
     });
 
     it("sign only after they have been published for 15 minutes", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await ensureEmbedKeys(fixture.services);
       const ctx = { services: fixture.services, actor: SYSTEM };
       const { signing: old, standby: successor } = await states(fixture);
@@ -90,7 +90,7 @@ for (const back of backends) {
     });
 
     it("are removed at once with --compromised, including the private key, and the standby signs", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await ensureEmbedKeys(fixture.services);
       const ctx = { services: fixture.services, actor: SYSTEM };
       const { signing: old, standby: successor } = await states(fixture);
@@ -108,7 +108,7 @@ for (const back of backends) {
     });
 
     it("can both be recreated, for a restored database without its master key", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await ensureEmbedKeys(fixture.services);
       const before = await published(fixture);
       await recreateEmbedKeys({ services: fixture.services, actor: SYSTEM });
@@ -120,7 +120,7 @@ for (const back of backends) {
     });
 
     it("promote the next key with --compromised during a rotation, and remove all that ever signed", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await ensureEmbedKeys(fixture.services);
       const ctx = { services: fixture.services, actor: SYSTEM };
       await rotateSigningKey(ctx);

@@ -37,9 +37,9 @@ async function counted(sql: Sql, workspace_id: string) {
   return { cells: await read(CELLS), records: await read(RECORDS) };
 }
 
-for (const back of backends) {
-  describe(`counts of idempotency records on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`counts of idempotency records on ${backend}`, () => {
+    const shared = sharedServices(backend);
     const open = async () => {
       const fixture = shared();
       const { services, clock } = fixture;
@@ -163,11 +163,11 @@ for (const back of backends) {
     });
 
     it("are filled from the records of an earlier schema: on PostgreSQL after the migration, which holds locks", async () => {
-      await using old = await openSchemaFixture(back, 33);
+      await using old = await openSchemaFixture(backend, 33);
       const store = await openStore(old.target, { now: Date.now, fatal: () => {} });
       const sql: Sql = (text, values) => rawSql(old.target, text, values);
       const [{ workspace_id } = {}] = await sql("select workspace_id from idempotency_records");
-      expect((await counted(sql, String(workspace_id))).cells.length > 0).toBe(back === "sqlite");
+      expect((await counted(sql, String(workspace_id))).cells.length > 0).toBe(backend === "sqlite");
       await recountIdempotency({ store, shutdown: new AbortController() } as unknown as Services);
       await store.close();
       const { cells, records } = await counted(sql, String(workspace_id));

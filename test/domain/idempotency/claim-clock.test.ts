@@ -55,9 +55,9 @@ describe.runIf(backends.includes("sqlite"))("a wall clock that is set forward on
   });
 });
 
-for (const back of backends) {
-  describe(`a claim from before the clock went back on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`a claim from before the clock went back on ${backend}`, () => {
+    const shared = sharedServices(backend);
     let time: number;
     const claimed = async (name: string) => {
       const base = { ...shared().services, claimNow: () => time };

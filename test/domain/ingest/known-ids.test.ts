@@ -91,8 +91,8 @@ describe("known ids", () => {
     expect(["a1", "late"].every((id) => known.tenants.has(id))).toBe(true);
   });
 
-  it.each(backends)("suffice for a batch that the cache forgets meanwhile, on %s", async (back) => {
-    await using fixture = await testServices(back);
+  it.each(backends)("suffice for a batch that the cache forgets meanwhile, on %s", async (backend) => {
+    await using fixture = await testServices(backend);
     const ctx = await vendorOf(fixture.services);
     const project = await createProject(ctx, { name: "Api", slug: "api" });
     const tenants = await Promise.all(["a", "b"].map((external_id) => createTenant(ctx, { external_id })));

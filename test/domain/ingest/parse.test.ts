@@ -12,14 +12,15 @@ import { propertyRuns } from "../../../harness/rounds.ts";
 
 const NOON = Date.UTC(2026, 10, 14, 12);
 const MANY = 1_000_000;
+const TURN_MS = 4;
 
 /** Undefined where the body is refused while it arrives, or has no piece. */
 async function inPieces(bytes: Buffer, max = MANY, turns = { count: 0 }): Promise<ParsedBatch | undefined> {
   const structure = new JsonStructure({ structure: 300_000, inPieces: true });
   const { cuts } = structure.add(bytes) ? structure : {};
-  const inTurn = async <T>(work: () => T): Promise<T> => {
+  const inTurn = async <T>(work: (ms: number) => T): Promise<T> => {
     turns.count++;
-    return work();
+    return work(TURN_MS);
   };
   return cuts && parseInPieces(bytes, { cuts, inTurn }, max);
 }

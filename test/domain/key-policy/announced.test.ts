@@ -1,4 +1,4 @@
-// No idle key is revoked before owners were notified of it, also where nodes did not report or the job did not run for
+// No idle key is revoked before owners were notified of it, also when nodes did not report or the job did not run for
 // a while.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -7,30 +7,30 @@ import { testInstance, type Json, type TestInstance } from "../../../harness/ins
 import { applyKeyPolicies } from "../../../src/domain/key-policy/job.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const back of backends) {
-  describe(`an idle key on ${back}`, () => {
-    let r: TestInstance;
+for (const backend of backends) {
+  describe(`an idle key on ${backend}`, () => {
+    let instance: TestInstance;
     beforeAll(async () => {
-      r = await testInstance(back, { flags: { key_policy_every: "off" } }); // the tests say when
+      instance = await testInstance(backend, { flags: { key_policy_every: "off" }, leads: false }); // the tests say when
     });
-    afterAll(() => r[Symbol.asyncDispose]());
+    afterAll(() => instance[Symbol.asyncDispose]());
 
     /** A used and an idle key under a policy, and what happens to them day by day. */
     const project = async (key_policy: Json) => {
-      const w = await r.workspace();
-      const billing_email = `billing-${w.slug}@example.com`;
-      await w.call("sk_owner", "PATCH /v1/workspace", { billing_email });
-      const [used, idle] = [await w.mint(), await w.mint()];
-      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
+      const workspace = await instance.workspace();
+      const billing_email = `billing-${workspace.slug}@example.com`;
+      await workspace.call("sk_owner", "PATCH /v1/workspace", { billing_email });
+      const [used, idle] = [await workspace.mint(), await workspace.mint()];
+      await workspace.call("sk_owner", `PATCH /v1/projects/${workspace.project_id}`, { key_policy });
       const report = async () => {
-        const now = r.clock.now();
-        const row = `'${w.project_id}', 'live', ${Math.floor(now / DAY_MS)}, ${now}, 0`;
-        await r.sql(`insert into telemetry_days (project_id, env, day, last_at, sampled) values (${row})`);
-        await r.sql(`update api_keys set last_used_at = ${now} where id = '${used.id}'`);
+        const now = instance.clock.now();
+        const row = `'${workspace.project_id}', 'live', ${Math.floor(now / DAY_MS)}, ${now}, 0`;
+        await instance.sql(`insert into telemetry_days (project_id, env, day, last_at, sampled) values (${row})`);
+        await instance.sql(`update api_keys set last_used_at = ${now} where id = '${used.id}'`);
       };
       const pass = async (days: number, ...daily: (() => Promise<void>)[]) => {
         for (let day = 0; day < days; day++) {
-          r.clock.advance(DAY_MS);
+          instance.clock.advance(DAY_MS);
           for (const each of daily) await each();
         }
       };
@@ -39,17 +39,18 @@ for (const back of backends) {
         /** Nodes report the used key. */
         report,
         block: async () =>
-          (await w.call("sk_owner", `GET /v1/projects/${w.project_id}/key_policy/report`)).body.idle.blocked_by.live,
+          (await workspace.call("sk_owner", `GET /v1/projects/${workspace.project_id}/key_policy/report`)).body.idle
+            .blocked_by.live,
         /** Whether the idle key is announced, and whether it is revoked. */
         state: async () => {
-          const mails = await r.sql(`select id from outbox where recipient = '${billing_email}'`);
-          const text = mails.length === 0 ? "" : (await lastMail(r, billing_email)).text;
-          const { body } = await w.call("sk_owner", `GET /v1/keys/${idle.id}`);
+          const mails = await instance.sql(`select id from outbox where recipient = '${billing_email}'`);
+          const text = mails.length === 0 ? "" : (await lastMail(instance, billing_email)).text;
+          const { body } = await workspace.call("sk_owner", `GET /v1/keys/${idle.id}`);
           return [text.includes(String(idle.display_prefix)), body.revoked_at !== null];
         },
       };
     };
-    const job = (): Promise<void> => applyKeyPolicies(r.app.services);
+    const job = (): Promise<void> => applyKeyPolicies(instance.app.services);
 
     it("is announced when nodes report again after its date has passed, and revoked only then", async () => {
       const p = await project({ idle_revoke_days: 10, notice_days: [5] });

@@ -7,24 +7,24 @@ import { testInstance, type TestInstance, type Workspace } from "../../../harnes
 import { applyKeyPolicies } from "../../../src/domain/key-policy/job.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const back of backends) {
-  describe(`key policies and environments on ${back}`, () => {
-    let r: TestInstance;
+for (const backend of backends) {
+  describe(`key policies and environments on ${backend}`, () => {
+    let instance: TestInstance;
     beforeAll(async () => {
-      r = await testInstance(back, { flags: { key_policy_every: "off" } }); // the tests say when
+      instance = await testInstance(backend, { flags: { key_policy_every: "off" } }); // the tests say when
     });
-    afterAll(() => r[Symbol.asyncDispose]());
+    afterAll(() => instance[Symbol.asyncDispose]());
 
-    const inDays = (days: number): string => new Date(r.clock.now() + days * DAY_MS).toISOString();
-    const setPolicy = (w: Workspace, key_policy: object) =>
-      w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
+    const inDays = (days: number): string => new Date(instance.clock.now() + days * DAY_MS).toISOString();
+    const setPolicy = (workspace: Workspace, key_policy: object) =>
+      workspace.call("sk_owner", `PATCH /v1/projects/${workspace.project_id}`, { key_policy });
 
     /** Adds copies of a key, whose ids come before all others. */
     async function copy(id: string, count: number): Promise<void> {
-      const [row] = await r.sql("select * from api_keys where id = $1", [id]);
+      const [row] = await instance.sql("select * from api_keys where id = $1", [id]);
       const own = { id: `'0' || n.i || '-' || api_keys.id`, lookup_hash: `n.i || '-' || api_keys.id` };
       const values = Object.keys(row ?? {}).map((name) => own[name as keyof typeof own] ?? name);
-      await r.sql(
+      await instance.sql(
         `insert into api_keys (${Object.keys(row ?? {}).join()})
           with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})
           select ${values.join()} from api_keys, n where api_keys.id = $1`,
@@ -33,44 +33,46 @@ for (const back of backends) {
     }
 
     it("report a live key beside more test keys than a digest holds, and name it first", async () => {
-      const w = await r.workspace();
-      const billing_email = `billing-${w.slug}@example.com`;
-      await w.call("sk_owner", "PATCH /v1/workspace", { billing_email });
-      await setPolicy(w, { notice_days: [3] });
-      const test = await w.mint({ env: "test", expires_at: inDays(1) });
+      const workspace = await instance.workspace();
+      const billing_email = `billing-${workspace.slug}@example.com`;
+      await workspace.call("sk_owner", "PATCH /v1/workspace", { billing_email });
+      await setPolicy(workspace, { notice_days: [3] });
+      const test = await workspace.mint({ env: "test", expires_at: inDays(1) });
       await copy(test.id, 5_200);
-      const live = await w.mint({ expires_at: inDays(2) });
-      await applyKeyPolicies(r.app.services);
-      const lines = (await lastMail(r, billing_email)).text.split("\n").filter((line) => line.includes("…"));
+      const live = await workspace.mint({ expires_at: inDays(2) });
+      await applyKeyPolicies(instance.app.services);
+      const lines = (await lastMail(instance, billing_email)).text.split("\n").filter((line) => line.includes("…"));
       expect(lines.length).toBeGreaterThan(1);
       expect(lines[0]).toContain(String(live.display_prefix));
-      expect(await r.sql("select kind from key_notices where key_id = $1", [live.id])).toEqual([{ kind: "expiry" }]);
+      expect(await instance.sql("select kind from key_notices where key_id = $1", [live.id])).toEqual([
+        { kind: "expiry" },
+      ]);
     });
 
     it("revoke idle keys of each environment within its own part of a day", async () => {
-      const w = await r.workspace();
-      const test = await w.mint({ env: "test" });
+      const workspace = await instance.workspace();
+      const test = await workspace.mint({ env: "test" });
       await copy(test.id, 299);
-      r.clock.advance(1_000);
-      for (let i = 0; i < 12; i++) await w.mint();
-      await setPolicy(w, { idle_revoke_days: 7 });
-      r.clock.advance(8 * DAY_MS);
-      const today = Math.floor(r.clock.now() / DAY_MS);
+      instance.clock.advance(1_000);
+      for (let i = 0; i < 12; i++) await workspace.mint();
+      await setPolicy(workspace, { idle_revoke_days: 7 });
+      instance.clock.advance(8 * DAY_MS);
+      const today = Math.floor(instance.clock.now() / DAY_MS);
       for (const env of ["live", "test"])
         for (let day = today - 6; day <= today; day++)
-          await r.sql(
+          await instance.sql(
             `insert into telemetry_days (project_id, env, day, last_at, sampled)
-              values ('${w.project_id}', '${env}', ${day}, ${r.clock.now()}, 0)`,
+              values ('${workspace.project_id}', '${env}', ${day}, ${instance.clock.now()}, 0)`,
           );
-      await applyKeyPolicies(r.app.services);
-      await applyKeyPolicies(r.app.services);
-      const rows = (await auditRows(r, w.id)).filter(({ action }) => action === "api_key.revoked");
+      await applyKeyPolicies(instance.app.services);
+      await applyKeyPolicies(instance.app.services);
+      const rows = (await auditRows(instance, workspace.id)).filter(({ action }) => action === "api_key.revoked");
       const revoked = (env: string) => rows.filter(({ payload }) => (payload as { env: string }).env === env).length;
       // Of 12 live keys at least ten, of 300 test keys a twentieth.
       expect([revoked("live"), revoked("test")]).toEqual([10, 15]);
-      const [left] = await r.sql(
+      const [left] = await instance.sql(
         `select count(*) as n from api_keys where project_id = $1 and env = 'live' and revoked_at is null`,
-        [w.project_id],
+        [workspace.project_id],
       );
       expect(Number(left?.n)).toBe(2);
     });

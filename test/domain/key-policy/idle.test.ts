@@ -1,4 +1,4 @@
-// Revoking idle keys: only what is certainly idle, only where nodes report, and only a few a day. And the report about
+// Revoking idle keys: only what is certainly idle, only if nodes report, and only a few a day. And the report about
 // it.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -17,13 +17,13 @@ import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 const IDLE_DAYS = 7;
 const REQUEST = { method: "GET", path: "/", route: null, status: 200, duration_ms: 1, degraded: false };
 
-for (const back of backends) {
-  describe(`idle keys on ${back}`, () => {
-    let r: TestInstance;
+for (const backend of backends) {
+  describe(`idle keys on ${backend}`, () => {
+    let instance: TestInstance;
     beforeAll(async () => {
-      r = await testInstance(back, { flags: { key_policy_every: "off" } }); // the tests say when
+      instance = await testInstance(backend, { flags: { key_policy_every: "off" } }); // the tests say when
     });
-    afterAll(() => r[Symbol.asyncDispose]());
+    afterAll(() => instance[Symbol.asyncDispose]());
 
     const setPolicy = (w: Workspace, key_policy: Json) =>
       w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
@@ -36,7 +36,7 @@ for (const back of backends) {
       of: Json = {},
     ) => {
       const events = keys.map((key_id) => ({
-        ts: new Date(r.clock.now()).toISOString(),
+        ts: new Date(instance.clock.now()).toISOString(),
         project_id: w.project_id,
         env: "live",
         tenant_id: w.tenant_id,
@@ -52,11 +52,11 @@ for (const back of backends) {
     /** Days on which one key is used and reported. */
     const pass = async (w: Workspace, days: number, used: readonly string[], more?: Json, of?: Json) => {
       for (let day = 0; day < days; day++) {
-        r.clock.advance(DAY_MS);
+        instance.clock.advance(DAY_MS);
         await report(w, used, more, of);
       }
     };
-    const run = (): Promise<void> => applyKeyPolicies(r.app.services);
+    const run = (): Promise<void> => applyKeyPolicies(instance.app.services);
     const show = async (w: Workspace, id: string): Promise<Json> =>
       (await w.call("sk_owner", `GET /v1/keys/${id}`)).body;
     const isRevoked = async (w: Workspace, id: string): Promise<boolean> => (await show(w, id)).revoked_at !== null;
@@ -64,7 +64,7 @@ for (const back of backends) {
       (await w.call("sk_owner", `GET /v1/projects/${w.project_id}/key_policy/report?${query}`)).body;
 
     it("are revoked when nodes report and the rule is old enough, with reason, audit row and a version", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const [used, idle] = [await w.mint(), await w.mint({ name: "idle" })];
       await setPolicy(w, { idle_revoke_days: IDLE_DAYS });
       await pass(w, 6, [used.id]);
@@ -94,10 +94,10 @@ for (const back of backends) {
     });
 
     it("stay while nodes do not report, stopped reporting, or after the clock has jumped", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const [used, idle] = [await w.mint(), await w.mint()];
       await setPolicy(w, { idle_revoke_days: IDLE_DAYS });
-      r.clock.advance(20 * DAY_MS);
+      instance.clock.advance(20 * DAY_MS);
       await run();
       expect([(await reportOf(w)).idle.blocked_by.live, await isRevoked(w, idle.id)]).toEqual(["no_telemetry", false]);
       await pass(w, 3, [used.id]);
@@ -105,16 +105,16 @@ for (const back of backends) {
       expect(await isRevoked(w, idle.id)).toBe(false);
       await pass(w, 2, [used.id]);
       expect((await reportOf(w)).idle.blocked_by.live).toBeNull();
-      r.clock.advance(3 * DAY_MS);
+      instance.clock.advance(3 * DAY_MS);
       await run();
       expect([(await reportOf(w)).idle.blocked_by.live, await isRevoked(w, used.id)]).toEqual(["no_telemetry", false]);
-      r.clock.advance(60 * DAY_MS);
+      instance.clock.advance(60 * DAY_MS);
       await run();
       expect([await isRevoked(w, idle.id), await isRevoked(w, used.id)]).toEqual([false, false]);
     });
 
     it("stay while a node samples without keeping each key's first request of a day", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const [used, idle] = [await w.mint(), await w.mint()];
       await setPolicy(w, { idle_revoke_days: IDLE_DAYS });
       await pass(w, 5, [used.id]);
@@ -131,7 +131,7 @@ for (const back of backends) {
     });
 
     it("stay if they are disabled, quarantined, replaced, lately enabled or of a suspended tenant", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const tenant = (await w.call("sk_owner", "POST /v1/tenants", { external_id: "suspended" })).body.id;
       const used = await w.mint();
       const [disabled, leaked, enabled, suspended] = [
@@ -144,10 +144,12 @@ for (const back of backends) {
       for (const { id } of [disabled, enabled]) await w.call("sk_owner", `POST /v1/keys/${id}/disable`, {});
       await w.call("sk_owner", `POST /v1/tenants/${tenant}/suspend`, {});
       await pass(w, 6, [used.id]);
-      await r.sql(`update api_keys set quarantined_at = ${r.clock.now()} where id = '${leaked.id}'`);
+      await instance.sql(`update api_keys set quarantined_at = ${instance.clock.now()} where id = '${leaked.id}'`);
       await w.call("sk_owner", `POST /v1/keys/${enabled.id}/enable`, {});
       const replaced = await w.mint();
-      await r.sql(`update api_keys set created_at = ${r.clock.now() - 30 * DAY_MS} where id = '${replaced.id}'`);
+      await instance.sql(
+        `update api_keys set created_at = ${instance.clock.now() - 30 * DAY_MS} where id = '${replaced.id}'`,
+      );
       await w.call("sk_owner", `POST /v1/keys/${replaced.id}/rotate`, { overlap_hours: 168 });
       await pass(w, 2, [used.id]);
       await run();
@@ -163,7 +165,7 @@ for (const back of backends) {
     });
 
     it("stay while events are sampled one by one", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const [used, idle] = [await w.mint(), await w.mint()];
       await setPolicy(w, { idle_revoke_days: IDLE_DAYS });
       await pass(w, 7, [used.id]);
@@ -176,25 +178,27 @@ for (const back of backends) {
     });
 
     it("are revoked although another project's job fails", async () => {
-      const [broken, w] = [await r.workspace(), await r.workspace()];
+      const [broken, w] = [await instance.workspace(), await instance.workspace()];
       const [used, idle] = [await w.mint(), await w.mint()];
       for (const each of [broken, w]) await setPolicy(each, { idle_revoke_days: IDLE_DAYS, notice_days: [3] });
       await pass(w, IDLE_DAYS - 1, [used.id]);
       await run();
       await pass(w, 2, [used.id]);
-      await r.sql(`update projects set key_policy = '{"notice_days":1}' where id = '${broken.project_id}'`);
+      await instance.sql(`update projects set key_policy = '{"notice_days":1}' where id = '${broken.project_id}'`);
       await run();
       expect(await isRevoked(w, idle.id)).toBe(true);
-      expect(r.logs.some((line) => line.includes("key policy failed") && line.includes(broken.project_id))).toBe(true);
-      await r.sql(`update projects set key_policy = null where id = '${broken.project_id}'`);
+      expect(instance.logs.some((line) => line.includes("key policy failed") && line.includes(broken.project_id))).toBe(
+        true,
+      );
+      await instance.sql(`update projects set key_policy = null where id = '${broken.project_id}'`);
     });
 
     it("are revoked at most ten, or a twentieth, within a day, the longest idle first", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const ids: string[] = [];
       for (let i = 0; i < 13; i++) {
         ids.push((await w.mint()).id);
-        r.clock.advance(1);
+        instance.clock.advance(1);
       }
       const used = await w.mint();
       await setPolicy(w, { idle_revoke_days: IDLE_DAYS });
@@ -209,25 +213,28 @@ for (const back of backends) {
     });
 
     it("are searched once an interval, however many processes lead, and not where a project changed its mind", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       const [used, idle] = [await w.mint(), await w.mint()];
       await setPolicy(w, { idle_revoke_days: IDLE_DAYS });
       await pass(w, IDLE_DAYS + 1, [used.id]);
-      await runKeyPolicies(r.app.services);
+      await runKeyPolicies(instance.app.services);
       expect(await isRevoked(w, idle.id)).toBe(false);
-      const services = { ...r.app.services, settings: { ...r.app.services.settings, key_policy_every: HOUR_MS } };
+      const services = {
+        ...instance.app.services,
+        settings: { ...instance.app.services.settings, key_policy_every: HOUR_MS },
+      };
       await runKeyPolicies(services);
       expect(await isRevoked(w, idle.id)).toBe(true);
       const aged = async (): Promise<string> => {
         const { id } = await w.mint();
-        await r.sql(`update api_keys set created_at = ${r.clock.now() - 30 * DAY_MS} where id = '${id}'`);
+        await instance.sql(`update api_keys set created_at = ${instance.clock.now() - 30 * DAY_MS} where id = '${id}'`);
         return id;
       };
       const next = await aged();
-      r.clock.advance(HOUR_MS - 1);
+      instance.clock.advance(HOUR_MS - 1);
       await runKeyPolicies(services);
       expect(await isRevoked(w, next)).toBe(false);
-      r.clock.advance(1);
+      instance.clock.advance(1);
       await runKeyPolicies(services);
       expect(await isRevoked(w, next)).toBe(true);
       const last = await aged();
@@ -238,15 +245,15 @@ for (const back of backends) {
 
     it("are searched among the keys of their project only, through its index", async () => {
       const of = { workspace_id: "w", project_id: "p", now: 1 };
-      const plan = await expectNoScan(r.target, async (on) => {
+      const plan = await expectNoScan(instance.target, async (on) => {
         await keyBehind.first(on, { ...of, after: "i", skipped: 5 });
         await keyUses(on, of, { after: "i", upTo: "j" });
       });
-      if (back === "sqlite") expect(plan.match(/api_keys_feed/g)).toHaveLength(2); // PostgreSQL's depends on the rows
+      if (backend === "sqlite") expect(plan.match(/api_keys_feed/g)).toHaveLength(2); // PostgreSQL's depends on the rows
     });
 
     it("are reported for another policy without storing it, and within the caller's environment", async () => {
-      const w = await r.workspace();
+      const w = await instance.workspace();
       await w.mint({ name: "forever" });
       await w.mint({ name: "tested", env: "test" });
       const shown = await reportOf(w, "max_ttl_days=30&idle_revoke_days=off");
@@ -263,7 +270,7 @@ for (const back of backends) {
       const project = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body;
       expect(project.key_policy.max_ttl_days).toBeNull();
       await setPolicy(w, { idle_revoke_days: 30 });
-      r.clock.advance(IDLE_DAYS * DAY_MS);
+      instance.clock.advance(IDLE_DAYS * DAY_MS);
       const blocks = async (query: string) => (await reportOf(w, query)).idle.blocked_by.live;
       // The stored rule is old enough; another one would begin now.
       expect([await blocks(""), await blocks("idle_revoke_days=30"), await blocks("idle_revoke_days=60")]).toEqual([
@@ -271,7 +278,7 @@ for (const back of backends) {
         "no_telemetry",
         "too_recent",
       ]);
-      const stranger = await r.workspace();
+      const stranger = await instance.workspace();
       const route = `GET /v1/projects/${w.project_id}/key_policy/report`;
       expectRefusal(await stranger.call("sk_owner", route), 404, "not_found");
       for (const field of ["max_ttl_days=0", "max_ttl_days=3651", "idle_revoke_days=6"])

@@ -16,9 +16,9 @@ const id = (i: number) => `01900000-0000-7000-8000-${String(i).padStart(12, "0")
 
 type Made = { id: string; project_id: string; tenant_id: string; env: string; revoked: boolean };
 
-for (const back of backends) {
-  describe(`lists of keys on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`lists of keys on ${backend}`, () => {
+    const shared = sharedServices(backend);
     let ctx: Ctx<Vendor>;
     let made: Made[];
     let projects: [string, string];

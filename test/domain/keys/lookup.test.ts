@@ -6,10 +6,10 @@ import { keyActor, testServices } from "../../../harness/instances/test-services
 import { createKey } from "../../../src/domain/keys/keys.ts";
 import { showVerdict } from "../../../src/domain/keys/lookup.ts";
 
-for (const back of backends) {
-  describe(`looking a test key up on ${back}`, () => {
+for (const backend of backends) {
+  describe(`looking a test key up on ${backend}`, () => {
     it("counts the same nodes as live, current and withheld: those that hold test keys", async () => {
-      await using f = await testServices(back);
+      await using f = await testServices(backend);
       const { ctx, project, want } = await vendorWithTenant(f);
       const quotas = [{ id: "calls", amount: 2, refill: "none", time_zone: "UTC", overage: "deny" } as const];
       const { id } = await createKey(ctx, { ...want, env: "test", quotas });

@@ -14,11 +14,11 @@ const ruleOf = (id: string, window_ms: number): RateLimit => ({
 });
 const [day, minute] = [ruleOf("day", 86_400_000), ruleOf("minute", 60_000)];
 
-for (const back of backends) {
-  describe(`saved counters on ${back}`, () => {
+for (const backend of backends) {
+  describe(`saved counters on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {
-      fixture = await testServices(back);
+      fixture = await testServices(backend);
     });
     afterAll(() => fixture[Symbol.asyncDispose]());
 

@@ -6,9 +6,9 @@ import { createClock } from "../../../src/domain/core/clock.ts";
 import { loadSteadyLag, saveSteadyLag } from "../../../src/domain/limits/steady-lag.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-for (const back of backends) {
-  describe(`the lag of steady time on ${back}`, () => {
-    const fixture = sharedServices(back);
+for (const backend of backends) {
+  describe(`the lag of steady time on ${backend}`, () => {
+    const fixture = sharedServices(backend);
 
     it("is kept for the next process, where the deployment has only one", async () => {
       const { clock, services } = fixture();
@@ -16,7 +16,7 @@ for (const back of backends) {
       await saveSteadyLag(services);
       const next = createClock({ wall: () => clock.now(), monotonic: () => 0 });
       await loadSteadyLag({ ...services, clock: next });
-      expect(next.now() - next.steady()).toBe(back === "sqlite" ? HOUR_MS : 0);
+      expect(next.now() - next.steady()).toBe(backend === "sqlite" ? HOUR_MS : 0);
       clock.jump(-HOUR_MS);
       await saveSteadyLag(services);
       const last = createClock({ wall: () => clock.now(), monotonic: () => 0 });

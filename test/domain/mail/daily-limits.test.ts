@@ -7,10 +7,10 @@ import { countRequestedMail } from "../../../src/domain/mail/daily-limits.ts";
 
 const PER_DAY = 10;
 
-describe.each(backends)("mail that a person requests, on %s", (back) => {
+describe.each(backends)("mail that a person requests, on %s", (backend) => {
   let fixture: TestServices;
   beforeAll(async () => {
-    fixture = await testServices(back, { flags: { throttle: "on" } });
+    fixture = await testServices(backend, { flags: { throttle: "on" } });
   });
   afterAll(() => fixture[Symbol.asyncDispose]());
 

@@ -10,13 +10,13 @@ const ACCOUNTS = 7;
 const AT_ONCE = 5;
 const message = { kind: "workspace_invite", subject: "s", text: "t" } as const;
 
-for (const back of backends) {
-  describe(`the outbox on ${back}`, () => {
+for (const backend of backends) {
+  describe(`the outbox on ${backend}`, () => {
     it.each([
       ["an account", { account_id: "z" }],
       ["a person", {}],
     ])("sends the mail of %s after one message of each account with a backlog", async (_who, owner) => {
-      await using t = await testServices(back);
+      await using t = await testServices(backend);
       const order: string[] = [];
       t.services.mail.transport.deliver = async ({ to }) => void order.push(to);
       await record(t.services, async (tx) => {

@@ -53,14 +53,14 @@ class MailServer {
   }
 }
 
-for (const back of backends) {
-  describe(`mail over SMTP on ${back}`, () => {
+for (const backend of backends) {
+  describe(`mail over SMTP on ${backend}`, () => {
     let server: MailServer;
     let r: TestInstance;
     beforeEach(async () => {
       server = new MailServer();
       const mail_url = `smtp://127.0.0.1:${await server.listen()}`;
-      r = await testInstance(back, { flags: { mail_url, mail_from: "Keyrack <keys@example.com>" } });
+      r = await testInstance(backend, { flags: { mail_url, mail_from: "Keyrack <keys@example.com>" } });
     });
     afterEach(async () => {
       await r[Symbol.asyncDispose]();
@@ -187,11 +187,11 @@ for (const back of backends) {
     });
 
     it("cannot be made to send extra headers or lines by the name of a workspace", async () => {
-      const w = await r.workspace();
+      const workspace = await r.workspace();
       const name = "Evil\r\nBcc: everyone@example.com\r\n\r\nÜber";
-      await w.call("sk_owner", "PATCH /v1/workspace", { name });
+      await workspace.call("sk_owner", "PATCH /v1/workspace", { name });
       const guest = freshEmail();
-      await w.call("sk_owner", "POST /v1/invites", { email: guest, role: "member" });
+      await workspace.call("sk_owner", "POST /v1/invites", { email: guest, role: "member" });
       await r.app.idle();
       expect(server.received).toHaveLength(1);
       expect(server.received[0]?.to).toEqual([guest]);

@@ -16,23 +16,23 @@ const NOON = Date.UTC(2026, 9, 20, 12);
 const DELAYS = [30_000, 60_000, 120_000];
 
 /** An instance with an hour of one unit for each of these tenants, which is due. */
-async function setup(back: (typeof backends)[number], tenants: string[]) {
+async function setup(backend: (typeof backends)[number], tenants: string[]) {
   const receiver = await meterReceiver();
   const clock = testClock(NOON);
   const flags = { meter_url: receiver.url, public_url: "https://keys.example.com" };
-  const r = await testInstance(back, { clock, flags });
-  const w = await r.workspace();
+  const instance = await testInstance(backend, { clock, flags, leads: false }); // the tests push by themselves
+  const workspace = await instance.workspace();
   const ids = new Map<string, string>();
   for (const external_id of tenants)
-    ids.set(external_id, (await w.call("sk_owner", "POST /v1/tenants", { external_id })).body.id as string);
+    ids.set(external_id, (await workspace.call("sk_owner", "POST /v1/tenants", { external_id })).body.id as string);
   let serial = 0;
   const report = async (...names: string[]): Promise<void> => {
     const ts = new Date(NOON).toISOString();
     const events = names.map((name) =>
-      telemetryEvent({ project_id: w.project_id, tenant_id: ids.get(name), ts, request_id: `r${++serial}` }),
+      telemetryEvent({ project_id: workspace.project_id, tenant_id: ids.get(name), ts, request_id: `r${++serial}` }),
     );
-    expect((await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(events))).status).toBe(202);
-    await foldJournal(r.app.services);
+    expect((await workspace.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(events))).status).toBe(202);
+    await foldJournal(instance.app.services);
     clock.advance(2 * HOUR_MS);
   };
   await report(...tenants);
@@ -43,24 +43,24 @@ async function setup(back: (typeof backends)[number], tenants: string[]) {
     clock,
     alone,
     report,
-    sql: (text: string) => r.sql(text),
-    retry: () => retryMeter(r.app.services),
-    push: () => pushUsage(r.app.services),
+    sql: (text: string) => instance.sql(text),
+    retry: () => retryMeter(instance.app.services),
+    push: () => pushUsage(instance.app.services),
     /** As a process that does not push shows it. */
-    statusElsewhere: () => showMeter({ ...r.app.services, meter: new MeterState() }),
-    status: () => showMeter(r.app.services),
-    warnings: () => r.logs.filter((line) => line.includes("has an event already")),
-    refusals: () => r.logs.filter((line) => line.includes("refused an event")),
+    statusElsewhere: () => showMeter({ ...instance.app.services, meter: new MeterState() }),
+    status: () => showMeter(instance.app.services),
+    warnings: () => instance.logs.filter((line) => line.includes("has an event already")),
+    refusals: () => instance.logs.filter((line) => line.includes("refused an event")),
     async [Symbol.asyncDispose]() {
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
       await receiver[Symbol.asyncDispose]();
     },
   };
 }
 
-describe.each(backends)("a conflict of the push on %s", (back) => {
+describe.each(backends)("a conflict of the push on %s", (backend) => {
   it("that does not pass settles the event after three retries, with a warning, and delays no other event", async () => {
-    await using s = await setup(back, ["known", "other"]);
+    await using s = await setup(backend, ["known", "other"]);
     const isKnown = ({ subject }: MeterEvent): boolean => subject === "known";
     s.receiver.answer = (events) => ({ status: events.some(isKnown) ? 409 : 204 });
     for (const [n, delay] of DELAYS.entries()) {
@@ -85,7 +85,7 @@ describe.each(backends)("a conflict of the push on %s", (back) => {
   });
 
   it("that passes loses nothing, and Retry-After is obeyed", async () => {
-    await using s = await setup(back, ["locked"]);
+    await using s = await setup(backend, ["locked"]);
     s.receiver.answer = () => ({ status: 409, headers: { "retry-after": "90" } });
     await s.push();
     const next_attempt_at = new Date(s.clock.now() + 90_000).toISOString();
@@ -104,9 +104,9 @@ describe.each(backends)("a conflict of the push on %s", (back) => {
   });
 });
 
-describe.each(backends)("a refused part of an hour on %s", (back) => {
+describe.each(backends)("a refused part of an hour on %s", (backend) => {
   it("keeps no further part of the hour from being sent, and is the one that is shown and sent again", async () => {
-    await using s = await setup(back, ["unknown"]);
+    await using s = await setup(backend, ["unknown"]);
     s.receiver.answer = () => ({ status: 422 });
     await s.push();
     const id = s.alone("unknown")[0]?.id as string;
@@ -135,7 +135,7 @@ describe.each(backends)("a refused part of an hour on %s", (back) => {
   });
 
   it("does not stop the push where an earlier build marked its hour with a flag, and a further part is sent", async () => {
-    await using s = await setup(back, ["flagged"]);
+    await using s = await setup(backend, ["flagged"]);
     s.receiver.answer = () => ({ status: 422 });
     await s.push();
     await s.sql("update metered_hours set refused = 1");
@@ -151,7 +151,7 @@ describe.each(backends)("a refused part of an hour on %s", (back) => {
   });
 
   it("is set aside alone where other parts of the hour are in the same request", async () => {
-    await using s = await setup(back, ["unknown"]);
+    await using s = await setup(backend, ["unknown"]);
     s.receiver.answer = () => ({ status: 422 });
     await s.push();
     await s.report("unknown");

@@ -6,47 +6,51 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 
-for (const back of backends) {
-  describe(`parts of the push on ${back}`, () => {
-    const r = sharedInstance(back);
+for (const backend of backends) {
+  describe(`parts of the push on ${backend}`, () => {
+    const instance = sharedInstance(backend);
 
     it("takes workspaces in turn, however many hours one of them has", async () => {
-      const [w, other] = [await r.workspace(), await r.workspace()];
-      const hours = [1, 2, 3].map((hour) => `(${hour}, '${w.id}', 1, 0)`);
+      const [workspace, other] = [await instance.workspace(), await instance.workspace()];
+      const hours = [1, 2, 3].map((hour) => `(${hour}, '${workspace.id}', 1, 0)`);
       const rows = [...hours, `(9, '${other.id}', 1, 0)`].join();
-      await r.sql(`insert into usage_hours (hour, workspace_id, changes, changed_at) values ${rows}`);
-      const { read } = r.app.services.store;
+      await instance.sql(`insert into usage_hours (hour, workspace_id, changes, changed_at) values ${rows}`);
+      const { read } = instance.app.services.store;
       const looked: unknown[] = [];
       const spy = vi.spyOn(read, "all").mockImplementation((query) => {
         if (query.sql.includes("usage_groups")) looked.push(query.values[0]);
         return Object.getPrototypeOf(read).all.call(read, query);
       });
-      await new PartMaker(r.app.services).makeParts();
+      await new PartMaker(instance.app.services).makeParts();
       spy.mockRestore();
-      expect(new Set(looked.slice(0, 2))).toEqual(new Set([w.id, other.id]));
+      expect(new Set(looked.slice(0, 2))).toEqual(new Set([workspace.id, other.id]));
       expect(looked).toHaveLength(4);
     });
 
-    it.runIf(back === "sqlite")("lets other work run while it looks through tenants without requests", async () => {
-      const w = await r.workspace();
-      const group = (n: number): string => `(${1_000_000 + n}, '${w.id}', 'tenant', 'p', 'live', 't${n}', '')`;
+    it.runIf(backend === "sqlite")("lets other work run while it looks through tenants without requests", async () => {
+      const workspace = await instance.workspace();
+      const group = (n: number): string => `(${1_000_000 + n}, '${workspace.id}', 'tenant', 'p', 'live', 't${n}', '')`;
       const groups = Array.from({ length: 1_000 }, (_, n) => group(n)).join();
-      await r.sql(`insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) values ${groups}`);
-      await r.sql(`insert into usage_hours (hour, workspace_id, changes, changed_at) values (0, '${w.id}', 1, 0)`);
-      const { read } = r.app.services.store;
+      await instance.sql(
+        `insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) values ${groups}`,
+      );
+      await instance.sql(
+        `insert into usage_hours (hour, workspace_id, changes, changed_at) values (0, '${workspace.id}', 1, 0)`,
+      );
+      const { read } = instance.app.services.store;
       let [reads, most] = [0, 0];
       const spy = vi.spyOn(read, "all").mockImplementation((query) => {
         if (reads++ === 0) setImmediate(() => void (reads = 0));
         most = Math.max(most, reads);
         return Object.getPrototypeOf(read).all.call(read, query);
       });
-      expect(await new PartMaker(r.app.services).makeParts()).toBe(0);
+      expect(await new PartMaker(instance.app.services).makeParts()).toBe(0);
       spy.mockRestore();
       expect(most).toBeLessThan(10);
     });
 
     it("finds the next hour through an index", async () => {
-      await expectNoScan(r.target, (on) =>
+      await expectNoScan(instance.target, (on) =>
         changedHourAfter.all(on, { workspace_id: "w", before: 9, changedBefore: 9 }),
       );
     });

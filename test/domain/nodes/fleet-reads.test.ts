@@ -58,7 +58,7 @@ describe("a read of a fleet", () => {
     };
     for (const [name, read] of Object.entries(reads)) {
       const held = Promise.withResolvers<void>();
-      for (let i = 0; i < 2; i++) void services.fleetReads.run(ownerOf(test.actor), () => held.promise);
+      for (let i = 0; i < 2; i++) void services.readSlots.fleet.run(ownerOf(test.actor), () => held.promise);
       let isDone = false;
       const reading = read().finally(() => (isDone = true));
       await turns(20);
@@ -78,7 +78,7 @@ describe("a read of a fleet", () => {
     const revoked = { project_id, version: 1, key: { env: "test" }, needs: 0 } as KeyChange;
     const held = Promise.withResolvers<void>();
     const others = Array.from({ length: 2 + FLEET_READS.waitingPerOwner }, () =>
-      services.fleetReads.run(ownerOf(test.actor), () => held.promise).catch(() => {}),
+      services.readSlots.fleet.run(ownerOf(test.actor), () => held.promise).catch(() => {}),
     );
     expect(await awaitKeyChange(test, revoked)).toMatchObject({ complete: false, total_nodes: 0, nodes: [] });
     expect(await awaitProjects(test, [project_id], 0)).toMatchObject({ complete: false, projects: [{ project_id }] });
@@ -92,7 +92,7 @@ describe("a read of a fleet", () => {
   it("is one for all keys that are created at the same time, and counts nodes of before it started", async () => {
     const { services } = fixture;
     const { id: project_id } = await createProject(ctx, { name: "P", slug: "together" });
-    const run = vi.spyOn(services.fleetReads, "run");
+    const run = vi.spyOn(services.readSlots.fleet, "run");
     const warningOf = async () => {
       const { warnings } = await withNodeWarnings(ctx, { project_id, env: "live" as const }, CAP.cidr);
       return warnings?.[0]?.message;

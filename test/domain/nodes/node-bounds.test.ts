@@ -15,11 +15,11 @@ import type { Services } from "../../../src/domain/core/context.ts";
 const MAX = 100;
 const AT_LEAST_ONE = expect.any(Number);
 
-for (const back of backends) {
-  describe(`nodes of a project on ${back}`, () => {
+for (const backend of backends) {
+  describe(`nodes of a project on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {
-      fixture = await testServices(back, { flags: { nodes_max: String(MAX) } });
+      fixture = await testServices(backend, { flags: { nodes_max: String(MAX) } });
     });
     afterAll(() => fixture[Symbol.asyncDispose]());
 
@@ -39,7 +39,7 @@ for (const back of backends) {
       return { ctx, project_id, poll, receipt, unregistered, clock };
     };
 
-    it.runIf(back === "sqlite")("let other work run while a large fleet is read", async () => {
+    it.runIf(backend === "sqlite")("let other work run while a large fleet is read", async () => {
       const { ctx, project_id } = await newProject();
       const seen = fixture.clock.now();
       const rows = Array.from({ length: 2_000 }, (_, i) => `('${project_id}', 'many-${i}', 'live', 1, ${seen})`);
@@ -113,8 +113,8 @@ for (const back of backends) {
     });
   });
 
-  it(`a receipt lists 1,000 nodes, those without the version first, and counts all, on ${back}`, async () => {
-    await using fixture = await testServices(back);
+  it(`a receipt lists 1,000 nodes, those without the version first, and counts all, on ${backend}`, async () => {
+    await using fixture = await testServices(backend);
     const ctx = await vendorOf(fixture.services);
     const { id: project_id } = await createProject(ctx, { name: "P", slug: "p" });
     const head = { project_id, workspace_id: ctx.actor.workspace_id, version: 1 } as Head;
@@ -136,8 +136,8 @@ for (const back of backends) {
     expect(after).toMatchObject({ complete: true, acked_nodes: 1_003, total_nodes: 1_003, nodes_omitted: 3 });
   });
 
-  it(`a receipt waits for a node that had the version and fell back meanwhile, on ${back}`, async () => {
-    await using fixture = await testServices(back);
+  it(`a receipt waits for a node that had the version and fell back meanwhile, on ${backend}`, async () => {
+    await using fixture = await testServices(backend);
     const { nodes } = fixture.services;
     const ctx = await vendorOf(fixture.services);
     const { id: project_id } = await createProject(ctx, { name: "P", slug: "p" });

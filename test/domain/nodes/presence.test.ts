@@ -10,12 +10,12 @@ import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
 import { recordPresence } from "../../../src/domain/nodes/presence.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const back of backends)
-  describe(`after an absence of the service on ${back}`, () => {
+for (const backend of backends)
+  describe(`after an absence of the service on ${backend}`, () => {
     const LIVE_MS = 120_000;
     /** A process that was there for 10 s steps until it, or its database, went away. */
     async function world(flags = {}) {
-      const fixture = await testServices(back, { flags });
+      const fixture = await testServices(backend, { flags });
       const project = await newPolicyProject(await vendorOf(fixture.services));
       const serve = async (ms: number) => {
         for (let served = 0; served < ms; served += 10_000) {
@@ -28,8 +28,8 @@ for (const back of backends)
     }
 
     it("a receipt counts nodes that were live before it, until they could have come back", async () => {
-      await using w = await world();
-      const { services, head, receipt, serve, fixture } = w;
+      await using workspace = await world();
+      const { services, head, receipt, serve, fixture } = workspace;
       services.nodes.acknowledge(head, policyNode("stopped long before"), 0);
       await services.nodes.flushed();
       await serve(LIVE_MS);
@@ -48,8 +48,8 @@ for (const back of backends)
     });
 
     it("a receipt counts no node where this process was there, though no node has reported to it", async () => {
-      await using w = await world();
-      const { services, head, receipt, serve } = w;
+      await using workspace = await world();
+      const { services, head, receipt, serve } = workspace;
       services.nodes.acknowledge(head, policyNode("of a process that has ended"), 0);
       await services.nodes.flushed();
       services.nodes.reportedAtMonotonic = -Infinity;
@@ -58,8 +58,8 @@ for (const back of backends)
     });
 
     it("a receipt is complete when they have come back", async () => {
-      await using w = await world();
-      const { services, head, receipt, fixture } = w;
+      await using workspace = await world();
+      const { services, head, receipt, fixture } = workspace;
       services.nodes.acknowledge(head, policyNode("n"), 0);
       await services.nodes.flushed();
       fixture.clock.advance(10 * LIVE_MS);
@@ -68,8 +68,8 @@ for (const back of backends)
     });
 
     it("no node is removed for its silence, or for a newcomer, until it could have come back", async () => {
-      await using w = await world({ nodes_max: "100" });
-      const { services, head, receipt, serve, fixture } = w;
+      await using workspace = await world({ nodes_max: "100" });
+      const { services, head, receipt, serve, fixture } = workspace;
       const poll = async (name: string, count: number) => {
         for (let i = 0; i < count; i++) services.nodes.acknowledge(head, policyNode(`${name}-${i}`), 1);
         await services.nodes.flushed();
@@ -87,8 +87,8 @@ for (const back of backends)
     });
 
     it("the list of nodes, its counts and the metrics show them as live", async () => {
-      await using w = await world();
-      const { services, head, project_id, ctx, serve, fixture } = w;
+      await using workspace = await world();
+      const { services, head, project_id, ctx, serve, fixture } = workspace;
       services.nodes.acknowledge(head, policyNode("n"), 1);
       await services.nodes.flushed();
       const shown = async () => {

@@ -5,6 +5,8 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject as newProject, ONCE, policyNode } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { turns, until } from "../../../harness/waiting.ts";
+import type { ApiKeyActor } from "../../../src/domain/core/actor.ts";
+import type { Ctx, Services } from "../../../src/domain/core/context.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import {
   awaitProjects,
@@ -17,19 +19,26 @@ import { cellOwner } from "../../../src/fairness/owners.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const MIB = 1024 * 1024;
+/** A revocation then waits for as long as the test needs. */
+const patient = (services: Services): Services => ({
+  ...services,
+  settings: { ...services.settings, revoke_wait_ms: HOUR_MS },
+});
 const MAX = 100;
 
-for (const back of backends) {
-  describe(`a receipt on ${back}`, () => {
+for (const backend of backends) {
+  describe(`a receipt on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {
-      fixture = await testServices(back, { flags: { nodes_max: String(MAX), writes_mb_per_day: "8", throttle: "on" } });
+      fixture = await testServices(backend, {
+        flags: { nodes_max: String(MAX), writes_mb_per_day: "8", throttle: "on" },
+      });
     });
     afterAll(() => fixture[Symbol.asyncDispose]());
 
     it("counts a node whose report is not written yet", async () => {
       const { services, head, receipt } = await newProject(await vendorOf(fixture.services));
-      services.nodes.seen(head, policyNode("starting"));
+      services.nodes.noteSeen(head, policyNode("starting"));
       expect(await receipt()).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1 });
       services.nodes.acknowledge(head, policyNode("starting"), 1);
       expect(await receipt()).toMatchObject({ complete: true, acked_nodes: 1, total_nodes: 1 });
@@ -85,7 +94,7 @@ for (const back of backends) {
       await until(() => waitingReceipts.size > 0);
       await turns(20);
       expect(waitingReceipts.size).toBe(1);
-      if (back === "sqlite") expect(first.mock.calls.filter(([{ sql }]) => sql.includes("lagging"))).toHaveLength(1);
+      if (backend === "sqlite") expect(first.mock.calls.filter(([{ sql }]) => sql.includes("lagging"))).toHaveLength(1);
       first.mockRestore();
       await report("b", 1);
       const shown = await receipt;
@@ -177,6 +186,53 @@ describe("calls that wait for nodes", () => {
     const shown = await Promise.all(calls.slice(1));
     expect(shown.every(({ complete }) => complete)).toBe(true);
     expect(shares.of("receipts").used).toBe(0);
+  });
+
+  it("end no earlier wait of their own cell: a revocation waits on, however many calls follow", async () => {
+    const { ctx, head, project_id } = await newProject(await vendorOf(fixture.services));
+    const { nodes, waitingReceipts, shares } = fixture.services;
+    nodes.acknowledge(head, policyNode("behind"), 0);
+    await nodes.flushed();
+    const query = { project_id, version: 1, wait_ms: HOUR_MS };
+    const revoked = { project_id, version: 1, key: { env: "live" }, needs: 0 } as KeyChange;
+    const waits = [awaitKeyChange({ ...ctx, services: patient(ctx.services) }, revoked)];
+    await until(() => waitingReceipts.size === 1);
+    waits.push(...Array.from({ length: MAX - 1 }, () => showPropagation(ctx, query, NEVER_DISCONNECTS)));
+    await until(() => waitingReceipts.size === MAX);
+    for (let i = 0; i < 10; i++)
+      expect(await showPropagation(ctx, query, NEVER_DISCONNECTS)).toMatchObject({ complete: false });
+    expect(waitingReceipts.size).toBe(MAX);
+    nodes.acknowledge(head, policyNode("behind"), 1);
+    expect((await Promise.all(waits)).every(({ complete }) => complete)).toBe(true);
+    expect(shares.of("receipts").used).toBe(0);
+  });
+
+  it("of customers' keys take no place of the vendor's", async () => {
+    const { ctx, head, project_id } = await newProject(await vendorOf(fixture.services));
+    const { nodes, waitingHolders, waitingReceipts, readSlots } = fixture.services;
+    nodes.acknowledge(head, policyNode("behind"), 0);
+    await nodes.flushed();
+    const revoked = { project_id, version: 1, key: { env: "live" }, needs: 0 } as KeyChange;
+    const holder = (tenant_id: string): Ctx<ApiKeyActor> => {
+      const { workspace_id } = ctx.actor;
+      const key = { id: "k", workspace_id, project_id, tenant_id, env: "live" as const, address: null, refused: null };
+      return { services: patient(ctx.services), actor: { kind: "api_key", ...key } };
+    };
+    const waits = Array.from({ length: MAX }, () => awaitKeyChange(holder("greedy"), revoked));
+    await until(() => waitingHolders.size === MAX);
+    expect(await awaitKeyChange(holder("greedy"), revoked)).toMatchObject({ complete: false });
+    waits.push(awaitKeyChange(holder("other"), revoked));
+    expect(await waits[0]).toMatchObject({ complete: false }); // displaced
+    const own = awaitKeyChange({ ...ctx, services: patient(ctx.services) }, revoked);
+    await until(() => waitingReceipts.size === 1);
+    const owners = vi.spyOn(readSlots.fleet, "run");
+    nodes.acknowledge(head, policyNode("behind"), 1);
+    expect(await own).toMatchObject({ complete: true });
+    expect((await Promise.all(waits.slice(1))).every(({ complete }) => complete)).toBe(true);
+    // Each customer reads in slots of its own too.
+    const ids = owners.mock.calls.map(([owner]) => owner.id.slice(owner.id.indexOf("/") + 1));
+    expect(new Set(ids)).toEqual(new Set(["live", "live/greedy", "live/other"]));
+    owners.mockRestore();
   });
 
   it("are notified of reports of their own project only, and in slices", async () => {

@@ -7,15 +7,15 @@ import { ROUNDS } from "../../../harness/rounds.ts";
 
 const SEQUENCES = 2 * ROUNDS;
 
-for (const back of backends) {
-  describe(`feed convergence on ${back}`, () => {
+for (const backend of backends) {
+  describe(`feed convergence on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {
-      fixture = await testServices(back, { flags: FEED_FLAGS });
+      fixture = await testServices(backend, { flags: FEED_FLAGS });
     });
     afterAll(() => fixture[Symbol.asyncDispose]());
 
-    const count = back === "sqlite" ? SEQUENCES : SEQUENCES / 2;
+    const count = backend === "sqlite" ? SEQUENCES : SEQUENCES / 2;
     it(`a node has the policy of the database at every quiescent point of ${count} sequences`, {
       timeout: 600_000,
     }, async () => {

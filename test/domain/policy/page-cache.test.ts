@@ -9,11 +9,11 @@ import { unboundedLedger } from "../../../harness/ledgers.ts";
 
 function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
   const chunks = [Buffer.alloc(bytes - 1, tag), Buffer.from("!")];
-  return { tag, chunks, encoded: {}, bytes, last: null, whole: 0, staleAt };
+  return { tag, chunks, encoded: {}, bytes, last: null, countIfUncut: 0, staleAt };
 }
 
 const owner = cellOwner("w", "live");
-const wanted = (key: string, more: Partial<Wanted> = {}): Wanted => ({ key, whole: key, limit: 9, owner, ...more });
+const wanted = (key: string, more: Partial<Wanted> = {}): Wanted => ({ key, uncutKey: key, limit: 9, owner, ...more });
 
 function cacheOf(bound = 64 * 1024 * 1024, share = bound): PageCache {
   const unbounded = unboundedLedger();
@@ -38,9 +38,7 @@ describe("PageCache", () => {
 
   it("builds a page again after a failed build, and when it is stale", async () => {
     const pages = cacheOf();
-    await expect(Promise.resolve(pages.get(wanted("k"), 0, () => Promise.reject(new Error("no"))))).rejects.toThrow(
-      "no",
-    );
+    await expect(pages.get(wanted("k"), 0, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
     const first = await pages.get(wanted("k"), 0, async () => page("a", 10, 5));
     expect(await pages.get(wanted("k"), 4, async () => page("b", 10))).toBe(first);
     expect((await pages.get(wanted("k"), 5, async () => page("b", 10))).tag).toBe("b");
@@ -169,7 +167,15 @@ describe("PageCache", () => {
 
   it("holds 64 MiB by default, including the overhead of each entry", async () => {
     const pages = cacheOf();
-    const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, last: null, whole: 0, staleAt: Infinity };
+    const small = {
+      tag: "t",
+      chunks: [],
+      encoded: {},
+      bytes: 200 * 1024,
+      last: null,
+      countIfUncut: 0,
+      staleAt: Infinity,
+    };
     for (let i = 100; i < 500; i++) {
       await pages.get(wanted(`k${i}`), 0, async () => ({ ...small }));
       if (i === 100) expect(pages.bytes).toBe(small.bytes + 4 + ENTRY_OVERHEAD);
@@ -221,12 +227,12 @@ describe("PageCache", () => {
 });
 
 describe("pages of several lengths and owners", () => {
-  const large = (tag: string, whole: number | null): Page => ({ ...page(tag, 300_000), whole });
+  const large = (tag: string, countIfUncut: number | null): Page => ({ ...page(tag, 300_000), countIfUncut });
 
   it("a page that no caller has cut serves every caller who accepts as many keys", async () => {
     const pages = cacheOf();
-    const ask = async (limit: number, tag: string, whole: number | null): Promise<string> =>
-      (await pages.get(wanted(`k:${limit}`, { whole: "k", limit }), 0, async () => large(tag, whole))).tag;
+    const ask = async (limit: number, tag: string, countIfUncut: number | null): Promise<string> =>
+      (await pages.get(wanted(`k:${limit}`, { uncutKey: "k", limit }), 0, async () => large(tag, countIfUncut))).tag;
     expect(await ask(50, "all", 40)).toBe("all");
     expect(await ask(60, "never", 40)).toBe("all");
     expect(await ask(40, "never", 40)).toBe("all");
@@ -236,9 +242,9 @@ describe("pages of several lengths and owners", () => {
   it("a large page that a caller has cut is not kept: each length would be another copy", async () => {
     const pages = cacheOf();
     for (const limit of [1, 2, 3])
-      await pages.get(wanted(`k:${limit}`, { whole: "k", limit }), 0, async () => large("cut", null));
+      await pages.get(wanted(`k:${limit}`, { uncutKey: "k", limit }), 0, async () => large("cut", null));
     expect(pages.bytes).toBe(0);
-    await pages.get(wanted("small", { whole: "k" }), 0, async () => ({ ...page("cut", 100), whole: null }));
+    await pages.get(wanted("small", { uncutKey: "k" }), 0, async () => ({ ...page("cut", 100), countIfUncut: null }));
     expect(pages.bytes).toBeGreaterThan(0);
   });
 

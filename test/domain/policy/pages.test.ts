@@ -100,8 +100,8 @@ async function readPages(read: Reader, workspace_id: string, caps: number, tenan
   return pages;
 }
 
-async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
-  await using fixture = await testServices(back);
+async function pagesOn(backend: (typeof backends)[number]): Promise<string[]> {
+  await using fixture = await testServices(backend);
   const { actor } = await vendorOf(fixture.services);
   const { workspace_id } = actor;
   const at = { created_env: "live" as const, created_at: START, updated_at: START, deleted_at: null };

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { disableKey } from "../../../src/domain/keys/disabling.ts";
 import { editKey } from "../../../src/domain/keys/edits.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
-import { buildDelta, CHUNK_KEYS } from "../../../src/domain/policy/build-page.ts";
+import { CHUNK_KEYS, PageBuilder } from "../../../src/domain/policy/build-page.ts";
 import { filterOf } from "../../../src/domain/policy/filter.ts";
 import { policySnapshot } from "../../../src/domain/policy/policy.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
@@ -14,10 +14,10 @@ import { testServices, vendorOf } from "../../../harness/instances/test-services
 
 type Delta = { version: number; changes: object[] };
 
-for (const back of backends) {
-  describe(`a snapshot on ${back}`, () => {
+for (const backend of backends) {
+  describe(`a snapshot on ${backend}`, () => {
     it("is complete at the boundaries of the chunks it is read in", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const [project, tenant] = [
         await createProject(ctx, { name: "p", slug: "p" }),
@@ -41,9 +41,9 @@ for (const back of backends) {
     });
   });
 
-  describe(`a delta on ${back}`, () => {
+  describe(`a delta on ${backend}`, () => {
     it("removes a disabled key that changes again while the delta is being built", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { services } = fixture;
       const ctx = await vendorOf(services);
       const { workspace_id } = ctx.actor;
@@ -54,7 +54,7 @@ for (const back of backends) {
       await disableKey(ctx, id, undefined);
       const head = await services.feed.head(workspace_id, project_id); // as a poll reads it
       await editKey(ctx, id, { name: "renamed" });
-      const page = await buildDelta(ctx, head, filterOf(ctx, { project_id }), before.version, 100);
+      const page = await new PageBuilder(ctx, head, filterOf(ctx, { project_id })).delta(before.version, 100);
       const { version, changes } = JSON.parse(Buffer.concat(page.chunks ?? []).toString()) as Delta;
       expect(version).toBe(head.version);
       expect(changes).toMatchObject([{ change: "remove", key_id: id, env: "live", reason: "disabled" }]);

@@ -181,7 +181,7 @@ describe.runIf(backends.includes("postgres"))("a node that leaves and starts aga
     await using other = await fixture.another();
     const { a, b, head, key, isRegistered } = await world(fixture, other);
     await record(a, (tx) => deleteNodes(tx, [key]));
-    b.nodes.seen(head, NODE);
+    b.nodes.noteSeen(head, NODE);
     await b.nodes.flushed();
     expect(await isRegistered()).toBe(true);
   });

@@ -7,7 +7,7 @@ import { testServices, vendorOf } from "../../../harness/instances/test-services
 import { disableKey } from "../../../src/domain/keys/disabling.ts";
 import { editKey } from "../../../src/domain/keys/edits.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
-import { buildDelta, buildSnapshot } from "../../../src/domain/policy/build-page.ts";
+import { PageBuilder } from "../../../src/domain/policy/build-page.ts";
 import { filterOf } from "../../../src/domain/policy/filter.ts";
 import type { Page } from "../../../src/domain/policy/page-cache.ts";
 import { policySnapshot } from "../../../src/domain/policy/policy.ts";
@@ -17,10 +17,10 @@ import { createTenant, editTenant } from "../../../src/domain/workspaces/tenants
 
 const ALL = "cidr,disabled,formats";
 
-for (const back of backends) {
-  describe(`pages on ${back}`, () => {
+for (const backend of backends) {
+  describe(`pages on ${backend}`, () => {
     it("have the prefix of every key in them, although the head is older than the prefix", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { services } = fixture;
       const ctx = await vendorOf(services);
       const project_id = (await createProject(ctx, { name: "p", slug: "p", key_prefix: "acme" })).id;
@@ -32,8 +32,8 @@ for (const back of backends) {
       const filter = filterOf(ctx, { project_id, caps: ALL });
       const start = { version: stale.version, after: "" };
       for (const page of [
-        await buildDelta(ctx, stale, filter, 1, 100),
-        await buildSnapshot(ctx, stale, filter, start, 100),
+        await new PageBuilder(ctx, stale, filter).delta(1, 100),
+        await new PageBuilder(ctx, stale, filter).snapshot(start, 100),
       ]) {
         const body = JSON.parse(Buffer.concat(await services.feed.pages.plain(page)).toString());
         const entries = (body.keys ?? body.changes) as { display_prefix: string }[];
@@ -46,7 +46,7 @@ for (const back of backends) {
     });
 
     it("have no restricted key for a node that cannot enforce it, although the head is older than the restriction", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { services } = fixture;
       const ctx = await vendorOf(services);
       const project_id = (await createProject(ctx, { name: "p", slug: "p" })).id;
@@ -73,10 +73,10 @@ for (const back of backends) {
       // With a head that knows of nothing, every node is one that announces nothing.
       for (const caps of [undefined, ALL]) {
         const filter = filterOf(ctx, { project_id, caps });
-        const page = await buildSnapshot(ctx, stale, filter, { version: stale.version, after: "" }, 100);
+        const page = await new PageBuilder(ctx, stale, filter).snapshot({ version: stale.version, after: "" }, 100);
         expect(await idsOf(page)).toEqual([plain]);
         // A delta may contain later changes; those that such a node cannot enforce are removals.
-        expect(await idsOf(await buildDelta(ctx, stale, filter, 1, 100))).toEqual([plain]);
+        expect(await idsOf(await new PageBuilder(ctx, stale, filter).delta(1, 100))).toEqual([plain]);
       }
       expect(new Set([plain, ofSuspended, ofConfined]).size).toBe(3);
       // Each set of capabilities has pages of its own, whichever was built first.

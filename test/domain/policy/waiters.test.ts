@@ -33,9 +33,16 @@ const pauseAfter = async (polls: number, active: number, others = 0) => {
 };
 
 it("a wake is delayed by as long as the process was busy, up to 5 s, when a poll comes back after the last", async () => {
-  const many = await pauseAfter(6_000, HOUR_MS);
+  const many = await pauseAfter(2_000, HOUR_MS);
   expect(many).toBeGreaterThan(1_000);
   expect(many).toBeLessThanOrEqual(5_000);
+});
+
+it("a wake of a large fleet is delayed by as long as it kept the process busy, however long that was", async () => {
+  const fleet = await pauseAfter(10_000, 8_000);
+  expect(fleet).toBeGreaterThan(6_000);
+  expect(fleet).toBeLessThanOrEqual(8_000);
+  expect(await pauseAfter(10_000, HOUR_MS)).toBeLessThanOrEqual(20_000);
 });
 
 it("a wake of few polls is delayed by what they cost, however busy others keep the process", async () => {

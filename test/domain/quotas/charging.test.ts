@@ -14,9 +14,9 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const rule: RateLimit = { id: "burst", limit: 3, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 
-for (const back of backends) {
-  describe(`quotas on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`quotas on ${backend}`, () => {
+    const shared = sharedServices(backend);
     const world = MeteredWorld.creatorIn(shared);
 
     it("admit exactly their amount of concurrent requests", async () => {
@@ -205,7 +205,7 @@ for (const back of backends) {
       expect(await metered.balance()).toMatchObject({ spent: 0, held: 0, remaining: 640 });
     });
 
-    it.runIf(back === "sqlite")("go back at a clean stop, however many balances there are", async () => {
+    it.runIf(backend === "sqlite")("go back at a clean stop, however many balances there are", async () => {
       const { store } = shared().services;
       const waiting = new Set<Promise<unknown>>();
       const write: Store["write"] = (job) => {
@@ -249,7 +249,7 @@ for (const back of backends) {
       expect((await metered.check()).allowed).toBe(false);
     });
 
-    it.runIf(back === "postgres")(
+    it.runIf(backend === "postgres")(
       "of another process that lives count as unspent, however long it uses none of them",
       async () => {
         const metered = await world({ key: [quotaOf()] });

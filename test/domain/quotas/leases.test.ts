@@ -12,13 +12,13 @@ import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 const rule: RateLimit = { id: "burst", limit: 50, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 const quota = quotaOf({ amount: 100, refill: "none" });
 
-for (const back of hasRedis() ? backends : []) {
-  describe(`leases of quotas on ${back} with Redis`, () => {
+for (const backend of hasRedis() ? backends : []) {
+  describe(`leases of quotas on ${backend} with Redis`, () => {
     let redis: OwnRedis;
     let [here, there]: TestServices[] = [];
     beforeAll(async () => {
       redis = (await startRedis())!;
-      here = await testServices(back, { flags: { redis_url: redis.url } });
+      here = await testServices(backend, { flags: { redis_url: redis.url } });
       there = await here.another();
     });
     afterAll(async () => {
@@ -46,7 +46,7 @@ for (const back of hasRedis() ? backends : []) {
       expect(await spent(own)).toEqual([{ taken: 0, from_amount: 0 }]);
     });
 
-    it.runIf(back === "postgres")("are no longer held once they come back through another process", async () => {
+    it.runIf(backend === "postgres")("are no longer held once they come back through another process", async () => {
       const { own, other } = await world();
       const { lease_id, granted } = await own.lease(8);
       here!.clock.advance(4_000);

@@ -14,9 +14,9 @@ const small = quotaOf({ amount: 10 });
 const large = quotaOf({ amount: 1_000 });
 const report = quotaOf({ amount: 10, overage: "report" });
 
-for (const back of backends) {
-  describe(`keys of one rotation with different quotas on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`keys of one rotation with different quotas on ${backend}`, () => {
+    const shared = sharedServices(backend);
 
     /** A key and its successor, whose quota was changed. */
     const pair = async (old: Quota, changed: Quota) => {
@@ -75,9 +75,9 @@ for (const back of backends) {
       const { metered } = (await readDefinition(services.store.read, subject))!;
       expect(await upgraded.admitted(20)).toBe(20);
       const holding = services.quotas.find(metered[0]!)!;
-      const before = holding.turns;
+      const before = holding.transactions;
       for (let i = 0; i < 10; i++) expect([await limited.admitted(1), await upgraded.admitted(1)]).toEqual([0, 1]);
-      expect(holding.turns - before).toBe(1); // the first refusal reads the balance
+      expect(holding.transactions - before).toBe(1); // the first refusal reads the balance
     });
 
     it("admit no more than their amount when they are used at the same time", async () => {
@@ -130,7 +130,7 @@ for (const back of backends) {
       expect(await second.admitted(3)).toBe(2);
     });
 
-    it.runIf(back === "postgres")("admit no more than their amount over several processes", async () => {
+    it.runIf(backend === "postgres")("admit no more than their amount over several processes", async () => {
       const [generous, lowered] = await pair(large, small);
       await using other = await shared().another();
       const [there, fromThere] = [generous.in(other.services), lowered.in(other.services)];

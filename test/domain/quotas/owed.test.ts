@@ -6,9 +6,9 @@ import { sharedServices, testServices } from "../../../harness/instances/test-se
 import { ownerOf } from "../../../src/domain/core/actor.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const back of backends) {
-  describe(`quotas on ${back}`, () => {
-    const shared = sharedServices(back);
+for (const backend of backends) {
+  describe(`quotas on ${backend}`, () => {
+    const shared = sharedServices(backend);
     const world = MeteredWorld.creatorIn(shared);
 
     it("charge what is owed even beyond zero", async () => {
@@ -39,7 +39,7 @@ for (const back of backends) {
 
     it("charge what is owed but store no new id, once the environment has written its share of the day", async () => {
       const flags = { throttle: "on", writes_mb_per_day: "8" };
-      await using small = await testServices(back, { flags });
+      await using small = await testServices(backend, { flags });
       const { services } = small;
       const metered = await MeteredWorld.create(services, { key: [quotaOf({ amount: 100 })] });
       const ids = () => small.sql("select fingerprint from kept_answers");

@@ -8,10 +8,10 @@ import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { until } from "../../../harness/waiting.ts";
 import { createGrant, voidGrant } from "../../../src/domain/quotas/grants.ts";
 
-for (const back of backends)
-  describe(`a refusal by a quota on ${back}`, () => {
+for (const backend of backends)
+  describe(`a refusal by a quota on ${backend}`, () => {
     it("names the quota, however long the rate limits take to answer", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { services, clock } = fixture;
       const metered = await MeteredWorld.create(services, { key: [quotaOf({ amount: 2 })] });
       expect(await metered.admitted(2)).toBe(2);

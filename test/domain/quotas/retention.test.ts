@@ -9,12 +9,12 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const none = quotaOf({ amount: 0, refill: "none" });
 
-for (const back of backends) {
-  describe(`retention of quotas on ${back}`, () => {
+for (const backend of backends) {
+  describe(`retention of quotas on ${backend}`, () => {
     let fixture: TestServices;
     let start: number;
     beforeAll(async () => {
-      fixture = await testServices(back);
+      fixture = await testServices(backend);
       start = fixture.clock.now();
     });
     afterAll(() => fixture[Symbol.asyncDispose]());

@@ -10,10 +10,10 @@ import { Ledger } from "../../../src/fairness/ledger.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 
-for (const back of backends)
-  describe(`units that wait to go back on ${back}`, () => {
+for (const backend of backends)
+  describe(`units that wait to go back on ${backend}`, () => {
     it("are not lost to another owner that has more of them waiting", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { store, clock, log } = fixture.services;
       let isFull = false;
       const write: Store["write"] = (job) => (isFull ? Promise.reject(fail("share_full")) : store.write(job));

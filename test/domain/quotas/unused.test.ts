@@ -7,10 +7,10 @@ import { QuotaLeases } from "../../../src/domain/quotas/leases.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 
-for (const back of backends)
-  describe(`a balance on ${back}`, () => {
+for (const backend of backends)
+  describe(`a balance on ${backend}`, () => {
     it("that nothing uses is given back and dropped, and written no more", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { quotas, store } = fixture.services;
       const metered = await MeteredWorld.create(fixture.services, { key: [quotaOf({ amount: 640 })] });
       await metered.check();
@@ -26,7 +26,7 @@ for (const back of backends)
     });
 
     it("gets the units of a lease back while leases of rate limits fill their bound", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ledger = fixture.services.shares.of("leases");
       for (let i = 0; i < 10; i++) ledger.take(cellOwner(`other-${i}`, "live"), ledger.limits.bound / 10);
       const metered = await MeteredWorld.create(fixture.services, { key: [quotaOf()] });

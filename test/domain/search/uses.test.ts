@@ -9,12 +9,12 @@ import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const back of backends)
-  describe(`the index of last uses on ${back}`, () => {
+for (const backend of backends)
+  describe(`the index of last uses on ${backend}`, () => {
     it("has one row of a key, whichever process indexed its last use", async () => {
-      await using one = await testServices(back);
+      await using one = await testServices(backend);
       // SQLite has one process.
-      await using two = back === "postgres" ? await one.another() : null;
+      await using two = backend === "postgres" ? await one.another() : null;
       const ctx = await vendorOf(one.services);
       const { id: project_id } = await createProject(ctx, { name: "API", slug: "api" });
       const { id: tenant_id } = await createTenant(ctx, { external_id: "t" });

@@ -7,12 +7,12 @@ import { signingKeyById } from "../../../src/store/queries/signing-keys.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices } from "../../../harness/instances/test-services.ts";
 
-for (const back of backends) {
-  describe(`the checkpoint key on ${back}`, () => {
+for (const backend of backends) {
+  describe(`the checkpoint key on ${backend}`, () => {
     it("is created once, however many processes start together", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const processes = [fixture.services, fixture.services];
-      await using other = back === "postgres" ? await fixture.another() : undefined;
+      await using other = backend === "postgres" ? await fixture.another() : undefined;
       if (other) processes.push(other.services, other.services);
       await Promise.all(processes.map((services) => ensureCheckpointKey(services)));
       const keys = await Promise.all(processes.map((services) => loadCheckpointSigner(services)));
@@ -21,7 +21,7 @@ for (const back of backends) {
     });
 
     it("is sealed: another master key or row id does not open it", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await ensureCheckpointKey(fixture.services);
       const [{ id } = { id: "" }] = await fixture.sql("select id from signing_keys");
       const row = await signingKeyById.first(fixture.services.store.read, { id: String(id) });

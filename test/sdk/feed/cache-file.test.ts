@@ -57,13 +57,28 @@ describe("the cache file", () => {
     expect(plane.seen.slice(before).map(({ path }) => path)).not.toContain("/v1/policy/snapshot");
   });
 
+  it("keeps the tag of its delta, so that a policy held in part acknowledges nothing after a restart", async () => {
+    await using plane = await FakeControlPlane.start();
+    const cacheFile = fresh();
+    const first = await startTestKeyrack({ plane, options: { cacheFile } });
+    const version = plane.feed.version + 1;
+    plane.mint();
+    await until(() => first.keyrack.status().version === version);
+    await first.keyrack.close();
+    const before = plane.seen.length;
+    await using again = await startTestKeyrack({ plane, options: { cacheFile } });
+    expect(again.keyrack.status().version).toBe(version);
+    const polls = plane.seen.slice(before).filter(({ path }) => path === "/v1/policy/delta");
+    expect(polls[0]?.headers["if-none-match"]).toMatch(new RegExp(`^W/"delta:.*:${version}"$`));
+  });
+
   it("is readable by its owner only, written atomically, and leaves no temporary file", async () => {
     await using plane = await FakeControlPlane.start();
     const cacheFile = fresh();
     await writeFile(cacheFile, "something else");
     await chmod(cacheFile, 0o644);
-    const r = await startTestKeyrack({ plane, options: { cacheFile } });
-    await r.keyrack.close();
+    const instance = await startTestKeyrack({ plane, options: { cacheFile } });
+    await instance.keyrack.close();
     expect((await stat(cacheFile)).mode & 0o777).toBe(0o600);
     expect((await readdir(folder)).filter((name) => name.endsWith(".tmp"))).toEqual([]);
     expect((await readFile(cacheFile, "latin1")).startsWith("keyrack-policy-3 ")).toBe(true);
@@ -74,8 +89,8 @@ describe("the cache file", () => {
     const [cacheFile, victim] = [fresh(), fresh()];
     await writeFile(victim, "precious");
     await symlink(victim, cacheFile);
-    const r = await startTestKeyrack({ plane, options: { cacheFile } });
-    await r.keyrack.close();
+    const instance = await startTestKeyrack({ plane, options: { cacheFile } });
+    await instance.keyrack.close();
     expect(await readFile(victim, "utf8")).toBe("precious");
   });
 
@@ -83,13 +98,13 @@ describe("the cache file", () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const cacheFile = fresh();
-    await using r = await startTestKeyrack({ plane, ports, options: { cacheFile } });
+    await using instance = await startTestKeyrack({ plane, ports, options: { cacheFile } });
     for (let i = 0; i < 20; i++) plane.mint();
-    await until(() => r.keyrack.status().version === 21);
+    await until(() => instance.keyrack.status().version === 21);
     expect(ports.waiting.filter((ms) => ms > 900 && ms <= 1000).length).toBe(1);
     ports.advance(1000);
     await until(() => plane.feed.nodes.size === 1);
-    await r.keyrack.close();
+    await instance.keyrack.close();
     await plane.down();
     await using again = await startTestKeyrack({ plane, ports, options: { cacheFile } });
     expect(again.keyrack.status()).toMatchObject({ version: 21, keys: 20 });
@@ -121,7 +136,7 @@ describe("the cache file", () => {
     await using plane = await FakeControlPlane.start();
     const cacheFile = fresh();
     const ports = new ManualPorts();
-    await using r = await startTestKeyrack({ plane, ports, options: { cacheFile } });
+    await using instance = await startTestKeyrack({ plane, ports, options: { cacheFile } });
     const fetchedAt = async () => {
       const header = (await readFile(cacheFile, "latin1").catch(() => "")).split("\n")[1];
       return header ? (JSON.parse(header) as { fetched_at: number }).fetched_at : 0;
@@ -133,14 +148,14 @@ describe("the cache file", () => {
     await ports.timer(1000, 1000);
     ports.advance(1000);
     await until(async () => (await fetchedAt()) === ports.wall - 1000);
-    expect(r.keyrack.status().version).toBe(1);
+    expect(instance.keyrack.status().version).toBe(1);
   });
 
   it("only logs when it cannot be written", async () => {
     await using plane = await FakeControlPlane.start();
-    const r = await startTestKeyrack({ plane, options: { cacheFile: join(folder, "no", "such", "folder") } });
-    await r.keyrack.close();
-    expect(r.lines.some(({ message }) => message === "the cache file cannot be written")).toBe(true);
+    const instance = await startTestKeyrack({ plane, options: { cacheFile: join(folder, "no", "such", "folder") } });
+    await instance.keyrack.close();
+    expect(instance.lines.some(({ message }) => message === "the cache file cannot be written")).toBe(true);
   });
 
   describe("that is not intact, of this project and recent", () => {

@@ -17,11 +17,11 @@ const calls = (plane: FakeControlPlane) =>
 
 describe("capabilities", () => {
   it("are announced with every call, and shown once the server has accepted them", async () => {
-    await using r = await startTestKeyrack();
-    expect(r.keyrack.status().caps).toEqual(["cidr", "disabled", "formats", "quotas"]);
-    r.plane.mint();
-    await until(() => r.keyrack.status().keys === 1);
-    expect(new Set(calls(r.plane))).toEqual(
+    await using instance = await startTestKeyrack();
+    expect(instance.keyrack.status().caps).toEqual(["cidr", "disabled", "formats", "quotas"]);
+    instance.plane.mint();
+    await until(() => instance.keyrack.status().keys === 1);
+    expect(new Set(calls(instance.plane))).toEqual(
       new Set(["snapshot cidr,disabled,formats,quotas", "delta cidr,disabled,formats,quotas"]),
     );
   });
@@ -33,26 +33,26 @@ describe("capabilities", () => {
     const tenant = plane.mint({ disabled: "tenant", scopes: ["a"] });
     const expired = plane.mint({ disabled: "key", expires_at: "2020-01-01T00:00:00.000Z" });
     const ports = new ManualPorts();
-    await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open" } });
+    await using instance = await startTestKeyrack({ plane, ports, options: { failMode: "open" } });
     const codes = () =>
       [key, same, tenant, expired].map(({ key: text }) => {
-        const verdict = r.keyrack.verify(text, { scopes: ["b"] });
+        const verdict = instance.keyrack.verify(text, { scopes: ["b"] });
         return verdict.ok ? "admitted" : `${verdict.status} ${verdict.code}`;
       });
     expect(codes()).toEqual(["403 key_disabled", "403 insufficient_scope", "403 tenant_suspended", "401 expired_key"]);
     await plane.down();
     ports.advance(86_400_000 + MINUTE_MS); // older than maxStaleMs
     expect(codes()).toEqual(["403 key_disabled", "admitted", "403 tenant_suspended", "401 expired_key"]);
-    expect(r.keyrack.verify(same.key)).toMatchObject({ context: { verified: false } });
+    expect(instance.keyrack.verify(same.key)).toMatchObject({ context: { verified: false } });
   });
 
   it("reject a policy that disables a key in an unknown way", async () => {
-    await using r = await startTestKeyrack();
-    const { key } = r.plane.mint();
-    await until(() => r.keyrack.verify(key).ok);
-    r.plane.feed.upsert(key, { disabled: "moon" as "key" });
-    await until(() => r.lines.some(({ fields }) => String(fields["why"]).includes("unknown way")));
-    expect(r.keyrack.verify(key).ok).toBe(true); // the held policy decides
+    await using instance = await startTestKeyrack();
+    const { key } = instance.plane.mint();
+    await until(() => instance.keyrack.verify(key).ok);
+    instance.plane.feed.upsert(key, { disabled: "moon" as "key" });
+    await until(() => instance.lines.some(({ fields }) => String(fields["why"]).includes("unknown way")));
+    expect(instance.keyrack.verify(key).ok).toBe(true); // the held policy decides
   });
 
   it("are left out for five minutes when the server refuses them, then announced again with a snapshot", async () => {
@@ -60,9 +60,9 @@ describe("capabilities", () => {
     plane.feed.capable = false;
     const ports = new ManualPorts();
     const { key } = plane.mint();
-    await using r = await startTestKeyrack({ plane, ports });
-    expect(r.keyrack.verify(key).ok).toBe(true);
-    expect(r.keyrack.status().caps).toEqual([]);
+    await using instance = await startTestKeyrack({ plane, ports });
+    expect(instance.keyrack.verify(key).ok).toBe(true);
+    expect(instance.keyrack.status().caps).toEqual([]);
     expect(calls(plane).slice(0, 2)).toEqual(["snapshot cidr,disabled,formats,quotas", "snapshot -"]);
     // Still refused: what it holds stays and is polled as before, without another snapshot. Logged once.
     await until(() => calls(plane).includes("delta -"));
@@ -71,8 +71,8 @@ describe("capabilities", () => {
     const next = plane.mint(); // ends the poll in flight
     await until(() => calls(plane).slice(before).join().endsWith("snapshot cidr,disabled,formats,quotas,delta -"));
     plane.mint();
-    await until(() => r.keyrack.status().keys === 3);
-    expect(r.keyrack.verify(next.key).ok).toBe(true);
+    await until(() => instance.keyrack.status().keys === 3);
+    expect(instance.keyrack.verify(next.key).ok).toBe(true);
     const snapshots = calls(plane)
       .slice(before)
       .filter((call) => call.startsWith("snapshot"));
@@ -82,18 +82,18 @@ describe("capabilities", () => {
     const disabled = plane.mint({ disabled: "key" });
     ports.mono += 7 * MINUTE_MS;
     plane.mint();
-    await until(() => r.keyrack.status().caps.length > 0);
-    expect(r.keyrack.verify(disabled.key)).toMatchObject({ code: "key_disabled" });
-    expect(r.lines.filter(({ message }) => message.includes("earlier release"))).toHaveLength(1);
-    expect(r.lines.filter(({ level }) => level === "warn")).toEqual([]);
-    expect(r.lines.filter(({ message }) => message.includes("long polls"))).toEqual([]);
+    await until(() => instance.keyrack.status().caps.length > 0);
+    expect(instance.keyrack.verify(disabled.key)).toMatchObject({ code: "key_disabled" });
+    expect(instance.lines.filter(({ message }) => message.includes("earlier release"))).toHaveLength(1);
+    expect(instance.lines.filter(({ level }) => level === "warn")).toEqual([]);
+    expect(instance.lines.filter(({ message }) => message.includes("long polls"))).toEqual([]);
   });
 
   it("are not the reason for a 400 that comes without them too", async () => {
     await using plane = await FakeControlPlane.start();
     plane.injectFault = () => ({ status: 400, json: { error: { code: "invalid_request", message: "" } } });
-    await using r = await startTestKeyrack({ plane, ready: false });
-    await expect(r.keyrack.ready()).rejects.toThrow("status 400");
+    await using instance = await startTestKeyrack({ plane, ready: false });
+    await expect(instance.keyrack.ready()).rejects.toThrow("status 400");
     expect(calls(plane).slice(0, 2)).toEqual(["snapshot cidr,disabled,formats,quotas", "snapshot -"]);
   });
 
@@ -101,12 +101,12 @@ describe("capabilities", () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
-    await using r = await startTestKeyrack({ plane, ports });
-    expect(r.keyrack.status().caps).toEqual(["cidr", "disabled", "formats", "quotas"]);
+    await using instance = await startTestKeyrack({ plane, ports });
+    expect(instance.keyrack.status().caps).toEqual(["cidr", "disabled", "formats", "quotas"]);
     plane.feed.capable = false;
     plane.mint(); // ends the poll in flight
-    await until(() => r.keyrack.status().caps.length === 0);
-    expect(r.keyrack.verify(key).ok).toBe(true);
+    await until(() => instance.keyrack.status().caps.length === 0);
+    expect(instance.keyrack.verify(key).ok).toBe(true);
     const refused = calls(plane).indexOf("delta -");
     expect(calls(plane)[refused - 1]).toBe("delta cidr,disabled,formats,quotas");
     expect(calls(plane)[refused + 1]).toBe("snapshot -");
@@ -116,8 +116,8 @@ describe("capabilities", () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint({ allowed_cidrs: ["203.0.113.0/24"], ip_mode: "enforce" });
-    await using r = await startTestKeyrack({ plane, ports });
-    const isAdmitted = () => r.keyrack.verify(key, { ip: "203.0.113.9" }).ok;
+    await using instance = await startTestKeyrack({ plane, ports });
+    const isAdmitted = () => instance.keyrack.verify(key, { ip: "203.0.113.9" }).ok;
     await until(() => calls(plane).at(-1)?.startsWith("delta ") === true);
     plane.feed.capable = false;
     plane.injectFault = ({ path }) => (path.endsWith("/snapshot") ? { status: 503 } : undefined);
@@ -125,12 +125,12 @@ describe("capabilities", () => {
     await until(() => calls(plane).at(-1) === "delta -");
     plane.feed.upsert(key, { scopes: ["read"] }); // a removal for nodes that cannot enforce the list
     await until(() => calls(plane).at(-1) === "snapshot -");
-    expect([isAdmitted(), r.keyrack.status().caps.length]).toEqual([true, 4]);
-    await until(() => r.lines.some(({ message }) => message.includes("feed failed"))); // the next call is scheduled
+    expect([isAdmitted(), instance.keyrack.status().caps.length]).toEqual([true, 4]);
+    await until(() => instance.lines.some(({ message }) => message.includes("feed failed"))); // the next call is scheduled
     plane.injectFault = () => undefined;
     plane.feed.capable = true;
     ports.advance(7 * MINUTE_MS);
-    await until(() => r.keyrack.verify(key, { ip: "203.0.113.9", scopes: ["read"] }).ok);
+    await until(() => instance.keyrack.verify(key, { ip: "203.0.113.9", scopes: ["read"] }).ok);
   });
 });
 

@@ -14,8 +14,8 @@ describe("the feed", () => {
     await using plane = await FakeControlPlane.start();
     plane.feed.ceiling = 7;
     const keys = Array.from({ length: 30 }, () => plane.mint().key);
-    await using r = await startTestKeyrack({ plane });
-    expect(keys.filter((key) => !r.keyrack.verify(key).ok)).toEqual([]);
+    await using instance = await startTestKeyrack({ plane });
+    expect(keys.filter((key) => !instance.keyrack.verify(key).ok)).toEqual([]);
     const pages = feedCalls(plane).filter(({ path }) => path.endsWith("snapshot"));
     expect(pages.map(({ query }) => query.has("cursor"))).toEqual([false, true, true, true, true]);
     expect(pages[0]?.query.get("max_keys")).toBe("10000");
@@ -28,33 +28,33 @@ describe("the feed", () => {
     let openGate = () => {};
     const gate = new Promise<undefined>((resolve) => (openGate = () => resolve(undefined)));
     plane.injectFault = ({ query }) => (query.has("cursor") ? gate : undefined);
-    await using r = await startTestKeyrack({ plane, ready: false });
+    await using instance = await startTestKeyrack({ plane, ready: false });
     await until(() => feedCalls(plane).length === 2);
-    expect(r.keyrack.verify(first)).toMatchObject({ code: "unavailable" });
+    expect(instance.keyrack.verify(first)).toMatchObject({ code: "unavailable" });
     openGate();
-    await r.keyrack.ready();
-    expect(r.keyrack.verify(first).ok).toBe(true);
+    await instance.keyrack.ready();
+    expect(instance.keyrack.verify(first).ok).toBe(true);
   });
 
   it("learns of new, changed and revoked keys by long poll, at once", async () => {
-    await using r = await startTestKeyrack();
-    const { key } = r.plane.mint({ scopes: ["a"] });
-    await until(() => r.keyrack.verify(key).ok);
-    r.plane.feed.upsert(key, { scopes: ["b"] });
-    await until(() => r.keyrack.verify(key, { scopes: ["b"] }).ok);
-    r.plane.revoke(key);
-    await until(() => !r.keyrack.verify(key).ok);
-    const waits = feedCalls(r.plane).flatMap(({ query }) => query.get("wait_ms") ?? []);
+    await using instance = await startTestKeyrack();
+    const { key } = instance.plane.mint({ scopes: ["a"] });
+    await until(() => instance.keyrack.verify(key).ok);
+    instance.plane.feed.upsert(key, { scopes: ["b"] });
+    await until(() => instance.keyrack.verify(key, { scopes: ["b"] }).ok);
+    instance.plane.revoke(key);
+    await until(() => !instance.keyrack.verify(key).ok);
+    const waits = feedCalls(instance.plane).flatMap(({ query }) => query.get("wait_ms") ?? []);
     expect(new Set(waits)).toEqual(new Set(["10000"]));
   });
 
   it("acknowledges each version under its node id, and reports when it leaves", async () => {
     await using plane = await FakeControlPlane.start();
-    const r = await startTestKeyrack({ plane, options: { nodeId: "node-1" } });
+    const instance = await startTestKeyrack({ plane, options: { nodeId: "node-1" } });
     plane.mint();
     await plane.feed.acknowledged(1);
     expect(plane.feed.nodes.get("node-1")).toBe(plane.feed.version);
-    await r.keyrack.close();
+    await instance.keyrack.close();
     expect([...plane.feed.nodes]).toEqual([]);
     expect(feedCalls(plane).at(-1)?.query.get("leaving")).toBe("true");
   });
@@ -72,61 +72,64 @@ describe("the feed", () => {
   it("polls conditionally, and takes 304 as a confirmation", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
-    await using r = await startTestKeyrack({ plane, ports });
+    await using instance = await startTestKeyrack({ plane, ports });
     plane.mint();
-    await until(() => r.keyrack.status().version === 2);
+    await until(() => instance.keyrack.status().version === 2);
     await plane.feed.acknowledged(1);
     ports.advance(9000);
-    expect(r.keyrack.status().ageMs).toBe(9000);
+    expect(instance.keyrack.status().ageMs).toBe(9000);
     plane.feed.stop();
-    await until(() => r.keyrack.status().ageMs === 0);
+    await until(() => instance.keyrack.status().ageMs === 0);
     const tags = feedCalls(plane).map(({ headers }) => headers["if-none-match"]);
     expect(tags).toContain(`W/"delta:${plane.projectId}:all:all:2"`);
   });
 
   it("follows a delta in parts, and a delta that becomes a paged snapshot", async () => {
     await using plane = await FakeControlPlane.start();
-    await using r = await startTestKeyrack({ plane });
+    await using instance = await startTestKeyrack({ plane });
     plane.feed.ceiling = 3;
     const keys = Array.from({ length: 10 }, () => plane.mint().key);
-    await until(() => keys.every((key) => r.keyrack.verify(key).ok));
+    await until(() => keys.every((key) => instance.keyrack.verify(key).ok));
     plane.revoke(keys[0] ?? "");
     plane.feed.restore(1_000_000);
-    await until(() => r.keyrack.status().version === 1_000_000);
-    expect(keys.map((key) => r.keyrack.verify(key).ok)).toEqual([false, ...Array.from({ length: 9 }, () => true)]);
+    await until(() => instance.keyrack.status().version === 1_000_000);
+    expect(keys.map((key) => instance.keyrack.verify(key).ok)).toEqual([
+      false,
+      ...Array.from({ length: 9 }, () => true),
+    ]);
   });
 
   it("restarts from a snapshot when the control plane was restored to an older version", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
     for (let i = 0; i < 10; i++) plane.mint();
-    await using r = await startTestKeyrack({ plane });
+    await using instance = await startTestKeyrack({ plane });
     plane.feed.entries.clear();
     plane.feed.restore(3);
-    await until(() => r.keyrack.status().version === 3);
-    expect(r.keyrack.verify(key).ok).toBe(false);
+    await until(() => instance.keyrack.status().version === 3);
+    expect(instance.keyrack.verify(key).ok).toBe(false);
   });
 
   it("rejects every key of a deleted project", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
-    await using r = await startTestKeyrack({ plane, options: { failMode: "open" } });
+    await using instance = await startTestKeyrack({ plane, options: { failMode: "open" } });
     plane.feed.deleteProject();
-    await until(() => !r.keyrack.verify(key).ok);
-    expect(r.keyrack.verify(key)).toMatchObject({ code: "invalid_key" });
+    await until(() => !instance.keyrack.verify(key).ok);
+    expect(instance.keyrack.verify(key)).toMatchObject({ code: "invalid_key" });
   });
 
   it("polls on an interval when long polls are not supported", async () => {
     await using plane = await FakeControlPlane.start();
     plane.feed.longPolls = false;
     const ports = new ManualPorts();
-    await using r = await startTestKeyrack({ plane, ports, options: { pollMs: 3000 } });
+    await using instance = await startTestKeyrack({ plane, ports, options: { pollMs: 3000 } });
     // The rejected wait_ms costs one back-off; the next response confirms, and from then on the interval applies.
     ports.advance(await ports.timer(100, 600));
     const gap = await ports.timer(2250, 3750);
     const { key } = plane.mint();
     ports.advance(gap);
-    await until(() => r.keyrack.verify(key).ok);
+    await until(() => instance.keyrack.verify(key).ok);
     // Once with the capabilities and once without: either could have been what the server refused.
     expect(feedCalls(plane).filter(({ query }) => query.has("wait_ms")).length).toBe(2);
   });
@@ -135,17 +138,17 @@ describe("the feed", () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     plane.injectFault = ({ query }) => (query.has("wait_ms") ? { status: 504, text: "gateway" } : undefined);
-    await using r = await startTestKeyrack({ plane, ports });
+    await using instance = await startTestKeyrack({ plane, ports });
     for (let i = 0; i < 2; i++) ports.advance(await ports.timer(100, 600));
     await ports.timer(1500, 2500);
     expect(feedCalls(plane).filter(({ query }) => query.has("wait_ms")).length).toBe(2);
-    expect(r.keyrack.status().degraded).toBe(false);
+    expect(instance.keyrack.status().degraded).toBe(false);
   });
 
   it("continues with long polls after a restart behind a proxy, which responds 502 meanwhile", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
-    await using r = await startTestKeyrack({ plane, ports });
+    await using instance = await startTestKeyrack({ plane, ports });
     const polls = () => feedCalls(plane).map(({ query }) => query.has("wait_ms"));
     await until(() => polls().length === 2);
     plane.injectFault = () => ({ status: 502, text: "bad gateway" });
@@ -156,18 +159,20 @@ describe("the feed", () => {
     ports.advance(await ports.timer(2000, 4000));
     await until(() => polls().length === 8);
     expect(polls().slice(2)).toEqual([true, false, false, false, false, true]);
-    expect(r.lines.map(({ message }) => message)).not.toContain("long polls do not work here; polling on an interval");
+    expect(instance.lines.map(({ message }) => message)).not.toContain(
+      "long polls do not work here; polling on an interval",
+    );
   });
 
   it("does not poll in a tight loop when responses come early without a change", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
-    await using r = await startTestKeyrack({ plane, ports });
+    await using instance = await startTestKeyrack({ plane, ports });
     await until(() => feedCalls(plane).length === 2);
     plane.feed.stop();
     await ports.timer(1500, 2500);
     expect(feedCalls(plane).length).toBe(2);
-    expect(r.keyrack.status().version).toBe(1);
+    expect(instance.keyrack.status().version).toBe(1);
   });
 });
 
@@ -177,17 +182,17 @@ describe("during an outage of the control plane", () => {
     const ports = new ManualPorts();
     const { key } = plane.mint();
     const other = plane.mint().key;
-    await using r = await startTestKeyrack({ plane, ports });
+    await using instance = await startTestKeyrack({ plane, ports });
     await plane.down();
     await ports.timer(100, 600);
-    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: false } });
+    expect(instance.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: false } });
     ports.setWall(30_001);
-    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true } });
+    expect(instance.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true } });
     plane.revoke(other);
     await plane.up();
     ports.advance(10_000);
-    await until(() => !r.keyrack.verify(other).ok);
-    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: false } });
+    await until(() => !instance.keyrack.verify(other).ok);
+    expect(instance.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: false } });
   });
 
   it("treats a policy older than maxStaleMs as missing, by either clock", async () => {
@@ -195,7 +200,7 @@ describe("during an outage of the control plane", () => {
       await using plane = await FakeControlPlane.start();
       const ports = new ManualPorts();
       const { key } = plane.mint();
-      await using r = await startTestKeyrack({ plane, ports, options: { maxStaleMs: 60_000 } });
+      await using instance = await startTestKeyrack({ plane, ports, options: { maxStaleMs: 60_000 } });
       await plane.down();
       await ports.timer(100, 600);
       if (clock === "wall") ports.setWall(60_001);
@@ -204,7 +209,7 @@ describe("during an outage of the control plane", () => {
         ports.advance(60_002);
         ports.setWall(-7_200_000);
       }
-      expect(r.keyrack.verify(key)).toMatchObject({ code: "unavailable", status: 503 });
+      expect(instance.keyrack.verify(key)).toMatchObject({ code: "unavailable", status: 503 });
     }
   });
 
@@ -212,7 +217,7 @@ describe("during an outage of the control plane", () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     plane.injectFault = () => ({ status: 503, text: "{}" });
-    await using r = await startTestKeyrack({ plane, ports, ready: false });
+    await using instance = await startTestKeyrack({ plane, ports, ready: false });
     const waits: number[] = [];
     for (let i = 0; i < 7; i++) {
       waits.push(await ports.timer(1, 29_000));
@@ -223,36 +228,36 @@ describe("during an outage of the control plane", () => {
     plane.injectFault = () => ({ status: 429, text: "{}", headers: { "retry-after": "20" } });
     ports.advance(await ports.timer(1, 29_000));
     expect(await ports.timer(15_000, 20_000)).toBe(20_000);
-    expect(r.lines.filter(({ message }) => message === "the policy feed failed").length).toBeLessThan(6);
+    expect(instance.lines.filter(({ message }) => message === "the policy feed failed").length).toBeLessThan(6);
   });
 
   it("rejects ready() when the control plane rejects the request, and waits when it is unreachable", async () => {
     await using plane = await FakeControlPlane.start();
     Object.assign(plane, { secretKey: plane.secretKey });
     plane.injectFault = () => ({ status: 401, text: "{}" });
-    await using r = await startTestKeyrack({ plane, ready: false });
-    await expect(r.keyrack.ready()).rejects.toThrow(/secret key is not accepted/);
+    await using instance = await startTestKeyrack({ plane, ready: false });
+    await expect(instance.keyrack.ready()).rejects.toThrow(/secret key is not accepted/);
     plane.injectFault = () => undefined;
-    await r.keyrack.ready();
-    expect(r.keyrack.status().version).toBe(1);
+    await instance.keyrack.ready();
+    expect(instance.keyrack.status().version).toBe(1);
   });
 
   it("rejects ready() after its timeout, on close and after it", async () => {
     await using plane = await FakeControlPlane.start();
     plane.injectFault = () => "hang";
-    const r = await startTestKeyrack({ plane, ready: false });
-    await expect(r.keyrack.ready({ timeoutMs: 20 })).rejects.toThrow(KeyrackError);
-    const waiting = r.keyrack.ready().catch((error: Error) => error.message);
-    await r.keyrack.close();
+    const instance = await startTestKeyrack({ plane, ready: false });
+    await expect(instance.keyrack.ready({ timeoutMs: 20 })).rejects.toThrow(KeyrackError);
+    const waiting = instance.keyrack.ready().catch((error: Error) => error.message);
+    await instance.keyrack.close();
     expect(await waiting).toMatch(/closed/);
-    await expect(r.keyrack.ready()).rejects.toThrow(/closed/);
+    await expect(instance.keyrack.ready()).rejects.toThrow(/closed/);
   });
 
   it("closes at once during a long poll, and is idempotent", async () => {
     await using plane = await FakeControlPlane.start();
-    const r = await startTestKeyrack({ plane });
+    const instance = await startTestKeyrack({ plane });
     await until(() => feedCalls(plane).length === 2);
-    await Promise.all([r.keyrack.close(), r.keyrack.close()]);
+    await Promise.all([instance.keyrack.close(), instance.keyrack.close()]);
     expect(feedCalls(plane).filter(({ query }) => query.has("leaving")).length).toBe(1);
   });
 });

@@ -107,22 +107,26 @@ describe("a hostile feed", () => {
       await using elsewhere = await FakeControlPlane.start();
       const foreign = elsewhere.mint({ scopes: ["a", "admin"] }).key;
       // staleMs is long enough that every timer up to ten seconds away is the feed's own pause.
-      await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open", staleMs: 3_000_000 } });
+      await using instance = await startTestKeyrack({
+        plane,
+        ports,
+        options: { failMode: "open", staleMs: 3_000_000 },
+      });
       await until(() => plane.seen.length === 2);
       plane.injectFault = (request) => fault(request, plane, { good, foreign });
       plane.feed.stop();
       // After two failures it restarts from a snapshot, which is hostile too.
       for (let polls = 0; polls < 4; polls++) ports.advance(await ports.timer(1, 10_000));
       const pause = await ports.timer(1, 10_000);
-      expect(r.keyrack.verify(foreign)).toMatchObject({ code: "invalid_key" });
-      expect(r.keyrack.verify(good, { scopes: ["a"] }).ok).toBe(true);
-      expect(r.keyrack.verify(good, { scopes: ["admin"] })).toMatchObject({ code: "insufficient_scope" });
-      expect(r.keyrack.status()).toMatchObject({ version: 2, keys: 1 });
-      expect(r.keyrack.status().ageMs).toBeGreaterThan(1000);
+      expect(instance.keyrack.verify(foreign)).toMatchObject({ code: "invalid_key" });
+      expect(instance.keyrack.verify(good, { scopes: ["a"] }).ok).toBe(true);
+      expect(instance.keyrack.verify(good, { scopes: ["admin"] })).toMatchObject({ code: "insufficient_scope" });
+      expect(instance.keyrack.status()).toMatchObject({ version: 2, keys: 1 });
+      expect(instance.keyrack.status().ageMs).toBeGreaterThan(1000);
       plane.injectFault = () => undefined;
       plane.revoke(good);
       ports.advance(pause);
-      await until(() => !r.keyrack.verify(good).ok);
+      await until(() => !instance.keyrack.verify(good).ok);
     });
   }
 
@@ -131,11 +135,11 @@ describe("a hostile feed", () => {
     const { key } = plane.mint();
     let responses = 0;
     plane.injectFault = () => (responses++ < 2 ? json(policySnapshot([keyEntry(key)])) : undefined);
-    await using r = await startTestKeyrack({ plane, ready: false });
+    await using instance = await startTestKeyrack({ plane, ready: false });
     await until(() => responses === 1);
-    expect(r.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
-    await r.keyrack.ready();
-    expect(r.keyrack.verify(key).ok).toBe(true);
+    expect(instance.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
+    await instance.keyrack.ready();
+    expect(instance.keyrack.verify(key).ok).toBe(true);
   });
 
   it("cannot exhaust memory: an oversized body is dropped, and smaller pages are requested", async () => {
@@ -143,34 +147,34 @@ describe("a hostile feed", () => {
     const ports = new ManualPorts();
     const huge = " ".repeat(1 << 20).repeat(65);
     plane.injectFault = () => ({ status: 200, text: huge });
-    await using r = await startTestKeyrack({ plane, ports, ready: false });
+    await using instance = await startTestKeyrack({ plane, ports, ready: false });
     ports.advance(await ports.timer(100, 600));
     plane.injectFault = () => undefined;
-    await r.keyrack.ready();
+    await instance.keyrack.ready();
     expect(plane.seen.map(({ query }) => query.get("max_keys")).slice(0, 2)).toEqual(["10000", "5000"]);
   });
 
   it("cannot load more keys than maxKeys", async () => {
     await using plane = await FakeControlPlane.start();
     for (let i = 0; i < 11; i++) plane.mint();
-    await using r = await startTestKeyrack({ plane, options: { maxKeys: 10 }, ready: false });
-    await until(() => r.lines.some(({ fields }) => fields["why"] === "The snapshot has too many keys."));
-    expect(r.keyrack.status().version).toBe(null);
+    await using instance = await startTestKeyrack({ plane, options: { maxKeys: 10 }, ready: false });
+    await until(() => instance.lines.some(({ fields }) => fields["why"] === "The snapshot has too many keys."));
+    expect(instance.keyrack.status().version).toBe(null);
   });
 
   it("times out when it stalls, and the policy stays and ages", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
-    await using r = await startTestKeyrack({ plane, ports });
+    await using instance = await startTestKeyrack({ plane, ports });
     await until(() => plane.seen.length === 2);
     plane.injectFault = () => "hang";
     plane.feed.stop();
     ports.advance(await ports.timer(1500, 2500));
     await until(() => plane.seen.length === 3);
     ports.advance(12_001);
-    await until(() => r.lines.some(({ fields }) => fields["why"] === "No response within 12000 ms."));
-    expect(r.keyrack.verify(key).ok).toBe(true);
+    await until(() => instance.lines.some(({ fields }) => fields["why"] === "No response within 12000 ms."));
+    expect(instance.keyrack.verify(key).ok).toBe(true);
     plane.injectFault = () => undefined;
   });
 
@@ -179,8 +183,8 @@ describe("a hostile feed", () => {
     const log = () => {
       throw new Error("the log is broken");
     };
-    await using r = await startTestKeyrack({ plane, options: { log } });
-    expect(r.keyrack.verify("nonsense")).toMatchObject({ code: "invalid_key" });
+    await using instance = await startTestKeyrack({ plane, options: { log } });
+    expect(instance.keyrack.verify("nonsense")).toMatchObject({ code: "invalid_key" });
   });
 });
 

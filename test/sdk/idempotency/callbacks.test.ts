@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 import * as onExpress from "../../../src/sdk/adapters/express.ts";
 import * as onFastify from "../../../src/sdk/adapters/fastify.ts";
 import * as onNode from "../../../src/sdk/adapters/node.ts";
-import type { Keyrack } from "../../../src/sdk/internals.ts";
+import type { Keyrack } from "../../../src/sdk/instance.ts";
 import { startIdempotentServer } from "../../../harness/sdk/idempotent-server.ts";
 import { until } from "../../../harness/waiting.ts";
 
@@ -20,8 +20,8 @@ async function startApp(respond: (reply: FastifyReply, run: number) => void) {
   let runs = 0;
   app.post(
     "/",
-    { preHandler: onFastify.protect(s.r.keyrack) },
-    onFastify.idempotent(s.r.keyrack, (_request, reply) => {
+    { preHandler: onFastify.protect(s.instance.keyrack) },
+    onFastify.idempotent(s.instance.keyrack, (_request, reply) => {
       const run = ++runs;
       setImmediate(() => respond(reply, run));
     }),
@@ -103,9 +103,9 @@ function onFastifyServer(keyrack: Keyrack, handler: RouteHandlerMethod): Request
 describe("a handler whose work continues after it returned", () => {
   it.each(Object.keys(forms))("keeps its claim when its client disconnects: %s", async (name) => {
     await using s = await startIdempotentServer();
-    s.r.plane.idempotency.lockMs = 900;
+    s.instance.plane.idempotency.lockMs = 900;
     const responds: ((body: string) => void)[] = [];
-    const listener = forms[name]?.(s.r.keyrack, (respond) => void responds.push(respond)) ?? (() => {});
+    const listener = forms[name]?.(s.instance.keyrack, (respond) => void responds.push(respond)) ?? (() => {});
     const closed: string[] = [];
     const url = await s.serve((req, res) => {
       res.once("close", () => closed.push(req.url ?? ""));
@@ -132,7 +132,7 @@ describe("a handler whose work continues after it returned", () => {
 
   it("lets its claim lapse when its client disconnects from the stream that is its response", async () => {
     await using s = await startIdempotentServer();
-    s.r.plane.idempotency.lockMs = 300;
+    s.instance.plane.idempotency.lockMs = 300;
     const streams: PassThrough[] = [];
     const stream = (_req: unknown, res: ServerResponse) => {
       const made = new PassThrough();
@@ -140,7 +140,7 @@ describe("a handler whose work continues after it returned", () => {
       made.pipe(res);
       made.write("first");
     };
-    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, stream)));
+    const url = await s.serve(onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, stream)));
     const leaving = sendRequest(url, { method: "POST", headers: { ...s.headers, "content-length": "2" } });
     leaving.on("error", () => {}).end("{}");
     await until(() => streams.length === 1);

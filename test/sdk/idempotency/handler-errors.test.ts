@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import * as onExpress from "../../../src/sdk/adapters/express.ts";
 import * as onHono from "../../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../../src/sdk/adapters/node.ts";
-import type { Keyrack } from "../../../src/sdk/internals.ts";
+import type { Keyrack } from "../../../src/sdk/instance.ts";
 import { startIdempotentServer } from "../../../harness/sdk/idempotent-server.ts";
 import { until } from "../../../harness/waiting.ts";
 
@@ -18,8 +18,8 @@ describe("a response that cannot be sent", () => {
     const app = express();
     app.post(
       "/",
-      onExpress.protect(s.r.keyrack),
-      onExpress.idempotent(s.r.keyrack, (_req, res: express.Response) => void res.end({ no: "body" })),
+      onExpress.protect(s.instance.keyrack),
+      onExpress.idempotent(s.instance.keyrack, (_req, res: express.Response) => void res.end({ no: "body" })),
     );
     const failed: express.ErrorRequestHandler = (_error, _req, res, _next) => void res.status(500).send("failed");
     app.use(failed);
@@ -41,8 +41,8 @@ describe("a response that cannot be sent", () => {
     };
     app.post(
       "/",
-      onExpress.protect(s.r.keyrack),
-      onExpress.idempotent(s.r.keyrack, (_req, res: express.Response) => {
+      onExpress.protect(s.instance.keyrack),
+      onExpress.idempotent(s.instance.keyrack, (_req, res: express.Response) => {
         res.end("ok");
         for (const chunk of [undefined, null, { no: "chunk" }]) attempt(() => void res.write(chunk));
         attempt(() => void res.end({ no: "body" }));
@@ -63,7 +63,7 @@ describe("a response that cannot be sent", () => {
     let judge = () => {};
     const getKey = () => new Promise<null>((resolve) => (judge = () => resolve(null)));
     app.use((_req, res, next) => (next(), void res.status(503).send("too late")));
-    app.get("/", onExpress.protect(s.r.keyrack, { getKey }), () => {});
+    app.get("/", onExpress.protect(s.instance.keyrack, { getKey }), () => {});
     const failed: express.ErrorRequestHandler = (error, _req, _res, _next) => void errors.push(error);
     app.use(failed);
     const url = await s.serve(app);
@@ -96,7 +96,7 @@ describe("a handler that continues after its response", () => {
     it(`${how} sends and stores only the first`, async () => {
       await using s = await startIdempotentServer();
       const app = express();
-      app.post("/", onExpress.protect(s.r.keyrack), onExpress.idempotent(s.r.keyrack, handler));
+      app.post("/", onExpress.protect(s.instance.keyrack), onExpress.idempotent(s.instance.keyrack, handler));
       const url = await s.serve(app);
       for (let i = 0; i < 2; i++) {
         const response = await fetch(url, { method: "POST", headers: s.headers });
@@ -114,7 +114,7 @@ describe("a handler that continues after its response", () => {
       res.write("more", () => called.push("write"));
       res.end(() => called.push("end"));
     };
-    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler)));
+    const url = await s.serve(onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, handler)));
     expect(await (await fetch(url, { method: "POST", headers: s.headers })).text()).toBe("ok");
     await until(() => called.length === 2);
     expect(called).toEqual(["write", "end"]);
@@ -130,7 +130,7 @@ describe("the head of a claimed response", () => {
       res.statusCode = status ?? 200;
       res.end(bodies[body ?? 0], body === 2 ? "base64" : "utf8");
     };
-    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler)));
+    const url = await s.serve(onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, handler)));
     const { "idempotency-key": _none, ...unclaimed } = s.headers;
     const head = async (path: string, method: string, headers: Record<string, string>) => {
       const response = await fetch(url + path, { method, headers });
@@ -154,8 +154,8 @@ describe("an express error", () => {
     const app = express();
     app.post(
       "/",
-      onExpress.protect(s.r.keyrack),
-      onExpress.idempotent(s.r.keyrack, (_req, res: express.Response) => {
+      onExpress.protect(s.instance.keyrack),
+      onExpress.idempotent(s.instance.keyrack, (_req, res: express.Response) => {
         res.status(201).send("paid");
         throw new Error("too late");
       }),
@@ -176,8 +176,8 @@ describe("an express error", () => {
     const app = express();
     app.post(
       "/",
-      onExpress.protect(s.r.keyrack),
-      onExpress.idempotent(s.r.keyrack, (_req, _res, next) => next(new Error("no"))),
+      onExpress.protect(s.instance.keyrack),
+      onExpress.idempotent(s.instance.keyrack, (_req, _res, next) => next(new Error("no"))),
     );
     const failed: express.ErrorRequestHandler = (_error, _req, res, _next) => void res.status(500).send("failed");
     app.use(failed);
@@ -216,7 +216,7 @@ describe("a handler that calls next()", () => {
   for (const [kind, make] of Object.entries(kinds)) {
     const respondTo = async (behind: Behind) => {
       await using s = await startIdempotentServer();
-      const url = await s.serve(make(s.r.keyrack, behind));
+      const url = await s.serve(make(s.instance.keyrack, behind));
       const responses: unknown[] = [];
       for (let i = 0; i < 3; i++) {
         const response = await fetch(url, { method: "POST", headers: s.headers });
@@ -258,6 +258,6 @@ describe("a wrong argument of idempotent", () => {
   ])("throws when it is called: %s", async (_what, rest, message) => {
     await using s = await startIdempotentServer();
     for (const { idempotent } of [onExpress, onHono, onNode])
-      expect(() => (idempotent as (...args: unknown[]) => void)(s.r.keyrack, ...rest)).toThrow(message);
+      expect(() => (idempotent as (...args: unknown[]) => void)(s.instance.keyrack, ...rest)).toThrow(message);
   });
 });

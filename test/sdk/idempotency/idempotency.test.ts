@@ -11,29 +11,29 @@ const sha = (text: string) => createHash("sha256").update(text).digest("hex");
 
 for (const [name, make] of Object.entries(apps)) {
   describe(`idempotent on ${name}`, () => {
-    let r: TestKeyrack;
+    let instance: TestKeyrack;
     let app: App;
     let key: string;
     let runs = 0;
     let pay: Pay;
     beforeEach(async () => {
-      r = await startTestKeyrack();
+      instance = await startTestKeyrack();
       runs = 0;
       pay = async () => ({
         status: 201,
         body: `{"run":${runs}}`,
         headers: { "content-type": "application/json", "x-charge": "c1" },
       });
-      app = await make(r.keyrack, () => {
+      app = await make(instance.keyrack, () => {
         runs++;
         return pay();
       });
-      key = r.plane.mint().key;
-      await until(() => r.keyrack.verify(key).ok);
+      key = instance.plane.mint().key;
+      await until(() => instance.keyrack.verify(key).ok);
     });
     afterEach(async () => {
       await app.close();
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
     });
 
     const post = (idempotencyKey: string | null, body = '{"amount":5}', query = "") =>
@@ -65,8 +65,8 @@ for (const [name, make] of Object.entries(apps)) {
 
     it("claims with the specified scope hash and fingerprint", async () => {
       await (await post("abc", '{"amount":5}', "?b=2&a=1")).text();
-      const [claim] = r.plane.idempotency.calls;
-      const { projectId, tenantId } = r.plane;
+      const [claim] = instance.plane.idempotency.calls;
+      const { projectId, tenantId } = instance.plane;
       const body = '{"amount":5}';
       expect(claim?.body).toEqual({
         scope_hash: sha(JSON.stringify([projectId, "live", tenantId, "POST", "/pay", "abc"])),
@@ -79,7 +79,7 @@ for (const [name, make] of Object.entries(apps)) {
     it("runs again for another key, and runs without a key", async () => {
       for (const one of ["k1", "k2", null, null]) expect((await post(one)).status).toBe(201);
       expect(runs).toBe(4);
-      expect(r.plane.idempotency.calls.filter(({ verb }) => verb === "claim").length).toBe(2);
+      expect(instance.plane.idempotency.calls.filter(({ verb }) => verb === "claim").length).toBe(2);
     });
 
     it("responds 422 to the same key with another body or query", async () => {
@@ -92,9 +92,9 @@ for (const [name, make] of Object.entries(apps)) {
     });
 
     it("responds 409 while the first request is running, and holds its claim meanwhile", async () => {
-      const beats = () => r.plane.idempotency.calls.filter(({ verb }) => verb === "heartbeat").length;
-      r.plane.idempotency.lockMs = 150;
-      r.plane.idempotency.now = () => 100 * beats(); // the claim lapses at the second heartbeat unless one extends it
+      const beats = () => instance.plane.idempotency.calls.filter(({ verb }) => verb === "heartbeat").length;
+      instance.plane.idempotency.lockMs = 150;
+      instance.plane.idempotency.now = () => 100 * beats(); // the claim lapses at the second heartbeat unless one extends it
       let finish = () => {};
       const gate = new Promise<void>((resolve) => (finish = resolve));
       pay = async () => {
@@ -133,7 +133,7 @@ for (const [name, make] of Object.entries(apps)) {
         throw new Error("the bank is away");
       };
       expect((await post("k")).status).toBe(500);
-      expect(r.plane.idempotency.calls.map(({ verb }) => verb)).toEqual(["claim", "release"]);
+      expect(instance.plane.idempotency.calls.map(({ verb }) => verb)).toEqual(["claim", "release"]);
       pay = async () => ({ status: 200, body: "paid at last" });
       expect(await (await post("k")).text()).toBe("paid at last");
       expect(runs).toBe(2);
@@ -184,7 +184,7 @@ for (const [name, make] of Object.entries(apps)) {
       await expect.poll(() => app.connections()).toBe(0);
       await turns(); // the response's own event follows
       finish();
-      await until(() => r.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
+      await until(() => instance.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
       const retry = await post("k");
       expect([retry.status, await retry.text(), retry.headers.get("idempotent-replayed")]).toEqual([
         201,
@@ -199,7 +199,9 @@ for (const [name, make] of Object.entries(apps)) {
       expect((await post("k")).headers.get("set-cookie")).toBe("session=1");
       const again = await post("k");
       expect([again.headers.get("set-cookie"), again.headers.get("x-kept")]).toEqual([null, "yes"]);
-      const stored = r.plane.idempotency.calls.find(({ verb }) => verb === "complete")?.body["headers"] as object;
+      const stored = instance.plane.idempotency.calls.find(({ verb }) => verb === "complete")?.body[
+        "headers"
+      ] as object;
       for (const dropped of ["set-cookie", "connection", "transfer-encoding", "content-length", "date"]) {
         expect(stored).not.toHaveProperty(dropped);
       }
@@ -207,13 +209,13 @@ for (const [name, make] of Object.entries(apps)) {
 
     it("stores the response before the client has received all of it", async () => {
       await (await post("k")).text();
-      const verbs = r.plane.idempotency.calls.map(({ verb }) => verb);
+      const verbs = instance.plane.idempotency.calls.map(({ verb }) => verb);
       expect(verbs).toEqual(["claim", "complete"]);
     });
 
     it("responds 503 without running the handler when the claim is unreachable, rejected or malformed", async () => {
       for (const wrong of ["drop", { status: 503, text: "{}" }, { status: 200, text: '{"state":"run"}' }] as const) {
-        r.plane.injectFault = ({ path }) => (path.endsWith("claim") ? wrong : undefined);
+        instance.plane.injectFault = ({ path }) => (path.endsWith("claim") ? wrong : undefined);
         const response = await post("k");
         expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
         expect(await response.json()).toMatchObject({ error: { code: "unavailable" } });
@@ -223,10 +225,10 @@ for (const [name, make] of Object.entries(apps)) {
 
     it("sends the response and stores it later when storing fails at first", async () => {
       let refusals = 2;
-      r.plane.injectFault = ({ path }) =>
+      instance.plane.injectFault = ({ path }) =>
         path.endsWith("complete") && refusals-- > 0 ? { status: 503, text: "{}" } : undefined;
       expect((await post("k")).status).toBe(201);
-      await until(() => r.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
+      await until(() => instance.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
       expect((await post("k")).headers.get("idempotent-replayed")).toBe("true");
       expect(runs).toBe(1);
     });
@@ -242,8 +244,8 @@ for (const [name, make] of Object.entries(apps)) {
 
     it("separates tenants that use the same key", async () => {
       await (await post("k")).text();
-      key = r.plane.mint({ tenant_id: "0190163d-8694-739b-aea5-966c26f8ad77" }).key;
-      await until(() => r.keyrack.verify(key).ok);
+      key = instance.plane.mint({ tenant_id: "0190163d-8694-739b-aea5-966c26f8ad77" }).key;
+      await until(() => instance.keyrack.verify(key).ok);
       expect((await post("k")).headers.get("idempotent-replayed")).toBe(null);
       expect(runs).toBe(2);
     });

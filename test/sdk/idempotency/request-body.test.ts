@@ -27,7 +27,7 @@ describe("the body of an idempotent request", () => {
 
   it("is available to the handler, with or without a body parser", async () => {
     await using s = await startIdempotentServer();
-    const { keyrack } = s.r;
+    const { keyrack } = s.instance;
     const bodies: unknown[] = [];
     const app = express();
     app.post(
@@ -66,8 +66,8 @@ describe("the body of an idempotent request", () => {
     });
     app.post(
       "/",
-      { preHandler: onFastify.protect(s.r.keyrack) },
-      onFastify.idempotent(s.r.keyrack, async () => "ok"),
+      { preHandler: onFastify.protect(s.instance.keyrack) },
+      onFastify.idempotent(s.instance.keyrack, async () => "ok"),
     );
     const send = (payload: string) => app.inject({ method: "POST", url: "/", headers: s.headers, payload });
     expect((await send(raw)).body).toBe("ok");
@@ -81,17 +81,17 @@ describe("the body of an idempotent request", () => {
     let ran = false;
     const handler = (_req: express.Request, res: express.Response) => void res.json((ran = true));
     const app = express().use(express.json());
-    app.post("/", onExpress.protect(s.r.keyrack), onExpress.idempotent(s.r.keyrack, handler));
+    app.post("/", onExpress.protect(s.instance.keyrack), onExpress.idempotent(s.instance.keyrack, handler));
     const url = await s.serve(app);
     const response = await fetch(url, { method: "POST", headers: s.headers, body: '{"name":"\\ud800"}' });
     expect([response.status, response.headers.get("retry-after")]).toEqual([400, null]);
     expect(await response.json()).toMatchObject({ error: { code: "invalid_request" } });
-    expect([ran, s.verbs(), s.r.lines.filter(({ level }) => level === "warn")]).toEqual([false, [], []]);
+    expect([ran, s.verbs(), s.instance.lines.filter(({ level }) => level === "warn")]).toEqual([false, [], []]);
   });
 
   it("that a middleware has consumed is a 503 and an error in the log: no retry could be compared with it", async () => {
     await using s = await startIdempotentServer();
-    const { keyrack } = s.r;
+    const { keyrack } = s.instance;
     let runs = 0;
     const consuming = onNode.protect(
       keyrack,
@@ -113,7 +113,7 @@ describe("the body of an idempotent request", () => {
       expect([sent.status, runs, s.verbs()]).toEqual([503, 0, []]);
     }
     const error = { level: "error", message: "idempotent() cannot see the body of a request" };
-    expect(s.r.lines.filter(({ level }) => level === "error")).toMatchObject([error, error]);
+    expect(s.instance.lines.filter(({ level }) => level === "error")).toMatchObject([error, error]);
     const empty = await fetch(await s.serve(listeners[0] as RequestListener), { method: "POST", headers: s.headers });
     expect([empty.status, await empty.text()]).toEqual([200, "1"]);
   });
@@ -124,7 +124,7 @@ describe("the body of an idempotent request", () => {
     const app = express();
     app.use((req, _res, next) => ((req.body = {}), next()));
     const handler = (req: express.Request, res: express.Response) => void res.json(bodies.push(String(req.body)));
-    app.post("/", onExpress.protect(s.r.keyrack), onExpress.idempotent(s.r.keyrack, handler));
+    app.post("/", onExpress.protect(s.instance.keyrack), onExpress.idempotent(s.instance.keyrack, handler));
     const url = await s.serve(app);
     const send = (body: string) =>
       fetch(url, { method: "POST", headers: { ...s.headers, "content-type": "text/csv" }, body });
@@ -141,14 +141,14 @@ describe("the body of an idempotent request", () => {
     // As multer does: the fields are in the body, the files elsewhere.
     app.use((req, _res, next) => void req.once("end", () => ((req.body = { title: "a" }), next())).resume());
     const handler = (_req: express.Request, res: express.Response) => void res.json(++runs);
-    app.post("/", onExpress.protect(s.r.keyrack), onExpress.idempotent(s.r.keyrack, handler));
+    app.post("/", onExpress.protect(s.instance.keyrack), onExpress.idempotent(s.instance.keyrack, handler));
     const uploads = fastify();
     // As @fastify/multipart does: the handler reads the stream.
     uploads.addContentTypeParser("multipart/form-data", (_request, _payload, done) => done(null));
     uploads.post(
       "/",
-      { preHandler: onFastify.protect(s.r.keyrack) },
-      onFastify.idempotent(s.r.keyrack, async () => ++runs),
+      { preHandler: onFastify.protect(s.instance.keyrack) },
+      onFastify.idempotent(s.instance.keyrack, async () => ++runs),
     );
     await uploads.ready();
     const { "content-type": _json, ...headers } = s.headers;
@@ -161,16 +161,16 @@ describe("the body of an idempotent request", () => {
       expect([response.status, runs, s.verbs()]).toEqual([503, 0, []]);
     }
     const error = { level: "error", message: "idempotent() cannot see the body of a request" };
-    expect(s.r.lines.filter(({ level }) => level === "error")).toMatchObject([error, error]);
+    expect(s.instance.lines.filter(({ level }) => level === "error")).toMatchObject([error, error]);
     await uploads.close();
   });
 
   it("that a middleware has consumed is a 503 on HTTP/2 too, where a body needs no header", async () => {
     await using s = await startIdempotentServer();
     const listener = onNode.protect(
-      s.r.keyrack,
+      s.instance.keyrack,
       {},
-      onNode.idempotent(s.r.keyrack, (_req, res) => void res.end()),
+      onNode.idempotent(s.instance.keyrack, (_req, res) => void res.end()),
     ) as unknown as (req: Http2ServerRequest, res: Http2ServerResponse) => void;
     const server = createHttp2Server((req, res) => void req.once("end", () => listener(req, res)).resume());
     server.listen(0, "127.0.0.1");
@@ -193,8 +193,8 @@ describe("the body of an idempotent request", () => {
     const app = fastify();
     app.delete(
       "/",
-      { preHandler: onFastify.protect(s.r.keyrack) },
-      onFastify.idempotent(s.r.keyrack, async () => "gone"),
+      { preHandler: onFastify.protect(s.instance.keyrack) },
+      onFastify.idempotent(s.instance.keyrack, async () => "gone"),
     );
     const { "content-type": _json, ...headers } = s.headers;
     const send = () => app.inject({ method: "DELETE", url: "/", headers });
@@ -210,8 +210,8 @@ describe("the body of an idempotent request", () => {
       await (c.req.query("raw") === undefined ? c.req.formData() : c.req.raw.text()).catch(() => {});
       await next();
     });
-    const handler = onHono.idempotent(s.r.keyrack, async (c) => c.json([...(await c.req.formData()).keys()]));
-    app.post("/", onHono.protect(s.r.keyrack), handler);
+    const handler = onHono.idempotent(s.instance.keyrack, async (c) => c.json([...(await c.req.formData()).keys()]));
+    app.post("/", onHono.protect(s.instance.keyrack), handler);
     const { "content-type": _json, ...headers } = s.headers;
     const send = async (file: string, search = "") => {
       const body = new FormData();
@@ -239,7 +239,7 @@ describe("the body of an idempotent request", () => {
       ran = true;
       res.end();
     };
-    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler)));
+    const url = await s.serve(onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, handler)));
     const sending = sendRequest(url, { method: "POST", headers: s.headers });
     sending.on("error", () => {});
     sending.end(Buffer.alloc(3 << 20, 32));
@@ -254,7 +254,7 @@ describe("the body of an idempotent request", () => {
       ran = true;
       return new Response("ran");
     };
-    const route = onFetch.protect(s.r.keyrack, {}, onFetch.idempotent(s.r.keyrack, handler));
+    const route = onFetch.protect(s.instance.keyrack, {}, onFetch.idempotent(s.instance.keyrack, handler));
     const url = await s.serve(toNodeHandler((request: Request) => route(request)) as RequestListener);
     const sending = sendRequest(url, { method: "POST", headers: s.headers });
     sending.on("error", () => {});
@@ -271,7 +271,7 @@ describe("the body of an idempotent request", () => {
     const handler: onNode.Handler = () => {
       ran = true;
     };
-    const listener = onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler));
+    const listener = onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, handler));
     const url = await s.serve((req, res) => {
       received = true;
       listener(req, res).then(

@@ -25,7 +25,7 @@ describe("a handler that streams", () => {
       res.write("dGhyZWU=", "base64");
       res.end(" four");
     };
-    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler)));
+    const url = await s.serve(onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, handler)));
     const first = await fetch(url, { method: "POST", headers: s.headers });
     const reader = first.body?.getReader();
     const seen = await reader?.read();
@@ -48,7 +48,7 @@ describe("a handler that streams", () => {
       });
     for (const kind of ["fetch", "hono"]) {
       await using s = await startIdempotentServer();
-      const { keyrack } = s.r;
+      const { keyrack } = s.instance;
       const hono = new Hono().post(
         "/",
         onHono.protect(keyrack),
@@ -75,7 +75,7 @@ describe("a handler that streams", () => {
       res.write("half");
       throw new Error("failed midway");
     };
-    const protectedHandler = onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler));
+    const protectedHandler = onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, handler));
     const url = await s.serve((req, res) => void protectedHandler(req, res).catch(() => res.destroy()));
     await expect(
       fetch(url, { method: "POST", headers: s.headers }).then((response) => response.text()),
@@ -95,8 +95,10 @@ describe("a handler that streams", () => {
         },
       });
     };
-    const handler = onFetch.idempotent(s.r.keyrack, () => new Response(broken()));
-    const url = await s.serve(toNodeHandler(onFetch.protect(s.r.keyrack, {}, handler)) as unknown as RequestListener);
+    const handler = onFetch.idempotent(s.instance.keyrack, () => new Response(broken()));
+    const url = await s.serve(
+      toNodeHandler(onFetch.protect(s.instance.keyrack, {}, handler)) as unknown as RequestListener,
+    );
     await fetch(url, { method: "POST", headers: s.headers })
       .then((response) => response.text())
       .catch(() => {});
@@ -114,7 +116,7 @@ describe("a handler that streams", () => {
       await gate;
       res.end("charged");
     };
-    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler)));
+    const url = await s.serve(onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, handler)));
     const leaving = sendRequest(url, { method: "POST", headers: s.headers });
     leaving.on("error", () => {});
     leaving.end();
@@ -131,8 +133,8 @@ describe("a handler that streams", () => {
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
     const writer = writable.getWriter();
     const send = (text: string) => void writer.write(new TextEncoder().encode(text)).catch(() => {});
-    const handler = onFetch.idempotent(s.r.keyrack, () => new Response(runs++ === 0 ? readable : "again"));
-    const serve = onFetch.protect(s.r.keyrack, {}, handler);
+    const handler = onFetch.idempotent(s.instance.keyrack, () => new Response(runs++ === 0 ? readable : "again"));
+    const serve = onFetch.protect(s.instance.keyrack, {}, handler);
     const request = () => new Request("http://vendor.test/", { method: "POST", headers: s.headers });
     const reader = (await serve(request())).body?.getReader();
     send("one ");
@@ -163,39 +165,39 @@ describe("a handler that streams", () => {
       return real.after(ms < 5_000 ? ms / 20 : ms, task, keeps); // the pauses, not the timeouts of calls
     };
     await using s = await startIdempotentServer({ ports: { ...real, after } });
-    s.r.plane.injectFault = ({ path }) => (path.endsWith("complete") ? { status: 503, text: "{}" } : undefined);
+    s.instance.plane.injectFault = ({ path }) => (path.endsWith("complete") ? { status: 503, text: "{}" } : undefined);
     const url = await s.serve(
       onNode.protect(
-        s.r.keyrack,
+        s.instance.keyrack,
         {},
-        onNode.idempotent(s.r.keyrack, (_req, res) => void res.end("charged")),
+        onNode.idempotent(s.instance.keyrack, (_req, res) => void res.end("charged")),
       ),
     );
     const response = fetch(url, { method: "POST", headers: s.headers });
-    await s.r.plane.next("/v1/idempotency/complete");
-    await s.r.keyrack.close();
+    await s.instance.plane.next("/v1/idempotency/complete");
+    await s.instance.keyrack.close();
     isClosed = true;
-    for (let i = 0; i < 2; i++) await s.r.plane.next("/v1/idempotency/complete");
-    s.r.plane.injectFault = () => undefined;
+    for (let i = 0; i < 2; i++) await s.instance.plane.next("/v1/idempotency/complete");
+    s.instance.plane.injectFault = () => undefined;
     expect(await (await response).text()).toBe("charged");
     await until(() => s.verbs().includes("complete"));
     expect(s.verbs()).toEqual(["claim", "complete"]);
-    expect(s.r.lines.filter(({ message }) => message === "a response was not stored")).toEqual([]);
+    expect(s.instance.lines.filter(({ message }) => message === "a response was not stored")).toEqual([]);
     expect(keepsAlive).toEqual([]);
   });
 
   it("lets its claim lapse when it ends without a response", async () => {
     await using s = await startIdempotentServer();
-    s.r.plane.idempotency.lockMs = 90;
+    s.instance.plane.idempotency.lockMs = 90;
     let runs = 0;
     const handler: onNode.Handler = () => void runs++;
-    const url = await s.serve(onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler)));
+    const url = await s.serve(onNode.protect(s.instance.keyrack, {}, onNode.idempotent(s.instance.keyrack, handler)));
     const leaving = sendRequest(url, { method: "POST", headers: s.headers });
     leaving.on("error", () => {});
     leaving.end();
     await until(() => runs === 1);
     leaving.destroy();
-    const [record] = s.r.plane.idempotency.records.values();
+    const [record] = s.instance.plane.idempotency.records.values();
     await until(() => Date.now() > (record?.until ?? 0));
     const retry = new AbortController();
     const retried = fetch(url, { method: "POST", headers: s.headers, signal: retry.signal }).catch(() => null);

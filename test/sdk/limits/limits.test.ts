@@ -17,20 +17,25 @@ const run = promisify(execFile);
 async function limited(rules: RateLimit[], ports?: ManualPorts) {
   const plane = await FakeControlPlane.start();
   const { key } = plane.mint({ rate_limits: rules });
-  const r = await startTestKeyrack({ plane, ...(ports && { ports }) });
-  return { r, plane, key };
+  const instance = await startTestKeyrack({ plane, ...(ports && { ports }) });
+  return { instance, plane, key };
 }
 
-function requester(r: TestKeyrack, key: string, limits: "check" | "lease", failMode: "open" | "closed" = "closed") {
-  const guard = internalsOf(r.keyrack).guard({ limits, failMode });
+function requester(
+  instance: TestKeyrack,
+  key: string,
+  limits: "check" | "lease",
+  failMode: "open" | "closed" = "closed",
+) {
+  const guard = internalsOf(instance.keyrack).guard({ limits, failMode });
   return () => guard.admit(null, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
 }
 
 describe('limits: "check"', () => {
   it("sends the key, its tenant, its environment and its rules, and one unit of cost", async () => {
     const tenantRule: RateLimit = { ...rule, id: "tenant.day", scope: "tenant", algorithm: "fixed" };
-    const { r, plane, key } = await limited([rule, tenantRule]);
-    const { context } = await requester(r, key, "check")();
+    const { instance, plane, key } = await limited([rule, tenantRule]);
+    const { context } = await requester(instance, key, "check")();
     expect(plane.limits.checks).toEqual([
       {
         project_id: plane.projectId,
@@ -45,7 +50,7 @@ describe('limits: "check"', () => {
       { id: "per-minute", limit: 100, windowMs: 60_000, remaining: 99, resetMs: 60_000 },
       { id: "tenant.day", limit: 100, windowMs: 60_000, remaining: 99, resetMs: 60_000 },
     ]);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   const wrongs: [string, object | string][] = [
@@ -57,11 +62,11 @@ describe('limits: "check"', () => {
   ];
   for (const [what, wrong] of wrongs) {
     it(`admits degraded, in both fail modes, when the endpoint ${what}`, async () => {
-      const { r, plane, key } = await limited([rule]);
+      const { instance, plane, key } = await limited([rule]);
       plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? (wrong as "drop") : undefined);
       for (const mode of ["open", "closed"] as const) {
         for (const limits of ["check", "lease"] as const) {
-          const { context, headers, denial } = await requester(r, key, limits, mode)();
+          const { context, headers, denial } = await requester(instance, key, limits, mode)();
           expect([context?.rateLimit, context?.degraded, context?.verified, denial, headers]).toEqual([
             null,
             true,
@@ -71,16 +76,16 @@ describe('limits: "check"', () => {
           ]);
         }
       }
-      await r[Symbol.asyncDispose]();
+      await instance[Symbol.asyncDispose]();
     });
   }
 
   it("waits 250 ms and no longer for counters that do not respond", async () => {
     const ports = new ManualPorts();
-    const { r, plane, key } = await limited([rule], ports);
+    const { instance, plane, key } = await limited([rule], ports);
     plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
     let admitted: Context | null | undefined;
-    const pending = requester(r, key, "check")().then(({ context }) => (admitted = context));
+    const pending = requester(instance, key, "check")().then(({ context }) => (admitted = context));
     await until(() => plane.seen.some(({ path }) => path.startsWith("/v1/ratelimit")));
     ports.advance(249);
     await new Promise((resolve) => setImmediate(resolve));
@@ -88,7 +93,7 @@ describe('limits: "check"', () => {
     ports.advance(1);
     await pending;
     expect(admitted).toMatchObject({ degraded: true, rateLimit: null });
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   for (const limits of ["check", "lease"] as const) {
@@ -96,8 +101,8 @@ describe('limits: "check"', () => {
       await using plane = await FakeControlPlane.start();
       const ports = new ManualPorts();
       const { key } = plane.mint({ rate_limits: [rule] });
-      await using r = await startTestKeyrack({ plane, ports });
-      const guard = internalsOf(r.keyrack).guard({ limits });
+      await using instance = await startTestKeyrack({ plane, ports });
+      const guard = internalsOf(instance.keyrack).guard({ limits });
       const send = () => guard.admit(null, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
       const calls = () => plane.seen.filter(({ path }) => path.startsWith("/v1/ratelimit")).length;
       plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
@@ -113,9 +118,9 @@ describe('limits: "check"', () => {
       ports.advance(100);
       expect((await send()).context).toMatchObject({ degraded: false, rateLimit: [{ id: rule.id }] });
       expect(calls()).toBe(6);
-      expect(r.lines.filter(({ message }) => message.startsWith("rate limits cannot be checked"))).toMatchObject([
-        { level: "warn", fields: { failures: 1 } },
-      ]);
+      expect(instance.lines.filter(({ message }) => message.startsWith("rate limits cannot be checked"))).toMatchObject(
+        [{ level: "warn", fields: { failures: 1 } }],
+      );
     });
   }
 
@@ -123,8 +128,8 @@ describe('limits: "check"', () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint({ rate_limits: [rule] });
-    await using r = await startTestKeyrack({ plane, ports });
-    const guard = internalsOf(r.keyrack).guard({ limits: "check" });
+    await using instance = await startTestKeyrack({ plane, ports });
+    const guard = internalsOf(instance.keyrack).guard({ limits: "check" });
     const send = () => guard.admit(null, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
     const calls = () => plane.seen.filter(({ path }) => path.startsWith("/v1/ratelimit")).length;
     plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
@@ -143,21 +148,21 @@ describe('limits: "check"', () => {
   });
 
   it("omits retry-after where waiting does not help", async () => {
-    const { r, plane, key } = await limited([rule]);
+    const { instance, plane, key } = await limited([rule]);
     const policies = [{ id: rule.id, remaining: 0, reset_ms: 0 }];
     const result = { allowed: false, limited_policy: rule.id, retry_after_seconds: null, policies };
     plane.injectFault = ({ path }) =>
       path.startsWith("/v1/ratelimit") ? { status: 200, text: JSON.stringify(result) } : undefined;
-    const { denial } = await requester(r, key, "check")();
+    const { denial } = await requester(instance, key, "check")();
     expect([denial?.status, denial?.headers["retry-after"]]).toEqual([429, undefined]);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 });
 
 describe('limits: "lease"', () => {
   it("never admits more than the limit, denies with the wait, and remembers a denial without a request", async () => {
-    const { r, plane, key } = await limited([{ ...rule, limit: 50 }]);
-    const send = requester(r, key, "lease");
+    const { instance, plane, key } = await limited([{ ...rule, limit: 50 }]);
+    const send = requester(instance, key, "lease");
     const statuses: number[] = [];
     for (let i = 0; i < 80; i++) statuses.push((await send()).denial?.status ?? 200);
     expect(statuses).toEqual([...Array.from({ length: 50 }, () => 200), ...Array.from({ length: 30 }, () => 429)]);
@@ -166,24 +171,24 @@ describe('limits: "lease"', () => {
     expect(plane.limits.leases.length - hops).toBeLessThan(2);
     expect(Number(denial?.headers["retry-after"])).toBeGreaterThan(50);
     expect(denial?.headers["ratelimit"]).toMatch(/^"per-minute";r=0;t=\d+$/);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   it("shares one lease among requests that arrive together, each unit once", async () => {
-    const { r, plane, key } = await limited([{ ...rule, limit: 64 }]);
-    const send = requester(r, key, "lease");
+    const { instance, plane, key } = await limited([{ ...rule, limit: 64 }]);
+    const send = requester(instance, key, "lease");
     const results = await Promise.all(Array.from({ length: 100 }, () => send()));
     expect(results.filter(({ denial }) => denial === null).length).toBe(64);
     expect(results.filter(({ denial }) => denial?.status === 429).length).toBe(36);
     expect(plane.limits.leases.length).toBeLessThan(6);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   it("requests more units under dense traffic and fewer when units lapse", async () => {
     const ports = new ManualPorts();
-    const { r, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
+    const { instance, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
     plane.limits.now = () => ports.mono;
-    const send = requester(r, key, "lease");
+    const send = requester(instance, key, "lease");
     for (let i = 0; i < 300; i++) await send();
     const wants = plane.limits.leases.map(({ want }) => want);
     expect(wants.slice(0, 6)).toEqual([1, 2, 4, 8, 16, 32]);
@@ -194,57 +199,57 @@ describe('limits: "lease"', () => {
       await send();
     }
     expect(plane.limits.leases.at(-1)?.want).toBeLessThan(before / 4);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   it("spends nothing after a lease's end, measured from before the request for it", async () => {
     const ports = new ManualPorts();
-    const { r, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
+    const { instance, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
     plane.limits.now = () => ports.mono;
-    const send = requester(r, key, "lease");
+    const send = requester(instance, key, "lease");
     for (let i = 0; i < 20; i++) await send();
     const leases = plane.limits.leases.length;
     // Past the end by the monotonic clock alone, without running a timer.
     ports.mono += 6001;
     await send();
     expect(plane.limits.leases.length).toBe(leases + 1);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   it("returns unused units before the lease ends, and on close", async () => {
     const ports = new ManualPorts();
-    const { r, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
+    const { instance, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
     plane.limits.now = () => ports.mono;
-    const send = requester(r, key, "lease");
+    const send = requester(instance, key, "lease");
     for (let i = 0; i < 20; i++) await send();
     ports.advance(4900);
     await until(() => plane.limits.leases.some(({ returned }) => returned > 0));
     const charged = () => plane.limits.leases.reduce((sum, { granted, returned }) => sum + granted - returned, 0);
     expect(charged()).toBe(20);
     for (let i = 0; i < 3; i++) await send();
-    await r.keyrack.close();
+    await instance.keyrack.close();
     expect(charged()).toBe(23);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   it("checks each request when the control plane does not support leases", async () => {
-    const { r, plane, key } = await limited([{ ...rule, limit: 2 }]);
+    const { instance, plane, key } = await limited([{ ...rule, limit: 2 }]);
     plane.limits.supportsLeases = false;
-    const send = requester(r, key, "lease");
+    const send = requester(instance, key, "lease");
     const statuses = [await send(), await send(), await send()].map(({ denial }) => denial?.status ?? 200);
     expect(statuses).toEqual([200, 200, 429]);
     expect(plane.limits.checks.length).toBe(3);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   it("takes a new lease when the key's rules change", async () => {
-    const { r, plane, key } = await limited([{ ...rule, limit: 320 }]);
-    const send = requester(r, key, "lease");
+    const { instance, plane, key } = await limited([{ ...rule, limit: 320 }]);
+    const send = requester(instance, key, "lease");
     for (let i = 0; i < 10; i++) await send();
     plane.feed.upsert(key, { rate_limits: [{ ...rule, limit: 1, id: "tight" }] });
-    await until(() => r.keyrack.status().version === plane.feed.version);
+    await until(() => instance.keyrack.status().version === plane.feed.version);
     expect([await send(), await send()].map(({ denial }) => denial?.status ?? 200)).toEqual([200, 429]);
-    await r[Symbol.asyncDispose]();
+    await instance[Symbol.asyncDispose]();
   });
 
   it("keeps the total of two processes under the limit in every window", async () => {
@@ -264,17 +269,15 @@ describe('limits: "lease"', () => {
     await until(() => plane.limits.leases.reduce((sum, { granted }) => sum + granted, 0) >= 3 * limit);
     plane.revoke(key);
     const all = (await Promise.all(children)).map(
-      ({ stdout }) => JSON.parse(stdout) as { spent: number[]; degraded: number },
+      ({ stdout }) => JSON.parse(stdout) as { spent: [before: number, after: number][]; degraded: number },
     );
-    const spent = all.flatMap((one) => one.spent).toSorted((a, b) => a - b);
-    let from = 0;
-    let most = 0;
-    for (let to = 0; to < spent.length; to++) {
-      while ((spent[to] ?? 0) - (spent[from] ?? 0) >= window_ms) from++;
-      most = Math.max(most, to - from + 1);
-    }
+    // Each was decided between its two times: only those that were certainly within one window count.
+    const spent = all.flatMap((one) => one.spent);
+    const most = Math.max(
+      ...spent.map(([from]) => spent.filter(([before, after]) => before >= from && after < from + window_ms).length),
+    );
     expect(most).toBeLessThanOrEqual(limit);
-    expect(most).toBeGreaterThan(0);
+    expect(spent.length).toBeGreaterThan(limit);
     expect(all.map(({ degraded }) => degraded)).toEqual([0, 0]);
   });
 });

@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../../harness/sdk/ports.ts";
 import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
-import { internalsOf, type Keyrack } from "../../../src/sdk/internals.ts";
+import type { Keyrack } from "../../../src/sdk/instance.ts";
+import { internalsOf } from "../../../src/sdk/internals.ts";
 import type { KeyrackOptions } from "../../../src/sdk/options.ts";
 import { until } from "../../../harness/waiting.ts";
 
@@ -11,8 +12,8 @@ async function metered(left: number | null, options: Partial<KeyrackOptions> = {
   const plane = await FakeControlPlane.start();
   plane.limits.quotaLeft = left;
   const { key } = plane.mint({ rate_limits: [], metered: true });
-  const r = await startTestKeyrack({ plane, options, ...(ports && { ports }) });
-  return { plane, key, r, [Symbol.asyncDispose]: () => r[Symbol.asyncDispose]() };
+  const instance = await startTestKeyrack({ plane, options, ...(ports && { ports }) });
+  return { plane, key, instance, [Symbol.asyncDispose]: () => instance[Symbol.asyncDispose]() };
 }
 
 function send(keyrack: Keyrack, key: string, limits: "check" | "lease" | "off" = "check") {
@@ -23,20 +24,20 @@ function send(keyrack: Keyrack, key: string, limits: "check" | "lease" | "off" =
 describe("a metered key", () => {
   it("is charged to its quotas, which the context and the header fields list", async () => {
     await using s = await metered(2);
-    const { context, headers } = await send(s.r.keyrack, s.key);
+    const { context, headers } = await send(s.instance.keyrack, s.key);
     expect(s.plane.limits.checks).toMatchObject([{ key_id: context?.keyId, cost: 1, limits: [], quotas: true }]);
     expect(context?.rateLimit).toEqual([{ id: "calls", limit: 10, windowMs: 0, remaining: 1, resetMs: 5_000 }]);
     expect(headers).toEqual({ "ratelimit-policy": '"calls";q=10', ratelimit: '"calls";r=1;t=5' });
-    await send(s.r.keyrack, s.key, "lease");
+    await send(s.instance.keyrack, s.key, "lease");
     expect(s.plane.limits.quotaLeft).toBe(0);
-    await send(s.r.keyrack, s.key, "off");
+    await send(s.instance.keyrack, s.key, "off");
     expect(s.plane.limits.checks.length).toBe(2);
   });
 
   it("is refused with 429 and the quota when nothing is left", async () => {
     await using s = await metered(0);
     s.plane.limits.otherQuota = { id: "calls", amount: 10, remaining: 3, reset_ms: 3_600_000 };
-    const { denial } = await send(s.r.keyrack, s.key);
+    const { denial } = await send(s.instance.keyrack, s.key);
     expect([denial?.status, denial?.headers["retry-after"]]).toEqual([429, "5"]);
     expect(JSON.parse(denial?.body ?? "")).toEqual({
       error: {
@@ -52,23 +53,23 @@ describe("a metered key", () => {
 
   it("is admitted while it cannot be charged, and charged with the next call", async () => {
     await using s = await metered(null);
-    const { context, denial } = await send(s.r.keyrack, s.key);
+    const { context, denial } = await send(s.instance.keyrack, s.key);
     expect([denial, context?.degraded]).toEqual([null, true]);
-    await send(s.r.keyrack, s.key);
+    await send(s.instance.keyrack, s.key);
     s.plane.limits.quotaLeft = 10;
-    await send(s.r.keyrack, s.key);
+    await send(s.instance.keyrack, s.key);
     expect([s.plane.limits.checks[0]?.["owed"], s.plane.limits.quotaLeft]).toEqual([2, 7]);
   });
 
   it("is charged once for what it owes when the response to that is lost", async () => {
     await using s = await metered(null);
-    await send(s.r.keyrack, s.key);
+    await send(s.instance.keyrack, s.key);
     s.plane.limits.quotaLeft = 10;
     const owed = () => s.plane.limits.checks.map((check) => check["owed"]);
     s.plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "lose" : undefined);
-    await send(s.r.keyrack, s.key, "check");
+    await send(s.instance.keyrack, s.key, "check");
     s.plane.injectFault = () => undefined;
-    for (let i = 0; i < 2; i++) await send(s.r.keyrack, s.key);
+    for (let i = 0; i < 2; i++) await send(s.instance.keyrack, s.key);
     // The lost request itself is owed as well: whether it was charged cannot be known.
     expect(owed()).toEqual([1, 2, undefined]);
     const [first, again] = s.plane.limits.checks.map((check) => check["owed_id"]);
@@ -78,12 +79,12 @@ describe("a metered key", () => {
 
   it("is charged at the end for what it owes, once, when responses are lost", async () => {
     await using s = await metered(null);
-    await send(s.r.keyrack, s.key);
+    await send(s.instance.keyrack, s.key);
     s.plane.limits.quotaLeft = 10;
     s.plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "lose" : undefined);
-    await send(s.r.keyrack, s.key);
+    await send(s.instance.keyrack, s.key);
     s.plane.injectFault = () => undefined;
-    await s.r.keyrack.close();
+    await s.instance.keyrack.close();
     expect(s.plane.limits.checks.map(({ cost, owed }) => [cost, owed])).toEqual([
       [1, 1],
       [0, 2],
@@ -96,31 +97,31 @@ describe("a metered key", () => {
     await using s = await metered(10, {}, ports);
     s.plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
     for (const calls of [1, 2]) {
-      const late = send(s.r.keyrack, s.key);
+      const late = send(s.instance.keyrack, s.key);
       await until(() => s.plane.seen.filter(({ path }) => path.startsWith("/v1/ratelimit")).length === calls);
       ports.advance(250);
       expect((await late).context?.degraded).toBe(true);
     }
     s.plane.injectFault = () => undefined;
-    for (let i = 0; i < 3; i++) await send(s.r.keyrack, s.key);
+    for (let i = 0; i < 3; i++) await send(s.instance.keyrack, s.key);
     expect(s.plane.limits.checks.map(({ owed }) => owed)).toEqual([undefined, 2, undefined]);
     expect(s.plane.limits.quotaLeft).toBe(5);
   });
 
   it("is charged for what it owes when the library closes", async () => {
     await using s = await metered(null);
-    await send(s.r.keyrack, s.key);
+    await send(s.instance.keyrack, s.key);
     s.plane.limits.quotaLeft = 10;
-    await s.r.keyrack.close();
+    await s.instance.keyrack.close();
     expect(s.plane.limits.checks).toMatchObject([{ cost: 0, owed: 1 }]);
   });
 
   it("is refused with 503 while it cannot be charged, where the vendor wants that", async () => {
     await using s = await metered(null, { quotaFailMode: "closed" });
-    const { denial } = await send(s.r.keyrack, s.key);
+    const { denial } = await send(s.instance.keyrack, s.key);
     expect(denial?.status).toBe(503);
     s.plane.limits.quotaLeft = 10;
-    await send(s.r.keyrack, s.key);
+    await send(s.instance.keyrack, s.key);
     expect(s.plane.limits.checks[0]).not.toHaveProperty("owed");
   });
 });

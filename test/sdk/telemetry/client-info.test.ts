@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { ClientInfo } from "../../../src/sdk/telemetry/client-info.ts";
 import { internalsOf } from "../../../src/sdk/internals.ts";
 import type { KeyrackOptions } from "../../../src/sdk/options.ts";
-import type { ProtectOptions } from "../../../src/sdk/guard.ts";
+import type { ProtectOptions } from "../../../src/sdk/protect-options.ts";
 import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 import { SDK_NAME, SDK_VERSION } from "../../../src/sdk/version.ts";
 import { until } from "../../../harness/waiting.ts";
@@ -55,30 +55,30 @@ describe("ClientInfo", () => {
 
 describe("events", () => {
   const send = async (options: Partial<KeyrackOptions>, route: ProtectOptions = {}) => {
-    await using r = await startTestKeyrack({ options });
-    const { key } = r.plane.mint();
-    await until(() => r.keyrack.verify(key).ok);
-    const guard = internalsOf(r.keyrack).guard(route);
+    await using instance = await startTestKeyrack({ options });
+    const { key } = instance.plane.mint();
+    await until(() => instance.keyrack.verify(key).ok);
+    const guard = internalsOf(instance.keyrack).guard(route);
     for (const authorization of [`Bearer ${key}`, `Bearer ${key}`, "Bearer kr_live_nonsense"]) {
       const from = { peer: "203.0.113.9", forwardedFor: "198.51.100.7", userAgent: "curl/8" };
       const admitted = await guard.admit({}, { method: "GET", path: "/", authorization, apiKey: null, ...from });
       admitted.done(admitted.denial?.status ?? 200, null);
     }
-    await r.keyrack.close();
-    const events = r.plane.ingest.events as unknown as Record<string, unknown>[];
+    await instance.keyrack.close();
+    const events = instance.plane.ingest.events as unknown as Record<string, unknown>[];
     return events.map(({ network, user_agent }) => [network, user_agent]);
   };
   const NONE = [undefined, undefined];
 
   it("and every other call name the library and its version in a header", async () => {
-    await using r = await startTestKeyrack({});
-    const { key } = r.plane.mint({ rate_limits: [RULE] });
-    await until(() => r.keyrack.verify(key).ok);
-    const guard = internalsOf(r.keyrack).guard({});
+    await using instance = await startTestKeyrack({});
+    const { key } = instance.plane.mint({ rate_limits: [RULE] });
+    await until(() => instance.keyrack.verify(key).ok);
+    const guard = internalsOf(instance.keyrack).guard({});
     const admitted = await guard.admit({}, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
     admitted.done(200, null);
-    await r.keyrack.close();
-    const named = new Set(r.plane.seen.map(({ path, headers }) => `${path} ${String(headers["keyrack-sdk"])}`));
+    await instance.keyrack.close();
+    const named = new Set(instance.plane.seen.map(({ path, headers }) => `${path} ${String(headers["keyrack-sdk"])}`));
     const paths = ["ingest/batch", "policy/delta", "policy/snapshot", "ratelimit/check"];
     expect([...named].toSorted()).toEqual(paths.map((path) => `/v1/${path} ${SDK_NAME}/${SDK_VERSION}`));
   });
@@ -91,15 +91,15 @@ describe("events", () => {
 
   it("carry what report() is given of the client, cut in the process", async () => {
     const reported = async (options: Partial<KeyrackOptions>) => {
-      await using r = await startTestKeyrack({ options });
-      const { key } = r.plane.mint();
-      await until(() => r.keyrack.verify(key).ok);
-      const verdict = r.keyrack.verify(key);
+      await using instance = await startTestKeyrack({ options });
+      const { key } = instance.plane.mint();
+      await until(() => instance.keyrack.verify(key).ok);
+      const verdict = instance.keyrack.verify(key);
       const request = { method: "GET", path: "/", status: 200, durationMs: 1 };
       const context = verdict.ok ? verdict.context : null;
-      r.keyrack.report({ ...request, context, ip: "203.0.113.9", userAgent: "curl/8" });
-      await r.keyrack.close();
-      const events = r.plane.ingest.events as unknown as Record<string, unknown>[];
+      instance.keyrack.report({ ...request, context, ip: "203.0.113.9", userAgent: "curl/8" });
+      await instance.keyrack.close();
+      const events = instance.plane.ingest.events as unknown as Record<string, unknown>[];
       return events.map(({ network, user_agent }) => [network, user_agent]);
     };
     expect(await reported({})).toEqual([["203.0.113.0/24", "curl"]]);

@@ -5,8 +5,10 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 import { startTestKeyrack, type LogLine, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
+import { patientPorts } from "../../../harness/sdk/ports.ts";
 import type { Context } from "../../../src/sdk/context.ts";
-import { createKeyrack, type Keyrack } from "../../../src/sdk/index.ts";
+import type { Keyrack, KeyrackOptions } from "../../../src/sdk/index.ts";
+import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { withoutRejected } from "../../../src/sdk/telemetry/rejected-events.ts";
 import { until } from "../../../harness/waiting.ts";
 
@@ -21,20 +23,22 @@ function contextOf(keyrack: Keyrack, key: string): Context {
   return verdict.context;
 }
 
-for (const back of backends) {
-  describe(`events of keys that a real server with ${back} does not know`, () => {
-    const r = sharedInstance(back);
+for (const backend of backends) {
+  describe(`events of keys that a real server with ${backend} does not know`, () => {
+    const instance = sharedInstance(backend);
 
     it("are lost alone: all others of the batch count", async () => {
-      const w = await r.workspace();
-      const { id, key } = await w.mint();
+      const workspace = await instance.workspace();
+      const { id, key } = await workspace.mint();
       const lines: LogLine[] = [];
-      const keyrack = createKeyrack({
-        url: r.url,
-        secretKey: w.keys.sk_owner,
-        projectId: w.project_id,
+      const options: KeyrackOptions = {
+        url: instance.url,
+        secretKey: workspace.keys.sk_owner,
+        projectId: workspace.project_id,
         log: (level, message, fields) => void lines.push({ level, message, fields }),
-      }) as Keyrack;
+      };
+      const { clock } = instance; // it does not move: events after midnight would be of a day that it has not reached
+      const keyrack = createKeyrackWith(options, { ...patientPorts(), now: () => clock.now() }) as Keyrack;
       await keyrack.ready();
       const context = contextOf(keyrack, key);
       // More keys than one response names, among them one that is busy.
@@ -45,7 +49,7 @@ for (const back of backends) {
         const keyId = keyIds[i];
         if (keyId) keyrack.report({ ...request, context: { ...context, keyId } });
       }
-      const usage = async () => (await w.call("sk_owner", `GET /v1/keys/${id}/usage?days=1`)).body.data[0];
+      const usage = async () => (await workspace.call("sk_owner", `GET /v1/keys/${id}/usage?days=1`)).body.data[0];
       await until(async () => (await usage())?.requests > 0);
       await keyrack.close();
       expect(await usage()).toMatchObject({ requests: known, errors: 0 });
@@ -57,34 +61,37 @@ for (const back of backends) {
 
 describe("a control plane that names events", () => {
   /** Reports events of one key; `problems` of a batch, if any, reject it. */
-  const send = async (r: TestKeyrack, problems: (batch: number) => string[] | undefined, events = 3) => {
-    const { key } = r.plane.mint();
-    await until(() => r.keyrack.verify(key).ok);
-    const context = contextOf(r.keyrack, key);
+  const send = async (instance: TestKeyrack, problems: (batch: number) => string[] | undefined, events = 3) => {
+    const { key } = instance.plane.mint();
+    await until(() => instance.keyrack.verify(key).ok);
+    const context = contextOf(instance.keyrack, key);
     let batches = 0;
-    r.plane.injectFault = ({ path }) => {
+    instance.plane.injectFault = ({ path }) => {
       const paths = path === "/v1/ingest/batch" ? problems(batches++) : undefined;
       return (
         paths && { status: 400, json: { error: { details: paths.map((path) => ({ path, message: "is wrong" })) } } }
       );
     };
-    for (let i = 0; i < events; i++) r.keyrack.report({ ...request, path: `/${i}`, context });
+    for (let i = 0; i < events; i++) instance.keyrack.report({ ...request, path: `/${i}`, context });
     if (events === FULL_BATCH) await until(() => batches === 61); // longer than `close` waits
-    await r.keyrack.close();
+    await instance.keyrack.close();
     return batches;
   };
 
   it("for a field other than an id loses no other event of their key, and learns how many were lost", async () => {
-    await using r = await startTestKeyrack();
-    expect(await send(r, (batch) => (batch === 0 ? ["events[1].status", "events[1].ts"] : undefined))).toBe(2);
-    expect([r.plane.ingest.events.map(({ path }) => path), r.plane.ingest.dropped]).toEqual([["/0", "/2"], 1]);
+    await using instance = await startTestKeyrack();
+    expect(await send(instance, (batch) => (batch === 0 ? ["events[1].status", "events[1].ts"] : undefined))).toBe(2);
+    expect([instance.plane.ingest.events.map(({ path }) => path), instance.plane.ingest.dropped]).toEqual([
+      ["/0", "/2"],
+      1,
+    ]);
   });
 
   it("one at a time, without end, gets a bounded number of requests, and the remaining events are counted", async () => {
-    await using r = await startTestKeyrack();
-    const batches = await send(r, () => ["events[0].status"], FULL_BATCH);
+    await using instance = await startTestKeyrack();
+    const batches = await send(instance, () => ["events[0].status"], FULL_BATCH);
     expect(batches).toBe(61);
-    const dropped = r.lines.filter(({ message }) => message === "events were rejected");
+    const dropped = instance.lines.filter(({ message }) => message === "events were rejected");
     expect(dropped.map(({ fields }) => fields)).toEqual([{ status: 400, events: FULL_BATCH }]);
   });
 

@@ -17,8 +17,8 @@ async function figures(fixture: TestServices) {
   return { days, months };
 }
 
-for (const back of backends) {
-  describe(`additive upserts on ${back}`, () => {
+for (const backend of backends) {
+  describe(`additive upserts on ${backend}`, () => {
     /** Several jobs that add to the same rows; `also` may make one of them fail. */
     async function addAtOnce(fixture: TestServices, batch: boolean, also: (i: number, tx: Tx) => Promise<unknown>) {
       const { actor } = await vendorOf(fixture.services);
@@ -47,7 +47,7 @@ for (const back of backends) {
     }
 
     it.each([true, false])("sum the rows of concurrent jobs, batch: %s", async (batch) => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await addAtOnce(fixture, batch, async () => {});
       expect(await figures(fixture)).toEqual({
         days: [
@@ -61,7 +61,7 @@ for (const back of backends) {
     });
 
     it("add nothing of a failing job and the other jobs once, though the batch runs again", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { actor } = await vendorOf(fixture.services);
       const taken = (tx: Tx): Promise<void> =>
         insertTenant.insertDeferred(tx, {

@@ -34,9 +34,9 @@ describe("reapers", () => {
       expect(reaper.sql(dialect)).toMatch(/^delete from .* in \(select .* limit /s);
   });
 
-  for (const back of backends) {
-    it(`find their rows by an index on ${back}`, async () => {
-      const database = await readyDatabase(back);
+  for (const backend of backends) {
+    it(`find their rows by an index on ${backend}`, async () => {
+      const database = await readyDatabase(backend);
       try {
         const large = reapers.filter(([name]) => !(name in SMALL));
         expect(large.length).toBeGreaterThan(15);

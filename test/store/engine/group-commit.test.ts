@@ -9,10 +9,10 @@ import { createKey } from "../../../src/domain/keys/keys.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 
-for (const back of backends) {
-  describe(`the group commit on ${back}`, () => {
+for (const backend of backends) {
+  describe(`the group commit on ${backend}`, () => {
     it("commits mutations that arrive together in one transaction", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx } = await vendorWithTenant(fixture);
       await fixture.services.store.checkpointIfIdle(); // waits until the writer is idle, or the first would commit alone
       const before = fixture.services.store.stats.commits;
@@ -22,7 +22,7 @@ for (const back of backends) {
     });
 
     it("commits a single mutation without waiting for others", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx } = await vendorWithTenant(fixture);
       vi.useFakeTimers({ toFake: ["setTimeout", "setInterval"] });
       try {
@@ -34,7 +34,7 @@ for (const back of backends) {
     });
 
     it("loses no row and forks no chain among 200 concurrent mutations", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx, project, want } = await vendorWithTenant(fixture);
       const made = await Promise.all(
         Array.from({ length: 200 }, (_, i) =>
@@ -52,7 +52,7 @@ for (const back of backends) {
     });
 
     it("keeps audit times in order when the clock steps back", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx } = await vendorWithTenant(fixture);
       fixture.clock.advance(5_000);
       await createTenant(ctx, { external_id: "later" });
@@ -64,7 +64,7 @@ for (const back of backends) {
     });
 
     it("settles every accepted mutation before it closes, and rejects later ones", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx } = await vendorWithTenant(fixture);
       const accepted = Promise.all(Array.from({ length: 20 }, (_, i) => createTenant(ctx, { external_id: `t${i}` })));
       const closed = fixture.services.store.close();
@@ -75,7 +75,7 @@ for (const back of backends) {
     });
 
     it("does not fail a write when a listener throws", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx, want } = await vendorWithTenant(fixture);
       const { store } = fixture.services;
       const broken = () => {
@@ -93,7 +93,7 @@ for (const back of backends) {
     });
 
     it("commits record() without an audit row", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx } = await vendorWithTenant(fixture);
       const before = await storedState(fixture);
       await record(fixture.services, (tx) => insertTenant.run(tx, tenantRow(ctx, "quiet")));

@@ -24,12 +24,12 @@ import { insertTenant } from "../../../src/store/queries/tenants.ts";
 
 afterEach(() => void vi.restoreAllMocks());
 
-for (const back of backends) {
-  describe(`the group commit on ${back}`, () => {
+for (const backend of backends) {
+  describe(`the group commit on ${backend}`, () => {
     for (const batch of [false, true]) {
       const kind = batch ? "in a batch" : "in its own savepoint";
       it(`rolls a failing mutation back alone ${kind}: no row, audit row or version remains`, async () => {
-        await using fixture = await testServices(back);
+        await using fixture = await testServices(backend);
         const { ctx, project, want } = await vendorWithTenant(fixture);
         const boom = new Error("boom");
         const results = await Promise.allSettled([
@@ -78,7 +78,7 @@ for (const back of backends) {
       });
 
       it(`rolls back a mutation that returns unchanged ${kind}`, async () => {
-        await using fixture = await testServices(back);
+        await using fixture = await testServices(backend);
         const { ctx } = await vendorWithTenant(fixture);
         const before = await storedState(fixture);
         const same = () => "unchanged";
@@ -98,7 +98,7 @@ for (const back of backends) {
       });
 
       it(`rejects a mutation alone whose audit row has no canonical form ${kind}`, async () => {
-        await using fixture = await testServices(back);
+        await using fixture = await testServices(backend);
         const { ctx } = await vendorWithTenant(fixture);
         const { workspace_id } = ctx.actor;
         const lone_surrogate = mutate(ctx, { workspace_id, batch }, async (tx) => {
@@ -117,7 +117,7 @@ for (const back of backends) {
       });
 
       it(`rejects statements that a failed mutation sends after its end ${kind}`, async () => {
-        await using fixture = await testServices(back);
+        await using fixture = await testServices(backend);
         const { ctx } = await vendorWithTenant(fixture);
         const { workspace_id } = ctx.actor;
         let lateInsert: Promise<string> = Promise.resolve("not started");
@@ -143,7 +143,7 @@ for (const back of backends) {
     }
 
     it("rejects alone a mutation whose deferred insert fails, and one whose project does not exist", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx, want } = await vendorWithTenant(fixture);
       const deferred = (external_id: string) =>
         mutate(ctx, { workspace_id: ctx.actor.workspace_id, batch: true }, async (tx) => {
@@ -170,7 +170,7 @@ for (const back of backends) {
     });
 
     it("runs no statement of a failed group in the transaction of the next one", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx, project } = await vendorWithTenant(fixture);
       const other = await vendorOf(fixture.services);
       const before = await storedState(fixture);
@@ -206,7 +206,7 @@ for (const back of backends) {
     });
 
     it("writes nothing for a rejected mutation", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx, want } = await vendorWithTenant(fixture);
       const before = await storedState(fixture);
       const { commits } = fixture.services.store.stats;
@@ -219,7 +219,7 @@ for (const back of backends) {
     });
 
     it("writes nothing for a mutation that changes nothing", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx, project, tenant, want } = await vendorWithTenant(fixture);
       const key = await createKey(ctx, { ...want, name: "n" });
       await revokeKey(ctx, key.id, "why");
@@ -231,7 +231,7 @@ for (const back of backends) {
     });
 
     it("creates no audit head for a workspace whose first mutation fails", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const ctx = await vendorOf(fixture.services);
       const unknown = { ...ctx, actor: { ...ctx.actor, workspace_id: fixture.services.newId() } };
       const results = await Promise.allSettled([
@@ -246,7 +246,7 @@ for (const back of backends) {
     });
 
     it("assigns policy versions without gaps after a bump was rolled back", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const { ctx, project, want } = await vendorWithTenant(fixture);
       const { workspace_id } = ctx.actor;
       const bumpAndFail = (batch: boolean) =>

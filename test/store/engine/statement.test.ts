@@ -67,10 +67,10 @@ describe("a statement", () => {
   });
 });
 
-for (const back of backends) {
-  describe(`values on ${back}`, () => {
+for (const backend of backends) {
+  describe(`values on ${backend}`, () => {
     it("round-trip: integers, text, bytes and null", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const row = {
         key_hash: "h",
         fingerprint: "naïve \u{1f511} 'quoted' \\ \n",
@@ -86,14 +86,14 @@ for (const back of backends) {
     });
 
     it("return the number of rows that a write changed", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       await vendorOf(fixture.services);
       const rename = statement<{ name: string }>()((db, p) => db.updateTable("workspaces").set({ name: p.name }));
       expect(await record(fixture.services, (tx) => rename.run(tx, { name: "new" }))).toBe(1);
     });
 
     it("sort by code point, whatever the server's locale", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(fixture.services, "live", slug);
       const { read } = fixture.services.store;
       const rows = await read.all<{ slug: string }>(
@@ -103,7 +103,7 @@ for (const back of backends) {
     });
 
     it("cannot be changed through the reader", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const write = { sql: "delete from workspaces returning id", values: [] };
       await expect(fixture.services.store.read.all(write)).rejects.toThrow(/read-?only/);
     });

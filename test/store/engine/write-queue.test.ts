@@ -83,10 +83,10 @@ describe("the queue of writes", () => {
   });
 });
 
-for (const back of backends) {
-  describe(`group commit on ${back}`, () => {
+for (const backend of backends) {
+  describe(`group commit on ${backend}`, () => {
     it("has a quiet owner's job in its next group, however many another owner has queued", async () => {
-      await using fixture = await testServices(back);
+      await using fixture = await testServices(backend);
       const order: string[] = [];
       const write = async (owner: Owner | undefined, name: string): Promise<void> => {
         await record(fixture.services, async () => order.push(name), owner && { owner });

@@ -33,6 +33,18 @@ describe.runIf(backends.includes("postgres"))("PostgreSQL", () => {
     expect(shown.map(([row]) => Object.values(row ?? {})[0])).toEqual(["5s", "2s", "10s"]);
   });
 
+  it("refuses a write with 503 while the database is read-only, and writes again after that", async () => {
+    await using fixture = await testServices("postgres");
+    const ctx = await vendorOf(fixture.services);
+    const insert = (isReadOnly: boolean) =>
+      record(fixture.services, async (tx) => {
+        if (isReadOnly) await tx.all({ sql: "set transaction read only", values: [] });
+        await insertOneTenant(ctx, tx, "t");
+      });
+    await expect(insert(true)).rejects.toMatchObject({ status: 503, failure: "read_only" });
+    await insert(false);
+  });
+
   for (const [what, sql] of [
     ["an update", "update audit_log set action = 'x'"],
     ["a delete", "delete from audit_log"],

@@ -50,8 +50,8 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
     const changes = new Promise((resolve) => other.services.store.onPolicyChange(resolve));
     await createKey(ctx, { project_id: project.id, tenant_id: tenant.id, env: "live" });
     expect(await changes).toEqual([{ project_id: project.id, version: 2 }]);
-    const notice = new Promise((resolve) => other.services.store.onNotice("credential", resolve));
-    await fixture.services.store.notify("credential", "revoked one two");
+    const notice = new Promise((resolve) => other.services.store.onNotice("unlocked", resolve));
+    await fixture.services.store.notify("unlocked", "revoked one two");
     expect(await notice).toBe("revoked one two");
   });
 
@@ -63,8 +63,8 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
     );
     await terminateBackend(fixture, Number(listener?.pid));
     expect(await resync).toBe("");
-    const notice = new Promise((resolve) => fixture.services.store.onNotice("still", resolve));
-    await fixture.sql("select pg_notify('keyrack', 'still here')");
+    const notice = new Promise((resolve) => fixture.services.store.onNotice("unlocked", resolve));
+    await fixture.sql("select pg_notify('keyrack', 'unlocked here')");
     expect(await notice).toBe("here");
   });
 

@@ -19,8 +19,8 @@ const statementsOf = (version: string): StatementList =>
   JSON.parse(readFileSync(join(RELEASE_FIXTURES, `statements-${version}.json`), "utf8")) as StatementList;
 
 /** A database of today's schema. */
-async function migrated(back: Backend): Promise<AsyncDisposable & { target: DatabaseTarget }> {
-  const { target, dispose } = await readyDatabase(back);
+async function migrated(backend: Backend): Promise<AsyncDisposable & { target: DatabaseTarget }> {
+  const { target, dispose } = await readyDatabase(backend);
   await (await openStore(target, EVENTS)).close();
   return { target, [Symbol.asyncDispose]: dispose };
 }
@@ -147,25 +147,25 @@ describe("the list of statements", () => {
   });
 });
 
-for (const back of backends) {
-  describe(`today's schema on ${back}`, () => {
+for (const backend of backends) {
+  describe(`today's schema on ${backend}`, () => {
     it("accepts every statement of today", async () => {
-      await using database = await migrated(back);
-      const statements = (await listStatements())[back];
+      await using database = await migrated(backend);
+      const statements = (await listStatements())[backend];
       expect(statements.length).toBeGreaterThan(150);
       expect(await refusedBy(database.target, statements)).toEqual([]);
     });
 
     for (const version of releases) {
       it(`accepts every statement of ${version}`, async () => {
-        await using database = await migrated(back);
-        const statements = statementsOf(version)[back];
+        await using database = await migrated(backend);
+        const statements = statementsOf(version)[backend];
         expect(statements.length).toBeGreaterThan(150);
         expect(await refusedBy(database.target, statements)).toEqual([]);
       });
 
       it(`has every column of ${version}, and requires and constrains no other`, async () => {
-        await using old = await openRelease(version, back);
+        await using old = await openRelease(version, backend);
         const before = await demandsOf(old.target);
         expect(before.columns.size).toBeGreaterThan(100);
         expect(before.constraints.size).toBeGreaterThan(20);
@@ -175,11 +175,11 @@ for (const back of backends) {
     }
 
     it("is found to break an earlier release by a foreign key, a check or a trigger", async () => {
-      await using database = await migrated(back);
+      await using database = await migrated(backend);
       const { target } = database;
       const before = await demandsOf(target);
       const added =
-        back === "sqlite"
+        backend === "sqlite"
           ? [
               "alter table tenants add column parent_id text references tenants (id)",
               "alter table tenants add column added text check (added is null or name <> '')",
@@ -205,10 +205,10 @@ for (const back of backends) {
     });
 
     it("is found to break an earlier release by a renamed column, a dropped table, a column without a default and a unique index", async () => {
-      await using database = await migrated(back);
+      await using database = await migrated(backend);
       const { target } = database;
       const before = await demandsOf(target);
-      const statements = (await listStatements())[back];
+      const statements = (await listStatements())[backend];
       await rawSql(target, "alter table api_keys rename column tenant_id to customer_id");
       await rawSql(target, "drop table rate_counters");
       await rawSql(target, "create table added (id integer not null)");

@@ -38,21 +38,21 @@ async function migrateWith(
 
 const later: Migration = { version: 9001, name: "9001_later", checksum: "x", sql: "create table later (id text)" };
 
-for (const back of backends) {
-  describe(`migrations on ${back}`, () => {
+for (const backend of backends) {
+  describe(`migrations on ${backend}`, () => {
     it("are all applied at the first start and none at the second", async () => {
-      const { target, dispose } = await freshDatabase(back);
+      const { target, dispose } = await freshDatabase(backend);
       const first = await openStore(target, EVENTS);
       await first.close();
       const second = await openStore(target, EVENTS);
       await second.close();
-      expect(first.applied).toEqual(loadMigrations(back).map(({ name }) => name));
+      expect(first.applied).toEqual(loadMigrations(backend).map(({ name }) => name));
       expect(second.applied).toEqual([]);
       await dispose();
     });
 
     it("are refused when the checksum of an applied one differs", async () => {
-      const { target, dispose } = await freshDatabase(back);
+      const { target, dispose } = await freshDatabase(backend);
       await (await openStore(target, EVENTS)).close();
       await rawSql(target, "update schema_migrations set checksum = 'other' where version = 1");
       await expect(openStore(target, EVENTS)).rejects.toThrow(SchemaRefused);
@@ -60,7 +60,7 @@ for (const back of backends) {
     });
 
     it("are refused on a schema newer than this build, which stays unchanged", async () => {
-      const { target, dispose } = await freshDatabase(back);
+      const { target, dispose } = await freshDatabase(backend);
       await migrateWith(target, (known) => [...known, later]);
       const before = await tables(target);
       await expect(openStore(target, EVENTS)).rejects.toThrow(/newer than this version/);
@@ -69,7 +69,7 @@ for (const back of backends) {
     });
 
     it("are all rolled back when one fails", async () => {
-      const { target, dispose } = await freshDatabase(back);
+      const { target, dispose } = await freshDatabase(backend);
       const broken: Migration = { ...later, sql: "create table later (id text); create nonsense;" };
       await expect(migrateWith(target, (known) => [...known, broken])).rejects.toThrow(/syntax/);
       expect(await tables(target)).toEqual([]);
@@ -79,26 +79,28 @@ for (const back of backends) {
 
     for (const killAfter of ["create table deployment", "create table later"]) {
       it(`leave nothing behind when killed after "${killAfter}"`, async () => {
-        const { target, dispose } = await freshDatabase(back);
+        const { target, dispose } = await freshDatabase(backend);
         const child = startChild("child-migrate.ts", { target, killAfter });
         expect(await child.ended).toBe("SIGKILL");
         await expect.poll(() => tables(target)).toEqual([]);
         const store = await openStore(target, EVENTS);
-        expect(store.applied).toEqual(loadMigrations(back).map(({ name }) => name));
+        expect(store.applied).toEqual(loadMigrations(backend).map(({ name }) => name));
         await store.close();
         await dispose();
       });
     }
 
     it("are applied once when two processes migrate at the same time", async () => {
-      const { target, dispose } = await freshDatabase(back);
+      const { target, dispose } = await freshDatabase(backend);
       // One process owns a SQLite data dir, so there it is two connections of this process.
       const applied =
-        back === "sqlite"
+        backend === "sqlite"
           ? await Promise.all([migrateWith(target, (known) => known), migrateWith(target, (known) => known)])
           : await inTwoProcesses(target);
-      expect(applied.flat()).toEqual(loadMigrations(back).map(({ name }) => name));
-      expect(await rawSql(target, "select version from schema_migrations")).toHaveLength(loadMigrations(back).length);
+      expect(applied.flat()).toEqual(loadMigrations(backend).map(({ name }) => name));
+      expect(await rawSql(target, "select version from schema_migrations")).toHaveLength(
+        loadMigrations(backend).length,
+      );
       await dispose();
     });
   });

@@ -39,14 +39,14 @@ describe("fixtures", () => {
 
 /** Each upgrade runs every later migration: the oldest, the newest two and some between, at night all. */
 const EVERY: Record<Backend, number> = IS_NIGHT ? { sqlite: 1, postgres: 1 } : { sqlite: 4, postgres: 10 };
-const isTested = (back: Backend, version: number): boolean =>
-  version % EVERY[back] === 1 % EVERY[back] || laterThan(version) <= 1;
+const isTested = (backend: Backend, version: number): boolean =>
+  version % EVERY[backend] === 1 % EVERY[backend] || laterThan(version) <= 1;
 
-for (const back of backends) {
-  describe(`upgrades on ${back}`, () => {
-    for (const { version } of loadMigrations(back).filter((each) => isTested(back, each.version))) {
+for (const backend of backends) {
+  describe(`upgrades on ${backend}`, () => {
+    for (const { version } of loadMigrations(backend).filter((each) => isTested(backend, each.version))) {
       it(`a database of schema ${version} keeps every row, and its chains verify`, async () => {
-        await using old = await openSchemaFixture(back, version);
+        await using old = await openSchemaFixture(backend, version);
         const before = await checksums(old.target);
         expect(before.audit_log?.rows).toBeGreaterThan(20);
         const store = await openStore(old.target, EVENTS);
@@ -65,7 +65,7 @@ for (const back of backends) {
     }
 
     it("a server starts on the oldest schema with its master key, and its chains verify", async () => {
-      await using old = await openSchemaFixture(back, 1);
+      await using old = await openSchemaFixture(backend, 1);
       const database_url = old.target.kind === "sqlite" ? `sqlite:${old.target.file}` : old.target.url;
       const flags = { data_dir: old.dir, port: "0", backup_every: "off", restore_test_every: "off", database_url };
       const { settings } = loadSettings({ env: {}, flags, cwd: old.dir });
@@ -76,7 +76,7 @@ for (const back of backends) {
     });
 
     it("a killed upgrade leaves the old schema with every row, and the next one succeeds", async () => {
-      await using old = await openSchemaFixture(back, 2);
+      await using old = await openSchemaFixture(backend, 2);
       const before = await checksums(old.target);
       const child = startChild("child-migrate.ts", { target: old.target, killAfter: "create table later" });
       expect(await child.ended).toBe("SIGKILL");
@@ -88,7 +88,7 @@ for (const back of backends) {
     });
 
     it("a database of a newer schema is refused and left unchanged", async () => {
-      await using old = await openSchemaFixture(back, newest);
+      await using old = await openSchemaFixture(backend, newest);
       await rawSql(old.target, "insert into schema_migrations values (9001, '9001_later', 'x', 1)");
       const before = await checksums(old.target);
       await expect(openStore(old.target, EVENTS)).rejects.toThrow(/newer than this version.*or restore a backup/);

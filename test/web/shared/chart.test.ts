@@ -19,3 +19,11 @@ it("puts every name into the slot of its bucket, at even steps up to the last", 
     }
   }
 });
+
+it("starts no name left of the axis, and names hours at steps that divide a day", () => {
+  const area = { width: 1000, height: 180, left: 48, top: 8, bottom: 24 };
+  const names = Array.from({ length: 25 }, (_, i) => `Nov ${i + 1}, 4:00 AM`);
+  const labels = axisLabels(names, area);
+  expect(labels[0]).toMatchObject({ index: 0, x: area.left, anchor: "start" });
+  expect(labels.map(({ index }) => index)).toEqual([0, 6, 12, 18, 24]);
+});

@@ -24,9 +24,7 @@ export function addAuditCommands(program: Command): void {
       flags: (command) =>
         offlineFlags(command).option("--tail <rows>", "the newest rows, newest first; instead of --limit and --order"),
       run: (spec, args, options) =>
-        options.deployment || options.offline
-          ? listLocal(options)
-          : runApiCommand("audit", "list", spec, args, withTail(options)),
+        options.deployment || options.offline ? listLocal(options) : runApiCommand(spec, args, withTail(options)),
       examples: ["keyrack audit list --tail 20", "keyrack audit list --deployment --data-dir /var/lib/keyrack"],
     },
     export: {

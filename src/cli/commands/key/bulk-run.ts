@@ -7,10 +7,11 @@ import { csvRow } from "../../../kernel/text/csv.ts";
 import { writeFileAtomically } from "../../../platform/fsync.ts";
 import { ApiError, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
-import { ExitError, fileError, isTerminal, plural, print, table } from "../../ui/output.ts";
+import { ExitError, fileError, isTerminal, plural, table } from "../../ui/output.ts";
 import { createProgressBar } from "../../ui/progress.ts";
-import { sendUntilDone } from "../bulk/retry.ts";
-import { openAppend } from "../bulk/state.ts";
+import { sendUntilDone } from "../csv-import/retry.ts";
+import { openAppend } from "../csv-import/append-file.ts";
+import { printerBeside } from "../csv-import/inherited.ts";
 import type { BulkAction } from "../../../kernel/bulk-actions.ts";
 import { bodyOf, type BulkBody, type KeyBulkOptions } from "./bulk-flags.ts";
 import { awaitVersions, type Versions } from "./bulk-wait.ts";
@@ -54,6 +55,9 @@ const CALL_MS = MINUTE_MS;
 
 const send = (target: Target, body: object, idempotencyKey?: string): Promise<BulkPage> =>
   sendUntilDone<BulkPage>(target, { method: "POST", path: "/v1/bulk/keys", body, idempotencyKey, timeoutMs: CALL_MS });
+
+/** `print`: where results go, which is not the file of new keys. */
+type RunOptions = KeyBulkOptions & { print(text: string): void };
 
 type Matches = { bulk_id: string; total: number; groups: Map<string, number> };
 
@@ -113,8 +117,8 @@ function load(file: string, action: BulkAction, options: KeyBulkOptions): Run {
   return run;
 }
 
-/** Null where there is nothing to do. */
-async function begin(target: Target, action: BulkAction, options: KeyBulkOptions): Promise<Run | null> {
+/** Null if there is nothing to do. */
+async function begin(target: Target, action: BulkAction, options: RunOptions): Promise<Run | null> {
   const body = bodyOf(options);
   if (action === "rotate" && !options.out && !options.dryRun)
     throw new ExitError("rotate needs --out FILE: the new keys are shown only once.", 2);
@@ -123,10 +127,10 @@ async function begin(target: Target, action: BulkAction, options: KeyBulkOptions
   const matches = await findMatches(target, action, body);
   const { bulk_id, total } = matches;
   const isShown = !options.json && !options.quiet;
-  if (isShown && total > 0) print(matchesTable(matches));
+  if (isShown && total > 0) options.print(matchesTable(matches));
   if (options.dryRun || total === 0) {
     report(options, { action, bulk_id, matched: total, changed: 0, out: null });
-    if (isShown) print(`${plural(total, "key")} would be changed.`);
+    if (isShown) options.print(`${plural(total, "key")} would be changed.`);
     return null;
   }
   if (!options.yes) {
@@ -140,15 +144,15 @@ async function begin(target: Target, action: BulkAction, options: KeyBulkOptions
 
 type Report = { action: BulkAction; bulk_id: string; matched: number; changed: number; out: string | null };
 
-function report(options: KeyBulkOptions, result: Report & { propagation?: unknown }): void {
-  if (options.json) print(JSON.stringify({ object: "bulk", ...result }));
-  else if (options.quiet) print(String(options.dryRun ? result.matched : result.changed));
+function report(options: RunOptions, result: Report & { propagation?: unknown }): void {
+  if (options.json) options.print(JSON.stringify({ object: "bulk", ...result }));
+  else if (options.quiet) options.print(String(options.dryRun ? result.matched : result.changed));
 }
 
 /** Appends the keys of a page that are not in the file yet. */
 function openKeys(file: string | null): { append(keys: readonly Key[]): void; close(): void } {
   if (!file) return { append: () => {}, close: () => {} };
-  const log = openAppend(file);
+  const log = openAppend(file, "named");
   if (log.lines.length === 0) log.append(`${csvRow(KEY_COLUMNS)}\n`);
   const known = new Set(log.lines.map((line) => line.split(",")[1]));
   return {
@@ -208,20 +212,31 @@ function interrupted(run: Run, error: unknown, file: string, isNew: boolean): un
   return new ExitError(`${error.message} ${soFar} Continue with: ${command}`, error.exitCode);
 }
 
-export async function runKeyBulk(action: BulkAction, options: KeyBulkOptions): Promise<void> {
-  const saved = options.resume ? load(options.resume, action, options) : null;
+/** Begins the message of a run whose changes some nodes do not have yet. */
+export const UNCONFIRMED = "The keys were changed, but not yet confirmed by";
+
+export async function runKeyBulk(action: BulkAction, flags: KeyBulkOptions): Promise<void> {
+  const saved = flags.resume ? load(flags.resume, action, flags) : null;
+  const out = saved ? saved.out : flags.dryRun ? null : flags.out;
+  const options = { ...flags, print: printerBeside(out) };
   const target = requireBearer(resolveTarget(saved ? { ...options, url: options.url ?? saved.url } : options));
   const run = saved ?? (await begin(target, action, options));
   if (!run) return;
   await changeAll(target, run, options);
   if (!options.json && !options.quiet) {
     const keys = run.out ? ` The new keys are in ${run.out}.` : "";
-    print(`${DONE[action]} ${plural(run.changed, "key")}.${keys}`);
+    options.print(`${DONE[action]} ${plural(run.changed, "key")}.${keys}`);
   }
   const env = run.body.filter.env as string | undefined;
   const waited = options.wait ? await awaitVersions(target, run.versions, env, options) : null;
-  const { bulk_id, expect, changed, out } = run;
-  report(options, { action, bulk_id, matched: expect, changed, out, ...(waited && { propagation: waited.all }) });
-  if (waited && waited.missing.length > 0)
-    throw new ExitError(`The keys were changed, but not yet confirmed by: ${waited.missing.join(", ")}.`, 1);
+  const { bulk_id, expect, changed } = run;
+  report(options, {
+    action,
+    bulk_id,
+    matched: expect,
+    changed,
+    out: run.out,
+    ...(waited && { propagation: waited.all }),
+  });
+  if (waited && waited.missing.length > 0) throw new ExitError(`${UNCONFIRMED}: ${waited.missing.join(", ")}.`, 1);
 }

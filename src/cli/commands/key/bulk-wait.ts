@@ -1,6 +1,6 @@
 // After a bulk run with --wait: asks once for each project whether every live node has its newest version.
 import { request, parseJson, type Target } from "../../api/request.ts";
-import { escapeControls, plural, print, type OutputOptions } from "../../ui/output.ts";
+import { escapeControls, plural, type OutputOptions } from "../../ui/output.ts";
 import { nodesTable, type Node } from "../../api/change-and-wait.ts";
 
 /** The newest version of each project. */
@@ -13,7 +13,7 @@ export async function awaitVersions(
   target: Target,
   versions: Versions,
   env: string | undefined,
-  options: OutputOptions,
+  options: OutputOptions & { print(text: string): void },
 ): Promise<{ all: Propagation[]; missing: string[] }> {
   const all: Propagation[] = [];
   for (const [project_id, version] of Object.entries(versions)) {
@@ -22,8 +22,10 @@ export async function awaitVersions(
     const shown = parseJson(await request(target, message)) as Propagation;
     all.push(shown);
     if (options.json || options.quiet) continue;
-    if (shown.nodes.length > 0) print(nodesTable(shown.nodes));
-    print(`Acknowledged by ${shown.acked_nodes} of ${plural(shown.total_nodes, "node")} of project ${project_id}.`);
+    if (shown.nodes.length > 0) options.print(nodesTable(shown.nodes));
+    options.print(
+      `Acknowledged by ${shown.acked_nodes} of ${plural(shown.total_nodes, "node")} of project ${project_id}.`,
+    );
   }
   const missing = all.flatMap(({ nodes, complete, project_id }) => {
     const late = nodes.filter(({ acked }) => !acked).map(({ node_id }) => escapeControls(node_id));

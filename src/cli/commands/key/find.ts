@@ -14,7 +14,5 @@ export function addFindCommand(key: Command): void {
   addFlags(command, filters);
   targetFlags(outputFlags(command))
     .addHelpText("after", examples(["keyrack key find acme prod", "keyrack key find kr_live_ab --include-revoked"]))
-    .action((words: string[], options: ApiOptions) =>
-      runApiCommand("key", "list", list, [], { ...options, q: words.join(" ") }),
-    );
+    .action((words: string[], options: ApiOptions) => runApiCommand(list, [], { ...options, q: words.join(" ") }));
 }

@@ -38,16 +38,13 @@ export function addKeyCommands(program: Command): void {
       run: show,
       examples: ["keyrack key show ID", "keyrack key show ID --include effective,last_used --json"],
     },
-    revoke: waitable("key", "revoke", [
-      'keyrack key revoke ID --reason "left the company"',
-      "keyrack key revoke ID --wait",
-    ]),
-    disable: waitable("key", "disable", ['keyrack key disable ID --reason "unpaid"', "keyrack key disable ID --wait"]),
-    update: waitable("key", "update", [
+    revoke: waitable("revoke", ['keyrack key revoke ID --reason "left the company"', "keyrack key revoke ID --wait"]),
+    disable: waitable("disable", ['keyrack key disable ID --reason "unpaid"', "keyrack key disable ID --wait"]),
+    update: waitable("update", [
       "keyrack key update ID --allowed-cidrs 203.0.113.0/24 --ip-mode report",
       "keyrack key update ID --ip-mode enforce --wait",
     ]),
-    enable: waitable("key", "enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
+    enable: waitable("enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
   });
   addBulkCommand(key);
   addFindCommand(key);
@@ -57,22 +54,22 @@ export function addKeyCommands(program: Command): void {
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {
   if (!options.fromCsv) {
     requireFlags(spec, options);
-    return runApiCommand("key", "create", spec, [], options);
+    return runApiCommand(spec, [], options);
   }
   const defaults = buildRequest(spec, [], options).body as Record<string, unknown>;
-  const { runBulk } = await import("../bulk/bulk.ts");
+  const { importCsv } = await import("../csv-import/csv-import.ts");
   const keysFile = options.out ?? `${options.fromCsv}.keys.csv`;
-  await runBulk({ file: options.fromCsv, spec, noun: "key", defaults, options, keysFile });
+  const isKeysFileNamed = options.out !== undefined;
+  await importCsv({ file: options.fromCsv, spec, noun: "key", defaults, options, keysFile, isKeysFileNamed });
 }
 
 type LastUse = { network: string | null; user_agent: string | null; node_id: string } | null | undefined;
 
 /**
- * For people also where it was last used from. A server of an earlier release refuses that: it is asked again without.
+ * Adds the last use to the output for people. Earlier releases reject that `include`: retries without it.
  */
 async function show(spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> {
-  if (options.json || options.quiet || options.include !== undefined)
-    return runApiCommand("key", "show", spec, args, options);
+  if (options.json || options.quiet || options.include !== undefined) return runApiCommand(spec, args, options);
   const message = buildRequest(spec, args, options);
   const { text } = await sendRequest({ ...message, query: { include: "last_used" } }, options).catch(
     (error: unknown) => {
@@ -82,7 +79,7 @@ async function show(spec: CommandSpec, args: string[], options: ApiOptions): Pro
   );
   const { last_used, ...key } = JSON.parse(text) as { last_used?: LastUse };
   const shown = { ...key, ...(last_used && { last_used_from: placeOf(last_used) }) };
-  printResponse("key", "show", spec, JSON.stringify(shown), options);
+  printResponse(spec, JSON.stringify(shown), options);
 }
 
 function placeOf({ network, user_agent, node_id }: NonNullable<LastUse>): string {

@@ -39,7 +39,7 @@ export function addSecretKeyCommands(program: Command): void {
         if (options.workspaceId !== undefined) return createAsOperator(spec, options);
         const [ignored] = given(options, DATABASE_FLAGS);
         if (ignored) throw new ExitError(`--${ignored} needs --workspace-id.`, 2);
-        return runApiCommand("secret-key", "create", spec, args, options);
+        return runApiCommand(spec, args, options);
       },
     },
   });
@@ -52,5 +52,5 @@ async function createAsOperator(spec: CommandSpec, options: ApiOptions): Promise
   if (refused) throw new ExitError(`--workspace-id and --${refused} exclude each other.`, 2);
   const { workspaceId: workspace_id } = options;
   const created = await operate(options as OperatorOptions, "secret-key.create", { workspace_id, env });
-  printResponse("secret-key", "create", spec, JSON.stringify(created), options);
+  printResponse(spec, JSON.stringify(created), options);
 }

@@ -79,7 +79,7 @@ async function rotate(options: SelfOptions): Promise<void> {
   printResult(options, { json: rotated, quiet: key, human });
 }
 
-/** Where the response may be lost, the new key is too, unless the same request is repeated. */
+/** If the response is lost, only a retry with the same Idempotency-Key returns the new key. */
 function withRepetition(error: unknown, idempotencyKey: string): unknown {
   const isLost =
     error instanceof ExitError && (error.exitCode === 3 || (error instanceof ApiError && error.status >= 500));

@@ -105,14 +105,14 @@ async function setupLink({ services }: RunningInstance): Promise<SetupLink | nul
 }
 
 function firstSteps(url: string, file: string): string {
-  const credential =
-    basename(file) === "bootstrap.token"
-      ? `--data-dir ${shellQuote(dirname(file))}`
-      : `--bootstrap-token "$(cat ${shellQuote(file)})"`;
+  // Not --bootstrap-token: process lists show arguments.
+  const inDataDir = basename(file) === "bootstrap.token";
+  const variable = inDataDir ? "" : `KEYRACK_BOOTSTRAP_TOKEN_FILE=${shellQuote(file)} `;
+  const flag = inDataDir ? ` --data-dir ${shellQuote(dirname(file))}` : "";
   return [
     "",
     "Or create your first workspace from the command line:",
-    `  ${shellQuote(commandName())} workspace create --name "Acme" --slug acme --save --url ${url} ${credential}`,
+    `  ${variable}${shellQuote(commandName())} workspace create --name "Acme" --slug acme --save --url ${url}${flag}`,
     "It prints a secret key, shown only once; --save stores it in your profile for the next commands.",
   ].join("\n");
 }

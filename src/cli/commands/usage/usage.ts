@@ -28,7 +28,7 @@ type Series = {
 const BARS = "▁▂▃▄▅▆▇█";
 const SPARKLINE_MAX = 60;
 
-/** One character per bucket, or per few buckets where there are many. */
+/** One character per bucket, or per few buckets if there are many. */
 export function sparkline(values: readonly number[]): string {
   const width = Math.ceil(values.length / SPARKLINE_MAX);
   const sums: number[] = [];

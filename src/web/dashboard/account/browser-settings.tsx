@@ -1,6 +1,6 @@
 // How the dashboard behaves in this browser.
 import { CheckField } from "../forms/field.tsx";
-import { Panel } from "../parts/page.tsx";
+import { Panel } from "../components/page.tsx";
 import { IDLE_CHOICES, idleMinutes, setIdleMinutes } from "../shell/idle.ts";
 import { setShortcuts, shortcutsOn } from "../shell/shortcut-setting.ts";
 import { setTheme, theme, THEMES } from "../shell/theme.ts";

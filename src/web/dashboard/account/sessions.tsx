@@ -4,11 +4,11 @@ import { toProblem } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import type { RouteOutput } from "../../../client.ts";
 import { ActionButton } from "../forms/action.tsx";
-import { Badge } from "../parts/badge.tsx";
-import { Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { Time } from "../parts/time.tsx";
+import { Badge } from "../components/badge.tsx";
+import { Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { Time } from "../components/time.tsx";
 import { toast } from "../shell/toasts.tsx";
 
 type SessionRow = RouteOutput<"GET /v1/auth/sessions">["data"][number];
@@ -33,7 +33,7 @@ const columns: Column<SessionRow>[] = [
     cell: ({ display_prefix, current }) => (
       <span class="chips">
         <code>{display_prefix}…</code>
-        {current && <Badge tone="accent">This one</Badge>}
+        {current && <Badge tone="accent">This session</Badge>}
       </span>
     ),
   },
@@ -43,8 +43,12 @@ const columns: Column<SessionRow>[] = [
   {
     head: "Actions",
     actions: true,
-    cell: ({ id, current }) =>
-      !current && <ActionButton send={() => end([id], "Session ended.")}>End session</ActionButton>,
+    cell: ({ id, display_prefix, current }) =>
+      !current && (
+        <ActionButton label={`End session ${display_prefix}…`} send={() => end([id], "Session ended.")}>
+          End session
+        </ActionButton>
+      ),
   },
 ];
 

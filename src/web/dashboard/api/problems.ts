@@ -34,19 +34,28 @@ export function fieldMessage(label: string, message: string): string {
   return `${label}${message.startsWith(":") ? "" : " "}${message.replace(/\.$/, "")}.`;
 }
 
-export function problemMessage({ status, code, message, retryAfterSeconds }: Problem): string {
-  const wait = retryAfterSeconds > 0 ? ` Try again in ${formatWait(retryAfterSeconds)}.` : "";
+/** What happened, without what to do next. */
+export function problemText({ status, code, message }: Problem): string {
   if (status === 0) return "Cannot reach the server. Check your connection and try again.";
   // With 403 it is about the current password of a person who is logged in.
   if (code === "invalid_credentials" && status === 401) return "Wrong email address or password.";
-  // A locked account says how to unlock it; waiting would not help.
-  if (status === 429) return /reset/i.test(message) ? message : `Too many attempts.${wait}`;
   if (code === "idempotency_mismatch")
-    return "The first attempt may have succeeded. Look at the list before you try again with other values.";
-  if (status === 503) return `The server is busy.${wait || " Try again in a moment."}`;
-  if (status === 504) return ["The server did not answer in time.", message, "Try again."].filter(Boolean).join(" ");
-  if (status >= 500) return "Something went wrong on the server. Try again in a moment.";
-  return message;
+    return "The first attempt may have succeeded. Close this dialog and look at the list before you try again.";
+  if (status === 429) return message || "Too many requests.";
+  if (status === 503) return "The server is busy.";
+  if (status === 504) return ["The server did not answer in time.", message].filter(Boolean).join(" ");
+  return status >= 500 ? "Something went wrong on the server." : message;
+}
+
+/** Also when to try again, and the request's id if the server's log has to explain it. */
+export function problemMessage(problem: Problem): string {
+  const { status, message, retryAfterSeconds, requestId } = problem;
+  const needsReset = message.includes("Reset the password"); // a locked account: waiting would not help
+  const wait = retryAfterSeconds > 0 && !needsReset ? `Try again in ${formatWait(retryAfterSeconds)}.` : "";
+  const isFailure = status >= 500;
+  const next = wait || (isFailure ? "Try again in a moment." : "");
+  const id = isFailure && requestId !== null ? `Request id ${requestId}.` : "";
+  return [problemText(problem), status === 429 || isFailure ? next : "", id].filter(Boolean).join(" ");
 }
 
 /** The API does not distinguish used, expired and forged one-time tokens. */

@@ -1,7 +1,7 @@
 // Reads that components share: one request for the same data, the last state shown while a newer one is on its
 // way, polling while the page is visible, back-off after errors.
 import { signal, type ReadonlySignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Route, RouteInput, RouteOutput } from "../../../client.ts";
 import { call } from "./call.ts";
 import { toProblem, type Problem } from "./problems.ts";
@@ -19,6 +19,8 @@ type ReadState<T> = {
   problem: Problem | null;
   /** When `data` arrived. */
   at: number | null;
+  /** With `keeps`: the data is that of the query before, until this one has its own. */
+  isOld?: boolean;
 };
 
 type Load<T> = (abort: AbortSignal) => Promise<T>;
@@ -27,6 +29,7 @@ class Query<T> {
   readonly state = signal<ReadState<T>>({ data: null, problem: null, at: null });
   #load: Load<T>;
   #users = 0;
+  #wasUsed = false;
   /** The intervals at which components want it polled. */
   readonly #wishes = new Set<{ everyMs: number }>();
   #failures = 0;
@@ -39,6 +42,11 @@ class Query<T> {
 
   get isUsed(): boolean {
     return this.#users > 0;
+  }
+
+  /** Not one that a component is about to use. */
+  get isLeft(): boolean {
+    return this.#users === 0 && (this.#wasUsed || this.state.peek().at !== null);
   }
 
   /** The shortest interval that a component wants; 0 = none. */
@@ -63,17 +71,20 @@ class Query<T> {
 
   /** Starts loading for a component; the returned function ends it. */
   use(): () => void {
-    this.#users++;
-    const onVisible = (): void => {
-      if (!document.hidden && this.#everyMs > 0) this.refresh();
-    };
-    document.addEventListener("visibilitychange", onVisible);
+    this.#wasUsed = true;
+    // One listener for all users: with several, each would abort the request of the one before.
+    if (this.#users++ === 0) document.addEventListener("visibilitychange", this.#onVisible);
     if (!this.#abort) this.refresh();
     return () => {
-      document.removeEventListener("visibilitychange", onVisible);
-      if (--this.#users === 0) this.stop();
+      if (--this.#users > 0) return;
+      document.removeEventListener("visibilitychange", this.#onVisible);
+      this.stop();
     };
   }
+
+  readonly #onVisible = (): void => {
+    if (!document.hidden && this.#everyMs > 0) this.refresh();
+  };
 
   stop(): void {
     clearTimeout(this.#timer);
@@ -127,9 +138,9 @@ function queryFor<T>(key: string, load: Load<T>): Query<T> {
   const query = known ?? new Query(load);
   queries.delete(key);
   queries.set(key, query);
-  for (const [oldest, { state, isUsed }] of queries) {
+  for (const [oldest, { isLeft }] of queries) {
     if (queries.size <= KEPT_MAX) break;
-    if (!isUsed && state.peek().at !== null) queries.delete(oldest);
+    if (isLeft) queries.delete(oldest);
   }
   return query;
 }
@@ -140,18 +151,28 @@ export function clearQueries(): void {
   queries.clear();
 }
 
-/** Every change has a row here. */
-const AUDIT_ROWS = "GET /v1/audit_logs ";
+const OVERVIEW = "GET /v1/overview ";
+/** What every change may change: it has a row in the log, and counts in the figures. */
+const ALWAYS = ["GET /v1/audit_logs ", OVERVIEW];
+/** The server keeps its figures for 2 seconds. */
+const FIGURES_MS = 2_500;
+let figuresTimer: ReturnType<typeof setTimeout> | undefined;
+
+function refreshSome(parts: readonly string[]): void {
+  for (const [key, query] of queries) {
+    if (!parts.some((part) => key.includes(part))) continue;
+    if (query.isUsed) query.refresh();
+    else queries.delete(key);
+  }
+}
 
 /**
  * Loads again what is on the screen and forgets what is not, after a change. `about`: part of the route, "/v1/keys".
  */
 export function refreshReads(about = ""): void {
-  for (const [key, query] of queries) {
-    if (!key.includes(about) && !key.includes(AUDIT_ROWS)) continue;
-    if (query.isUsed) query.refresh();
-    else queries.delete(key);
-  }
+  refreshSome([about, ...ALWAYS]);
+  clearTimeout(figuresTimer);
+  figuresTimer = setTimeout(() => refreshSome([OVERVIEW]), FIGURES_MS);
 }
 
 /** After a refusal for the state of a record, or for its absence: it has changed since it was read. */
@@ -159,17 +180,41 @@ export function refreshAfter({ status }: Problem): void {
   if (status === 404 || status === 409) refreshReads();
 }
 
-export type Read<T> = { state: ReadonlySignal<ReadState<T>>; refresh: () => void };
+export type Read<T> = { state: Pick<ReadonlySignal<ReadState<T>>, "value">; refresh: () => void };
 
-type ReadOptions = { everyMs?: number };
+/** Whether the record that is read does not exist. */
+export const isNotFound = ({ state }: Read<unknown>): boolean => state.value.problem?.status === 404;
+
+type ReadOptions = {
+  everyMs?: number;
+  /** False: sends no request. */
+  isNeeded?: boolean;
+  /** Shows what was read before while another query is on its way, for lists that are searched and paged. */
+  keeps?: boolean;
+};
+
+/** A list without rows is not kept: after Clear filters, "no keys yet" would be wrong. */
+const hasRows = (data: unknown): boolean => (data as { data?: unknown[] }).data?.length !== 0;
+
+/** The state of a query, or of the one before it while it has none. Never that of another workspace. */
+function useKept<T>(state: ReadonlySignal<ReadState<T>>, keeps: boolean): Read<T>["state"] {
+  const last = useRef<{ state: ReadState<T>; of: string | null } | null>(null);
+  if (!keeps) return state;
+  const [now, of] = [state.value, workspaceId.value];
+  if (now.data !== null || now.problem || last.current?.of !== of) last.current = { state: now, of };
+  const { state: shown } = last.current;
+  const isOld = shown !== now && shown.data !== null && hasRows(shown.data);
+  return { value: { ...(isOld ? shown : now), isOld } };
+}
 
 /** Loads data with a custom function. `key` identifies the query. */
-export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOptions = {}): Read<T> {
+export function useQuery<T>(key: string, load: Load<T>, options: ReadOptions = {}): Read<T> {
+  const { everyMs = 0, isNeeded = true, keeps = false } = options;
   const whole = `${workspaceId.value ?? ""} ${key}`;
   const query = useMemo(() => queryFor(whole, load), [whole]);
-  useEffect(() => (everyMs > 0 ? query.pollEvery(everyMs) : undefined), [query, everyMs]);
-  useEffect(() => query.use(), [query]);
-  return { state: query.state, refresh: () => query.refresh() };
+  useEffect(() => (isNeeded && everyMs > 0 ? query.pollEvery(everyMs) : undefined), [query, everyMs, isNeeded]);
+  useEffect(() => (isNeeded ? query.use() : undefined), [query, isNeeded]);
+  return { state: useKept(query.state, keeps), refresh: () => query.refresh() };
 }
 
 /** What a query has loaded lately; otherwise loads it, for those who use the query too. */

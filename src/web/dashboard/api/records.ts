@@ -1,8 +1,7 @@
 // Records of the API by their type; projects and tenants by id and by words, for pages that show or choose them.
 import type { RouteOutput } from "../../../client.ts";
 import { call } from "./call.ts";
-import { readRecent, useQuery, type Read } from "./query.ts";
-import type { Suggestion } from "../forms/combobox.tsx";
+import { readRecent, useQuery, useRead, type Read } from "./query.ts";
 
 export type Project = RouteOutput<"GET /v1/projects/{id}">;
 export type ScopeCatalogue = Project["scope_catalogue"];
@@ -12,6 +11,10 @@ type ListedKey = RouteOutput<"GET /v1/keys">["data"][number];
 export type SecretKey = RouteOutput<"GET /v1/secret_keys/{id}">;
 export type Member = RouteOutput<"GET /v1/members">["data"][number];
 export type UsageSeries = RouteOutput<"GET /v1/usage/series">;
+
+/** A key's name, or the start of its text. */
+export const keyTitle = ({ name, display_prefix }: Pick<ListedKey, "name" | "display_prefix">): string =>
+  name ?? `${display_prefix}…`;
 
 export const tenantLabel = ({ name, external_id }: Pick<Tenant, "name" | "external_id">): string => name ?? external_id;
 
@@ -35,23 +38,33 @@ export const useProjectsRead = (): Read<readonly Project[]> => useQuery(PROJECTS
 
 /** None while loading, and where they are not needed. */
 export function useProjects(isNeeded = true): readonly Project[] {
-  const load = async (abort: AbortSignal) => (isNeeded ? readProjects(abort) : []);
-  return useQuery(isNeeded ? PROJECTS : "", load).state.value.data ?? [];
+  return useQuery(PROJECTS, readProjects, { isNeeded }).state.value.data ?? [];
 }
 
-type Options = { everyMs?: number };
+type Options = { everyMs?: number; isNeeded?: boolean };
+
+/** All plans; none while loading. */
+export function usePlans(isNeeded = true): readonly Plan[] {
+  return useRead("GET /v1/plans", {}, { isNeeded }).state.value.data?.data ?? [];
+}
+
+/** The newest secret keys; null while loading. */
+export function useSecretKeys(options: Options = {}): readonly SecretKey[] | null {
+  return useRead("GET /v1/secret_keys", { query: { limit: PAGE_MAX } }, options).state.value.data?.data ?? null;
+}
 
 /** Records by their ids, of which 200 are read; absent while loading and when deleted. */
 function useByIds<T extends { id: string }>(
   route: string,
   ids: readonly string[],
   read: (ids: string, options: { signal: AbortSignal }) => Promise<{ data: readonly T[] }>,
-  { everyMs = 0 }: Options,
+  options: Options,
 ): ReadonlyMap<string, T> {
   const wanted = [...new Set(ids)].toSorted().slice(0, PAGE_MAX).join(",");
-  const load = async (signal: AbortSignal): Promise<readonly T[]> =>
-    wanted === "" ? [] : (await read(wanted, { signal })).data;
-  const { data } = useQuery(`${route} ${wanted}`, load, { everyMs: wanted === "" ? 0 : everyMs }).state.value;
+  const load = async (signal: AbortSignal): Promise<readonly T[]> => (await read(wanted, { signal })).data;
+  const isNeeded = wanted !== "" && (options.isNeeded ?? true);
+  // Names of the rows before are kept: many are those of the rows that follow.
+  const { data } = useQuery(`${route} ${wanted}`, load, { ...options, isNeeded, keeps: true }).state.value;
   return new Map(data?.map((record) => [record.id, record]));
 }
 
@@ -73,6 +86,9 @@ export function useKeys(ids: readonly string[], options: Options = {}): Readonly
     options,
   );
 }
+
+/** A record to choose. */
+export type Suggestion = { id: string; label: string; hint?: string };
 
 const SUGGESTED_MAX = 20;
 /** A page of a search may be empty although there is more: each examines a part of the tenants. */

@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import type { RouteOutput } from "../../../client.ts";
 import type { Problem } from "./problems.ts";
-import { readTab, writeTab } from "./store.ts";
+import { readTab, writeTab } from "./web-storage.ts";
 
 export type NewSession = RouteOutput<"POST /v1/auth/sessions">;
 export type Membership = NewSession["memberships"][number];

@@ -1,8 +1,8 @@
 // Logging in and out, switching the workspace, and keeping the tabs of this browser in step.
 import { effect, untracked } from "@preact/signals";
-import { confirmLeaving } from "../forms/unsaved.ts";
+import { confirmLeaving } from "./unsaved.ts";
 import { call, forbidden, moved, ownSwitches } from "./call.ts";
-import { oneAtATime } from "./one-at-a-time.ts";
+import { oneAtATime } from "./serialize.ts";
 import { Problem, toProblem } from "./problems.ts";
 import { clearQueries, refreshReads } from "./query.ts";
 import {
@@ -17,7 +17,7 @@ import {
   workspaceId,
   type NewSession,
 } from "./session.ts";
-import { TABS_CHANNEL } from "./store.ts";
+import { TABS_CHANNEL } from "./web-storage.ts";
 
 type TabMessage = { kind: "logged_out" } | { kind: "switched"; session: string; workspace: string };
 
@@ -78,7 +78,7 @@ export function lockPage(): void {
   const current = session.value;
   if (!current || lock.value === "idle") return;
   requireLogin("idle").catch(() => {});
-  // Also where the dialog is open because the session had ended: there the page is still visible.
+  // Also when the dialog is open because the session had ended: there the page is still visible.
   lock.value = "idle";
   void endSession(current.token);
   // The old token must not survive a reload; the page still knows whose it was.

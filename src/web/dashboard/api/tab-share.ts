@@ -1,7 +1,7 @@
 // Signs in a tab that was opened from a link of a signed-in tab. Browsers do not copy the tab's storage there, so the
 // new tab asks the others, and only a tab that saw such a click a moment ago responds, once.
 import { session, setSession, type Session } from "./session.ts";
-import { TABS_CHANNEL } from "./store.ts";
+import { TABS_CHANNEL } from "./web-storage.ts";
 
 const CLICK_MS = 10_000;
 const WAIT_MS = 300;

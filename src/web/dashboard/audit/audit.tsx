@@ -1,30 +1,21 @@
 // The audit log, newest first, with filters.
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
-import { clearFilters, Filters, SelectFilter, TextFilter } from "../forms/filters.tsx";
+import { clearFilters, Filters, SelectFilter } from "../forms/filters.tsx";
+import { TextFilter } from "../forms/search.tsx";
 import type { Option } from "../forms/field.tsx";
-import { hrefTo, param, setParams } from "../here.ts";
-import { NoMatch } from "../parts/empty.tsx";
-import { Page } from "../parts/page.tsx";
-import { pageCursor, Pager, pageSize } from "../parts/pager.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { Time } from "../parts/time.tsx";
-import { VerifyPanel } from "./verify-panel.tsx";
+import { hrefTo, param, setParams } from "../links.ts";
+import { NoMatch } from "../components/empty.tsx";
+import { Page } from "../components/page.tsx";
+import { pageCursor, Pager, pageSize } from "../components/pager.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { Time } from "../components/time.tsx";
+import { useVerification } from "./verify-panel.tsx";
 import { useNames } from "./names.ts";
-import { actionWords, Actor, ACTOR_TYPES, Target, EnvBadge, typeWords, type AuditRow, type Names } from "./words.tsx";
+import { actionWords, NOUNS, typeWords } from "./actions.ts";
+import { Actor, ACTOR_TYPES, Target, EnvBadge, type AuditRow, type Names } from "./words.tsx";
 
-const NOUNS = [
-  "api_key",
-  "secret_key",
-  "tenant",
-  "project",
-  "plan",
-  "quota_grant",
-  "workspace",
-  "workspace_member",
-  "workspace_invite",
-];
 const FILTERS = ["action", "actor", "target", "from", "to"];
 
 /** When a day of the browser's time zone starts, in which times are shown too. */
@@ -58,7 +49,10 @@ function DayFilter({ name, label }: { name: "from" | "to"; label: string }) {
       <input
         type="date"
         value={param(name)}
-        onChange={(event) => setParams({ [name]: event.currentTarget.value, after: null })}
+        onChange={({ currentTarget: { value } }) => {
+          // Each digit of a typed year is a change: 0002, 0020, 0202, 2026.
+          if (value === "" || value >= "2000") setParams({ [name]: value, after: null });
+        }}
       />
     </label>
   );
@@ -99,12 +93,16 @@ const columns = (names: Names): Column<AuditRow>[] => [
   { head: "Row", number: true, room: 560, cell: ({ seq }) => formatNumber(seq) },
 ];
 
+const LEAD =
+  "Every change in this workspace, in live and in test, newest first. Each row contains the hash of the row before it, so your browser can verify the log without trusting the server.";
+
 export function Audit() {
-  const read = useRead("GET /v1/audit_logs", { query: filters() });
+  const read = useRead("GET /v1/audit_logs", { query: filters() }, { keeps: true });
   const names = useNames(read.state.value.data?.data ?? []);
+  const { actions, results } = useVerification();
   return (
-    <Page title="Audit" lead="Every change in this workspace, in live and in test, newest first.">
-      <VerifyPanel />
+    <Page title="Audit" lead={LEAD} actions={actions}>
+      {results}
       <AuditFilters />
       <Loaded read={read} rows={8}>
         {({ data, next_cursor = null }) =>

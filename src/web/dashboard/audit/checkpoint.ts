@@ -13,7 +13,7 @@ import {
 export type Opened = {
   /** Null for a note that is malformed or of another log. */
   checkpoint: Checkpoint | null;
-  /** Null where the browser cannot check it. */
+  /** Null if the browser cannot check it. */
   signed: boolean | null;
 };
 

@@ -1,16 +1,15 @@
 // One row of the audit log: who, what, the values before and after, and its hashes.
 import { formatNumber } from "../../shared/format.ts";
-import { useRead } from "../api/query.ts";
-import { hrefToList } from "../here.ts";
-import { CopyText } from "../parts/copy.tsx";
-import { Failed } from "../parts/empty.tsx";
-import { Problem } from "../api/problems.ts";
-import { Facts, Page, Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { UserText } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
+import { isNotFound, useRead } from "../api/query.ts";
+import { hrefToList } from "../links.ts";
+import { CopyText } from "../components/copy.tsx";
+import { Facts, Page, Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import { useNames } from "./names.ts";
-import { actionWords, Actor, ACTOR_TYPES, Target, type AuditRow } from "./words.tsx";
+import { actionWords } from "./actions.ts";
+import { Actor, ACTOR_TYPES, Target, type AuditRow } from "./words.tsx";
 
 type Change = { old: unknown; new: unknown };
 
@@ -118,9 +117,11 @@ function Details({ row }: { row: AuditRow }) {
 export function AuditRowPage({ id }: { id: string }) {
   const seq = /^[1-9]\d{0,14}$/.test(id) ? Number(id) : Number.MAX_SAFE_INTEGER;
   const read = useRead("GET /v1/audit_logs", { query: { after_seq: seq - 1, limit: 1 } });
-  const row = read.state.value.data?.data.find((one) => one.seq === seq);
+  const { data } = read.state.value;
+  const row = data?.data.find((one) => one.seq === seq);
   return (
     <Page
+      isMissing={isNotFound(read) || (data !== null && !row)}
       title={row ? actionWords(row.action) : `Row ${id}`}
       lead={
         <>
@@ -135,9 +136,7 @@ export function AuditRowPage({ id }: { id: string }) {
       }
       back={{ href: hrefToList("audit"), label: "Audit" }}
     >
-      <Loaded read={read}>
-        {() => (row ? <Details row={row} /> : <Failed problem={new Problem(404)} onRetry={read.refresh} />)}
-      </Loaded>
+      <Loaded read={read}>{() => row && <Details row={row} />}</Loaded>
     </Page>
   );
 }

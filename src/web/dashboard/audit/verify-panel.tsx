@@ -1,18 +1,19 @@
 // Verifying the audit log, on the server and in this browser, and saving it.
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { formatClock, formatDate, formatNumber, plural } from "../../shared/format.ts";
 import { call, request } from "../api/call.ts";
 import { problemMessage, toProblem } from "../api/problems.ts";
 import { workspaceId } from "../api/session.ts";
-import { slug } from "../here.ts";
-import { Badge } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
-import { CopyText } from "../parts/copy.tsx";
-import { download } from "../parts/download.ts";
-import { Facts, Panel } from "../parts/page.tsx";
-import { Snippet } from "../parts/snippet.tsx";
-import { REASONS, verifyHere, type Result } from "./run.ts";
+import { slug } from "../links.ts";
+import { Badge } from "../components/badge.tsx";
+import { Button } from "../components/button.tsx";
+import { CopyText } from "../components/copy.tsx";
+import { download } from "../components/download.ts";
+import { Facts, Panel } from "../components/page.tsx";
+import { Snippet } from "../components/snippet.tsx";
+import { REASONS, verifyHere, type Result } from "./verification.ts";
 
 type Chain = RouteOutput<"GET /v1/audit_logs/chain">;
 type State =
@@ -155,15 +156,11 @@ function useRuns() {
   return { state, setState, run, stop };
 }
 
-export function VerifyPanel() {
+/** The buttons, for the page's head, and what they lead to. */
+export function useVerification(): { actions: ComponentChildren; results: ComponentChildren } {
   const { state, setState, run, stop } = useRuns();
   const [results, setResults] = useState<Results>({});
-  const waits: Partial<Record<State["name"], string>> = {
-    here: "Verification is running. Wait until it has finished, or stop it.",
-    server: "Verification is running. Wait until it has finished.",
-    saving: "The log is being saved. Wait until it is complete.",
-  };
-  const busy = waits[state.name] ?? null;
+  const busy = /here|server|saving/.test(state.name) ? "The log is being read. Wait until that has finished." : null;
   const verify = (): void =>
     run({ name: "here", rows: 0, rate: 0 }, async (signal) => {
       const start = performance.now();
@@ -186,14 +183,12 @@ export function VerifyPanel() {
     });
   const save = (): void =>
     run({ name: "saving" }, async (signal) => ({ name: (await saveLog(signal)) === "saved" ? "idle" : "too_long" }));
-  return (
-    <Panel title="Integrity">
-      <p>
-        Each row contains the hash of the row before it. Your browser can compute every hash again and compare the log
-        with its signed checkpoint, without trusting the server.
-      </p>
-      <div class="buttons">
-        <Button kind="primary" disabled={busy} onClick={verify}>
+  const isShown = state.name !== "idle" || results.here || results.server;
+  return {
+    actions: (
+      <>
+        {state.name === "here" && <Button onClick={stop}>Stop</Button>}
+        <Button disabled={busy} onClick={verify}>
           Verify in this browser
         </Button>
         <Button disabled={busy} onClick={askServer}>
@@ -202,14 +197,19 @@ export function VerifyPanel() {
         <Button icon="download" disabled={busy} onClick={save}>
           Download
         </Button>
-        {state.name === "here" && <Button onClick={stop}>Stop</Button>}
+      </>
+    ),
+    results: (
+      <div role="status">
+        {isShown && (
+          <Panel title="Integrity">
+            <Outcome state={state} />
+            {results.here && state.name !== "here" && <Verified result={results.here} />}
+            {results.server && state.name !== "server" && <VerifiedByServer of={results.server} />}
+            {state.name === "too_long" && <TooLong />}
+          </Panel>
+        )}
       </div>
-      <div role="status" class="stack">
-        <Outcome state={state} />
-        {results.here && state.name !== "here" && <Verified result={results.here} />}
-        {results.server && state.name !== "server" && <VerifiedByServer of={results.server} />}
-      </div>
-      {state.name === "too_long" && <TooLong />}
-    </Panel>
-  );
+    ),
+  };
 }

@@ -1,8 +1,9 @@
 // Who did something to what, with links to records that have a page.
 import type { RouteOutput } from "../../../client.ts";
-import { env, hrefTo } from "../here.ts";
-import { Badge } from "../parts/badge.tsx";
-import { UserText } from "../parts/text.tsx";
+import { env, hrefTo } from "../links.ts";
+import { typeWords } from "./actions.ts";
+import { Badge } from "../components/badge.tsx";
+import { UserText } from "../components/text.tsx";
 
 export type AuditRow = RouteOutput<"GET /v1/audit_logs">["data"][number];
 /** Id → name. */
@@ -26,23 +27,10 @@ const PAGE_OF: Record<string, string> = {
   plan: "plans",
 };
 
-/** "API key", "Workspace member". */
-export function typeWords(type: string): string {
-  const words = type.replaceAll("_", " ").replace(/^api\b/, "API");
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-/** "API key quarantined"; an action of another form as it is. */
-export function actionWords(action: string): string {
-  const [noun, verb, ...more] = action.split(".");
-  if (!noun || !verb || more.length > 0) return action;
-  return `${typeWords(noun)} ${verb.replaceAll("_", " ")}`;
-}
-
 /** Ids begin with the time: those of one day differ at their end. */
 const short = (id: string): string => (id.length > 13 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id);
 
-/** Its name, and the id as its title; the id where it has none. */
+/** Its name, and the id as its title; the id if it has none. */
 function Record({ id, name }: { id: string; name: string | undefined }) {
   if (name === undefined) return <code title={id}>{short(id)}</code>;
   return (

@@ -3,12 +3,13 @@ import { formatNumber, plural } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { problemMessage } from "../api/problems.ts";
 import { useKeys } from "../api/records.ts";
+import { useUnsaved } from "../api/unsaved.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
-import { env } from "../here.ts";
-import { Button } from "../parts/button.tsx";
-import { Dialog, DoneButton } from "../parts/dialog.tsx";
-import { UserText } from "../parts/text.tsx";
+import { env } from "../links.ts";
+import { Button } from "../components/button.tsx";
+import { Dialog, DoneButton } from "../components/dialog.tsx";
+import { UserText } from "../components/text.tsx";
 import { SHOWN, useBulkRun, type BulkAction, type BulkFilter, type Found, type Run } from "./run.ts";
 import { ProjectsPropagation } from "../keys/propagation.tsx";
 
@@ -121,6 +122,7 @@ export function BulkKeys({ action, filter, whole, onClose, onDone }: BulkProps) 
   const { run, start, resume, stop } = useBulkRun(action, filter);
   const { found, done, state } = run;
   const words = WORDS[action];
+  useUnsaved(state === "running", "bulk");
   if (!found || found.matched === 0) return <Counted run={run} action={action} onClose={onClose} />;
   if (done === null)
     return (

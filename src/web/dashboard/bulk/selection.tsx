@@ -1,7 +1,7 @@
 // The keys that are selected in the list, over all of its pages, and what can be done with them.
 import { useState } from "preact/hooks";
 import { formatNumber, plural } from "../../shared/format.ts";
-import { Button } from "../parts/button.tsx";
+import { Button } from "../components/button.tsx";
 import { BulkKeys, type BulkProps } from "./dialog.tsx";
 import type { BulkAction, BulkFilter } from "./run.ts";
 
@@ -11,7 +11,7 @@ const IDS_MAX = 500;
 type SelectionProps = {
   chosen: ReadonlySet<string>;
   onChange: (chosen: ReadonlySet<string>) => void;
-  /** The filters in the address; null where they cannot choose keys, or where the page has all. */
+  /** The filters in the address; null if they cannot choose keys, or if the page has all. */
   all: BulkFilter | null;
   /** "every key that matches", or "all live keys" without filters. */
   allWords: string;

@@ -4,25 +4,27 @@ import { useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
 import { membership } from "../api/session.ts";
-import type { SecretKey } from "../api/records.ts";
-import { env, serverUrl } from "../here.ts";
-import { KeyName } from "../keys/key-name.tsx";
+import { keyTitle, useProjects, type SecretKey } from "../api/records.ts";
+import { useCreating } from "../forms/create-dialog.ts";
+import { env, hrefTo, serverUrl } from "../links.ts";
+import { KeyName, timeColumns } from "../keys/key-name.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
-import { keyTitle } from "../keys/state.ts";
-import { Badge, Chips } from "../parts/badge.tsx";
-import { Button, roleReason } from "../parts/button.tsx";
-import { CopyText } from "../parts/copy.tsx";
-import { Empty } from "../parts/empty.tsx";
-import { Menu } from "../parts/menu.tsx";
-import { Facts, Page, Panel } from "../parts/page.tsx";
-import { nextCursor, pageCursor, Pager, pageSize } from "../parts/pager.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { SnippetTabs } from "../parts/snippet.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { Time } from "../parts/time.tsx";
+import { Badge, Chips } from "../components/badge.tsx";
+import { Button, roleReason } from "../components/button.tsx";
+import { CopyText } from "../components/copy.tsx";
+import { Empty } from "../components/empty.tsx";
+import { Menu } from "../components/menu.tsx";
+import { Facts, Page, Panel } from "../components/page.tsx";
+import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { SnippetTabs } from "../components/snippet.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { UserText } from "../components/text.tsx";
 import { CreateSecretKey, RevokeSecretKey, RotateSecretKey } from "./secret-key-dialogs.tsx";
 import { apiSnippets } from "./snippets.ts";
 
+/** Ids that are listed; the page of projects has the others. */
+const PROJECTS_MAX = 10;
 const DIALOGS = { rotate: RotateSecretKey, revoke: RevokeSecretKey } as const;
 const envName = ({ env: of }: SecretKey): string => (of === "test" ? "Test" : "Live");
 
@@ -53,15 +55,7 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
       head: "Permissions",
       cell: ({ permissions }) => (permissions === null ? "Everything" : <Chips values={permissions} max={4} />),
     },
-    { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    {
-      head: "Expires",
-      room: 780,
-      cell: ({ expires_at }) => <Time at={expires_at} />,
-      fold: ({ expires_at }) => expires_at !== null && <Time at={expires_at} />,
-      foldsHead: true,
-    },
-    { head: "Created", room: 860, cell: ({ created_at }) => <Time at={created_at} /> },
+    ...timeColumns(780),
     {
       head: "Actions",
       actions: true,
@@ -103,8 +97,23 @@ function SecretKeys({ read, create }: SecretKeysProps) {
   );
 }
 
+function ProjectIds() {
+  const projects = useProjects();
+  if (projects.length === 0) return <>None</>;
+  return (
+    <div class="stack">
+      {projects.slice(0, PROJECTS_MAX).map(({ id, name }) => (
+        <div key={id}>
+          <UserText>{name}</UserText> <CopyText text={id} name={`Copy id of ${name}`} />
+        </div>
+      ))}
+      {projects.length > PROJECTS_MAX && <a href={hrefTo("projects")}>All projects</a>}
+    </div>
+  );
+}
+
 export function Developers() {
-  const [creating, setCreating] = useState(false);
+  const [creating, setCreating] = useCreating();
   const read = useRead("GET /v1/secret_keys", { query: { after: pageCursor(), limit: pageSize() } });
   const isEmpty = read.state.value.data?.data.length === 0;
   const create = (
@@ -125,6 +134,7 @@ export function Developers() {
             facts={[
               ["Base URL", <CopyText key="url" text={url} name="Copy base URL" />],
               ["Workspace", <CopyText key="id" text={membership.value?.workspace_id ?? ""} name="Copy workspace id" />],
+              ["Projects", <ProjectIds key="projects" />],
               [
                 "OpenAPI",
                 <a key="openapi" href="./openapi.json" target="_blank" rel="noopener">

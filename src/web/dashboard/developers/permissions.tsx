@@ -9,7 +9,7 @@ type Permission = NonNullable<RouteOutput<"GET /v1/secret_keys/{id}">["permissio
 
 const PERMISSIONS: readonly (readonly [name: Permission, label: string])[] = [
   ["verify", "Verify keys: for nodes and gateways"],
-  ["portal", "Make tokens for the portal"],
+  ["portal", "Create portal tokens"],
   ["read", "Read everything except members and invitations"],
   ["manage", "Read, and create and change tenants and keys"],
 ];
@@ -27,7 +27,7 @@ export function PermissionsField() {
         label="Access"
         options={[
           ["all", "Everything"],
-          ["some", "Only some of it"],
+          ["some", "Restricted"],
         ]}
         value={access}
         onChange={setAccess}
@@ -36,7 +36,7 @@ export function PermissionsField() {
       {access === "some" && (
         <>
           <fieldset class="field">
-            <legend class="field-label">It may</legend>
+            <legend class="field-label">Permissions</legend>
             {PERMISSIONS.map(([name, label]) => (
               <CheckField key={name} name={fieldOf(name)} label={label} checked={name === "verify"} />
             ))}

@@ -4,18 +4,18 @@ import { CAPABILITIES } from "../../../kernel/policy/capabilities.ts";
 import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
 import { POLL_MS, useRead } from "../api/query.ts";
 import { clearFilters, Filters, isFiltered, projectOptions, SelectFilter } from "../forms/filters.tsx";
-import { env, hrefTo, param } from "../here.ts";
+import { env, hrefTo, param } from "../links.ts";
 import { RecordLink } from "../keys/key-name.tsx";
 import { useProjects, type Project } from "../api/records.ts";
-import { Badge } from "../parts/badge.tsx";
-import { LinkButton } from "../parts/button.tsx";
-import { Empty, NoMatch } from "../parts/empty.tsx";
-import { Page } from "../parts/page.tsx";
-import { pageCursor, Pager, pageSize } from "../parts/pager.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
+import { Badge } from "../components/badge.tsx";
+import { LinkButton } from "../components/button.tsx";
+import { Empty, NoMatch } from "../components/empty.tsx";
+import { Page } from "../components/page.tsx";
+import { pageCursor, Pager, pageSize } from "../components/pager.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import { FleetSummary } from "./summary.tsx";
 
 type Fleet = RouteOutput<"GET /v1/nodes">;
@@ -60,8 +60,8 @@ function NodeState({ node: { live, late, lag } }: { node: Node }) {
   return lag === 0 ? <Badge tone="good">Current</Badge> : <Badge tone="warn">Catching up</Badge>;
 }
 
-function lagWords({ lag, lag_ms }: Node): string {
-  if (lag === 0) return "None";
+function lagWords({ live, lag, lag_ms }: Node): string {
+  if (!live) return "Unknown";
   const versions = plural(lag, "version");
   return lag_ms === null || lag_ms === undefined ? versions : `${versions}, ${formatDuration(lag_ms)}`;
 }
@@ -97,7 +97,10 @@ function columns(projects: readonly Project[]): Column<Node>[] {
     },
     { head: "Environment", room: 780, cell: scopeWords, fold: scopeWords },
     { head: "Version", room: 780, cell: ({ version }) => formatNumber(version) },
-    { head: "Lag", cell: (node) => (node.live ? lagWords(node) : "Unknown") },
+    {
+      head: "Lag",
+      cell: (node) => (node.live && node.lag === 0 ? <span class="muted">None</span> : lagWords(node)),
+    },
     {
       head: "SDK",
       room: 860,
@@ -132,7 +135,7 @@ function NoNodes() {
 }
 
 export function FleetPage() {
-  const read = useRead("GET /v1/nodes", { query: query() }, { everyMs: POLL_MS.live });
+  const read = useRead("GET /v1/nodes", { query: query() }, { everyMs: POLL_MS.live, keeps: true });
   const projects = useProjects();
   return (
     <Page title="Fleet" lead="The nodes that verify your keys. The list refreshes every two seconds.">

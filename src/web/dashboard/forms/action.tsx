@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { problemMessage, toProblem } from "../api/problems.ts";
 import { refreshAfter } from "../api/query.ts";
-import { Button, type ButtonProps } from "../parts/button.tsx";
+import { Button, type ButtonProps } from "../components/button.tsx";
 
 type ActionButtonProps = Pick<ButtonProps, "children" | "kind" | "label" | "needs" | "disabled"> & {
   send: () => Promise<void>;

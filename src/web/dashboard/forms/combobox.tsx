@@ -1,13 +1,12 @@
 // A text field that suggests records while one types, after the ARIA pattern for comboboxes. The chosen record's id is
 // what the form sends.
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, InputHTMLAttributes } from "preact";
 import { useContext, useEffect, useId, useState } from "preact/hooks";
 import { plural } from "../../shared/format.ts";
+import type { Suggestion } from "../api/records.ts";
 import { Announcement } from "./announcement.tsx";
 import { describedBy, FieldNotes } from "./field.tsx";
 import { FormContext } from "./form.tsx";
-
-export type Suggestion = { id: string; label: string; hint?: string };
 
 type ComboboxProps = {
   name: string;
@@ -24,12 +23,12 @@ type ComboboxProps = {
 
 const DEBOUNCE_MS = 150;
 
-/** `text`: what was searched for. */
-type Found = { text: string | null; list: readonly Suggestion[]; state: "searching" | "found" | "failed" };
+/** `text`: what was searched for; null before the first response. */
+type Found = { text: string | null; list: readonly Suggestion[]; isFailed?: true };
 
 /** What matches the text; older searches are aborted. */
 function useSuggestions(text: string, open: boolean, search: ComboboxProps["search"]): Found {
-  const [found, setFound] = useState<Found>({ text: null, list: [], state: "searching" });
+  const [found, setFound] = useState<Found>({ text: null, list: [] });
   useEffect(() => {
     if (!open) return;
     const abort = new AbortController();
@@ -38,8 +37,8 @@ function useSuggestions(text: string, open: boolean, search: ComboboxProps["sear
     };
     const run = (): void => {
       search(text.trim(), abort.signal).then(
-        (list) => show({ text, list, state: "found" }),
-        () => show({ text, list: [], state: "failed" }),
+        (list) => show({ text, list }),
+        () => show({ text, list: [], isFailed: true }),
       );
     };
     const timer = setTimeout(run, DEBOUNCE_MS);
@@ -51,10 +50,10 @@ function useSuggestions(text: string, open: boolean, search: ComboboxProps["sear
   return found;
 }
 
-function words({ list, state }: Found): string {
-  if (state === "failed") return "The search failed. Type again to repeat it.";
+function words({ text, list, isFailed }: Found): string {
+  if (isFailed) return "The search failed. Type again to repeat it.";
   if (list.length > 0) return plural(list.length, "suggestion");
-  return state === "found" ? "Nothing found" : "Searching…";
+  return text === null ? "Searching…" : "Nothing found";
 }
 
 type ListProps = {
@@ -89,53 +88,76 @@ function Suggestions({ id, label, found, at, choose }: ListProps) {
   );
 }
 
-type NameProps = { id: string; of: ComboboxProps; required: "true" | undefined };
+/** `moved`: where the arrow keys went. `isRefused`: Enter was pressed, but the text names no record. */
+type Typing = { text: string | null; moved?: number; isRefused?: boolean };
 
-/** The label, and the field that the form reads. */
-function Name({ id, of: { name, label, chosen, isFilter }, required }: NameProps) {
+/** What is typed and suggested while the list is open. `text` is null while it is closed. */
+function useTyping({ name, chosen, onChoose, search }: ComboboxProps) {
+  const { onChanged } = useContext(FormContext);
+  const [{ text, moved, isRefused }, setTyping] = useState<Typing>({ text: null });
+  const open = text !== null;
+  // The chosen record's name is there to be replaced: it searches for nothing.
+  const sought = text === null || text === chosen?.label ? "" : text;
+  const suggestions = useSuggestions(sought, open, search);
+  const found = suggestions.list;
+  // Without a text, at the choice; at none if that is not listed, so that Enter does not replace it.
+  const at = moved ?? (chosen && sought === "" ? found.findIndex(({ id }) => id === chosen.id) : 0);
+  const edit = (typed: string | null): void => setTyping({ text: typed });
+  const update = (one: Suggestion | null, typed: string | null): void => {
+    onChoose(one);
+    onChanged(name);
+    edit(typed);
+  };
+  const choose = (one: Suggestion): void => update(one, null);
+  const show = (): void => edit(chosen?.label ?? "");
+  const close = (): void => edit(null);
+  const press = (key: string): boolean => {
+    const one = found[at];
+    const next = { ArrowDown: Math.min(found.length - 1, at + 1), ArrowUp: Math.max(0, at - 1) }[key];
+    if (open && next !== undefined) setTyping({ text, moved: next });
+    else if (key === "ArrowDown") show();
+    else if (open && key === "Escape") close();
+    // Not from the suggestions for an earlier text, and the form is not sent with a choice that is not shown.
+    else if (open && key === "Enter" && (one || sought)) {
+      if (one && suggestions.text === sought) choose(one);
+      else setTyping({ text, isRefused: sought !== "" });
+    } else return false;
+    return true;
+  };
+  const input: InputHTMLAttributes<HTMLInputElement> = {
+    value: text ?? chosen?.label ?? "",
+    // The choice stays until another is made, or the text is emptied.
+    onInput: ({ currentTarget: { value } }) => (value === "" ? update(null, value) : edit(value)),
+    onClick: ({ currentTarget }) => {
+      if (open) return;
+      show();
+      currentTarget.select();
+    },
+    onBlur: close,
+    onKeyDown: (event) => {
+      if (!press(event.key)) return;
+      event.preventDefault();
+      event.stopPropagation();
+    },
+  };
+  return { open, at, isRefused, suggestions, choose, input };
+}
+
+export function Combobox(props: ComboboxProps) {
+  const { name, label, hint, placeholder, optional = false, isFilter = false, chosen } = props;
+  const required = optional || isFilter ? undefined : "true";
+  const id = useId();
+  const { open, at, isRefused, suggestions, choose, input } = useTyping(props);
+  const found = suggestions.list;
+  const isListed = open && found.length > 0;
+  const { errors } = useContext(FormContext);
+  const error = isRefused ? "must be chosen from the list" : errors.get(name);
   return (
-    <>
+    <div class="field combobox">
       <label for={id} class={isFilter ? "hide" : undefined}>
         {label}
       </label>
       <input type="hidden" name={name} value={chosen?.id ?? ""} aria-required={required} />
-    </>
-  );
-}
-
-export function Combobox(props: ComboboxProps) {
-  const { name, label, hint, placeholder, optional = false, isFilter = false, chosen, onChoose, search } = props;
-  const required = optional || isFilter ? undefined : "true";
-  const id = useId();
-  const [text, setText] = useState<string | null>(null);
-  const [at, setAt] = useState(0);
-  const open = text !== null;
-  const suggestions = useSuggestions(text ?? "", open, search);
-  const found = suggestions.list;
-  const isListed = open && found.length > 0;
-  const { errors, onChanged } = useContext(FormContext);
-  const error = errors.get(name);
-  const update = (one: Suggestion | null, typed: string | null): void => {
-    onChoose(one);
-    onChanged(name);
-    setText(typed);
-    setAt(0);
-  };
-  const choose = (one: Suggestion): void => update(one, null);
-  const onKeyDown = ({ key }: KeyboardEvent): boolean => {
-    const one = found[at];
-    const next = { ArrowDown: Math.min(found.length - 1, at + 1), ArrowUp: Math.max(0, at - 1) }[key];
-    if (open && next !== undefined) setAt(next);
-    else if (key === "ArrowDown") setText("");
-    else if (open && key === "Escape") setText(null);
-    // Not from the suggestions for an earlier text.
-    else if (open && key === "Enter" && one) void (suggestions.text === text && choose(one));
-    else return false;
-    return true;
-  };
-  return (
-    <div class="field combobox">
-      <Name id={id} of={props} required={required} />
       <input
         id={id}
         role="combobox"
@@ -143,20 +165,12 @@ export function Combobox(props: ComboboxProps) {
         placeholder={placeholder}
         aria-expanded={isListed}
         aria-controls={isListed ? `${id}-list` : undefined}
-        aria-activedescendant={isListed ? `${id}-list-${at}` : undefined}
+        aria-activedescendant={isListed && at >= 0 ? `${id}-list-${at}` : undefined}
         aria-autocomplete="list"
         aria-required={required}
         aria-invalid={error === undefined ? undefined : "true"}
         aria-describedby={describedBy(id, error, hint)}
-        value={text ?? chosen?.label ?? ""}
-        onInput={(event) => update(null, event.currentTarget.value)}
-        onClick={() => !open && setText(chosen ? null : "")}
-        onBlur={() => setText(null)}
-        onKeyDown={(event) => {
-          if (!onKeyDown(event)) return;
-          event.preventDefault();
-          event.stopPropagation();
-        }}
+        {...input}
       />
       {isListed && <Suggestions id={`${id}-list`} label={label} found={found} at={at} choose={choose} />}
       <Announcement words={open ? words(suggestions) : ""} isShown={open && !isListed} />

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";
-import { Dialog } from "../parts/dialog.tsx";
+import { Dialog } from "../components/dialog.tsx";
 import { TextField } from "./field.tsx";
 import { Form, type Values } from "./form.tsx";
 
@@ -15,21 +15,32 @@ type ConfirmProps = {
   /** Text to be typed first, such as a slug. */
   typed?: string;
   /** The environment whose data it changes, if any. */
-  env?: Env;
+  env?: Env | "both";
   send: (values: Values) => Promise<void>;
   onClose: () => void;
 };
 
 export function Confirm({ title, submit, children, fields, typed, env, send, onClose }: ConfirmProps) {
   const [text, setText] = useState("");
-  const blocked = typed !== undefined && text.trim() !== typed.trim() ? `Type ${typed} first.` : null;
+  const blocked = typed !== undefined && text.trim() !== typed.trim() ? "Type the text first." : null;
   return (
     <Dialog title={title} onClose={onClose} env={env}>
       {children}
       <Form submit={submit} submitKind="danger" send={send} watch={false} disabled={blocked} onCancel={onClose}>
         {fields}
         {typed !== undefined && (
-          <TextField name="typed" label={`Type ${typed} to confirm`} mono value={text} onInput={setText} />
+          <TextField
+            name="typed"
+            label="The text"
+            labelMarkup={
+              <>
+                Type <bdi>{typed}</bdi> to confirm
+              </>
+            }
+            mono
+            value={text}
+            onInput={setText}
+          />
         )}
       </Form>
     </Dialog>

@@ -8,6 +8,8 @@ type FieldProps = {
   /** Name of the API's field: error details refer to it. */
   name: string;
   label: string;
+  /** Shown instead of the label, such as with the text of a customer, which has to be isolated. */
+  labelMarkup?: ComponentChildren;
   hint?: ComponentChildren;
   optional?: boolean;
 };
@@ -52,13 +54,14 @@ export function describedBy(id: string, error: string | undefined, hint: Compone
   return parts.filter(Boolean).join(" ") || undefined;
 }
 
-function FieldShell({ name, label, hint, optional = false, control, after, isChoice = false }: Shell) {
+function FieldShell(props: Shell) {
+  const { name, label, labelMarkup = label, hint, optional = false, control, after, isChoice = false } = props;
   const id = useId();
   const error = useContext(FormContext).errors.get(name);
   return (
     <div class="field">
       <label for={id}>
-        {label}
+        {labelMarkup}
         {optional && !isChoice && <span class="muted"> (optional)</span>}
       </label>
       <div class="control">
@@ -135,8 +138,7 @@ export function PasswordField(
         <button
           type="button"
           class="reveal"
-          aria-pressed={shown}
-          aria-label={`Show: ${props.label}`}
+          aria-label={`${shown ? "Hide" : "Show"}: ${props.label}`}
           onClick={() => setShown(!shown)}
         >
           {shown ? "Hide" : "Show"}
@@ -186,7 +188,12 @@ export function TextAreaField(props: FieldProps & { value?: string; rows?: numbe
   );
 }
 
-type CheckProps = { name?: string; label: string; checked?: boolean; onChange?: (checked: boolean) => void };
+type CheckProps = {
+  name?: string;
+  label: ComponentChildren;
+  checked?: boolean;
+  onChange?: (checked: boolean) => void;
+};
 
 export function CheckField({ name = "", label, checked = false, onChange }: CheckProps) {
   const controlled = onChange ? { checked } : { defaultChecked: checked };

@@ -1,9 +1,9 @@
 // Filters of a list. They are in the address; choosing one returns to the first page.
 import type { ComponentChildren } from "preact";
-import { param, setParams } from "../here.ts";
-import { Button } from "../parts/button.tsx";
+import { useState } from "preact/hooks";
+import { param, setParams } from "../links.ts";
+import { Button } from "../components/button.tsx";
 import type { Option } from "./field.tsx";
-import { credentialNote } from "../shell/credential-note.ts";
 
 type SelectProps = {
   /** Name of the parameter in the address. */
@@ -26,24 +26,6 @@ export function SelectFilter({ name, label, options, chosen = param(name) }: Sel
   );
 }
 
-/** For values that cannot be listed. A credential does not get into the address. */
-export function TextFilter({ name, label }: { name: string; label: string }) {
-  const filter = (text: string): void => {
-    if (credentialNote(text) === null) setParams({ [name]: text, after: null });
-  };
-  return (
-    <input
-      type="text"
-      aria-label={label}
-      placeholder={label}
-      autocomplete="off"
-      spellcheck={false}
-      value={param(name)}
-      onChange={(event) => filter(event.currentTarget.value.trim())}
-    />
-  );
-}
-
 /** "All projects", and each by name. */
 export const projectOptions = (projects: readonly { id: string; name: string }[]): Option[] => [
   ["", "All projects"],
@@ -58,11 +40,16 @@ export const isFiltered = (names: readonly string[]): boolean => isSet([...names
 export const clearFilters = (names: readonly string[]): void =>
   setParams(Object.fromEntries([...names, "after"].map((name) => [name, null])));
 
-/** `names`: the parameters that the filters inside set. */
+/** `names`: the parameters that the filters inside set. On a phone many of them are behind a button. */
 export function Filters(props: { label: string; names: readonly string[]; children: ComponentChildren }) {
+  const [isOpen, setOpen] = useState(false);
+  const set = props.names.filter((name) => name !== "q" && param(name) !== "").length;
   return (
-    <div class="filters" role="search" aria-label={props.label}>
+    <div class={isOpen ? "filters open" : "filters"} role="search" aria-label={props.label}>
       {props.children}
+      <button type="button" class="button filters-button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {set > 0 ? `Filters (${set})` : "Filters"}
+      </button>
       {isSet(props.names) && (
         <Button kind="quiet" onClick={() => clearFilters(props.names)}>
           Clear filters

@@ -4,8 +4,8 @@ import { createContext, type ComponentChildren, type RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { problemMessage, toProblem, type Detail, type Problem } from "../api/problems.ts";
 import { refreshAfter } from "../api/query.ts";
-import { Button, type ButtonKind } from "../parts/button.tsx";
-import { useUnsaved } from "./unsaved.ts";
+import { Button, type ButtonKind } from "../components/button.tsx";
+import { useUnsaved } from "../api/unsaved.ts";
 
 export type Values = Readonly<Record<string, string>>;
 
@@ -34,7 +34,7 @@ type FormProps = {
   footer?: ComponentChildren;
   /** Why it cannot be submitted. */
   disabled?: string | null;
-  /** False where nothing is lost by leaving. */
+  /** False if nothing is lost by leaving. */
   watch?: boolean;
 };
 

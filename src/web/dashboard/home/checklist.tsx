@@ -2,50 +2,59 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";
+import type { Overview } from "../api/overview.ts";
 import { POLL_MS, useRead } from "../api/query.ts";
+import { useSecretKeys } from "../api/records.ts";
 import { membership } from "../api/session.ts";
-import { hrefTo } from "../here.ts";
-import { Badge } from "../parts/badge.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { Time } from "../parts/time.tsx";
+import { hrefTo } from "../links.ts";
+import { Badge } from "../components/badge.tsx";
+import { Icon } from "../components/icon.tsx";
+import { Time } from "../components/time.tsx";
 
 /** `href`: where to do it. */
 type Step = { name: string; done: boolean; detail: ComponentChildren; href?: string };
+
+const isReached = ({ keys, nodes, first_verified_at }: Overview): boolean =>
+  keys.active > 0 && nodes.live > 0 && first_verified_at !== null;
 
 /** Null until everything is known. Polls until every step is done. `env`: where a request is to be verified. */
 export function useSteps(env: Env): Step[] | null {
   const [done, setDone] = useState(false);
   const every = { everyMs: done ? 0 : POLL_MS.live };
   const overview = useRead("GET /v1/overview", { query: { env } }, every).state.value.data;
+  const secrets = useSecretKeys(every);
+  const live = secrets?.find((secret) => secret.env === "live" && secret.revoked_at === null);
+  // Both name what they found. If the overview has an answer for every step, nothing is left to be named.
+  const isOpen = overview !== null && !(live && isReached(overview));
+  const named = { ...every, isNeeded: secrets !== null && isOpen };
   const newest = { include_revoked: "true", limit: 1 } as const;
-  const keys = useRead("GET /v1/keys", { query: newest }, every).state.value.data?.data;
+  const keys = useRead("GET /v1/keys", { query: newest }, named).state.value.data?.data;
   const fleet = { view: "fleet", state: "live", limit: 1 } as const;
-  const nodes = useRead("GET /v1/nodes", { query: fleet }, every).state.value.data?.data;
-  const secrets = useRead("GET /v1/secret_keys", {}, every).state.value.data?.data;
-  if (!overview || !keys || !nodes || !secrets) return null;
+  const nodes = useRead("GET /v1/nodes", { query: fleet }, named).state.value.data?.data;
+  if (!overview || !secrets || (isOpen && !(keys && nodes))) return null;
   const { first_verified_at: first } = overview;
-  const live = secrets.find((secret) => secret.env === "live" && secret.revoked_at === null);
-  const node = nodes[0];
+  const node = nodes?.[0];
   const steps = [
     { name: "Create a workspace", done: true, detail: <bdi>{membership.value?.name}</bdi> },
     {
       name: "Create a key",
-      done: keys.length > 0,
-      detail: keys[0] && <code>{keys[0].display_prefix}…</code>,
-      href: hrefTo("keys"),
+      done: !isOpen || keys?.[0] !== undefined,
+      detail: keys?.[0] && <code>{keys[0].display_prefix}…</code>,
+      href: hrefTo("keys", { query: { create: "key" } }),
     },
     {
       name: "Connect a verifier",
-      done: node !== undefined,
+      done: !isOpen || node !== undefined,
       detail: node && <code>{node.node_id}</code>,
-      href: hrefTo("projects"),
+      // Its page has the code.
+      href: hrefTo("projects", keys?.[0] && { id: keys[0].project_id }),
     },
     { name: "First verified request", done: first !== null, detail: first && <Time at={first} /> },
     {
       name: "Create a live secret key",
       done: live !== undefined,
       detail: live && <code>{live.display_prefix}…</code>,
-      href: hrefTo("developers", { env: "live" }),
+      href: hrefTo("developers", { env: "live", query: { create: "secret" } }),
     },
   ];
   if (!done && steps.every((step) => step.done)) setDone(true);

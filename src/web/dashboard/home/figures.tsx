@@ -1,30 +1,10 @@
 // The workspace in numbers. Each figure links to the list behind it.
-import type { RouteOutput } from "../../../client.ts";
-import { formatNumber } from "../../shared/format.ts";
-import { POLL_MS, useRead, type Read } from "../api/query.ts";
-import { env, hrefTo } from "../here.ts";
-import { LinkButton } from "../parts/button.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Time } from "../parts/time.tsx";
-
-type Overview = RouteOutput<"GET /v1/overview">;
-
-/** Counts end here. */
-export const COUNT_MAX = 10_000;
-const LEAKS_MAX = 1_000;
-
-/** Shared by everything that shows a part of it. */
-export const useOverview = (everyMs: number = POLL_MS.usual): Read<Overview> =>
-  useRead("GET /v1/overview", { query: { env: env.value } }, { everyMs });
-
-const countUpTo =
-  (max: number) =>
-  (value: number): string =>
-    value >= max ? `${formatNumber(max)} or more` : formatNumber(value);
-
-const count = countUpTo(COUNT_MAX);
-export const countLeaks = countUpTo(LEAKS_MAX);
+import { count, countLeaks, useOverview, type Overview } from "../api/overview.ts";
+import { hrefTo } from "../links.ts";
+import { LinkButton } from "../components/button.tsx";
+import { Icon } from "../components/icon.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Time } from "../components/time.tsx";
 
 type FigureProps = { name: string; value: string; href: string; look?: "warn" | "bad" | "words" | null };
 
@@ -43,14 +23,14 @@ function Grid({ overview: { keys, nodes } }: { overview: Overview }) {
     <div class="figures">
       <Figure name="Active keys" value={count(keys.active)} href={keysHref("active")} />
       <Figure
-        name="Expiring in 7 days"
+        name="Expiring within 7 days"
         value={count(keys.expiring)}
         href={keysHref("expiring")}
         look={keys.expiring > 0 ? "warn" : null}
       />
       <Figure name="Unused for 30 days" value={count(keys.idle)} href={keysHref("idle")} />
       <Figure
-        name="Quarantined"
+        name="Leaked"
         value={count(keys.quarantined)}
         href={keysHref("quarantined")}
         look={keys.quarantined > 0 ? "bad" : null}
@@ -59,7 +39,7 @@ function Grid({ overview: { keys, nodes } }: { overview: Overview }) {
         name="Nodes up to date"
         value={nodes.live === 0 ? "None connected" : `${count(nodes.current)} of ${count(nodes.live)}`}
         href={hrefTo("fleet")}
-        look={nodes.live === 0 ? "words" : null}
+        look={nodes.live === 0 ? "words" : nodes.current < nodes.live ? "warn" : null}
       />
     </div>
   );

@@ -1,15 +1,16 @@
 // Home: the first steps, the workspace in numbers, its traffic, and what happened last.
 import { useEffect, useState } from "preact/hooks";
 import { formatNumber } from "../../shared/format.ts";
+import { useOverview } from "../api/overview.ts";
 import { workspaceId } from "../api/session.ts";
-import { readSetting, writeSetting } from "../api/store.ts";
-import { env } from "../here.ts";
+import { readSetting, writeSetting } from "../api/web-storage.ts";
+import { env } from "../links.ts";
 import { CreateKey } from "../keys/create.tsx";
-import { Button } from "../parts/button.tsx";
-import { Page, Panel } from "../parts/page.tsx";
+import { Button } from "../components/button.tsx";
+import { Page, Panel } from "../components/page.tsx";
 import { Traffic } from "../usage/traffic.tsx";
 import { Checklist, useSteps } from "./checklist.tsx";
-import { Figures, useOverview } from "./figures.tsx";
+import { Figures } from "./figures.tsx";
 import { Recent } from "./recent.tsx";
 
 const HASH_CHARS = 16;
@@ -67,7 +68,11 @@ export function Home() {
       {!hidden && <FirstSteps onHide={hide} />}
       <Figures />
       <Traffic title="Requests" />
-      <Recent title={env.value === "test" ? "Recent changes, live and test" : "Recent changes"} foot={<AuditHead />} />
+      <Recent
+        title={env.value === "test" ? "Recent changes, live and test" : "Recent changes"}
+        looksUp={hidden}
+        foot={<AuditHead />}
+      />
       {creating && <CreateKey onClose={() => setCreating(false)} />}
     </Page>
   );

@@ -1,12 +1,12 @@
 // The server itself: health of its components, the last restore test, version, and commands for its operator.
 import type { RouteOutput } from "../../../client.ts";
 import { POLL_MS, useRead } from "../api/query.ts";
-import { Badge, Chips, type Tone } from "../parts/badge.tsx";
-import { CopyText } from "../parts/copy.tsx";
-import { Facts, Page, Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Snippet } from "../parts/snippet.tsx";
-import { Time } from "../parts/time.tsx";
+import { Badge, Chips, type Tone } from "../components/badge.tsx";
+import { CopyText } from "../components/copy.tsx";
+import { Facts, Page, Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Snippet } from "../components/snippet.tsx";
+import { Time } from "../components/time.tsx";
 
 type Status = RouteOutput<"GET /status">;
 type Instance = RouteOutput<"GET /v1/instance">;

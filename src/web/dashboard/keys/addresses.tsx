@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { fieldProblem } from "../api/problems.ts";
 import { SelectField, TextAreaField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
-import { Chips } from "../parts/badge.tsx";
+import { Chips } from "../components/badge.tsx";
 
 /** The address list of a key or tenant; null: a key that has none of its own. */
 type Listed = { allowed_cidrs: string[] | null; ip_mode: "enforce" | "report" };
@@ -14,7 +14,7 @@ const OPTIONS: readonly Option[] = [
   ["enforce", "These networks only"],
   ["report", "Any address; report requests from outside these networks"],
 ];
-const INHERIT: Option = ["tenant", "Tenant's list"];
+const INHERIT: Option = ["tenant", "Same as the tenant"];
 
 const ruleOf = ({ allowed_cidrs, ip_mode }: Listed): string =>
   allowed_cidrs === null ? "tenant" : allowed_cidrs.length === 0 ? "any" : ip_mode;
@@ -53,7 +53,7 @@ function ruleIn(values: Values): Partial<Listed> {
   return { allowed_cidrs, ip_mode: rule };
 }
 
-/** What to send: nothing where nothing changed. Throws a problem for a list without networks. */
+/** What to send: nothing if nothing changed. Throws a problem for a list without networks. */
 export function addressesOf(values: Values, before: Listed): Partial<Listed> {
   const after = { ...before, ...ruleIn(values) };
   return JSON.stringify(after) === JSON.stringify(before) ? {} : ruleIn(values);
@@ -66,12 +66,12 @@ export function tenantAddressesOf(values: Values, before: Listed & { allowed_cid
 
 export function AllowedAddresses({ of }: { of: Listed }) {
   const rule = ruleOf(of);
-  if (rule === "tenant") return <>Tenant's list</>;
+  if (rule === "tenant") return <>Same as the tenant</>;
   if (rule === "any") return <>Any address</>;
   return (
     <>
-      <Chips values={of.allowed_cidrs ?? []} max={20} />
-      {rule === "report" && <span class="muted small"> others are admitted and reported</span>}
+      <Chips values={of.allowed_cidrs ?? []} />
+      {rule === "report" && <span class="muted small"> others are allowed and reported</span>}
     </>
   );
 }

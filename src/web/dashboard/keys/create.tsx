@@ -2,20 +2,30 @@
 import { useMemo, useState } from "preact/hooks";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
-import { Combobox, type Suggestion } from "../forms/combobox.tsx";
+import { Combobox } from "../forms/combobox.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { env, hrefTo, param } from "../here.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { SecretDialog } from "../parts/secret.tsx";
+import { env, hrefTo, param } from "../links.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { SecretDialog } from "../forms/secret.tsx";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } from "./key-fields.tsx";
+import { CreateProject } from "../projects/project-dialogs.tsx";
 import { CreateTenant } from "../tenants/tenant-dialogs.tsx";
 import { useInherited } from "./inherited.ts";
-import { searchProjects, searchTenants, tenantLabel, useProjects, useTenants, type Project } from "../api/records.ts";
+import {
+  searchProjects,
+  searchTenants,
+  tenantLabel,
+  useProjects,
+  useTenants,
+  type Project,
+  type Suggestion,
+} from "../api/records.ts";
 
-type Made = { id: string; key: string };
+/** `of`: its name, tenant and project. */
+type Made = { id: string; key: string; of: string };
 
 function keyOf(values: Values) {
   const { name = "" } = values;
@@ -39,12 +49,48 @@ function useFiltered(projects: readonly Project[]): { project: Suggestion | null
   };
 }
 
+/** What a key belongs to can be created in place. */
+type Needed = "project" | "tenant";
+
+function NewRecord({ what, onClick }: { what: Needed; onClick: (what: Needed) => void }) {
+  return (
+    <button type="button" class="link" onClick={() => onClick(what)}>
+      New {what}
+    </button>
+  );
+}
+
+type InPlaceProps = {
+  what: Needed | null;
+  onClose: () => void;
+  setProject: (made: Suggestion) => void;
+  setTenant: (made: Suggestion) => void;
+};
+
+/** Outside of the form: a form cannot be inside of another. */
+function InPlace({ what, onClose, setProject, setTenant }: InPlaceProps) {
+  if (what === "project")
+    return (
+      <CreateProject
+        onClose={onClose}
+        onCreated={({ id, name, slug }) => setProject({ id, label: name, hint: slug })}
+      />
+    );
+  if (what === null) return null;
+  return (
+    <CreateTenant
+      onClose={onClose}
+      onCreated={(made) => setTenant({ id: made.id, label: tenantLabel(made), hint: made.external_id })}
+    />
+  );
+}
+
 function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) => void } & CreateKeyProps) {
   const projects = useProjects();
   const preset = useFiltered(projects);
   const [pickedProject, setProject] = useState<Suggestion | null>();
   const [pickedTenant, setTenant] = useState<Suggestion | null | undefined>(given);
-  const [adding, setAdding] = useState(false);
+  const [adding, setAdding] = useState<Needed | null>(null);
   const project = pickedProject === undefined ? preset.project : pickedProject;
   const tenant = pickedTenant === undefined ? preset.tenant : pickedTenant;
   const idempotencyKey = useMemo(newIdempotencyKey, []);
@@ -52,7 +98,7 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
     const target = { project_id: project?.id ?? "", tenant_id: tenant?.id ?? "", env: env.value };
     const made = await call("POST /v1/keys", { body: { ...target, ...keyOf(values) }, idempotencyKey });
     refreshReads("/v1/keys");
-    onMade(made);
+    onMade({ ...made, of: [made.name, tenant?.label, project?.label].filter(Boolean).join(" · ") });
   };
   const found = projects.find(({ id }) => id === project?.id);
   const inherited = useInherited(found, tenant?.id);
@@ -69,6 +115,7 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
           chosen={project}
           onChoose={setProject}
           search={searchProjects}
+          hint={<NewRecord what="project" onClick={setAdding} />}
         />
         <Combobox
           name="tenant_id"
@@ -77,23 +124,14 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
           chosen={tenant}
           onChoose={setTenant}
           search={searchTenants}
-          hint={
-            <button type="button" class="link" onClick={() => setAdding(true)}>
-              New tenant
-            </button>
-          }
+          hint={<NewRecord what="tenant" onClick={setAdding} />}
         />
         <TextField name="name" label="Name" optional hint="What the key is for, such as Production." />
-        <ScopesField key={project?.id} catalogue={found?.scope_catalogue ?? []} />
-        <ExpiryField key={`expiry ${project?.id}`} policy={found?.key_policy} />
+        <ScopesField project={found} />
+        <ExpiryField policy={found?.key_policy} />
         <LimitsField inherited={inherited} />
       </Form>
-      {adding && (
-        <CreateTenant
-          onClose={() => setAdding(false)}
-          onCreated={(made) => setTenant({ id: made.id, label: tenantLabel(made), hint: made.external_id })}
-        />
-      )}
+      <InPlace what={adding} onClose={() => setAdding(null)} {...{ setProject, setTenant }} />
     </>
   );
 }
@@ -114,7 +152,9 @@ export function CreateKey(props: CreateKeyProps) {
           go(hrefTo("keys", { id: made.id }));
         }}
       >
-        <p>Give it to your customer. Keyrack stores only its hash and cannot show it again.</p>
+        <p>
+          Give it to your customer. <bdi class="muted">{made.of}</bdi>
+        </p>
       </SecretDialog>
     );
   return (

@@ -2,20 +2,21 @@
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
+import { keyTitle } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import type { Values } from "../forms/form.tsx";
-import { Named } from "../parts/text.tsx";
+import { Named } from "../components/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { PropagationDialog } from "./propagation.tsx";
-import { keyTitle, type ApiKey } from "./state.ts";
+import type { ApiKey } from "./state.ts";
 
 async function change(id: string, enables: boolean, values: Values): Promise<void> {
   const target = { params: { id }, query: {} };
   if (enables) await call("POST /v1/keys/{id}/enable", { ...target, body: {} });
   else await call("POST /v1/keys/{id}/disable", { ...target, body: reasonOf(values) });
   refreshReads("/v1/keys");
-  toast(enables ? "Key enabled." : "Key disabled.");
+  toast(enables ? "Key enabled." : "Key disabled.", false);
 }
 
 export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
@@ -46,8 +47,8 @@ export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void })
     >
       <p>
         {enables
-          ? "Requests with this key are admitted again."
-          : "Requests with this key are refused until it is enabled again. Its text stays the same."}
+          ? "Requests with this key are allowed again."
+          : "Requests with this key are refused until it is enabled again. The key itself does not change."}
       </p>
     </Confirm>
   );

@@ -1,11 +1,11 @@
 // The filters of the list of keys. A whole key never gets into the address: it is looked up instead.
 import type { RouteInput } from "../../../client.ts";
 import { Combobox } from "../forms/combobox.tsx";
-import { Filters, projectOptions, SelectFilter, TextFilter } from "../forms/filters.tsx";
+import { Filters, projectOptions, SelectFilter } from "../forms/filters.tsx";
 import type { Option } from "../forms/field.tsx";
-import { SearchField } from "../forms/search.tsx";
-import { env, param, setParams } from "../here.ts";
-import { pageCursor, pageSize } from "../parts/pager.tsx";
+import { SearchField, TextFilter } from "../forms/search.tsx";
+import { env, param, setParams } from "../links.ts";
+import { pageCursor, pageSize } from "../components/pager.tsx";
 import type { BulkFilter } from "../bulk/run.ts";
 import { searchTenants, tenantLabel, useTenants, type Project } from "../api/records.ts";
 
@@ -14,9 +14,9 @@ type Query = NonNullable<RouteInput<"GET /v1/keys">["query"]>;
 export const KEY_FILTERS = ["q", "project", "tenant", "state", "scope"];
 const STATES = [
   ["active", "Active"],
-  ["expiring", "Expire within 7 days"],
+  ["expiring", "Expiring within 7 days"],
   ["idle", "Unused for 30 days"],
-  ["quarantined", "Quarantined"],
+  ["quarantined", "Leaked"],
   ["disabled", "Disabled"],
   ["expired", "Expired"],
   ["revoked", "Revoked"],
@@ -49,7 +49,7 @@ function scopeOptions(projects: readonly Project[]): Option[] {
   return [["", "All scopes"], ...[...names].toSorted().map((name) => [name, name] as const)];
 }
 
-/** The filters as a bulk action takes them; null where it cannot. */
+/** The filters as a bulk action takes them; null if it cannot. */
 export function bulkFilter(): BulkFilter | null {
   const [project_id, tenant_id, scope] = [param("project"), param("tenant"), param("scope")];
   const state = stateOf();
@@ -94,7 +94,7 @@ export function KeyFilters({ projects, onLookUp }: KeyFiltersProps) {
       <SelectFilter
         name="state"
         label="Filter by state"
-        options={[["", "Not revoked"], ["all", "All, including revoked"], ...STATES]}
+        options={[["", "Except revoked"], ["all", "All, including revoked"], ...STATES]}
       />
       {hasCatalogue ? (
         <SelectFilter name="scope" label="Filter by scope" options={scopeOptions(projects)} />

@@ -1,7 +1,6 @@
 // The limits that a key gets without its own: of its tenant, the tenant's plan, or the project.
-import { usePlans } from "../tenants/plan-field.tsx";
 import type { Inherited } from "./key-fields.tsx";
-import { useTenants, type Project } from "../api/records.ts";
+import { usePlans, useTenants, type Project } from "../api/records.ts";
 
 /** Null while the project is not chosen. */
 export function useInherited(project: Project | undefined, tenantId: string | undefined): Inherited | null {

@@ -6,7 +6,7 @@ import { CheckField, SelectField, TextAreaField, TextField, type Option } from "
 import type { Values } from "../forms/form.tsx";
 import { linesOf } from "../forms/lines.ts";
 import { rulesOf, ruleText, rulesText, type Rules } from "./limits.ts";
-import type { Project, ScopeCatalogue } from "../api/records.ts";
+import type { Project } from "../api/records.ts";
 import type { ApiKey } from "./state.ts";
 import { DAY_MS } from "../../../kernel/durations.ts";
 
@@ -15,20 +15,35 @@ const NO_POLICY = { default_ttl_days: null, max_ttl_days: null };
 
 const CHOSEN = "scope ";
 
-/** Scopes of the catalogue to choose from, and a field for others. A new key starts with the defaults. */
-export function ScopesField({ value, catalogue = [] }: { value?: readonly string[]; catalogue?: ScopeCatalogue }) {
+type ScopesProps = { value?: readonly string[]; project: Project | undefined };
+
+/**
+ * Scopes of the project's catalogue to choose from, and a field for others. A new key starts with the defaults; what
+ * was typed stays when another project is chosen.
+ */
+export function ScopesField({ value, project }: ScopesProps) {
+  const catalogue = project?.scope_catalogue ?? [];
   const hint = "One on each line, such as orders:read. A key without scopes can only call routes that require none.";
   const others = value?.filter((scope) => !catalogue.some(({ name }) => name === scope)) ?? [];
   return (
     <>
       {catalogue.length > 0 && (
-        <fieldset>
+        <fieldset key={project?.id}>
           <legend>Scopes</legend>
           {catalogue.map((entry) => (
             <CheckField
               key={entry.name}
               name={`${CHOSEN}${entry.name}`}
-              label={entry.description ? `${entry.name}: ${entry.description}` : entry.name}
+              label={
+                <>
+                  <bdi>{entry.name}</bdi>
+                  {entry.description && (
+                    <>
+                      : <bdi>{entry.description}</bdi>
+                    </>
+                  )}
+                </>
+              }
               checked={value?.includes(entry.name) ?? entry.default}
             />
           ))}
@@ -75,7 +90,9 @@ export function ExpiryField({ current, policy }: { current?: string | null; poli
   const keeps = typeof current === "string" || (current === null && !options.some(([value]) => value === "none"));
   const kept: Option[] = keeps ? [["keep", `Keep: ${current ? formatAbsolute(Date.parse(current)) : "never"}`]] : [];
   const choices = [...kept, ...(current === undefined ? options : options.filter(([value]) => value !== "default"))];
-  const [choice, setChoice] = useState(choices[0]?.[0] ?? "none");
+  const [picked, setChoice] = useState<string>();
+  // The project's default until one is picked, and for one that another project does not offer.
+  const [choice] = choices.find(([value]) => value === picked) ?? choices[0] ?? ["none"];
   return (
     <>
       <SelectField name="expires_at" label="Expires" optional options={choices} value={choice} onChange={setChoice} />
@@ -111,7 +128,7 @@ export function LimitsField({ current = null, inherited }: LimitsProps) {
         options={[
           ["inherit", inherited ? `${source} (${defaults})` : source],
           ["none", "No limits"],
-          ["own", "Own rules"],
+          ["own", "Custom limits"],
         ]}
         value={choice}
         onChange={setChoice}

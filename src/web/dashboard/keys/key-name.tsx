@@ -1,6 +1,9 @@
-// A key in a list: its name, if it has one, above the start of its text; links to keys and to what they belong to.
-import { hrefTo } from "../here.ts";
-import { Cut, UserText } from "../parts/text.tsx";
+// A key in a list: its name, if it has one, above the start of its text; columns that lists of keys share; links to
+// keys and to what they belong to.
+import { hrefTo } from "../links.ts";
+import type { Column } from "../components/table.tsx";
+import { Cut, UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import type { ApiKey } from "./state.ts";
 
 type Named = Pick<ApiKey, "name" | "display_prefix">;
@@ -28,3 +31,33 @@ export function RecordLink({ page, id, label }: { page: string; id: string; labe
     </a>
   );
 }
+
+export const keyColumn: Column<Named & { id: string }> = {
+  head: "Key",
+  names: true,
+  cell: (key) => (
+    <a href={hrefTo("keys", { id: key.id })}>
+      <KeyName of={key} />
+    </a>
+  ),
+};
+
+export const lastUsedColumn: Column<Pick<ApiKey, "last_used_at">> = {
+  head: "Last used",
+  cell: ({ last_used_at }) => <Time at={last_used_at} />,
+};
+
+/** `expiresRoom`: the width of the table up to which the expiry is below the name. */
+export const timeColumns = (
+  expiresRoom: 560 | 780,
+): Column<Pick<ApiKey, "last_used_at" | "expires_at" | "created_at">>[] => [
+  lastUsedColumn,
+  {
+    head: "Expires",
+    room: expiresRoom,
+    cell: ({ expires_at }) => <Time at={expires_at} />,
+    fold: ({ expires_at }) => expires_at !== null && <Time at={expires_at} />,
+    foldsHead: true,
+  },
+  { head: "Created", room: 860, cell: ({ created_at }) => <Time at={created_at} /> },
+];

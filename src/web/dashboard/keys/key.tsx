@@ -1,16 +1,16 @@
 // One key: its state, rights, limits and use.
 import { useEffect, useState } from "preact/hooks";
-import { POLL_MS, useRead } from "../api/query.ts";
+import { isNotFound, POLL_MS, useRead } from "../api/query.ts";
 import { Recent } from "../home/recent.tsx";
-import { env, hrefTo, hrefToList } from "../here.ts";
-import { Chips } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
-import { CopyText } from "../parts/copy.tsx";
-import { Facts, Page, Panel } from "../parts/page.tsx";
-import { QuotaPanel } from "../parts/quotas.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { UserText } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
+import { env, hrefTo, hrefToList } from "../links.ts";
+import { Chips } from "../components/badge.tsx";
+import { Button } from "../components/button.tsx";
+import { CopyText } from "../components/copy.tsx";
+import { Facts, Page, Panel } from "../components/page.tsx";
+import { QuotaPanel } from "../plans/quota-meters.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import { go } from "../routes.ts";
 import { Traffic } from "../usage/traffic.tsx";
 import { AllowedAddresses } from "./addresses.tsx";
@@ -19,11 +19,11 @@ import { EditKey } from "./edit.tsx";
 import { KeyLink, RecordLink } from "./key-name.tsx";
 import { ruleText } from "./limits.ts";
 import { Reasons } from "./lookup.tsx";
-import { tenantLabel, useKeys, useTenants } from "../api/records.ts";
+import { keyTitle, tenantLabel, useKeys, useTenants } from "../api/records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
 import { StateLine } from "./state-badge.tsx";
-import { endedReason, keyTitle, rotateReason, type ApiKey } from "./state.ts";
+import { endedReason, rotateReason, type ApiKey } from "./state.ts";
 
 const every = { everyMs: POLL_MS.usual };
 export const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
@@ -95,7 +95,7 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
           : [["Plan", <RecordLink key="plan" page="plans" id={plan_id} label={plan_name ?? undefined} />] as const]),
         ...(dropped_scopes.length === 0
           ? []
-          : [["Scopes removed by the plan", <Chips key="dropped" values={dropped_scopes} max={20} />] as const]),
+          : [["Scopes removed by the plan", <Chips key="dropped" values={dropped_scopes} />] as const]),
       ]}
     />
   );
@@ -177,7 +177,7 @@ function Record({ of }: { of: ApiKey }) {
                   />,
                 ],
                 ["Environment", of.env === "test" ? "Test" : "Live"],
-                ["Scopes", <Chips key="scopes" values={of.scopes} max={20} />],
+                ["Scopes", <Chips key="scopes" values={of.scopes} />],
                 ["Allowed IP addresses", <AllowedAddresses key="from" of={of} />],
                 ["Created", <Time key="created" at={of.created_at} focusable />],
                 ["Last used", <Time key="used" at={of.last_used_at} focusable />],
@@ -213,6 +213,7 @@ export function KeyPage({ id }: { id: string }) {
   const key = isElsewhere ? null : found;
   return (
     <Page
+      isMissing={isNotFound(read)}
       title={key ? keyTitle(key) : "Key"}
       back={{ href: hrefToList("keys"), label: "Keys" }}
       actions={key && <Actions of={key} />}

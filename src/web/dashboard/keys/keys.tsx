@@ -3,28 +3,27 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
-import { env, hrefTo, param } from "../here.ts";
-import { Chips } from "../parts/badge.tsx";
-import { Button, roleReason } from "../parts/button.tsx";
+import { env, hrefTo, param } from "../links.ts";
+import { Chips } from "../components/badge.tsx";
+import { Button, roleReason } from "../components/button.tsx";
 import { clearFilters, isFiltered } from "../forms/filters.tsx";
-import { useCreating } from "../forms/creating.ts";
-import { Empty, NoMatch } from "../parts/empty.tsx";
-import { Menu } from "../parts/menu.tsx";
-import { Page } from "../parts/page.tsx";
-import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { Time } from "../parts/time.tsx";
+import { useCreating } from "../forms/create-dialog.ts";
+import { Empty, NoMatch } from "../components/empty.tsx";
+import { Menu } from "../components/menu.tsx";
+import { Page } from "../components/page.tsx";
+import { nextCursor, pageCursor, Pager } from "../components/pager.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
 import { CreateKey } from "./create.tsx";
 import { bulkFilter, filtersText, KEY_FILTERS, KeyFilters, keysQuery } from "./filters.tsx";
 import { DIALOGS } from "./key.tsx";
-import { KeyName, RecordLink } from "./key-name.tsx";
+import { keyColumn, RecordLink, timeColumns } from "./key-name.tsx";
 import { LookUpKey } from "./lookup.tsx";
-import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
+import { keyTitle, tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
 import { toast } from "../shell/toasts.tsx";
 import { SelectionBar } from "../bulk/selection.tsx";
 import { StateBadge } from "./state-badge.tsx";
-import { endedReason, keyTitle, rotateReason, type ApiKey } from "./state.ts";
+import { endedReason, rotateReason, type ApiKey } from "./state.ts";
 
 type Chosen = { of: ApiKey; action: keyof typeof DIALOGS };
 
@@ -77,15 +76,7 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
     <RecordLink page="projects" id={project_id} label={projects.find(({ id }) => id === project_id)?.name} />
   );
   return [
-    {
-      head: "Key",
-      names: true,
-      cell: (key) => (
-        <a href={hrefTo("keys", { id: key.id })}>
-          <KeyName of={key} />
-        </a>
-      ),
-    },
+    keyColumn,
     { head: "Tenant", cell: tenantCell },
     {
       head: "Project",
@@ -95,15 +86,7 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
     },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} keys={keys} /> },
     { head: "Scopes", room: 960, cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
-    { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    {
-      head: "Expires",
-      room: 560,
-      cell: ({ expires_at }) => <Time at={expires_at} />,
-      fold: ({ expires_at }) => expires_at !== null && <Time at={expires_at} />,
-      foldsHead: true,
-    },
-    { head: "Created", room: 860, cell: ({ created_at }) => <Time at={created_at} /> },
+    ...timeColumns(560),
     {
       head: "Actions",
       actions: true,
@@ -186,7 +169,7 @@ function List({ read, create, onLookUp }: ListProps) {
 export function Keys() {
   const [creating, setCreating] = useCreating();
   const [pasted, setPasted] = useState<string | null>(null);
-  const read = useRead("GET /v1/keys", { query: keysQuery() });
+  const read = useRead("GET /v1/keys", { query: keysQuery() }, { keeps: true });
   const { data: list } = read.state.value;
   const isEmpty = list?.data.length === 0 && !list.next_cursor && !isFiltered(KEY_FILTERS);
   const create = (

@@ -6,18 +6,21 @@ import { call } from "../api/call.ts";
 import { toProblem, problemMessage } from "../api/problems.ts";
 import { Form, type Values } from "../forms/form.tsx";
 import { TextField } from "../forms/field.tsx";
-import { hrefTo } from "../here.ts";
-import { credentialNote, keyToLookUp } from "../shell/credential-note.ts";
-import { Badge } from "../parts/badge.tsx";
-import { Dialog, DoneButton } from "../parts/dialog.tsx";
-import { Facts } from "../parts/page.tsx";
-import { Time } from "../parts/time.tsx";
+import { hrefTo } from "../links.ts";
+import { credentialNote, keyToLookUp } from "../forms/credential-note.ts";
+import { Badge } from "../components/badge.tsx";
+import { Button } from "../components/button.tsx";
+import { Dialog } from "../components/dialog.tsx";
+import { Facts } from "../components/page.tsx";
+import { Time } from "../components/time.tsx";
 import { RecordLink } from "./key-name.tsx";
-import { tenantLabel, useProjects, useTenants } from "../api/records.ts";
+import { keyTitle, tenantLabel, useProjects, useTenants } from "../api/records.ts";
 import { StateBadge } from "./state-badge.tsx";
-import { keyTitle, type ApiKey } from "./state.ts";
+import type { ApiKey } from "./state.ts";
 
 type Found = RouteOutput<"POST /v1/keys/lookup">;
+
+type Answer = { found?: Found; problem?: string | null };
 
 const lookUp = (key: string): Promise<Found> => call("POST /v1/keys/lookup", { body: { key } });
 
@@ -59,7 +62,7 @@ function Verdict({ of }: { of: Found }) {
     <>
       <p>
         {display_prefix !== null && <code>{display_prefix}… </code>}
-        {admitted === true && <Badge tone="good">Admitted</Badge>}
+        {admitted === true && <Badge tone="good">Allowed</Badge>}
         {admitted === false && <Badge tone="bad">Refused</Badge>}
       </p>
       <Reasons of={reasons} />
@@ -75,33 +78,43 @@ function Verdict({ of }: { of: Found }) {
 
 /** `text`: what was pasted elsewhere, or empty. */
 export function LookUpKey({ text, onClose }: { text: string; onClose: () => void }) {
-  const [found, setFound] = useState<Found | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [answer, setAnswer] = useState<Answer | null>(text === "" ? {} : null);
+  const [typed, setTyped] = useState("");
   useEffect(() => {
-    if (text === "") return;
+    // Not once another key is looked up.
+    const show = (first: Answer): void => setAnswer((now) => now ?? first);
     const key = keyToLookUp(text);
-    if (key === null) return setProblem(credentialNote(text));
-    lookUp(key).then(setFound, (error: unknown) => setProblem(problemMessage(toProblem(error))));
+    if (key === null) return show({ problem: credentialNote(text) });
+    lookUp(key).then(
+      (found) => show({ found }),
+      (error: unknown) => show({ problem: problemMessage(toProblem(error)) }),
+    );
   }, []);
   const send = async ({ key = "" }: Values): Promise<void> => {
+    setAnswer({});
     const inside = keyToLookUp(key);
-    const note = credentialNote(key);
-    if (inside === null && note !== null) setProblem(note);
+    const note = inside === null ? credentialNote(key) : null;
     // A text that is no credential of ours gets the server's answer.
-    else setFound(await lookUp(inside ?? key));
+    setAnswer(note === null ? { found: await lookUp(inside ?? key) } : { problem: note });
+    setTyped("");
   };
+  const { found, problem } = answer ?? {};
   return (
     <Dialog title="Look up a key" onClose={onClose}>
-      {problem !== null && <p role="alert">{problem}</p>}
+      {problem && <p role="alert">{problem}</p>}
       <div role="status" class="stack">
         {found && <Verdict of={found} />}
+        {!answer && <p class="muted">Looking up…</p>}
       </div>
-      {found === null && problem === null && text === "" && (
-        <Form submit="Look up" watch={false} send={send} onCancel={onClose}>
-          <TextField name="key" label="Key" hint="The whole key. It is not stored." />
-        </Form>
-      )}
-      {(found !== null || problem !== null) && <DoneButton onClick={onClose} />}
+      <Form submit="Look up" watch={false} send={send} actions={<Button onClick={onClose}>Done</Button>}>
+        <TextField
+          name="key"
+          label={found || problem ? "Another key" : "Key"}
+          hint="The whole key. It is not stored."
+          value={typed}
+          onInput={setTyped}
+        />
+      </Form>
     </Dialog>
   );
 }

@@ -3,12 +3,12 @@ import { useState } from "preact/hooks";
 import { serverNow } from "../api/clock.ts";
 import { SelectField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
-import { Time } from "../parts/time.tsx";
+import { Time } from "../components/time.tsx";
 import { HOUR_MS } from "../../../kernel/durations.ts";
 
 const DEFAULT = "24";
 const OVERLAPS: readonly Option[] = [
-  ["0", "Not at all: it stops now"],
+  ["0", "No overlap: stop it now"],
   ["1", "1 hour"],
   [DEFAULT, "24 hours"],
   ["72", "3 days"],
@@ -29,7 +29,7 @@ export function OverlapField({ expires_at }: { expires_at: string | null }) {
       onChange={setHours}
       hint={
         hours === "0" ? (
-          "The old key stops working at once."
+          "The old key stops working immediately."
         ) : (
           <>
             The old key works until <Time at={until} exact />.

@@ -6,8 +6,8 @@ import { call } from "../api/call.ts";
 import { toProblem } from "../api/problems.ts";
 import { lock } from "../api/session.ts";
 import type { Env } from "../../../kernel/credentials.ts";
-import { Badge } from "../parts/badge.tsx";
-import { Dialog, DoneButton } from "../parts/dialog.tsx";
+import { Badge } from "../components/badge.tsx";
+import { Dialog, DoneButton } from "../components/dialog.tsx";
 import { useProjects } from "../api/records.ts";
 
 type State = RouteOutput<"GET /v1/propagation">;
@@ -19,7 +19,10 @@ const NAMED_MAX = 10;
 /** Projects that are followed at once. */
 const PROJECTS_MAX = 5;
 
-/** How long each node took, as far as this page saw it. */
+/** A node that serves two environments has two rows. */
+const rowOf = ({ node_id, env_scope }: State["nodes"][number]): string => `${node_id} ${env_scope}`;
+
+/** How long each row took, as far as this page saw it. */
 type Seen = { state: State; took: ReadonlyMap<string, number>; waitedMs: number };
 
 /** `env`: the environment whose nodes must have it; without it, every node. */
@@ -41,7 +44,7 @@ async function follow({ projectId, env }: Followed, abort: AbortSignal, onState:
     const state = await call("GET /v1/propagation", { query }, { signal: abort }).catch(unlessRefused);
     const waitedMs = performance.now() - start;
     if (state) {
-      for (const { node_id, acked } of state.nodes) if (acked && !took.has(node_id)) took.set(node_id, waitedMs);
+      for (const node of state.nodes) if (node.acked && !took.has(rowOf(node))) took.set(rowOf(node), waitedMs);
       onState({ state, took: new Map(took), waitedMs });
       // Nodes that are not registered never acknowledge anything.
       if (state.acked_nodes === state.total_nodes) return;
@@ -90,8 +93,8 @@ function Unregistered({ nodes }: { nodes: number }) {
 /** The newest policy version of one project. Closing it cancels nothing. */
 function Propagation(followed: Followed) {
   const { seen, failed } = useFollowed(followed);
-  if (failed) return <p class="muted">The change is stored. Each verifier applies it with its next poll.</p>;
-  if (!seen) return <p class="muted">Asking the verifiers…</p>;
+  if (failed) return <p class="muted">The change is stored. Each node applies it with its next poll.</p>;
+  if (!seen) return <p class="muted">Asking the nodes…</p>;
   const { state, took, waitedMs } = seen;
   const { acked_nodes, total_nodes, complete, nodes, unregistered_nodes = 0 } = state;
   if (total_nodes === 0) return <p role="status">No verifier is connected. The change applies when one connects.</p>;
@@ -104,15 +107,15 @@ function Propagation(followed: Followed) {
         {total_nodes === 1 ? "has" : "have"} the change.
       </p>
       <ul class="nodes" aria-label="Nodes">
-        {nodes.map(({ node_id, env_scope, acked, missing_caps }) => (
-          <li key={`${node_id} ${env_scope}`}>
-            <code>{node_id}</code>
-            {acked ? (
-              <Badge tone="good">Acknowledged after {formatDuration(took.get(node_id) ?? 0)}</Badge>
+        {nodes.map((node) => (
+          <li key={rowOf(node)}>
+            <code>{node.node_id}</code>
+            {node.acked ? (
+              <Badge tone="good">Acknowledged within {formatDuration(took.get(rowOf(node)) ?? 0)}</Badge>
             ) : (
               <Badge tone="warn">Waiting</Badge>
             )}
-            {missing_caps.length > 0 && <Badge tone="warn">Lacks {missing_caps.join(", ")}</Badge>}
+            {node.missing_caps.length > 0 && <Badge tone="warn">Lacks {node.missing_caps.join(", ")}</Badge>}
           </li>
         ))}
       </ul>
@@ -132,9 +135,7 @@ export function ProjectsPropagation({ projectIds, env }: ProjectsProps) {
   const known = useProjects();
   if (projectIds.length > PROJECTS_MAX)
     return (
-      <p class="muted">
-        Keys of {projectIds.length} projects have changed. Each verifier applies it with its next poll.
-      </p>
+      <p class="muted">Keys of {projectIds.length} projects have changed. Each node applies it with its next poll.</p>
     );
   return (
     <>

@@ -5,12 +5,13 @@ import { call } from "../api/call.ts";
 import { serverNow } from "../api/clock.ts";
 import { problemMessage } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
+import { keyTitle } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
-import { Named } from "../parts/text.tsx";
+import { Named } from "../components/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { PropagationDialog } from "./propagation.tsx";
-import { keyTitle, type ApiKey } from "./state.ts";
+import type { ApiKey } from "./state.ts";
 
 const DAYS = 30;
 
@@ -48,7 +49,7 @@ export function RevokeKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
       send={async (values) => {
         await call("POST /v1/keys/{id}/revoke", { params: { id: of.id }, query: {}, body: reasonOf(values) });
         refreshReads("/v1/keys");
-        toast("Key revoked.");
+        toast("Key revoked.", false);
         setRevoked(true);
       }}
     >

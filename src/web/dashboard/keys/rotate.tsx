@@ -2,15 +2,16 @@
 import { useMemo, useState } from "preact/hooks";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
+import { keyTitle } from "../api/records.ts";
 import { Form } from "../forms/form.tsx";
-import { hrefTo } from "../here.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { SecretDialog } from "../parts/secret.tsx";
-import { Named } from "../parts/text.tsx";
+import { hrefTo } from "../links.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { SecretDialog } from "../forms/secret.tsx";
+import { Named } from "../components/text.tsx";
 import { go } from "../routes.ts";
 import { OverlapField, overlapOf } from "./overlap.tsx";
 import { PropagationDialog } from "./propagation.tsx";
-import { keyTitle, type ApiKey } from "./state.ts";
+import type { ApiKey } from "./state.ts";
 
 type Step = { name: "ask" } | { name: "secret" | "propagation"; id: string; key: string };
 

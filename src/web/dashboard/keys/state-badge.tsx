@@ -1,11 +1,12 @@
 // A key's state, and what is worth a look.
 import { successorOf } from "../../shared/successor.ts";
 import { serverNow } from "../api/clock.ts";
-import { hrefTo } from "../here.ts";
-import { Badge } from "../parts/badge.tsx";
-import { FoundAt, UserText } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
-import { keyNotes, keyState, keyTitle, type Beside } from "./state.ts";
+import { keyTitle } from "../api/records.ts";
+import { hrefTo } from "../links.ts";
+import { Badge } from "../components/badge.tsx";
+import { FoundAt, UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
+import { keyNotes, keyState, type Beside } from "./state.ts";
 
 type Props = Beside & { of: Parameters<typeof keyState>[0] };
 
@@ -45,14 +46,14 @@ function LeakedLine({ of, keys = [] }: Props) {
   );
 }
 
-/** The state in a sentence, with its reason. `notes`: what to know of a key that verifiers admit. */
+/** The state in a sentence, with its reason. `notes`: what to know of a key that verifiers allow. */
 export function StateLine({ of, notes, ...beside }: Props & { notes: readonly { message: string }[] }) {
   const { name, sentence, reason } = keyState(of, beside);
   const [before, at, after] = sentence;
   return (
     <p class="lead state-line">
       <StateBadge of={of} {...beside} />
-      {name === "Quarantined" ? (
+      {name === "Leaked" ? (
         <LeakedLine of={of} {...beside} />
       ) : (
         <span>

@@ -2,7 +2,7 @@
 import type { RouteOutput } from "../../../client.ts";
 import { successorOf } from "../../shared/successor.ts";
 import { serverNow } from "../api/clock.ts";
-import type { Tone } from "../parts/badge.tsx";
+import type { Tone } from "../components/badge.tsx";
 import { DAY_MS } from "../../../kernel/durations.ts";
 
 export type ApiKey = RouteOutput<"GET /v1/keys/{id}">;
@@ -57,7 +57,7 @@ export function keyState(key: Lifecycle, { tenant, keys = [] }: Beside = {}, now
     };
   if (quarantined_at !== null)
     return {
-      name: "Quarantined",
+      name: "Leaked",
       tone: "bad",
       sentence: ["It was found in public on ", quarantined_at, "."],
     };
@@ -67,7 +67,7 @@ export function keyState(key: Lifecycle, { tenant, keys = [] }: Beside = {}, now
       tone: "warn",
       sentence: ["It was rotated: its successor works, and this key stops on ", expires_at, "."],
     };
-  return { name: "Active", tone: "good", sentence: ["It works: requests with this key are admitted."] };
+  return { name: "Active", tone: "good", sentence: ["Requests with this key are allowed."] };
 }
 
 /** What is worth a look although the key works. */
@@ -79,10 +79,6 @@ export function keyNotes(key: Lifecycle, beside?: Beside, now = serverNow()): st
   if (now - used > IDLE_DAYS * DAY_MS) notes.push("Idle");
   return notes;
 }
-
-/** Its name, or the start of its text. */
-export const keyTitle = ({ name, display_prefix }: Pick<ApiKey, "name" | "display_prefix">): string =>
-  name ?? `${display_prefix}…`;
 
 /** Why a key cannot be changed; null if it can. */
 export const endedReason = ({ revoked_at }: Pick<Lifecycle, "revoked_at">): string | null =>

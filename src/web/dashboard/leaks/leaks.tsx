@@ -2,21 +2,22 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { POLL_MS, useRead } from "../api/query.ts";
-import type { SecretKey } from "../api/records.ts";
+import { countLeaks, useOverview } from "../api/overview.ts";
+import { keyTitle, tenantLabel, useTenants, type SecretKey } from "../api/records.ts";
 import { RevokeSecretKey, RotateSecretKey } from "../developers/secret-key-dialogs.tsx";
-import { env, hrefTo } from "../here.ts";
-import { KeyName } from "../keys/key-name.tsx";
+import { env, hrefTo } from "../links.ts";
+import { KeyName, RecordLink } from "../keys/key-name.tsx";
 import { RevokeKey } from "../keys/revoke.tsx";
 import { RotateKey } from "../keys/rotate.tsx";
-import { keyTitle, rotateReason, type ApiKey } from "../keys/state.ts";
-import { Button, LinkButton } from "../parts/button.tsx";
-import { Empty } from "../parts/empty.tsx";
-import { Page, Panel } from "../parts/page.tsx";
-import { Pager, pageCursor, pageSize } from "../parts/pager.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { FoundAt } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
+import { rotateReason, type ApiKey } from "../keys/state.ts";
+import { Button, LinkButton } from "../components/button.tsx";
+import { Empty } from "../components/empty.tsx";
+import { Page, Panel } from "../components/page.tsx";
+import { Pager, pageCursor, pageSize } from "../components/pager.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { FoundAt } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 
 const every = { everyMs: POLL_MS.seldom };
 
@@ -24,7 +25,14 @@ type Leaked = ApiKey | SecretKey;
 type Action = "rotate" | "revoke";
 type Chosen = { of: Leaked; action: Action };
 
-function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Chosen) => void): Column<Leaked>[] {
+type ColumnsOptions = {
+  name: (key: Leaked) => ComponentChildren;
+  onChoose: (chosen: Chosen) => void;
+  /** Whose keys they are; secret keys belong to no tenant. */
+  tenant?: Column<Leaked>;
+};
+
+function columns({ name, onChoose, tenant }: ColumnsOptions): Column<Leaked>[] {
   const button = (of: Leaked, action: Action, label: string, disabled: string | null) => (
     <Button
       needs="admin"
@@ -37,6 +45,7 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
   );
   return [
     { head: "Key", names: true, cell: name },
+    ...(tenant ? [tenant] : []),
     {
       head: "Reported",
       room: 780,
@@ -57,6 +66,17 @@ function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Ch
       ),
     },
   ];
+}
+
+/** The person to warn. */
+function useTenantColumn(keys: readonly ApiKey[]): Column<Leaked> {
+  const tenants = useTenants(keys.map(({ tenant_id }) => tenant_id));
+  const label = (key: Leaked): ComponentChildren => {
+    if (key.object !== "api_key") return null;
+    const tenant = tenants.get(key.tenant_id);
+    return <RecordLink page="tenants" id={key.tenant_id} label={tenant && tenantLabel(tenant)} />;
+  };
+  return { head: "Tenant", room: 560, cell: label, fold: label };
 }
 
 const linkedName = (key: Leaked): ComponentChildren => (
@@ -80,7 +100,7 @@ function NoLeaks() {
     <Empty
       icon="leak"
       title="No key has leaked"
-      action={<LinkButton href={hrefTo("keys")}>Open the keys</LinkButton>}
+      action={<LinkButton href={hrefTo("keys")}>View keys</LinkButton>}
       command="keyrack scan ."
     >
       When a secret scanner finds one of your keys in public, the key is listed here and stops working within an hour.
@@ -100,8 +120,18 @@ export function LeaksPage() {
   const secretKeys = useRead("GET /v1/secret_keys", { query: { ...leaked, limit: SECRET_KEYS_MAX } }, every);
   const [chosen, setChosen] = useState<Chosen | null>(null);
   const leakedSecrets = secretKeys.state.value.data?.data;
+  const tenant = useTenantColumn(keys.state.value.data?.data ?? []);
+  const unreplaced = useOverview(POLL_MS.rare).state.value.data?.leaks.unreplaced ?? 0;
   return (
-    <Page title="Leaks" lead="Keys that were found in public. Replace them, then revoke them.">
+    <Page
+      title="Leaks"
+      lead={
+        <>
+          Keys found in public. Rotate each one, deploy the new key, then revoke the old one.
+          {unreplaced > 0 && <strong> Not replaced yet: {countLeaks(unreplaced)}.</strong>}
+        </>
+      }
+    >
       <Loaded read={secretKeys} rows={1}>
         {() =>
           leakedSecrets &&
@@ -109,7 +139,7 @@ export function LeaksPage() {
             <Panel title="Secret keys">
               <Table
                 caption="Leaked secret keys"
-                columns={columns((key) => <KeyName of={key} />, setChosen)}
+                columns={columns({ name: (key) => <KeyName of={key} />, onChoose: setChosen })}
                 rows={leakedSecrets}
                 rowKey={({ id }) => id}
               />
@@ -123,7 +153,7 @@ export function LeaksPage() {
             {data.length > 0 && (
               <Table
                 caption="Leaked keys"
-                columns={columns(linkedName, setChosen)}
+                columns={columns({ name: linkedName, onChoose: setChosen, tenant })}
                 rows={data}
                 rowKey={({ id }) => id}
               />

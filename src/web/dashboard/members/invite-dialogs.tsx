@@ -6,12 +6,12 @@ import { refreshReads } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { useUnsaved } from "../forms/unsaved.ts";
-import { serverUrl } from "../here.ts";
-import { Button } from "../parts/button.tsx";
-import { CopyButton } from "../parts/copy.tsx";
-import { Dialog } from "../parts/dialog.tsx";
-import { Time } from "../parts/time.tsx";
+import { useUnsaved } from "../api/unsaved.ts";
+import { serverUrl } from "../links.ts";
+import { Button } from "../components/button.tsx";
+import { CopyButton } from "../components/copy.tsx";
+import { Dialog } from "../components/dialog.tsx";
+import { Time } from "../components/time.tsx";
 import { toast } from "../shell/toasts.tsx";
 import { ROLES, roleOf } from "./member-dialogs.tsx";
 
@@ -25,7 +25,7 @@ function Unmailed({ mail, email }: { mail: Mail; email: string }) {
   return (
     <>
       <p>
-        This server does not deliver mail. Pass this link on to <bdi>{email}</bdi>, who needs an account with a verified
+        This server does not deliver mail. Send this link to <bdi>{email}</bdi>, who needs an account with a verified
         address to use it.
       </p>
       <p>
@@ -54,7 +54,7 @@ function Sent({ made, mail, onClose }: { made: Made; mail: Mail; onClose: () => 
         <Unmailed mail={mail} email={made.email} />
       )}
       <p>
-        It is shown only now, and expires <Time at={made.expires_at} focusable />.
+        The link is shown only once, and expires <Time at={made.expires_at} focusable />.
       </p>
       <div class="secret">
         <code ref={ref} class="secret-text">

@@ -1,8 +1,8 @@
 // What a person leaves in the workspace: secret keys that they made and invitations that they sent. Neither ends by
 // itself.
 import type { RouteOutput } from "../../../client.ts";
-import { Badge } from "../parts/badge.tsx";
-import { Time } from "../parts/time.tsx";
+import { Badge } from "../components/badge.tsx";
+import { Time } from "../components/time.tsx";
 
 export type LeftBehind = Pick<RouteOutput<"GET /v1/members/{userId}/left_behind">, "secret_keys" | "invites" | "more">;
 

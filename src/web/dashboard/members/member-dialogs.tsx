@@ -8,10 +8,10 @@ import type { Member } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, type Option } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { hrefTo } from "../here.ts";
-import { Dialog, DoneButton } from "../parts/dialog.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Named } from "../parts/text.tsx";
+import { hrefTo } from "../links.ts";
+import { Dialog, DoneButton } from "../components/dialog.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Named } from "../components/text.tsx";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { LeftBehindList, leavesNothing, type LeftBehind } from "./left-behind.tsx";
@@ -59,7 +59,7 @@ export function ChangeRole({ member, onClose }: DialogProps) {
   return (
     <Dialog title="Change role" onClose={onClose}>
       <p class="muted">
-        The role of <bdi>{memberName(member)}</bdi> in this workspace. It takes effect at once.
+        The role of <bdi>{memberName(member)}</bdi> in this workspace. It takes effect immediately.
       </p>
       <Form submit="Change role" send={send} watch={false} onCancel={onClose}>
         <SelectField name="role" label="Role" options={ROLES} value={member.role} />
@@ -109,7 +109,7 @@ export function RemoveMember({ member, onClose }: DialogProps) {
         data && !leavesNothing(data) && <SelectField name="revoke" label="What they leave behind" options={REVOKE} />
       }
     >
-      <p>Their access to this workspace ends at once. Their account stays.</p>
+      <p>Their access to this workspace ends immediately. Their account stays.</p>
       <Loaded read={read} rows={2}>
         {(left) => <Consequences left={left} />}
       </Loaded>

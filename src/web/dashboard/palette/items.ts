@@ -3,10 +3,10 @@
 // its kind.
 import { call } from "../api/call.ts";
 import { roleName, session } from "../api/session.ts";
-import { env, hrefTo, slug } from "../here.ts";
-import { searchProjects, searchTenants, tenantLabel } from "../api/records.ts";
-import { keyTitle } from "../keys/state.ts";
-import { roleReason } from "../parts/button.tsx";
+import { env, hrefTo, slug } from "../links.ts";
+import { keyTitle, searchProjects, searchTenants, tenantLabel } from "../api/records.ts";
+import { roleReason } from "../components/button.tsx";
+import { place } from "../routes.ts";
 import type { NavItem } from "../shell/nav.tsx";
 
 export type PaletteItem = {
@@ -35,15 +35,19 @@ const matches = (text: string, label: string): boolean => label.toLowerCase().in
 /** Pages, actions and workspaces: known without asking the server. */
 export function localItems(text: string, pages: readonly NavItem[]): PaletteItem[] {
   const other = env.value === "live" ? "test" : "live";
+  const here = place.value.kind === "workspace" ? place.value.page : "";
+  const stays = pages.some(({ page, hasEnv }) => page === here && hasEnv);
   const disabled = roleReason("admin");
+  const create = (what: string, page: string): PaletteItem => {
+    return { group: "Actions", label: `Create ${what}`, disabled, href: hrefTo(page, { query: { create: "1" } }) };
+  };
   const all: PaletteItem[] = [
     ...pages.map(({ page, title }) => ({ group: "Pages", label: title, href: hrefTo(page) })),
     { group: "Pages", label: "Account", href: "#/account" },
-    { group: "Actions", label: "Create key", disabled, href: hrefTo("keys", { query: { create: "key" } }) },
-    { group: "Actions", label: "Create tenant", disabled, href: hrefTo("tenants", { query: { create: "tenant" } }) },
-    { group: "Actions", label: "Create project", disabled, href: hrefTo("projects", { query: { create: "project" } }) },
-    { group: "Actions", label: "Create plan", disabled, href: hrefTo("plans", { query: { create: "plan" } }) },
-    { group: "Actions", label: `Switch to ${other}`, href: hrefTo("home", { env: other }) },
+    ...["key", "tenant", "project", "plan"].map((what) => create(what, `${what}s`)),
+    { group: "Actions", label: `Switch to ${other}`, href: hrefTo(stays ? here : "home", { env: other }) },
+    // Beyond the bound of results until something is typed.
+    create("secret key", "developers"),
     ...(session.value?.memberships ?? [])
       .filter((one) => one.slug !== slug.value)
       .map((one) => ({
@@ -80,7 +84,7 @@ async function tenantNames(
   return new Map(data.map((tenant) => [tenant.id, tenantLabel(tenant)]));
 }
 
-/** `q`: for the list of all, where it has a search. */
+/** `q`: for the list of all, if it has a search. */
 async function searchNamed(
   [group, page, q]: readonly [group: string, page: string, q: string],
   search: Promise<readonly { id: string; label: string; hint?: string }[]>,
@@ -108,6 +112,6 @@ export async function lookUpItems(key: string, abort: AbortSignal): Promise<Pale
   const { record, admitted } = await call("POST /v1/keys/lookup", { body: { key } }, { signal: abort });
   if (record?.object !== "api_key") return [];
   const { data: tenants } = await call("GET /v1/tenants", { query: { ids: record.tenant_id } }, { signal: abort });
-  const hint = [admitted ? "admitted" : "refused", ...tenants.map(tenantLabel)].join(" · ");
+  const hint = [admitted ? "allowed" : "refused", ...tenants.map(tenantLabel)].join(" · ");
   return [{ group: "Keys", label: keyTitle(record), hint, href: hrefTo("keys", { id: record.id, env: record.env }) }];
 }

@@ -4,10 +4,12 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { plural } from "../../shared/format.ts";
 import { onForget } from "../api/session.ts";
 import { Announcement } from "../forms/announcement.tsx";
-import { Dialog } from "../parts/dialog.tsx";
-import { Icon } from "../parts/icon.tsx";
+import { isMac } from "../components/copy.tsx";
+import { Dialog } from "../components/dialog.tsx";
+import { SEARCH_HINT } from "../components/empty.tsx";
+import { Icon } from "../components/icon.tsx";
 import { go } from "../routes.ts";
-import { credentialNote, keyToLookUp } from "../shell/credential-note.ts";
+import { credentialNote, keyToLookUp } from "../forms/credential-note.ts";
 import type { NavItem } from "../shell/nav.tsx";
 import { localItems, lookUpItems, remoteItems, type PaletteItem } from "./items.ts";
 import { mergeResults } from "./results.ts";
@@ -47,14 +49,14 @@ function useRecords(text: string, isCredential: boolean): readonly PaletteItem[]
   return found;
 }
 
-/** What is announced about the results. */
+/** The words for the results, which are also announced. */
 function words(text: string, items: readonly PaletteItem[], isKnown: boolean): string {
   const note = credentialNote(text);
   if (note !== null && keyToLookUp(text) === null) return note;
   if (!isKnown && text !== "") return "Searching…";
   const count = items.filter(({ isWholeList }) => !isWholeList).length;
   if (items.length > 0) return `${count < items.length ? "At least " : ""}${plural(count, "result")}`;
-  return note === null ? "Nothing found" : "No key of this workspace";
+  return note === null ? `Nothing found. ${SEARCH_HINT}` : "No key of this workspace";
 }
 
 type ResultsProps = {
@@ -160,7 +162,7 @@ export function SearchButton() {
     <button type="button" class="button search-button" onClick={() => void (paletteOpen.value = true)}>
       <Icon name="search" />
       <span>Search</span>
-      <kbd aria-hidden="true">{/Mac|iP/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}</kbd>
+      <kbd aria-hidden="true">{isMac() ? "⌘ K" : "Ctrl K"}</kbd>
     </button>
   );
 }

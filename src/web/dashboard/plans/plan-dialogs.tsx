@@ -7,8 +7,8 @@ import { NameAndSlugFields } from "../forms/common-fields.tsx";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { hrefTo } from "../here.ts";
-import { Dialog } from "../parts/dialog.tsx";
+import { hrefTo } from "../links.ts";
+import { Dialog } from "../components/dialog.tsx";
 import { changesOf, hasChanged } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
 import { useProjects, type Plan } from "../api/records.ts";
@@ -29,7 +29,7 @@ export function CreatePlan({ onClose }: { onClose: () => void }) {
     go(hrefTo("plans", { id: created.id }));
   };
   return (
-    <Dialog title="Create plan" onClose={onClose}>
+    <Dialog title="Create plan" onClose={onClose} env="both">
       <p class="muted">Limits and bounds that several of your customers share. Choose it on the page of a tenant.</p>
       <Form submit="Create plan" send={send} onCancel={onClose}>
         <NameAndSlugFields name="name" slug="slug" nameLabel="Name" slugLabel="Slug" hint={SLUG_HINT} />
@@ -52,14 +52,15 @@ export function EditPlan({ plan, onClose }: DialogProps) {
     const body = changesOf(before, { name: values.name ?? "", slug: values.slug ?? "", ...planOf(values) });
     const after = await call("PATCH /v1/plans/{id}", { params: { id: plan.id }, body });
     refreshReads("/v1/");
-    toast("Plan saved.");
-    if (plan.tenants > 0 && hasChanged<Plan>(before, after, NODE_FIELDS)) setSaved(true);
+    const isFollowed = plan.tenants > 0 && hasChanged<Plan>(before, after, NODE_FIELDS);
+    toast("Plan saved.", !isFollowed);
+    if (isFollowed) setSaved(true);
     else onClose();
   };
   if (saved) return <PropagationDialog title="Plan saved" projectIds={projects} onClose={onClose} />;
   return (
-    <Dialog title="Edit plan" onClose={onClose}>
-      {plan.tenants > 0 && <p class="muted">Changes apply to {plural(plan.tenants, "tenant")} at once.</p>}
+    <Dialog title="Edit plan" onClose={onClose} env="both">
+      {plan.tenants > 0 && <p class="muted">Changes apply to {plural(plan.tenants, "tenant")} immediately.</p>}
       <Form submit="Save" send={send} onCancel={onClose}>
         <TextField name="name" label="Name" value={before.name} />
         <TextField name="slug" label="Slug" mono value={before.slug} hint={SLUG_HINT} />
@@ -78,7 +79,7 @@ export function DeletePlan({ plan, onClose }: DialogProps) {
     toast("Plan deleted.");
   };
   return (
-    <Confirm title="Delete plan" submit="Delete plan" send={send} onClose={onClose}>
+    <Confirm title="Delete plan" submit="Delete plan" send={send} onClose={onClose} env="both">
       <p>
         The plan <bdi>{plan.name}</bdi> is deleted. No tenant uses it.
       </p>

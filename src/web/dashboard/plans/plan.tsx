@@ -1,17 +1,17 @@
 // The page of one plan.
 import { useState } from "preact/hooks";
 import { formatNumber } from "../../shared/format.ts";
-import { useRead } from "../api/query.ts";
+import { isNotFound, useRead } from "../api/query.ts";
 import type { Plan } from "../api/records.ts";
 import { Recent } from "../home/recent.tsx";
-import { hrefToList } from "../here.ts";
+import { hrefToList } from "../links.ts";
 import { RuleList } from "../keys/rule-list.tsx";
-import { Chips } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
-import { CopyText } from "../parts/copy.tsx";
-import { Facts, Page, Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Time } from "../parts/time.tsx";
+import { Chips } from "../components/badge.tsx";
+import { Button } from "../components/button.tsx";
+import { CopyText } from "../components/copy.tsx";
+import { Facts, Page, Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Time } from "../components/time.tsx";
 import { DeletePlan, EditPlan } from "./plan-dialogs.tsx";
 import { daysText, keysText, limitsText } from "./words.ts";
 
@@ -20,11 +20,11 @@ function Details({ plan }: { plan: Plan }) {
   return (
     <div class="two-columns">
       <div>
-        <Panel title="What it allows">
+        <Panel title="Limits and scopes">
           <Facts
             facts={[
               ["Rate limits", rules?.length ? <RuleList key="limits" rules={rules} /> : limitsText(rules)],
-              ["Scopes", scopes === null ? "Every scope" : <Chips key="scopes" values={scopes} max={64} />],
+              ["Scopes", scopes === null ? "All scopes" : <Chips key="scopes" values={scopes} />],
               ["Active keys", keysText(plan.max_keys)],
               ["Lifetime of keys", daysText(plan.key_ttl_days)],
             ]}
@@ -39,7 +39,7 @@ function Details({ plan }: { plan: Plan }) {
             ["Id", <CopyText key="id" text={plan.id} name="Copy id" />],
             ["Tenants", formatNumber(plan.tenants)],
             ["Created", <Time key="created" at={plan.created_at} focusable />],
-            ["Changed", <Time key="changed" at={plan.updated_at} focusable />],
+            ["Updated", <Time key="changed" at={plan.updated_at} focusable />],
           ]}
         />
       </Panel>
@@ -55,6 +55,7 @@ export function PlanPage({ id }: { id: string }) {
   const used = plan && plan.tenants > 0 ? "Tenants still use this plan." : null;
   return (
     <Page
+      isMissing={isNotFound(read)}
       title={plan?.name ?? "Plan"}
       back={{ href: hrefToList("plans"), label: "Plans" }}
       actions={

@@ -2,15 +2,15 @@
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import type { Plan } from "../api/records.ts";
-import { useCreating } from "../forms/creating.ts";
-import { hrefTo } from "../here.ts";
-import { Chips } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
-import { Empty } from "../parts/empty.tsx";
-import { Page } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
+import { useCreating } from "../forms/create-dialog.ts";
+import { hrefTo } from "../links.ts";
+import { Chips } from "../components/badge.tsx";
+import { Button } from "../components/button.tsx";
+import { Empty } from "../components/empty.tsx";
+import { Page } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { UserText } from "../components/text.tsx";
 import { CreatePlan } from "./plan-dialogs.tsx";
 import { daysText, keysText, limitsText } from "./words.ts";
 

@@ -1,16 +1,16 @@
 // The origins of pages that may embed the portal.
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
-import { oneAtATime } from "../api/one-at-a-time.ts";
+import { oneAtATime } from "../api/serialize.ts";
 import { Problem, toProblem } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import { ActionButton } from "../forms/action.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { roleReason } from "../parts/button.tsx";
-import { Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Snippet } from "../parts/snippet.tsx";
+import { roleReason } from "../components/button.tsx";
+import { Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Snippet } from "../components/snippet.tsx";
 import { toast } from "../shell/toasts.tsx";
 
 /** Changes the list as it is now: what is on the screen may be older than another change. */
@@ -71,7 +71,9 @@ export function Origins() {
           <>
             {embed_origins.length === 0 ? (
               <>
-                <p class="muted">None yet. The portal opens nowhere until you add one, here or on the command line:</p>
+                <p class="warning">
+                  None yet. The portal opens nowhere until you add one, here or on the command line:
+                </p>
                 <Snippet name="command" code="keyrack workspace update --embed-origins https://app.example.com" />
               </>
             ) : (
@@ -81,7 +83,9 @@ export function Origins() {
                 ))}
               </ul>
             )}
-            <AddOrigin />
+            <div class="no-print">
+              <AddOrigin />
+            </div>
           </>
         )}
       </Loaded>

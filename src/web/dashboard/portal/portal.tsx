@@ -1,15 +1,22 @@
 // The embedded portal: where it may be shown, how it looks, and the code that embeds it.
 import { useState } from "preact/hooks";
-import { Combobox, type Suggestion } from "../forms/combobox.tsx";
+import { Combobox } from "../forms/combobox.tsx";
 import { CheckField, SelectField, type Option } from "../forms/field.tsx";
-import { env, hrefTo, serverUrl } from "../here.ts";
+import { env, hrefTo, serverUrl } from "../links.ts";
 import { useRead } from "../api/query.ts";
-import { searchTenants, useProjectsRead, useTenants, type Project, type Tenant } from "../api/records.ts";
-import { LinkButton } from "../parts/button.tsx";
-import { Empty } from "../parts/empty.tsx";
-import { Page, Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { SnippetTabs } from "../parts/snippet.tsx";
+import {
+  searchTenants,
+  useProjectsRead,
+  useTenants,
+  type Project,
+  type Tenant,
+  type Suggestion,
+} from "../api/records.ts";
+import { LinkButton } from "../components/button.tsx";
+import { Empty } from "../components/empty.tsx";
+import { Page, Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { SnippetTabs } from "../components/snippet.tsx";
 import { ColourFields } from "./colour-fields.tsx";
 import { Origins } from "./origins.tsx";
 import { Preview, type Look } from "./preview.tsx";
@@ -118,6 +125,10 @@ function Workbench({ projects, first }: { projects: readonly Project[]; first: P
   const project = projects.find(({ id }) => id === projectId) ?? first;
   return (
     <>
+      <Origins />
+      <Panel title="Embed it">
+        <SnippetTabs label="Embed it" snippets={portalSnippets(serverUrl(), project.id, env.value, look.colours)} />
+      </Panel>
       <Panel title="Preview">
         <Controls {...{ projects, project, setProject, tenant: chosen, setTenant, look, setLook }} />
         <ColourFields theme={look.theme} colours={look.colours} onChange={(colours) => setLook({ ...look, colours })} />
@@ -127,10 +138,6 @@ function Workbench({ projects, first }: { projects: readonly Project[]; first: P
           <SamplePreview {...{ project, look }} note="Sample data. Choose a tenant to see its keys." />
         )}
         <p class="muted small">Nothing that you press here changes anything.</p>
-      </Panel>
-      <Origins />
-      <Panel title="Embed it">
-        <SnippetTabs label="Embed it" snippets={portalSnippets(serverUrl(), project.id, env.value, look.colours)} />
       </Panel>
     </>
   );

@@ -25,17 +25,18 @@ const refusal = (status: number, message: string): Answer => ({
   body: { error: { code: "preview", message } },
 });
 
-async function keysOf({ project, tenant, env }: Subject, withRevoked: boolean) {
-  if (!tenant) return sampleKeys(env);
+async function keysOf({ project, tenant, env }: Subject, withRevoked: boolean, after?: string) {
+  if (!tenant) return { data: sampleKeys(env) };
   const query = {
+    after,
     project_id: project.id,
     tenant_id: tenant.id,
     env,
     limit: LIST_MAX,
     include_revoked: withRevoked ? ("true" as const) : ("false" as const),
   };
-  const { data } = await call("GET /v1/keys", { query });
-  return data.map((key) => ({ ...key, meta: {} }));
+  const { data, has_more } = await call("GET /v1/keys", { query });
+  return { data: data.map((key) => ({ ...key, meta: {} })), has_more };
 }
 
 async function quotasOf({ tenant, env }: Subject) {
@@ -48,7 +49,7 @@ async function sessionOf(subject: Subject, look: Look): Promise<Omit<EmbedSessio
   const { project, tenant, env } = subject;
   const { id, external_id, name } = tenant ?? sampleTenant;
   const { default_ttl_days, max_ttl_days } = project.key_policy;
-  const used = (await keysOf(subject, false)).flatMap(({ scopes }) => scopes);
+  const used = (await keysOf(subject, false)).data.flatMap(({ scopes }) => scopes);
   const granted = new Set([...project.scope_catalogue.map((scope) => scope.name), ...used]);
   return {
     object: "embed_session",
@@ -69,7 +70,7 @@ async function answerRead(subject: Subject, look: Look, path: string): Promise<A
   const query = new URLSearchParams(search);
   const ok = (body: unknown): Answer => ({ status: 200, body });
   if (name === "keys")
-    return ok({ object: "list", data: await keysOf(subject, query.get("include_revoked") === "true") });
+    return ok(await keysOf(subject, query.get("include_revoked") === "true", query.get("after") ?? undefined));
   if (name === "quotas") return ok(await quotasOf(subject));
   if (name === "session") return ok(await sessionOf(subject, look));
   const [, id = ""] = /^keys\/([^/]+)\/usage$/.exec(name) ?? [];
@@ -95,12 +96,13 @@ export function Preview({ subject, look }: { subject: Subject; look: Look }) {
     element.transport = (request) => answer(subject, look, request);
     element.setAttribute("theme", theme);
     element.setAttribute("locale", locale);
-    for (const [property, value] of colourProperties(colours)) element.style.setProperty(property, value);
     frame.current?.replaceChildren(element);
     // Resolved here: the script's own address is another one.
     const script: string = new URL("./embed/portal.js", document.baseURI).href;
     import(script).catch(() => frame.current?.replaceChildren("The preview could not be loaded. Reload the page."));
     return () => element.remove();
-  }, [subject.project.id, subject.tenant?.id, subject.env, theme, locale, colours, mayChange]);
-  return <div ref={frame} class={`preview ${theme}`} />;
+  }, [subject.project.id, subject.tenant?.id, subject.env, theme, locale, mayChange]);
+  // On the frame, from which the element inherits them: a colour does not load the keys again.
+  const style = Object.fromEntries(colourProperties(colours));
+  return <div ref={frame} class={`preview ${theme}`} style={style} />;
 }

@@ -4,8 +4,8 @@ import { CheckField, TextAreaField, TextField } from "../forms/field.tsx";
 import { fieldProblem } from "../api/problems.ts";
 import type { Values } from "../forms/form.tsx";
 import { linesOf } from "../forms/lines.ts";
-import { Facts } from "../parts/page.tsx";
-import { UserText } from "../parts/text.tsx";
+import { Facts } from "../components/page.tsx";
+import { UserText } from "../components/text.tsx";
 import type { Project, ScopeCatalogue } from "../api/records.ts";
 
 const NAME = "scope_catalogue";
@@ -86,7 +86,7 @@ function daysOf(values: Values, name: string): number | null {
   throw fieldProblem(name, "must be a number of days, or empty");
 }
 
-/** Throws a problem where a scope is named twice, or where days are no number. */
+/** Throws a problem if a scope is named twice, or if days are no number. */
 export function keyRulesOf(values: Values, project: Project) {
   const key_policy = {
     ...project.key_policy,

@@ -7,18 +7,26 @@ import { NameAndSlugFields } from "../forms/common-fields.tsx";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { hrefTo } from "../here.ts";
-import { Dialog } from "../parts/dialog.tsx";
+import { hrefTo } from "../links.ts";
+import { Dialog } from "../components/dialog.tsx";
 import { changesOf, hasChanged } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
-import { KeysThatStop } from "../parts/keys-that-stop.tsx";
+import { KeysThatStop } from "../components/keys-that-stop.tsx";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { plural } from "../../shared/format.ts";
 import { DefaultLimitsField, defaultLimitsOf } from "./default-limits.tsx";
 import { KeyRulesFields, keyRulesOf } from "./key-rules.tsx";
 
-export function CreateProject({ onClose }: { onClose: () => void }) {
+type CreateProps = {
+  onClose: () => void;
+  /** What happens then; its page opens by default. */
+  onCreated?: (project: Project) => void;
+};
+
+const openProject = ({ id }: Project): void => go(hrefTo("projects", { id }));
+
+export function CreateProject({ onClose, onCreated = openProject }: CreateProps) {
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
     const default_rate_limits = defaultLimitsOf(values);
@@ -27,10 +35,10 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
     refreshReads("/v1/projects");
     toast("Project created.");
     onClose();
-    go(hrefTo("projects", { id: created.id }));
+    onCreated(created);
   };
   return (
-    <Dialog title="Create project" onClose={onClose}>
+    <Dialog title="Create project" onClose={onClose} env="both">
       <p class="muted">A project is one API whose keys you manage. Its keys exist in live and in test.</p>
       <Form submit="Create project" send={send} onCancel={onClose}>
         <NameAndSlugFields
@@ -58,14 +66,15 @@ export function EditProject({ project, onClose }: { project: Project; onClose: (
     const body = changesOf(before, { name, key_prefix, default_rate_limits, ...keyRulesOf(values, before) });
     const { warnings = [], ...after } = await call("PATCH /v1/projects/{id}", { params: { id: project.id }, body });
     refreshReads("/v1/projects");
-    toast("Project saved.");
+    const isFollowed = hasChanged<Project>(before, after, NODE_FIELDS);
+    toast("Project saved.", !isFollowed);
     for (const { message } of warnings) toast(`${message}.`);
-    if (hasChanged<Project>(before, after, NODE_FIELDS)) setSaved(true);
+    if (isFollowed) setSaved(true);
     else onClose();
   };
   if (saved) return <PropagationDialog title="Project saved" projectIds={[project.id]} onClose={onClose} />;
   return (
-    <Dialog title="Edit project" onClose={onClose}>
+    <Dialog title="Edit project" onClose={onClose} env="both">
       <Form submit="Save" send={send} onCancel={onClose}>
         <TextField name="name" label="Name" value={project.name} />
         <TextField
@@ -91,7 +100,14 @@ export function DeleteProject({ project, onClose }: { project: Project; onClose:
     toast(`Project deleted. ${plural(deleted.revoked_keys, "key")} revoked.`);
   };
   return (
-    <Confirm title="Delete project" submit="Delete project" typed={project.slug} send={send} onClose={onClose}>
+    <Confirm
+      title="Delete project"
+      submit="Delete project"
+      typed={project.slug}
+      send={send}
+      onClose={onClose}
+      env="both"
+    >
       <p>
         The project <bdi>{project.name}</bdi> is deleted, in live and in test. This cannot be undone.
       </p>

@@ -1,15 +1,15 @@
 // The page of one project: its defaults, and code that verifies its keys.
 import { useState } from "preact/hooks";
-import { POLL_MS, useRead } from "../api/query.ts";
+import { isNotFound, POLL_MS, useRead } from "../api/query.ts";
 import type { Project } from "../api/records.ts";
-import { env, hrefTo, hrefToList, serverUrl } from "../here.ts";
+import { env, hrefTo, hrefToList, serverUrl } from "../links.ts";
 import { FleetSummary } from "../fleet/summary.tsx";
-import { Button, LinkButton } from "../parts/button.tsx";
-import { CopyText } from "../parts/copy.tsx";
-import { Facts, Page, Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { SnippetTabs } from "../parts/snippet.tsx";
-import { Time } from "../parts/time.tsx";
+import { Button, LinkButton } from "../components/button.tsx";
+import { CopyText } from "../components/copy.tsx";
+import { Facts, Page, Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { SnippetTabs } from "../components/snippet.tsx";
+import { Time } from "../components/time.tsx";
 import { formatNumber } from "../../shared/format.ts";
 import { DefaultLimits } from "./default-limits.tsx";
 import { KeyRules } from "./key-rules.tsx";
@@ -24,7 +24,7 @@ function Nodes({ project }: { project: Project }) {
       title="Nodes"
       actions={
         <LinkButton kind="quiet" href={hrefTo("fleet", { query: { project: project.id } })}>
-          Open the fleet
+          View nodes
         </LinkButton>
       }
     >
@@ -42,7 +42,7 @@ function Details({ project }: { project: Project }) {
         <Panel title="Verify keys">
           <p>
             Your API verifies keys in its own process. It needs a secret key of the {env.value} environment in{" "}
-            <code>KEYRACK_SECRET_KEY</code>; make one under <a href={hrefTo("developers")}>Developers</a>.
+            <code>KEYRACK_SECRET_KEY</code>; create one under <a href={hrefTo("developers")}>Developers</a>.
           </p>
           <SnippetTabs label="Framework" snippets={verifierSnippets(serverUrl(), project.id)} />
         </Panel>
@@ -57,7 +57,7 @@ function Details({ project }: { project: Project }) {
               ["Key prefix", <code key="prefix">{project.key_prefix}_</code>],
               ["Policy version", formatNumber(project.policy_version)],
               ["Created", <Time key="created" at={project.created_at} focusable />],
-              ["Changed", <Time key="changed" at={project.updated_at} focusable />],
+              ["Updated", <Time key="changed" at={project.updated_at} focusable />],
             ]}
           />
         </Panel>
@@ -79,6 +79,7 @@ export function ProjectPage({ id }: { id: string }) {
   const close = (): void => setOpen(null);
   return (
     <Page
+      isMissing={isNotFound(read)}
       title={project?.name ?? "Project"}
       back={{ href: hrefToList("projects"), label: "Projects" }}
       actions={

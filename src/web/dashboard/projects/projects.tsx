@@ -1,17 +1,17 @@
 // The list of projects.
 import { useRead } from "../api/query.ts";
 import type { Project } from "../api/records.ts";
-import { hrefTo } from "../here.ts";
+import { hrefTo } from "../links.ts";
 import { ruleText } from "../keys/limits.ts";
-import { Button } from "../parts/button.tsx";
-import { useCreating } from "../forms/creating.ts";
-import { Empty } from "../parts/empty.tsx";
-import { Page } from "../parts/page.tsx";
-import { nextCursor, pageCursor, Pager, pageSize } from "../parts/pager.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
+import { Button } from "../components/button.tsx";
+import { useCreating } from "../forms/create-dialog.ts";
+import { Empty } from "../components/empty.tsx";
+import { Page } from "../components/page.tsx";
+import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import { CreateProject } from "./project-dialogs.tsx";
 
 const COLUMNS: readonly Column<Project>[] = [

@@ -1,33 +1,42 @@
 // The workspace's own settings.
+import { useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { call } from "../api/call.ts";
 import { refreshReads, useRead } from "../api/query.ts";
 import { refreshMe } from "../api/sign-in.ts";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { roleReason } from "../parts/button.tsx";
-import { CopyText } from "../parts/copy.tsx";
-import { Facts, Page, Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Time } from "../parts/time.tsx";
+import { changesOf } from "../keys/policy-change.ts";
+import { roleReason } from "../components/button.tsx";
+import { CopyText } from "../components/copy.tsx";
+import { Facts, Page, Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Time } from "../components/time.tsx";
 import { toast } from "../shell/toasts.tsx";
 
 type Workspace = RouteOutput<"GET /v1/workspace">;
 
-async function save({ name = "", billing_email = "" }: Values): Promise<void> {
-  const body = { name, billing_email: billing_email === "" ? null : billing_email };
-  await call("PATCH /v1/workspace", { body });
-  refreshReads("/v1/workspace");
-  void refreshMe().catch(() => {});
-  toast("Workspace saved.");
-}
-
 function WorkspaceForm({ of }: { of: Workspace }) {
+  // As the fields show it: others may have changed it since.
+  const [before, setBefore] = useState(of);
+  const save = async ({ name = "", billing_email = "" }: Values): Promise<void> => {
+    const body = changesOf(before, { name, billing_email: billing_email || null });
+    setBefore({ ...before, ...(await call("PATCH /v1/workspace", { body })) });
+    refreshReads("/v1/workspace");
+    void refreshMe().catch(() => {});
+    toast("Workspace saved.");
+  };
   const refused = roleReason("admin");
   const readOnly = refused !== null;
   return (
     <Form submit="Save" send={save} disabled={refused}>
-      <TextField name="name" label="Workspace name" autocomplete="organization" value={of.name} readOnly={readOnly} />
+      <TextField
+        name="name"
+        label="Workspace name"
+        autocomplete="organization"
+        value={before.name}
+        readOnly={readOnly}
+      />
       <TextField
         name="billing_email"
         label="Billing email"
@@ -35,7 +44,7 @@ function WorkspaceForm({ of }: { of: Workspace }) {
         autocomplete="email"
         optional
         readOnly={readOnly}
-        value={of.billing_email ?? ""}
+        value={before.billing_email ?? ""}
         hint="Gets mail about leaked and expiring keys when no owner or admin can."
       />
     </Form>

@@ -2,10 +2,10 @@
 import { useState } from "preact/hooks";
 import { session } from "../api/session.ts";
 import { logOut } from "../api/sign-in.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { Menu, type MenuItem } from "../parts/menu.tsx";
-import { Time } from "../parts/time.tsx";
+import { Dialog } from "../components/dialog.tsx";
+import { Icon } from "../components/icon.tsx";
+import { Menu, type MenuItem } from "../components/menu.tsx";
+import { Time } from "../components/time.tsx";
 import { setTheme, theme, THEMES } from "./theme.ts";
 import { notifications } from "./toasts.tsx";
 

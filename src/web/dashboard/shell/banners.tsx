@@ -1,16 +1,19 @@
 // Lines above the page: no connection, an unencrypted connection, test data.
 import { formatClock } from "../../shared/format.ts";
 import { offlineSince } from "../api/call.ts";
-import { env } from "../here.ts";
+import { env } from "../links.ts";
 import { place } from "../routes.ts";
-import { newBuild } from "./build.ts";
+import { newBuild } from "./new-version.ts";
 
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /** Browsers hide cryptography and the clipboard from plain HTTP, except on this machine. */
 const isUnencrypted = location.protocol === "http:" && !LOOPBACK.test(location.hostname);
 
-export function Banners({ hasEnv }: { hasEnv: boolean }) {
+/** Whether the page shows data of the environment; "both": of live and test, whatever the switch says. */
+export type HasEnv = boolean | "both";
+
+export function Banners({ hasEnv }: { hasEnv: HasEnv }) {
   return (
     <>
       {isUnencrypted && (
@@ -31,7 +34,9 @@ export function Banners({ hasEnv }: { hasEnv: boolean }) {
           </button>
         </p>
       )}
-      {hasEnv && place.value.kind === "workspace" && env.value === "test" && <p class="test-band">Test data</p>}
+      {hasEnv && place.value.kind === "workspace" && env.value === "test" && (
+        <p class="test-band">Test data{hasEnv === "both" && " and live data"}</p>
+      )}
     </>
   );
 }

@@ -1,5 +1,5 @@
 // The switch between live and test data. It keeps the page, but not a record: a record belongs to one environment.
-import { env, hrefTo } from "../here.ts";
+import { env, hrefTo } from "../links.ts";
 import { go, place } from "../routes.ts";
 
 const ENVIRONMENTS = [

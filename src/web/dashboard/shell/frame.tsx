@@ -3,10 +3,11 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { formatAbsolute } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
-import { Logo } from "../parts/icon.tsx";
-import { EnvContext } from "../parts/page.tsx";
+import { membership } from "../api/session.ts";
+import { Logo } from "../components/icon.tsx";
+import { EnvContext } from "../components/page.tsx";
 import { AccountMenu } from "./account-menu.tsx";
-import { Banners } from "./banners.tsx";
+import { Banners, type HasEnv } from "./banners.tsx";
 import { EnvironmentSwitch } from "./environment.tsx";
 import { Nav, NavMenu, type NavItem } from "./nav.tsx";
 import { Palette, SearchButton } from "../palette/palette.tsx";
@@ -17,8 +18,7 @@ import { WorkspaceMenu } from "./workspace-menu.tsx";
 
 type FrameProps = {
   items: readonly NavItem[];
-  /** Whether the page shows data of an environment. */
-  hasEnv: boolean;
+  hasEnv: HasEnv;
   children: ComponentChildren;
 };
 
@@ -59,7 +59,9 @@ export function Frame({ items, hasEnv, children }: FrameProps) {
         <header class="head">
           <div class="top">
             <NavMenu items={items} />
-            <div class="grow" />
+            <div class="grow here">
+              <bdi>{membership.value?.name}</bdi>
+            </div>
             <SearchButton />
             {hasEnv && <EnvironmentSwitch />}
             <AccountMenu />
@@ -67,7 +69,7 @@ export function Frame({ items, hasEnv, children }: FrameProps) {
           <Banners hasEnv={hasEnv} />
         </header>
         <main id="content">
-          <EnvContext.Provider value={hasEnv}>{children}</EnvContext.Provider>
+          <EnvContext.Provider value={hasEnv !== false}>{children}</EnvContext.Provider>
         </main>
         <PrintFoot />
       </div>

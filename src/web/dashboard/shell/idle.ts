@@ -3,7 +3,7 @@
 import { effect, signal } from "@preact/signals";
 import { session } from "../api/session.ts";
 import { lockPage } from "../api/sign-in.ts";
-import { onSettingsChange, readSetting, writeSetting } from "../api/store.ts";
+import { onSettingsChange, readSetting, writeSetting } from "../api/web-storage.ts";
 import { MINUTE_MS } from "../../../kernel/durations.ts";
 
 export const IDLE_CHOICES = [

@@ -1,8 +1,8 @@
 // Asks for the password again over the page when the session has ended. What was typed below stays.
 import { lock, session } from "../api/session.ts";
 import { logInAgain, logOut } from "../api/sign-in.ts";
-import { Button } from "../parts/button.tsx";
-import { Dialog } from "../parts/dialog.tsx";
+import { Button } from "../components/button.tsx";
+import { Dialog } from "../components/dialog.tsx";
 import { PasswordField, TextField } from "../forms/field.tsx";
 import { Form } from "../forms/form.tsx";
 

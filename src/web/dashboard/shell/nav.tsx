@@ -1,15 +1,16 @@
 // The main navigation: a column on wide windows, a dialog behind "Menu" on phones.
 import { useEffect, useState } from "preact/hooks";
 import { POLL_MS } from "../api/query.ts";
-import { hrefTo } from "../here.ts";
-import { countLeaks, useOverview } from "../home/figures.tsx";
-import { Dialog } from "../parts/dialog.tsx";
-import { Icon, type IconName } from "../parts/icon.tsx";
+import { hrefTo } from "../links.ts";
+import { countLeaks, useOverview } from "../api/overview.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { Icon, type IconName } from "../components/icon.tsx";
 import { place } from "../routes.ts";
 import { ServerStatus } from "./status.tsx";
 import { WorkspaceMenu } from "./workspace-menu.tsx";
+import type { HasEnv } from "./banners.tsx";
 
-export type NavItem = { page: string; title: string; icon: IconName };
+export type NavItem = { page: string; title: string; icon: IconName; hasEnv: HasEnv | "records" };
 
 /** By then the page has been loaded: it opens with few requests. */
 const LEAKS_AFTER_MS = 10_000;

@@ -1,6 +1,6 @@
 // Whether single keys are shortcuts in this browser.
 import { signal } from "@preact/signals";
-import { readSetting, writeSetting } from "../api/store.ts";
+import { readSetting, writeSetting } from "../api/web-storage.ts";
 
 export const shortcutsOn = signal(readSetting("shortcuts") !== "off");
 

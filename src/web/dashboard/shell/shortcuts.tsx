@@ -2,9 +2,9 @@
 import { signal } from "@preact/signals";
 import { Fragment } from "preact";
 import { useLayoutEffect } from "preact/hooks";
-import { hrefTo } from "../here.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { ROW_CONTROL } from "../parts/table.tsx";
+import { hrefTo } from "../links.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { ROW_CONTROL } from "../components/table.tsx";
 import { go } from "../routes.ts";
 import { paletteOpen } from "../palette/palette.tsx";
 import { shortcutsOn } from "./shortcut-setting.ts";
@@ -24,8 +24,10 @@ const JUMP_MS = 1_000;
 const listOpen = signal(false);
 let jumpUntil = 0;
 
+const TYPED_INTO = "input:not([type=checkbox], [type=radio]), textarea, select";
+
 const isTyping = (target: EventTarget | undefined): boolean =>
-  target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+  target instanceof HTMLElement && target.matches(TYPED_INTO);
 
 /** The path leads into the preview of the portal, whose fields and dialogs the document does not see. */
 const isElsewhere = (path: readonly EventTarget[]): boolean =>

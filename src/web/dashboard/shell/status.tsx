@@ -1,7 +1,7 @@
 // The health of the server, as a dot with its name.
 import { offlineSince } from "../api/call.ts";
 import { POLL_MS, useRead } from "../api/query.ts";
-import { Badge, type Tone } from "../parts/badge.tsx";
+import { Badge, type Tone } from "../components/badge.tsx";
 
 const WORDS: Record<string, [Tone, string]> = {
   ok: ["good", "Healthy"],

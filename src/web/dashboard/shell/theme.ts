@@ -1,6 +1,6 @@
 // Light, dark, or as the system has it: an attribute on <html> that the style sheet reads.
 import { signal } from "@preact/signals";
-import { onSettingsChange, readSetting, writeSetting } from "../api/store.ts";
+import { onSettingsChange, readSetting, writeSetting } from "../api/web-storage.ts";
 
 export const THEMES = [
   ["system", "Same as system"],

@@ -25,9 +25,11 @@ onForget(() => {
   notifications.value = shown.value = [];
 });
 
-export function toast(text: string): void {
+/** `isShown` is false where a dialog follows that says the same: a toast would be behind it. */
+export function toast(text: string, isShown = true): void {
   const next = { id: ++lastId, text, at: serverNow() };
   notifications.value = [next, ...notifications.value].slice(0, LISTED_MAX);
+  if (!isShown) return;
   shown.value = [...shown.value, next].slice(-3);
   hideLater(next.id);
 }

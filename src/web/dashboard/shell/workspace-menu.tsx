@@ -1,8 +1,8 @@
 // The button with the workspace's name: other workspaces of the person, and the page that makes a new one.
 import { membership, roleName, session } from "../api/session.ts";
-import { env, hrefTo } from "../here.ts";
-import { Icon } from "../parts/icon.tsx";
-import { Menu, type MenuItem } from "../parts/menu.tsx";
+import { env, hrefTo } from "../links.ts";
+import { Icon } from "../components/icon.tsx";
+import { Menu, type MenuItem } from "../components/menu.tsx";
 
 export function WorkspaceMenu() {
   const here = membership.value;
@@ -15,7 +15,7 @@ export function WorkspaceMenu() {
       checked: workspace_id === here.workspace_id,
     }),
   );
-  const more: MenuItem[] = [{ label: "All workspaces", icon: "plus", href: "#/workspaces" }];
+  const more: MenuItem[] = [{ label: "All workspaces", href: "#/workspaces" }];
   return (
     <Menu label={`Workspace: ${here.name}`} className="workspace-button" groups={[others, more]}>
       <span class="workspace-mark" data-letter={[...here.name][0]?.toUpperCase()} aria-hidden="true" />

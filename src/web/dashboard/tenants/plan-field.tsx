@@ -1,15 +1,10 @@
 // A tenant's plan: as a field, and as a link.
-import { useRead } from "../api/query.ts";
-import type { Plan } from "../api/records.ts";
+import { usePlans } from "../api/records.ts";
 import { SelectField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
-import { hrefTo } from "../here.ts";
+import { hrefTo } from "../links.ts";
 
-export function usePlans(): readonly Plan[] {
-  return useRead("GET /v1/plans", {}).state.value.data?.data ?? [];
-}
-
-/** Absent until the plans are known, and where there is none: then the tenant keeps what it has. */
+/** Absent until the plans are known, and if there is none: then the tenant keeps what it has. */
 export function PlanField({ value }: { value?: string | undefined }) {
   const plans = usePlans();
   if (plans.length === 0) return null;
@@ -17,7 +12,7 @@ export function PlanField({ value }: { value?: string | undefined }) {
   return <SelectField name="plan_id" label="Plan" optional options={options} value={value ?? ""} />;
 }
 
-/** Null = none; undefined where the field is absent. */
+/** Null = none; undefined if the field is absent. */
 export const planIdOf = ({ plan_id }: Values): string | null | undefined => (plan_id === "" ? null : plan_id);
 
 export function PlanLink({ id }: { id: string }) {

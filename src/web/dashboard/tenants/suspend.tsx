@@ -7,11 +7,11 @@ import type { Tenant } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import type { Values } from "../forms/form.tsx";
-import { env } from "../here.ts";
+import { env } from "../links.ts";
 import { tenantProjects } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
-import { KeysThatStop } from "../parts/keys-that-stop.tsx";
-import { Named } from "../parts/text.tsx";
+import { KeysThatStop } from "../components/keys-that-stop.tsx";
+import { Named } from "../components/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 
 export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
@@ -25,9 +25,12 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
       : await call("POST /v1/tenants/{id}/suspend", { ...target, body: reasonOf(values) });
     refreshReads("/v1/");
     const keys = plural(changed.affected_keys, "key");
-    toast(resumes ? `Tenant resumed. ${keys} admitted again.` : `Tenant suspended. ${keys} refused.`);
     // It is done, whether this read succeeds or not.
     const projects = await tenantProjects(tenant.id).catch(() => []);
+    toast(
+      resumes ? `Tenant resumed. ${keys} allowed again.` : `Tenant suspended. ${keys} refused.`,
+      projects.length === 0,
+    );
     if (projects.length > 0) setFollowed(projects);
     else onClose();
   };
@@ -51,7 +54,7 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
     >
       <p>
         {resumes
-          ? "Requests with this tenant's keys are admitted again, except where a key itself is disabled, expired or revoked."
+          ? "Requests with this tenant's keys are allowed again, except where a key itself is disabled, expired or revoked."
           : "Requests with any key of this tenant are refused until it is resumed, in live and in test."}
       </p>
       {!resumes && <KeysThatStop of={{ tenant_id: tenant.id }} />}

@@ -8,9 +8,9 @@ import type { Tenant } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextAreaField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { hrefTo } from "../here.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { KeysThatStop } from "../parts/keys-that-stop.tsx";
+import { hrefTo } from "../links.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { KeysThatStop } from "../components/keys-that-stop.tsx";
 import { go } from "../routes.ts";
 import { changesOf, hasChanged, tenantProjects } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
@@ -54,7 +54,7 @@ export function CreateTenant({ onClose, onCreated = openTenant }: CreateProps) {
     onCreated(created);
   };
   return (
-    <Dialog title="Create tenant" onClose={onClose}>
+    <Dialog title="Create tenant" onClose={onClose} env="both">
       <p class="muted">A tenant is one of your customers. Its keys, limits and usage belong together.</p>
       <Form submit="Create tenant" send={send} onCancel={onClose}>
         <TextField
@@ -83,15 +83,15 @@ export function EditTenant({ tenant, onClose }: DialogProps) {
     const body = changesOf(before, { name: values.name || null, meta: metaOf(values), ...rules });
     const after = await call("PATCH /v1/tenants/{id}", { params: { id: tenant.id }, body });
     refreshReads("/v1/");
-    toast("Tenant saved.");
     const reachesNodes = hasChanged<Tenant>(before, after, NODE_FIELDS);
     const projects = reachesNodes ? await tenantProjects(tenant.id).catch(() => []) : [];
+    toast("Tenant saved.", projects.length === 0);
     if (projects.length > 0) setFollowed(projects);
     else onClose();
   };
   if (followed) return <PropagationDialog title="Tenant saved" projectIds={followed} onClose={onClose} />;
   return (
-    <Dialog title="Edit tenant" onClose={onClose}>
+    <Dialog title="Edit tenant" onClose={onClose} env="both">
       <Form submit="Save" send={send} onCancel={onClose}>
         <TextField name="name" label="Name" optional value={before.name ?? ""} />
         <PlanField value={before.plan_id} />
@@ -112,7 +112,7 @@ export function EndEmbedTokens({ tenant, onClose }: DialogProps) {
     onClose();
   };
   return (
-    <Confirm title="End embed tokens" submit="End embed tokens" send={send} onClose={onClose}>
+    <Confirm title="End embed tokens" submit="End embed tokens" send={send} onClose={onClose} env="both">
       <p>
         People of this tenant who have the portal open lose access until your backend gives them a new token. Keys keep
         working.
@@ -130,7 +130,14 @@ export function DeleteTenant({ tenant, onClose }: DialogProps) {
     toast(`Tenant deleted. ${plural(deleted.revoked_keys, "key")} revoked.`);
   };
   return (
-    <Confirm title="Delete tenant" submit="Delete tenant" typed={tenant.external_id} send={send} onClose={onClose}>
+    <Confirm
+      title="Delete tenant"
+      submit="Delete tenant"
+      typed={tenant.external_id}
+      send={send}
+      onClose={onClose}
+      env="both"
+    >
       <p>
         The tenant <bdi>{tenant.name ?? tenant.external_id}</bdi> is deleted, in live and in test. This cannot be
         undone.

@@ -1,23 +1,24 @@
 // The page of one tenant: its keys in the environment on the screen, and what is known about it.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { useRead } from "../api/query.ts";
-import { env, hrefTo, hrefToList } from "../here.ts";
+import { isNotFound, useRead } from "../api/query.ts";
+import { env, hrefTo, hrefToList } from "../links.ts";
 import { CreateKey } from "../keys/create.tsx";
-import { KeyName } from "../keys/key-name.tsx";
+import { keyColumn, lastUsedColumn } from "../keys/key-name.tsx";
 import { useProjects, type Tenant } from "../api/records.ts";
 import { AllowedAddresses } from "../keys/addresses.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
 import type { ApiKey } from "../keys/state.ts";
-import { Badge } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
-import { CopyText } from "../parts/copy.tsx";
-import { Facts, Page, Panel } from "../parts/page.tsx";
-import { QuotaPanel } from "../parts/quotas.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
+import { Badge } from "../components/badge.tsx";
+import { Button, roleReason } from "../components/button.tsx";
+import { CopyText } from "../components/copy.tsx";
+import { Menu } from "../components/menu.tsx";
+import { Facts, Page, Panel } from "../components/page.tsx";
+import { QuotaPanel } from "../plans/quota-meters.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import { Traffic } from "../usage/traffic.tsx";
 import { limitsText } from "../plans/words.ts";
 import { PlanLink } from "./plan-field.tsx";
@@ -31,21 +32,13 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
   const read = useRead("GET /v1/keys", { query: { tenant_id: tenant.id, env: env.value, limit: SHOWN_KEYS } });
   const projects = useProjects();
   const columns = (keys: readonly ApiKey[]): Column<ApiKey>[] => [
-    {
-      head: "Key",
-      names: true,
-      cell: (key) => (
-        <a href={hrefTo("keys", { id: key.id })}>
-          <KeyName of={key} />
-        </a>
-      ),
-    },
+    keyColumn,
     {
       head: "Project",
       cell: ({ project_id }) => <UserText>{projects.find(({ id }) => id === project_id)?.name ?? ""}</UserText>,
     },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenant} keys={keys} /> },
-    { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+    lastUsedColumn,
   ];
   return (
     <Loaded read={read}>
@@ -96,21 +89,14 @@ function rulesOf(tenant: Tenant): [string, ComponentChildren][] {
   ];
 }
 
-function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => void }) {
+function Details({ tenant }: { tenant: Tenant }) {
   const meta = metaText(tenant.meta);
   const query = { env: env.value };
   const quotas = useRead("GET /v1/tenants/{id}/quotas", { params: { id: tenant.id }, query });
   return (
     <div class="two-columns">
       <div>
-        <Panel
-          title={env.value === "test" ? "Test keys" : "Live keys"}
-          actions={
-            <Button icon="plus" needs="admin" onClick={onCreateKey}>
-              Create key
-            </Button>
-          }
-        >
+        <Panel title={env.value === "test" ? "Test keys" : "Live keys"}>
           <TenantKeys tenant={tenant} />
         </Panel>
         <Traffic title="Requests" of={{ tenant_id: tenant.id }} range="12m" />
@@ -124,7 +110,7 @@ function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => v
               ...rulesOf(tenant),
               ...suspensionOf(tenant),
               ["Created", <Time key="created" at={tenant.created_at} focusable />],
-              ["Changed", <Time key="changed" at={tenant.updated_at} focusable />],
+              ["Updated", <Time key="changed" at={tenant.updated_at} focusable />],
             ]}
           />
         </Panel>
@@ -150,25 +136,31 @@ export function TenantPage({ id }: { id: string }) {
   const Open = open !== null && open !== "key" ? DIALOGS[open] : null;
   const label = tenant ? (tenant.name ?? tenant.external_id) : "Tenant";
   const close = (): void => setOpen(null);
+  const disabled = roleReason("admin");
   return (
     <Page
+      isMissing={isNotFound(read)}
       title={label}
       back={{ href: hrefToList("tenants"), label: "Tenants" }}
       actions={
         tenant && (
           <>
+            <Button kind="primary" icon="plus" needs="admin" onClick={() => setOpen("key")}>
+              Create key
+            </Button>
             <Button needs="admin" onClick={() => setOpen("edit")}>
               Edit
-            </Button>
-            <Button needs="admin" onClick={() => setOpen("end")}>
-              End embed tokens
             </Button>
             <Button needs="admin" onClick={() => setOpen("suspend")}>
               {tenant.suspended_at === null ? "Suspend" : "Resume"}
             </Button>
-            <Button needs="admin" onClick={() => setOpen("delete")}>
-              Delete tenant
-            </Button>
+            <Menu
+              label="More actions"
+              groups={[
+                [{ label: "End embed tokens", disabled, onSelect: () => setOpen("end") }],
+                [{ label: "Delete tenant", disabled, danger: true, onSelect: () => setOpen("delete") }],
+              ]}
+            />
           </>
         )
       }
@@ -177,7 +169,7 @@ export function TenantPage({ id }: { id: string }) {
         {(data) => (
           <>
             <State of={data} />
-            <Details tenant={data} onCreateKey={() => setOpen("key")} />
+            <Details tenant={data} />
           </>
         )}
       </Loaded>

@@ -1,21 +1,20 @@
 // The list of tenants.
 import { POLL_MS, useRead } from "../api/query.ts";
-import type { Plan, Tenant } from "../api/records.ts";
+import { usePlans, type Plan, type Tenant } from "../api/records.ts";
 import { clearFilters, Filters, isFiltered, SelectFilter } from "../forms/filters.tsx";
-import { hrefTo, param } from "../here.ts";
-import { COUNT_MAX, useOverview } from "../home/figures.tsx";
-import { Badge } from "../parts/badge.tsx";
-import { Button } from "../parts/button.tsx";
-import { useCreating } from "../forms/creating.ts";
-import { Empty, NoMatch } from "../parts/empty.tsx";
-import { Page } from "../parts/page.tsx";
-import { nextCursor, pageCursor, Pager, pageSize } from "../parts/pager.tsx";
+import { hrefTo, param } from "../links.ts";
+import { COUNT_MAX, useOverview } from "../api/overview.ts";
+import { Badge } from "../components/badge.tsx";
+import { Button } from "../components/button.tsx";
+import { useCreating } from "../forms/create-dialog.ts";
+import { Empty, NoMatch } from "../components/empty.tsx";
+import { Page } from "../components/page.tsx";
+import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
 import { SearchField } from "../forms/search.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { Name, UserText } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
-import { usePlans } from "./plan-field.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { Name, UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import { CreateTenant } from "./tenant-dialogs.tsx";
 
 const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
@@ -69,7 +68,7 @@ const STATES = [
 ] as const;
 
 export function Tenants() {
-  const read = useRead("GET /v1/tenants", { query: query() });
+  const read = useRead("GET /v1/tenants", { query: query() }, { keeps: true });
   const plans = usePlans();
   // The navigation reads it too.
   const { data: overview } = useOverview(POLL_MS.rare).state.value;

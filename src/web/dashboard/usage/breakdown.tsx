@@ -1,12 +1,14 @@
 // The figures of a chart's groups: requests, their share and, where groups are not outcomes, the share of errors.
 import { formatNumber, formatPercent } from "../../shared/format.ts";
-import { hrefTo } from "../here.ts";
-import { Table, type Column } from "../parts/table.tsx";
-import { UserText } from "../parts/text.tsx";
+import { hrefTo } from "../links.ts";
+import { Table, type Column } from "../components/table.tsx";
+import { UserText } from "../components/text.tsx";
 import type { Label } from "./labels.ts";
 
 export type Figures = Pick<Label, "name" | "prefix" | "tenant"> & {
   id: string | null;
+  /** As in the chart. */
+  colour: number;
   requests: number;
   errors: number;
 };
@@ -27,8 +29,9 @@ export function Breakdown({ rows, group, total }: { rows: readonly Figures[]; gr
     {
       head: HEADS[group] ?? "Group",
       names: true,
-      cell: ({ name, prefix, tenant, id }) => (
+      cell: ({ name, prefix, tenant, id, colour }) => (
         <>
+          <span class={`swatch back-${colour}`} aria-hidden="true" />
           {page !== undefined && id !== null ? (
             <a href={hrefTo(page, { id })}>
               <UserText>{name}</UserText>

@@ -1,15 +1,6 @@
 // The names of a chart's groups.
 import { tenantLabel, useKeys, useTenants, type UsageSeries } from "../api/records.ts";
-import { typeWords } from "../audit/words.tsx";
-
-/** Their order, colours and names are the same on every page. A map: an outcome may have any name. */
-export const OUTCOMES: ReadonlyMap<string, string> = new Map([
-  ["allowed", "Allowed"],
-  ["rate_limited", "Rate limited"],
-  ["invalid_key", "Invalid key"],
-  ["expired_key", "Expired key"],
-  ["insufficient_scope", "Missing scope"],
-]);
+import { outcomeWords } from "./outcomes.ts";
 
 export type Label = {
   name: string;
@@ -35,7 +26,7 @@ export function useLabels(group: string, { series }: UsageSeries): LabelOf {
   };
   return ({ group: id, label }) => {
     if (id === null) return plain("None");
-    if (group === "outcome") return plain(OUTCOMES.get(id) ?? typeWords(id));
+    if (group === "outcome") return plain(outcomeWords(id));
     // The label of a tenant is its external id, that of a key the start of its text.
     if (group === "tenant") return plain(tenantName(id) ?? label ?? id);
     const key = keys.get(id);

@@ -2,7 +2,14 @@
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import type { RouteInput } from "../../../client.ts";
-import { formatClock, formatDate, formatDayAndClock, formatUtcDate, nameTimes } from "../../shared/format.ts";
+import {
+  formatClock,
+  formatDate,
+  formatDay,
+  formatDayAndClock,
+  formatUtcDate,
+  nameTimes,
+} from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import type { Read } from "../api/query.ts";
 import type { UsageSeries } from "../api/records.ts";
@@ -44,7 +51,8 @@ export function spanOf(range: RangeName): SeriesQuery {
 }
 
 /** Whether the server refused the range because its hours are gone, or has left out its beginning. */
-function lacksHours(range: RangeName, { data, problem }: Read<UsageSeries>["state"]["value"]): boolean {
+function lacksHours(range: RangeName, { data, problem, isOld }: Read<UsageSeries>["state"]["value"]): boolean {
+  if (isOld) return false;
   if (range === "7d") return problem?.status === 400 && problem.details.some(({ path }) => path === "from");
   return range === "30d" && data !== null && Date.parse(data.from) > serverNow() - 30 * DAY_MS;
 }
@@ -64,4 +72,10 @@ export function bucketNames(starts: readonly string[], range: RangeName): string
   // The first and the last hour of a day have the same time.
   if (range === "24h") return nameTimes(times, formatClock, formatDayAndClock);
   return times.map(range === "7d" ? formatDayAndClock : formatDate);
+}
+
+/** Short names for the axis: the years of its days are known. */
+export function axisNames(starts: readonly string[], range: RangeName): string[] {
+  if (range !== "30d" || isByUtcDays(range)) return bucketNames(starts, range);
+  return starts.map((start) => formatDay(Date.parse(start)));
 }

@@ -1,18 +1,22 @@
 // Requests over time as a chart: in all by outcome, or by project, tenant, key or route.
+import { useRef } from "preact/hooks";
 import { formatPercent, plural } from "../../shared/format.ts";
 import { POLL_MS, useRead } from "../api/query.ts";
 import { clearFilters, SelectFilter } from "../forms/filters.tsx";
-import { env, hrefTo, param } from "../here.ts";
+import { env, hrefTo, param } from "../links.ts";
 import type { UsageSeries } from "../api/records.ts";
-import { Button, LinkButton } from "../parts/button.tsx";
-import { Chart, type Series } from "../parts/chart.tsx";
-import { Empty } from "../parts/empty.tsx";
-import { Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
+import { Button, LinkButton } from "../components/button.tsx";
+import { Chart } from "../components/chart.tsx";
+import type { Series } from "../components/chart-legend.tsx";
+import { Empty } from "../components/empty.tsx";
+import { Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
 import { Breakdown, type Figures } from "./breakdown.tsx";
-import { OUTCOMES, useLabels, type LabelOf } from "./labels.ts";
+import { useLabels, type LabelOf } from "./labels.ts";
+import { OUTCOMES } from "./outcomes.ts";
 import { byMonth } from "./months.ts";
 import {
+  axisNames,
   bucketNames,
   isByUtcDays,
   RANGES,
@@ -60,7 +64,14 @@ function outcomeSeries({ series, buckets }: UsageSeries): Series[] {
 }
 
 /** The list names more groups than the chart, so its others are fewer. */
-const beyond = (named: number): string => `Beyond the ${named} largest`;
+const beyond = (named: number): string => `All but the ${named} largest`;
+
+/** The colour of a row of the list: that of the chart. */
+function colourOf(group: GroupName, id: string | null, i: number): number {
+  if (group !== "outcome") return GROUP_COLOURS[i] ?? BEYOND_COLOUR;
+  const at = [...OUTCOMES.keys()].indexOf(id ?? "");
+  return at < 0 ? REST_COLOUR : at + 1;
+}
 
 /** The largest groups, each with a colour, and all others together. */
 function groupSeries({ series, other }: UsageSeries, labelOf: LabelOf): Series[] {
@@ -75,9 +86,12 @@ function groupSeries({ series, other }: UsageSeries, labelOf: LabelOf): Series[]
     : drawn;
 }
 
-function figures({ series, other, total }: UsageSeries, labelOf: LabelOf): Figures[] {
-  const listed = series.map((one) => ({ ...labelOf(one), id: one.group, ...one.total }));
-  return [...listed, ...(other ? [{ name: beyond(series.length), id: null, ...other.total }] : [])].filter(
+function figures({ series, other, total }: UsageSeries, labelOf: LabelOf, group: GroupName): Figures[] {
+  const listed = series.map((one, i) => {
+    return { ...labelOf(one), id: one.group, colour: colourOf(group, one.group, i), ...one.total };
+  });
+  const others = { name: beyond(series.length), id: null, colour: BEYOND_COLOUR };
+  return [...listed, ...(other ? [{ ...others, ...other.total }] : [])].filter(
     ({ requests }) => requests > 0 && total.total.requests > 0,
   );
 }
@@ -117,9 +131,10 @@ function Requests({ usage: read, outcomes, range, group, isPage }: RequestsProps
         file={`requests-by-${group}-${range}`}
         starts={usage.buckets}
         buckets={bucketNames(usage.buckets, range)}
+        axis={axisNames(usage.buckets, range)}
         series={group === "outcome" ? outcomeSeries(usage) : groupSeries(usage, labelOf)}
       />
-      {isPage && <Breakdown rows={figures(usage, labelOf)} group={group} total={usage.total.total.requests} />}
+      {isPage && <Breakdown rows={figures(usage, labelOf, group)} group={group} total={usage.total.total.requests} />}
       {usage.overflow && (
         <p class="muted small">There are more groups than are listed; the others are counted as other.</p>
       )}
@@ -157,7 +172,7 @@ function Unused({ isPage, isOfSome, span }: { isPage: boolean; isOfSome: boolean
       title={words}
       action={<Button onClick={() => clearFilters(TRAFFIC_FILTERS)}>Clear filters</Button>}
     >
-      Nothing fits the filters you have set.
+      No requests match your filters.
     </Empty>
   );
 }
@@ -176,15 +191,19 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
   const range = RANGES.find(([name]) => name === param("range"))?.[0] ?? usual;
   const group: GroupName = (groups && GROUPS.find(([name]) => name === param("by"))?.[0]) || "outcome";
   const requests: SeriesQuery = { ...spanOf(range), ...of, env: env.value };
-  const every = { everyMs: range === "12m" ? POLL_MS.rare : POLL_MS.usual };
+  const every = { everyMs: range === "12m" ? POLL_MS.rare : POLL_MS.usual, keeps: true };
   const byOutcome = { ...requests, group_by: "outcome", top: OUTCOMES_MAX };
   const outcomes = useRead("GET /v1/usage/series", { query: byOutcome }, every);
   // The same read where the groups are outcomes.
   const query = group === "outcome" ? byOutcome : { ...requests, group_by: group, top: LISTED_MAX };
   const read = useRead("GET /v1/usage/series", { query }, every);
+  const { problem, isOld } = read.state.value;
+  // Kept requests have the words of their own range.
+  const shown = useRef({ range, group });
+  if (!isOld) shown.current = { range, group };
   useKeptHours(range, read);
   const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
-  const isOff = read.state.value.problem?.status === 404;
+  const isOff = problem?.status === 404;
   return (
     <Panel
       title={title}
@@ -201,13 +220,16 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
         <Loaded read={read}>
           {(usage) =>
             usage.total.total.requests === 0 ? (
-              <Unused isPage={groups} isOfSome={Object.keys(of ?? {}).length > 0} span={spanWords(range)} />
+              <Unused
+                isPage={groups}
+                isOfSome={Object.keys(of ?? {}).length > 0}
+                span={spanWords(shown.current.range)}
+              />
             ) : (
               <Requests
                 usage={usage}
-                outcomes={outcomes.state.value.data}
-                range={range}
-                group={group}
+                outcomes={outcomes.state.value.isOld === isOld ? outcomes.state.value.data : null}
+                {...shown.current}
                 isPage={groups}
               />
             )

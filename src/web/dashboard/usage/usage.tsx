@@ -4,18 +4,18 @@ import { toCsv } from "../../../kernel/text/csv.ts";
 import { formatNumber, plural } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import { Filters, projectOptions, SelectFilter } from "../forms/filters.tsx";
-import { env, hrefTo, param, setParams } from "../here.ts";
+import { env, hrefTo, param, setParams } from "../links.ts";
 import { TenantFilter } from "../keys/filters.tsx";
 import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
-import { Button } from "../parts/button.tsx";
-import { Chart } from "../parts/chart.tsx";
-import { download } from "../parts/download.ts";
-import { Page, Panel } from "../parts/page.tsx";
-import { Loaded } from "../parts/skeleton.tsx";
-import { Table, type Column } from "../parts/table.tsx";
-import { Tabs } from "../parts/tabs.tsx";
-import { UserText } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
+import { Button } from "../components/button.tsx";
+import { Chart } from "../components/chart.tsx";
+import { download } from "../components/download.ts";
+import { Page, Panel } from "../components/page.tsx";
+import { Loaded } from "../components/skeleton.tsx";
+import { Table, type Column } from "../components/table.tsx";
+import { Tabs } from "../components/tabs.tsx";
+import { UserText } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import { monthName } from "./months.ts";
 import { NoRequests, Traffic, TRAFFIC_FILTERS } from "./traffic.tsx";
 
@@ -35,7 +35,7 @@ function ActiveTenants() {
           const finding = `${plural(now, "active tenant")} this month`;
           return (
             <>
-              <p>{finding}. A tenant is active in a month in which a request with one of its live keys was admitted.</p>
+              <p>{finding}. A tenant is active in a month in which a request with one of its live keys was allowed.</p>
               {oldestFirst.some((row) => row.active_tenants > 0) && (
                 <Chart
                   name={`${finding}, last ${MONTHS} months`}
@@ -117,7 +117,7 @@ function TenantUsage() {
       actions={
         <Button
           icon="download"
-          disabled={rows.length === 0 ? "There is nothing to save." : null}
+          disabled={rows.length === 0 ? "There is no data to download." : null}
           onClick={() => save(rows, names)}
         >
           Download CSV
@@ -127,7 +127,7 @@ function TenantUsage() {
       <Loaded read={read}>
         {({ has_more }) =>
           rows.length === 0 ? (
-            <NoRequests title={`No ${env.value} request was admitted this month`} />
+            <NoRequests title={`No ${env.value} request was allowed this month`} />
           ) : (
             <>
               <Table

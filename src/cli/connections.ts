@@ -1,0 +1,93 @@
+// Tries the connections that the settings name, without loading the client libraries. Null means that one works.
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { Settings } from "../config/settings.ts";
+import { failureOf } from "../platform/post.ts";
+import { ExitError } from "./ui/output.ts";
+
+const TIMEOUT_MS = 5_000;
+const REDIS_OK = /^\+PONG/m;
+const DEFAULT_PORTS: Record<string, number> = { "redis:": 6379, "rediss:": 6379, "smtp:": 25, "smtps:": 465 };
+
+/** Sends `greeting` once connected, and reads until the reply matches `ok` or `refusal`. */
+function probe(url: URL, greeting: string, ok: RegExp, refusal: RegExp): Promise<string | null> {
+  const port = Number(url.port) || (DEFAULT_PORTS[url.protocol] ?? 0);
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const secure = url.protocol === "rediss:" || url.protocol === "smtps:";
+  return new Promise((resolve) => {
+    const socket: Socket = secure ? connectTls({ host, port, servername: host }) : connectTcp({ host, port });
+    let received = "";
+    const end = (problem: string | null): void => {
+      socket.destroy();
+      resolve(problem);
+    };
+    socket.setTimeout(TIMEOUT_MS, () => end("timed out"));
+    socket.on(secure ? "secureConnect" : "connect", () => greeting && socket.write(greeting));
+    socket.on("error", (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
+    socket.on("close", () => end("the connection was closed"));
+    socket.on("data", (chunk: Buffer) => {
+      received += chunk.toString("latin1");
+      const refused = refusal.exec(received);
+      if (refused) end(refused[0].trim());
+      else if (ok.test(received)) end(null);
+    });
+  });
+}
+
+const respCommand = (...words: string[]): string =>
+  `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`;
+
+function tryRedis(text: string): Promise<string | null> {
+  const url = new URL(text);
+  const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
+  const auth = password ? respCommand("AUTH", ...(user ? [user] : []), password) : "";
+  return probe(url, auth + respCommand("PING"), REDIS_OK, /^-[^\r]*/m);
+}
+
+function trySmtp(text: string): Promise<string | null> {
+  return probe(new URL(text), "", /^220[ -]/m, /^[45]\d\d[^\r]*/m);
+}
+
+async function tryPostgres(url: string): Promise<string | null> {
+  const { withOfflineSource } = await import("./commands/audit/offline.ts");
+  try {
+    return await withOfflineSource({ kind: "postgres", url, pool: 1 }, async (source) => {
+      await source.begin();
+      await source.commit();
+      return null;
+    });
+  } catch (error) {
+    if (error instanceof ExitError) return error.message;
+    throw error;
+  }
+}
+
+/** Any answer will do: an empty batch may be refused. */
+async function tryEndpoint(url: string): Promise<string | null> {
+  try {
+    await (
+      await fetch(url, { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(TIMEOUT_MS) })
+    ).body?.cancel();
+    return null;
+  } catch (error) {
+    return failureOf(error);
+  }
+}
+
+export type ConnectionResult = { name: string; problem: string | null };
+
+/** Tries every connection that these settings need. */
+export async function tryConnections({
+  database_url,
+  redis_url,
+  mail_url,
+  meter_url,
+}: Settings): Promise<ConnectionResult[]> {
+  const results: ConnectionResult[] = [];
+  if (database_url.kind === "postgres")
+    results.push({ name: "PostgreSQL", problem: await tryPostgres(database_url.url) });
+  for (const url of redis_url ?? []) results.push({ name: "Redis", problem: await tryRedis(url) });
+  if (mail_url.kind === "smtp") results.push({ name: "the mail server", problem: await trySmtp(mail_url.url) });
+  if (meter_url !== null) results.push({ name: "the metering system", problem: await tryEndpoint(meter_url) });
+  return results;
+}

@@ -1,0 +1,37 @@
+// A telemetry event as nodes send it. Every field that the server reads is listed here, and only here.
+import type { Env } from "../../kernel/credentials.ts";
+
+/** A valid event. A malformed value of an `unknown` field is ignored: it never refuses a batch. */
+export type WireEvent = {
+  ts: string;
+  project_id: string;
+  env: Env;
+  tenant_id?: string | null;
+  key_id?: string | null;
+  display_prefix?: string | null;
+  method: string;
+  path: string;
+  route: string | null;
+  status: number;
+  duration_ms: number;
+  degraded: boolean;
+  denial_reason?: string | null;
+  request_id: string;
+  sample_rate?: number;
+  cost?: unknown;
+  tags?: unknown;
+  network?: unknown;
+  user_agent?: unknown;
+  would_deny?: unknown;
+};
+
+export const SAMPLE_RATE_MIN = 0.0001;
+/** The most characters of a text. */
+export const TEXT_MAX = {
+  display_prefix: 128,
+  method: 16,
+  path: 2048,
+  route: 512,
+  denial_reason: 64,
+  request_id: 128,
+} as const satisfies Partial<Record<keyof WireEvent, number>>;

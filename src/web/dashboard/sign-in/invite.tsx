@@ -1,0 +1,162 @@
+// Accepts an invitation, with sign-up or login on the way. The mailed link verifies the address it was sent to; a
+// person who uses another address verifies that one first. Afterwards the person is signed in and arrives in the
+// workspace.
+import { useState } from "preact/hooks";
+import { call } from "../api/call.ts";
+import { isInvalidToken, Problem, toProblem } from "../api/problems.ts";
+import { useRead } from "../api/query.ts";
+import { session, setSession, toSession, type NewSession } from "../api/session.ts";
+import { refreshMe } from "../api/sign-in.ts";
+import { Choice, TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { go } from "../routes.ts";
+import { toast } from "../shell/toasts.tsx";
+import { Card } from "./card.tsx";
+import { CurrentPasswordField, NewPasswordField } from "./fields.tsx";
+import { ExpiredLink } from "./invalid-link.tsx";
+import { NoMail } from "./mail.tsx";
+import { VerifyFirst } from "./verify-first.tsx";
+
+const ROLES: Record<string, string> = { owner: "an owner", admin: "an admin", member: "a member" };
+
+type Mode = "signup" | "login";
+type Step =
+  | { name: "start"; mode: Mode; email?: string; note?: string }
+  | { name: "unverified" }
+  | { name: "expired" }
+  | { name: "member" }
+  | { name: "refused"; reason: string };
+
+const TAKEN = "You already have an account with this email address. Log in with its password.";
+/** Where unverified people cannot log in, the refusal of a new account looks like a wrong password. */
+const TAKEN_OR_UNVERIFIED =
+  "Verify your email address with the link that was made for it, then log in here. If you already had an account, log in with its password.";
+
+async function open(email: string, password: string): Promise<NewSession> {
+  return call("POST /v1/auth/sessions", { body: { email, password } }, { token: null });
+}
+
+/** With the invitation, which verifies its own address; another address may sign up only if everyone may. */
+async function signUp({ email = "", password = "", name = "" }: Values, invite_token: string): Promise<void> {
+  const person = { email, password, ...(name !== "" && { name }) };
+  try {
+    await call("POST /v1/auth/users", { body: { ...person, invite_token } }, { token: null });
+  } catch (error) {
+    if (toProblem(error).code !== "invalid_token") throw error;
+    await call("POST /v1/auth/users", { body: person }, { token: null });
+  }
+}
+
+/** Joins the workspace with the session and opens it. */
+async function join(token: string): Promise<void> {
+  const { workspace_id, role } = await call("POST /v1/auth/invites/accept", { body: { token } });
+  await refreshMe();
+  const joined = session.value?.memberships.find((membership) => membership.workspace_id === workspace_id);
+  toast(`Welcome to ${joined?.name ?? "the workspace"}. You are now ${ROLES[role] ?? role}.`);
+  go(joined ? `#/w/${joined.slug}/live/home` : "#/");
+}
+
+/** What to show when joining was refused. */
+function stepAfter(problem: Problem): Step | null {
+  if (problem.code === "email_unverified") return { name: "unverified" };
+  if (isInvalidToken(problem)) return { name: "expired" };
+  if (problem.code !== "conflict") return null;
+  return /already a member/.test(problem.message) ? { name: "member" } : { name: "refused", reason: problem.message };
+}
+
+type StartProps = { token: string; step: Step & { name: "start" }; onStep: (step: Step) => void };
+
+function Start({ token, step, onStep }: StartProps) {
+  const [mode, setMode] = useState(step.mode);
+  const [email, setEmail] = useState(step.email ?? "");
+  const refuses = useRead("GET /v1/setup", {}).state.value.data?.unverified_login === "refuse";
+  const enter = async (created: NewSession): Promise<void> => {
+    setSession(toSession(created, true));
+    await join(token).catch((error: unknown) => {
+      const next = stepAfter(toProblem(error));
+      if (!next) throw error;
+      onStep(next);
+    });
+  };
+  const send = async (values: Values): Promise<void> => {
+    const { email: typed = "", password = "" } = values;
+    if (mode === "login") return enter(await open(typed, password));
+    await signUp(values, token);
+    try {
+      await enter(await open(typed, password));
+    } catch (error) {
+      if (toProblem(error).code !== "invalid_credentials") throw error;
+      onStep({ name: "start", mode: "login", email: typed, note: refuses ? TAKEN_OR_UNVERIFIED : TAKEN });
+    }
+  };
+  const isNew = mode === "signup";
+  return (
+    <Card title={step.note ? "Log in to accept" : "Accept your invitation"}>
+      <p>{step.note ?? "You have been invited to a workspace. Sign up or log in to join it."}</p>
+      {step.note === TAKEN_OR_UNVERIFIED && <NoMail />}
+      <Choice
+        legend="Do you have an account?"
+        options={[
+          ["signup", "I'm new here"],
+          ["login", "I have an account"],
+        ]}
+        value={mode}
+        onChange={setMode}
+      />
+      <Form
+        key={mode}
+        label={isNew ? "Sign up" : "Log in"}
+        submit={isNew ? "Sign up and accept" : "Log in and accept"}
+        send={send}
+      >
+        <TextField name="email" label="Email" type="email" autocomplete="username" value={email} onInput={setEmail} />
+        {isNew && <TextField name="name" label="Your name" autocomplete="name" optional />}
+        {isNew ? <NewPasswordField /> : <CurrentPasswordField />}
+      </Form>
+      {!isNew && (
+        <p class="after">
+          {/* In a new tab: the link's token exists only in this page. */}
+          <a href="#/forgot" target="_blank" rel="noopener">
+            Forgot your password?<span class="hide"> Opens in a new tab.</span>
+          </a>
+        </p>
+      )}
+    </Card>
+  );
+}
+
+export function Invite({ token }: { token: string }) {
+  const [step, setStep] = useState<Step>({ name: "start", mode: "signup" });
+  if (step.name === "start") return <Start key={step.note} token={token} step={step} onStep={setStep} />;
+  if (step.name === "unverified")
+    return <VerifyFirst onContinue={() => join(token)} onRefused={(problem) => setStep(stepAfter(problem) ?? step)} />;
+  if (step.name === "expired")
+    return (
+      <ExpiredLink>
+        <p>An invitation works once, expires after 7 days and can be withdrawn.</p>
+        <p>Ask the person who invited you for a new one. Your account is kept.</p>
+        <Onwards />
+      </ExpiredLink>
+    );
+  if (step.name === "member")
+    return (
+      <Card key="member" title="You are already a member" tone="good">
+        <p>Your role in the workspace has not changed.</p>
+        <Onwards />
+      </Card>
+    );
+  return (
+    <Card key="refused" title="The invitation cannot be accepted" tone="bad">
+      <p>{step.reason}</p>
+      <Onwards />
+    </Card>
+  );
+}
+
+function Onwards() {
+  return (
+    <p class="after">
+      <a href="#/workspaces">Your workspaces</a>
+    </p>
+  );
+}

@@ -1,0 +1,275 @@
+// Forms of the dashboard keep what was typed and change nothing else, whatever arrives or is chosen meanwhile.
+import { describe, expect, it } from "vitest";
+import { reportLeaks } from "../../../src/domain/leaks/leaks.ts";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { ownWorkspace, shop, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
+import { button, dialog, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
+
+/** Less than the interval at which the navigation asks for the figures. */
+const UNPOLLED_MS = 30_000;
+
+describe.runIf(hasBrowser)("forms in the dashboard", () => {
+  const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
+
+  it("offers the fields of a key only when its project is known, and saves what was typed", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const scope_catalogue = [{ name: "orders:read", description: null, default: false }];
+    await suite.instance.call(at.key, `PATCH /v1/projects/${project_id}`, { scope_catalogue });
+    const scopes = ["orders:read", "legacy"];
+    const made = await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", scopes });
+    const g = await open(at, { page: "settings" });
+    const { page } = g;
+    const arrived = Promise.withResolvers<void>();
+    await page.route("**/v1/projects?*", async (route) => {
+      await arrived.promise;
+      await route.continue();
+    });
+    await g.show(`keys/${made.body.id}`);
+    await button(page, "Edit").click();
+    const edit = dialog(page, "Edit key");
+    await edit.locator(".skeleton").waitFor();
+    expect(await edit.getByLabel(/^(Other s|S)copes/).count()).toBe(0);
+    arrived.resolve();
+    await edit.getByLabel(/^Other scopes/).fill("billing");
+    expect(await edit.getByLabel("orders:read").isChecked()).toBe(true);
+    await button(page, "Save").click();
+    await dialog(page, "Key saved").waitFor();
+    await button(page, "Done").click();
+    const saved = await suite.instance.call(at.key, `GET /v1/keys/${made.body.id}`);
+    expect(saved.body.scopes).toEqual(["orders:read", "billing"]);
+    await g.expectClean();
+  });
+
+  it("keeps typed scopes and the chosen expiry when another project is chosen for a new key", async () => {
+    const at = await shop(suite.instance);
+    const scope_catalogue = [{ name: "mail:send", description: null, default: true }];
+    const mails = await suite.instance.call(at.key, "POST /v1/projects", { name: "Mails", slug: "mails" });
+    await suite.instance.call(at.key, `PATCH /v1/projects/${mails.body.id}`, { scope_catalogue });
+    const g = await open(at, { page: `keys?project=${at.project_id}&create=key` });
+    const { page } = g;
+    const create = dialog(page, "Create key");
+    await expect.poll(() => create.getByLabel("Project").inputValue()).toBe("Orders");
+    await create.getByLabel(/^Scopes/).fill("legacy");
+    await create.getByLabel("Expires").selectOption("On a date");
+    await create.getByLabel("Date").fill("2090-05-04");
+    await create.getByLabel("Project").fill("Mai");
+    await create.getByRole("option", { name: /Mails/ }).click();
+    await create.getByLabel("mail:send").waitFor();
+    expect(await create.getByLabel("mail:send").isChecked()).toBe(true); // a default of the new project
+    expect(await create.getByLabel(/^Other scopes/).inputValue()).toBe("legacy");
+    expect(await create.getByLabel("Date").inputValue()).toBe("2090-05-04");
+  });
+
+  it("creates the project and the tenant that a new key needs, in place", async () => {
+    const at = await ownWorkspace(suite.instance);
+    const g = await open(at, { page: "keys?create=key" });
+    const { page } = g;
+    const create = dialog(page, "Create key");
+    await create.getByRole("button", { name: "New project" }).click();
+    const project = dialog(page, "Create project");
+    await project.getByLabel("Name").fill("Orders");
+    await project.getByRole("button", { name: "Create project" }).click();
+    await expect.poll(() => create.getByLabel("Project").inputValue()).toBe("Orders");
+    await create.getByRole("button", { name: "New tenant" }).click();
+    await field(page, "External id").fill("globex");
+    await dialog(page, "Create tenant").getByRole("button", { name: "Create tenant" }).click();
+    await expect.poll(() => create.getByLabel("Tenant").inputValue()).toBe("globex");
+    await create.getByRole("button", { name: "Create key" }).click();
+    await dialog(page, "Save this key now").waitFor();
+    await page.getByLabel("I have stored it").check();
+    await button(page, "Done").click();
+    await page.getByText("requests with this key are", { exact: false }).waitFor();
+    await g.expectClean();
+  });
+
+  it("saves the field that was changed, and leaves what another admin has changed since", async () => {
+    const at = await ownWorkspace(suite.instance);
+    const g = await open(at, { page: "settings" });
+    const { page } = g;
+    await field(page, "Workspace name").fill("Renamed");
+    await suite.instance.call(at.key, "PATCH /v1/workspace", { billing_email: "bills@example.com" });
+    await button(page, "Save").click();
+    await page.getByText("Workspace saved.").waitFor();
+    const { body } = await suite.instance.call(at.key, "GET /v1/workspace");
+    expect(body).toMatchObject({ name: "Renamed", billing_email: "bills@example.com" });
+    await expect.poll(() => page.getByLabel(/^Billing email/).inputValue()).toBe("bills@example.com");
+    await g.expectClean();
+  });
+
+  it("counts a leaked key no longer once it is revoked", async () => {
+    const at = await shop(suite.instance);
+    const secret = await suite.instance.call(at.owner.session, "POST /v1/secret_keys", { env: "live", name: "CI" });
+    const leak = { token: String(secret.body.key), type: "keyrack_secret_key", location: "https://git.example.com/a" };
+    await reportLeaks({ services: suite.instance.app.services, actor: { kind: "scanner" } }, [leak]);
+    const g = await open(at, { page: "home" });
+    const { page } = g;
+    const count = page.locator(".main-nav .nav-count");
+    await count.waitFor();
+    const asked = page.waitForResponse("**/v1/overview?*");
+    await g.show("leaks");
+    await asked;
+    suite.instance.clock.advance(3_000); // figures are kept for two seconds
+    await button(page, "Revoke CI").click();
+    await button(page, "Revoke key").click();
+    await count.waitFor({ state: "detached", timeout: UNPOLLED_MS });
+    expect(await page.getByRole("table", { name: "Leaked secret keys" }).count()).toBe(0);
+    await g.expectClean();
+  });
+
+  it("changes a choice by a click, and keeps it when nothing else is chosen", async () => {
+    const at = await shop(suite.instance);
+    await suite.instance.call(at.key, "POST /v1/tenants", { external_id: "initech", name: "Initech" });
+    const g = await open(at, { page: `keys?tenant=${at.tenant_id}&create=key` });
+    const { page } = g;
+    const create = dialog(page, "Create key");
+    const tenant = create.getByRole("combobox", { name: "Tenant" });
+    await expect.poll(() => tenant.inputValue()).toBe("Globex");
+    await tenant.click();
+    await create.getByRole("option", { name: /^Initech/ }).waitFor();
+    await page.keyboard.type("unknown");
+    await create.getByLabel(/^Name/).click();
+    expect(await tenant.inputValue()).toBe("Globex");
+    await tenant.click();
+    await create.getByRole("option", { name: /^Initech/ }).click();
+    expect(await tenant.inputValue()).toBe("Initech");
+    const questions: string[] = [];
+    page.on("dialog", (asked) => {
+      questions.push(asked.message());
+      void asked.dismiss();
+    });
+    await page.mouse.click(5, 5); // on the backdrop
+    await expect.poll(() => questions).toEqual(["Discard what you entered?"]);
+    expect(await create.isVisible()).toBe(true);
+  });
+
+  it("never sends the record chosen before while the field shows another text", async () => {
+    const at = await shop(suite.instance);
+    const g = await open(at, { page: `keys?project=${at.project_id}&tenant=${at.tenant_id}&create=key` });
+    const { page } = g;
+    const sent: string[] = [];
+    page.on("request", (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
+    const create = dialog(page, "Create key");
+    const tenant = create.getByRole("combobox", { name: "Tenant" });
+    await expect.poll(() => tenant.inputValue()).toBe("Globex");
+    const refused = create.getByText("Tenant must be chosen from the list.");
+    await tenant.fill("Initech");
+    await tenant.press("Enter"); // before the search has answered, and again after
+    await refused.waitFor();
+    await create.getByText("Nothing found").first().waitFor();
+    await tenant.press("Enter");
+    await refused.waitFor();
+    expect(await tenant.getAttribute("aria-invalid")).toBe("true");
+    expect(await tenant.inputValue()).toBe("Initech");
+    await tenant.press("Escape");
+    await refused.waitFor({ state: "detached" });
+    expect(await tenant.inputValue()).toBe("Globex");
+    expect(sent).not.toContain("POST /v1/keys");
+    await tenant.press("Enter");
+    await dialog(page, "Save this key now").waitFor();
+    expect(sent.filter((text) => text === "POST /v1/keys")).toHaveLength(1);
+    await page.getByLabel("I have stored it").check();
+    await button(page, "Done").click();
+    await g.expectClean();
+  });
+
+  it("opens the suggestions at the chosen record, which Enter keeps", async () => {
+    const at = await shop(suite.instance);
+    await suite.instance.call(at.key, "POST /v1/tenants", { external_id: "initech", name: "Initech" });
+    const g = await open(at, { page: `keys?tenant=${at.tenant_id}&create=key` });
+    const create = dialog(g.page, "Create key");
+    const tenant = create.getByRole("combobox", { name: "Tenant" });
+    await expect.poll(() => tenant.inputValue()).toBe("Globex");
+    await tenant.click();
+    await create.getByRole("option", { name: /^Initech/ }).waitFor();
+    await create.getByRole("option", { name: /^Globex/, selected: true }).waitFor();
+    await tenant.press("Enter");
+    await create.getByRole("option", { name: /^Globex/ }).waitFor({ state: "detached" });
+    expect(await tenant.inputValue()).toBe("Globex");
+    await tenant.press("ArrowDown");
+    await create.getByRole("option", { name: /^Globex/, selected: true }).waitFor();
+    await tenant.press("ArrowUp");
+    await create.getByRole("option", { name: /^Initech/, selected: true }).waitFor();
+    await tenant.press("Enter");
+    expect(await tenant.inputValue()).toBe("Initech");
+  });
+
+  it("selects no rows of the query before, and returns the focus when the new ones arrive", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    for (const name of ["CI", "Prod"])
+      await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name });
+    const g = await open(at, { page: "keys" });
+    const { page } = g;
+    const all = page.getByRole("columnheader").getByRole("checkbox");
+    await page.getByRole("row").filter({ hasText: "Prod" }).waitFor();
+    const arrived = Promise.withResolvers<void>();
+    await page.route("**/v1/keys?*q=CI*", async (route) => {
+      await arrived.promise;
+      await route.continue();
+    });
+    const box = await all.elementHandle();
+    await page.getByLabel("Search keys").fill("CI");
+    await box?.focus();
+    await page.locator("main [aria-busy=true]").waitFor();
+    await expect.poll(() => page.evaluate("document.activeElement === document.body")).toBe(true);
+    await box?.focus();
+    await page.keyboard.press("Space");
+    arrived.resolve();
+    await page.getByRole("row").filter({ hasText: "Prod" }).waitFor({ state: "detached" });
+    expect(await all.isChecked()).toBe(false);
+    expect(await page.getByText(/keys? selected/).count()).toBe(0);
+    expect(await box?.evaluate((element) => element.matches(":focus"))).toBe(true);
+    await g.expectClean();
+  });
+
+  it("shows only the answer for the key that was looked up last", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const mint = async (name: string): Promise<string> => {
+      const made = await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name });
+      return String(made.body.key);
+    };
+    const [first, second] = [await mint("First"), await mint("Second")];
+    const g = await open(at, { page: "keys" });
+    const { page } = g;
+    const arrived = Promise.withResolvers<void>();
+    let isRefused = false;
+    await page.route("**/v1/keys/lookup", async (route) => {
+      if (isRefused) return route.abort();
+      if (route.request().postData()?.includes(first)) await arrived.promise;
+      await route.continue();
+    });
+    await page.getByRole("searchbox", { name: "Search keys" }).fill(first);
+    const found = dialog(page, "Look up a key");
+    await found.getByText("Looking up…").waitFor();
+    await field(page, "Key").fill(second);
+    await page.keyboard.press("Enter");
+    await found.getByText("Second").waitFor();
+    const late = page.waitForResponse("**/v1/keys/lookup");
+    arrived.resolve();
+    await (await late).finished();
+    await page.evaluate("new Promise(requestAnimationFrame)");
+    expect(await found.getByText("First").count()).toBe(0);
+    isRefused = true;
+    await field(page, "Another key").fill(first);
+    await page.keyboard.press("Enter");
+    await found.getByText("Cannot reach the server", { exact: false }).waitFor();
+    expect(await found.getByText(/Second|Allowed|Looking up/).count()).toBe(0);
+  });
+
+  it("shows the other parts of a page when one fails to render", async () => {
+    const at = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "settings" });
+    const { page } = g;
+    await page.route("**/v1/projects/*", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), default_rate_limits: [null] } });
+    });
+    await g.show(`projects/${at.project_id}`);
+    await page.getByRole("alert").getByText("This part of the page failed.").waitFor();
+    expect(await page.getByRole("heading", { name: "Verify keys" }).isVisible()).toBe(true);
+    expect(await button(page, "Reload").isVisible()).toBe(true);
+  });
+});
