@@ -56,7 +56,7 @@ describe.runIf(hasBrowser)("setting up a server", () => {
       await g.at("Set up this server");
       await g.open(String(server.ready.setup_url));
       await fillSetup(page);
-      expect(await field(page, "Workspace slug").inputValue()).toBe("acme-sohne");
+      await expect.poll(() => field(page, "Workspace slug").inputValue()).toBe("acme-sohne");
       await button(page, "Create workspace").click();
       await g.at("Ready");
       await expectAccessible(page);

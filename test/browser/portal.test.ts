@@ -26,11 +26,12 @@ describe.runIf(hasBrowser)("<keyrack-portal>", () => {
     expect(key).toMatch(/^kr_live_[\w-]{40}$/);
     await page.getByRole("button", { name: "Copy" }).click();
     await page.getByRole("button", { name: "Copied" }).waitFor();
-    expect(await page.evaluate("navigator.clipboard.readText()")).toBe(key);
+    await expect.poll(() => page.evaluate("navigator.clipboard.readText()")).toBe(key);
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");
-    expect(await shown.inputValue()).toBe(key); // Escape does not lose the only copy
+    await expect.poll(() => shown.inputValue()).toBe(key); // Escape does not lose the only copy
     await page.getByRole("button", { name: "I have saved it" }).click();
+    await shown.waitFor({ state: "detached" });
     await page.getByRole("heading", { name: "Billing server" }).waitFor();
     expect((await page.locator("body").innerHTML()).includes(key)).toBe(false);
     expect(await allText(page)).not.toContain(key);
@@ -44,14 +45,14 @@ describe.runIf(hasBrowser)("<keyrack-portal>", () => {
     await page.getByText(/The old key kr_live_.{6}… works until/).waitFor();
     await page.getByRole("button", { name: "I have saved it" }).click();
     await page.getByText("Being replaced").waitFor();
-    expect(await page.getByRole("button", { name: "Rotate: Billing server" }).count()).toBe(1);
+    await expect.poll(() => page.getByRole("button", { name: "Rotate: Billing server" }).count()).toBe(1);
 
     await page.getByRole("button", { name: "Revoke: Billing server" }).first().click();
     await page.getByText("This cannot be undone.").waitFor();
     await page.getByRole("textbox", { name: "Reason" }).fill("moved to a new server");
     await page.getByRole("button", { name: "Revoke key" }).click();
     await page.getByRole("dialog").waitFor({ state: "detached" });
-    expect(await page.getByRole("heading", { level: 3 }).count()).toBe(1);
+    await expect.poll(() => page.getByRole("heading", { level: 3 }).count()).toBe(1);
     await page.getByLabel("Show revoked keys").check();
     await page.getByText("moved to a new server").waitFor();
     await expectAccessible(page);
@@ -61,7 +62,9 @@ describe.runIf(hasBrowser)("<keyrack-portal>", () => {
       "api_key.rotated",
       "api_key.revoked",
     ]);
-    expect(await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]")).toEqual(["", 0, 0]);
+    await expect
+      .poll(() => page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]"))
+      .toEqual(["", 0, 0]);
     expect(await v.context.cookies()).toEqual([]);
     expect(v.errors).toEqual([]);
   });

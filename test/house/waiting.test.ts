@@ -95,6 +95,14 @@ describe("tests", () => {
     expect(impatient).toEqual([]);
   });
 
+  it("read what a page shows until it is right", () => {
+    // A click has returned before the page has changed. What must not appear is read once, behind another wait.
+    const once = linesWith(
+      /expect\(\[?await .*\.(?:getAttribute|textContent|innerText|inputValue|is[A-Z]\w+|count|all\w+)\(/,
+    ).filter((line) => line.startsWith("test/browser/") && !/\.toBe\(0\)|\.not\./.test(line));
+    expect(once).toEqual([]);
+  });
+
   it("listen on ports that the system chooses", () => {
     expect(linesWith(/\blisten\((?:\{ port: )?[1-9]|"--port", *"[1-9]\d{0,3}"/)).toEqual([]);
   });

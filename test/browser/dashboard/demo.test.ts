@@ -21,12 +21,12 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
       await g.at(title);
       const table = g.page.locator(".table-scroll").first();
       await table.waitFor();
-      expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth), title).toBe(0);
+      await expect.poll(() => table.evaluate((box) => box.scrollWidth - box.clientWidth), { message: title }).toBe(0);
       expect(asked.size, title).toBeLessThanOrEqual(8);
       if (title === "Developers") await button(g.page, "Copy id of Orders API").waitFor();
       if (title === "Leaks" || title === "Developers") {
         await g.page.setViewportSize({ width: 641, height: 800 }); // the narrowest without cards
-        expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth), title).toBe(0);
+        await expect.poll(() => table.evaluate((box) => box.scrollWidth - box.clientWidth), { message: title }).toBe(0);
         await g.page.setViewportSize({ width: 660, height: 800 });
       }
       asked = new Set();
@@ -78,10 +78,10 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
           return view?.getComputedStyle(element).getPropertyValue(name) ?? "";
         }, property);
     const line = (isSelected: boolean) => style(`[role=tab][aria-selected=${isSelected}]`, "border-bottom-color");
-    expect(await line(true)).not.toBe(await line(false));
+    await expect.poll(async () => (await line(true)) === (await line(false))).toBe(false);
     const ground = await style("body", "background-color");
     for (const sign of [".back-1", ".badge.good .dot"])
-      expect(await style(sign, "background-color"), sign).not.toBe(ground);
+      await expect.poll(() => style(sign, "background-color"), { message: sign }).not.toBe(ground);
     expect(await style(".chart text", "fill")).toBe(await style("body", "color"));
     await g.expectClean();
   });
@@ -117,9 +117,13 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
       await table.waitFor();
       if (caption === "Keys") await table.getByText(long).first().waitFor();
       const where = `${path} at ${width}`;
-      expect(await table.locator("thead th:not(:visible)").allTextContents(), where).toEqual(hidden);
+      await expect
+        .poll(() => table.locator("thead th:not(:visible)").allTextContents(), { message: where })
+        .toEqual(hidden);
       const box = g.page.locator(".table-scroll").first();
-      expect(await box.evaluate((scroll) => scroll.scrollWidth - scroll.clientWidth), where).toBe(0);
+      await expect
+        .poll(() => box.evaluate((scroll) => scroll.scrollWidth - scroll.clientWidth), { message: where })
+        .toBe(0);
       const lines = await table
         .locator("time:visible")
         .evaluateAll((all) => all.map((time) => time.getClientRects().length));
@@ -135,7 +139,7 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
     // A whole address, where few columns leave room for it.
     await g.page.goto(`${demo.url}/#/w/demo/live/members`);
     const address = g.page.getByRole("rowheader").locator(".user-text", { hasText: "member@" });
-    expect(await address.evaluate((text) => text.getBoundingClientRect().height)).toBeLessThan(24);
+    await expect.poll(() => address.evaluate((text) => text.getBoundingClientRect().height)).toBeLessThan(24);
     // The card of a phone breaks a long scope.
     await g.page.setViewportSize({ width: 320, height: 800 });
     await g.page.goto(`${demo.url}/#/w/demo/live/keys`);
@@ -144,7 +148,7 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
       .locator(".chip")
       .first()
       .evaluate((chip) => (chip.textContent = "a:a-scope-with-a-long-name"));
-    expect(await cards.evaluate((scroll) => scroll.scrollWidth - scroll.clientWidth)).toBe(0);
+    await expect.poll(() => cards.evaluate((scroll) => scroll.scrollWidth - scroll.clientWidth)).toBe(0);
     // On A4, upright, every column is on the paper.
     await g.page.emulateMedia({ media: "print" });
     await g.page.setViewportSize({ width: 720, height: 1000 });

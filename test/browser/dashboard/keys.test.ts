@@ -16,9 +16,10 @@ async function expectPrintable(page: Page): Promise<void> {
   await page.evaluate("dispatchEvent(new Event('beforeprint'))");
   await page.locator(".print-foot", { hasText: page.url() }).waitFor(); // where and when it was read
   for (const name of ["Project", "Scopes", "Expires", "Created"])
-    expect(await page.getByRole("columnheader", { name }).isVisible(), name).toBe(true);
-  expect(await page.getByText("Test data").isVisible()).toBe(true);
-  expect(await page.locator("button:visible, .button:visible, select:visible, input:visible").count()).toBe(0);
+    await page.getByRole("columnheader", { name }).waitFor();
+  await page.getByText("Test data").waitFor();
+  const controls = page.locator("button:visible, .button:visible, select:visible, input:visible");
+  await expect.poll(() => controls.count()).toBe(0);
   await page.emulateMedia({ media: "screen" });
 }
 
@@ -35,9 +36,9 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.getByText("No live keys yet").waitFor();
     const pointed = await colours(page, ".main-nav [aria-current]");
     await page.mouse.move(600, 500);
-    expect(await colours(page, ".main-nav [aria-current]")).toBe(pointed);
+    await expect.poll(() => colours(page, ".main-nav [aria-current]")).toBe(pointed);
     const command = page.getByRole("region", { name: "command" });
-    expect(await command.evaluate((pre) => pre.scrollWidth - pre.clientWidth)).toBe(0); // nothing is behind Copy
+    await expect.poll(() => command.evaluate((pre) => pre.scrollWidth - pre.clientWidth)).toBe(0); // nothing is behind Copy
     await button(page, "Create key").first().focus();
     await page.keyboard.press("Enter");
     await dialog(page, "Create key").waitFor();
@@ -47,12 +48,12 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await button(page, "Create key").last().click();
     await page.getByText("Tenant is required.").waitFor();
     expect(sent).not.toContain("POST");
-    expect(await page.evaluate("document.activeElement.role")).toBe("combobox");
+    await expect.poll(() => page.evaluate("document.activeElement.role")).toBe("combobox");
     await page.keyboard.type("glob");
     await page.getByRole("option", { name: /globex/ }).waitFor();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
-    expect(await page.getByText("Tenant is required.").count()).toBe(0);
+    await expect.poll(() => page.getByText("Tenant is required.").count()).toBe(0);
     await page.getByLabel(/^Name/).fill("Production");
     await page.getByLabel(/^Scopes/).fill("orders:read\norders:write");
     await button(page, "Create key").last().click();
@@ -64,7 +65,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     expect(await dialog(page, "Command palette").count()).toBe(0);
     await page.evaluate("history.back()");
     await expect.poll(() => page.evaluate("location.hash")).toMatch(/keys$/);
-    expect(await reveal.isVisible()).toBe(true);
+    await reveal.waitFor();
     const all = (): Promise<string> =>
       page.evaluate(
         "document.documentElement.outerHTML + JSON.stringify([localStorage, sessionStorage, history.state])",
@@ -75,9 +76,9 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     expect(secret).toMatch(/^kr_live_[A-Za-z0-9_-]{32}[0-9a-f]{8}$/);
     const disabled = await colours(page, "dialog .has-reason .button");
     await button(page, "Done").click({ force: true });
-    expect(await colours(page, "dialog .has-reason .button")).toBe(disabled); // and not the ground of a button that can be pressed
-    expect(await page.evaluate(REASON)).toEqual({ isShown: true, isInWindow: true, scrolls: false });
-    expect(await reveal.isVisible()).toBe(true);
+    await expect.poll(() => colours(page, "dialog .has-reason .button")).toBe(disabled); // and not the ground of a button that can be pressed
+    await expect.poll(() => page.evaluate(REASON)).toEqual({ isShown: true, isInWindow: true, scrolls: false });
+    await reveal.waitFor();
     await page.getByLabel("I have stored it").check();
     await button(page, "Done").click();
     await g.at("Production");
@@ -114,7 +115,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.getByRole("textbox", { name: "Filter by scope" }).fill("orders:read"); // no project lists its scopes
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "No keys match" }).waitFor();
-    expect(await button(page, "Clear filters").count()).toBe(1);
+    await expect.poll(() => button(page, "Clear filters").count()).toBe(1);
     await button(page, "Clear filters").click();
     await page.getByRole("combobox", { name: "Filter by tenant" }).fill("glob");
     await page.getByRole("option", { name: /globex/ }).click();
@@ -129,17 +130,16 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await field(page, "Key").fill(staging.key);
     await page.keyboard.press("Enter");
     await dialog(page, "Look up a key").getByRole("status").getByText("It is disabled.").waitFor();
-    expect(await field(page, "Another key").inputValue()).toBe(""); // the next one can be pasted
+    await expect.poll(() => field(page, "Another key").inputValue()).toBe(""); // the next one can be pasted
     await page.evaluate("document.activeElement.blur()");
     await page.keyboard.press("Escape");
-    expect(await page.getByRole("dialog").count()).toBe(0);
+    await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
     await page.getByRole("searchbox", { name: "Search keys" }).fill(staging.key);
     await dialog(page, "Look up a key").getByText("It is disabled.").waitFor();
     expect(page.url()).not.toContain("kr_live_");
-    expect(await page.evaluate("JSON.stringify([localStorage, sessionStorage, history.state])")).not.toContain(
-      staging.key,
-    );
-    expect(await page.getByRole("searchbox", { name: "Search keys" }).inputValue()).toBe("");
+    const kept = await page.evaluate("JSON.stringify([localStorage, sessionStorage, history.state])");
+    expect(kept).not.toContain(staging.key);
+    await expect.poll(() => page.getByRole("searchbox", { name: "Search keys" }).inputValue()).toBe("");
     await expectAccessible(page);
     await page.getByRole("link", { name: "Open this key" }).click();
     await g.at("Staging");
@@ -192,7 +192,7 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await dialog(page, "Key revoked").waitFor();
     await button(page, "Done").click();
     await page.getByText(/Revoked on .* Reason: leaked/).waitFor();
-    expect(await page.locator(".state-line bdi").innerText()).toBe("leaked"); // apart from our own words
+    await expect.poll(() => page.locator(".state-line bdi").innerText()).toBe("leaked"); // apart from our own words
     const { body } = await suite.instance.call(at.owner.session, "GET /v1/keys?include_revoked=true");
     expect(body.data.map((key: { revoked_reason: string | null }) => key.revoked_reason)).toEqual(["leaked", null]);
     await g.expectClean();
@@ -219,12 +219,10 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     }
     expect(await page.getByRole("dialog").count()).toBe(0);
     await page.keyboard.press("Control+k");
-    await page.keyboard.type("create key");
-    await expect
-      .poll(() => page.getByRole("option", { name: "Create key" }).getAttribute("aria-disabled"))
-      .toBe("true");
+    await field(page, "Search or jump to").fill("create key");
+    await page.getByRole("option", { name: "Create key", disabled: true }).waitFor();
     await page.keyboard.press("Enter");
-    expect(await dialog(page, "Command palette").count()).toBe(1);
+    await expect.poll(() => dialog(page, "Command palette").count()).toBe(1);
     await page.keyboard.press("Escape");
     expect(writes).toEqual([]);
     // More rights are there when the person returns to the page.
@@ -260,7 +258,9 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await poll("two");
     await revoked.getByText("2 of 3 nodes have the change.").waitFor();
     const states = revoked.getByRole("list", { name: "Nodes" }).getByRole("listitem");
-    expect(await states.filter({ hasText: "Waiting" }).allInnerTexts()).toEqual([expect.stringMatching(/^slow/)]);
+    await expect
+      .poll(() => states.filter({ hasText: "Waiting" }).allInnerTexts())
+      .toEqual([expect.stringMatching(/^slow/)]);
 
     await page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })");
     await page.waitForLoadState("networkidle");

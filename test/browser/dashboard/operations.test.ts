@@ -24,7 +24,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await log.getByRole("link", { name: "Tenant updated" }).click();
     await g.at("Tenant updated");
     const changed = page.getByRole("row", { name: /^name/ });
-    expect(await changed.getByRole("cell").allInnerTexts()).toEqual(["Globex", "Globex Corp."]);
+    await expect.poll(() => changed.getByRole("cell").allInnerTexts()).toEqual(["Globex", "Globex Corp."]);
     await expectAccessible(page);
 
     await page.getByRole("link", { name: "Audit" }).first().click();
@@ -97,7 +97,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     );
     await button(page, "Verify in this browser").click();
     await page.getByText("Row 9 is not the row this browser saw.").waitFor();
-    expect(await page.getByText("Continues the log").count()).toBe(0);
+    await expect.poll(() => page.getByText("Continues the log").count()).toBe(0);
     await g.expectClean();
   });
 
@@ -159,16 +159,14 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await g.show("leaks");
     const row = page.getByRole("table", { name: "Leaked keys" }).getByRole("row").filter({ hasText: "CI" });
     const link = row.getByRole("link", { name: "git.example.com", exact: true });
-    expect([await link.getAttribute("href"), await link.getAttribute("rel")]).toEqual([
-      location,
-      "noopener noreferrer",
-    ]);
+    await expect.poll(() => link.getAttribute("href")).toBe(location);
+    await expect.poll(() => link.getAttribute("rel")).toBe("noopener noreferrer");
     await row.getByText("/config.js").waitFor();
     await row.getByText(/^in (1 hr|\d+ min)$/).waitFor();
     await expectAccessible(page);
     await button(page, "Rotate CI").click(); // a rotation never extends a key
     const { expires_at } = (await suite.instance.call(t.owner.session, `GET /v1/keys/${id}`)).body;
-    expect(await dialog(page, "Rotate CI").locator("time").getAttribute("datetime")).toBe(expires_at);
+    await expect.poll(() => dialog(page, "Rotate CI").locator("time").getAttribute("datetime")).toBe(expires_at);
     await button(page, "Cancel").click();
     await suite.instance.call(t.owner.session, `POST /v1/keys/${other.id}/disable`, {});
     await g.show("home");
@@ -176,10 +174,10 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await expect.poll(() => button(page, "Rotate Other").getAttribute("aria-disabled")).toBe("true");
     await page.goto(`${suite.instance.url}/#/w/${t.slug}/live/keys`);
     await button(page, "Actions for Other").click();
-    expect(await button(page, "Actions for Other").getAttribute("aria-expanded")).toBe("true");
+    await expect.poll(() => button(page, "Actions for Other").getAttribute("aria-expanded")).toBe("true");
     const rotate = page.getByRole("menuitem", { name: "Rotate", exact: true });
     const reason = `#${await rotate.getAttribute("aria-describedby")}`;
-    expect(await page.locator(reason).textContent()).toBe("The key is disabled. Enable it first.");
+    await expect.poll(() => page.locator(reason).textContent()).toBe("The key is disabled. Enable it first.");
     await page.keyboard.press("Escape");
     await g.show("leaks");
     const focused = () => page.evaluate<string>("document.activeElement.innerText");
@@ -218,7 +216,7 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await alert
       .getByText(/^1 leaked key has not been replaced\. It stops working in (1 hour|\d+ minutes)\.$/)
       .waitFor();
-    expect(await page.locator(".main-nav .nav-count").innerText()).toMatch(/^1\s+leaked key to replace$/);
+    await expect.poll(() => page.locator(".main-nav .nav-count").innerText()).toMatch(/^1\s+leaked key to replace$/);
     // axe does not check the contrast of a single character.
     await page.evaluate("document.querySelector('.main-nav .nav-count').firstChild.textContent = '12'");
     await expectAccessibleInLooks(page);
@@ -231,12 +229,12 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.reload();
     const line = page.getByText(/It has been replaced by CI\. It stops working in [^.]*\.$/);
     await line.waitFor();
-    expect(await line.getByRole("link", { name: "CI" }).getAttribute("href")).toContain(`keys/${next.id}`);
+    await expect.poll(() => line.getByRole("link", { name: "CI" }).getAttribute("href")).toContain(`keys/${next.id}`);
     suite.instance.clock.advance(3_000); // figures are kept for two seconds
     await g.show("home");
     await page.getByText("Leaked", { exact: true }).waitFor();
     await expect.poll(() => alert.count()).toBe(0);
-    expect(await page.locator(".nav-count").count()).toBe(0);
+    await expect.poll(() => page.locator(".nav-count").count()).toBe(0);
     await g.expectClean();
   });
 });

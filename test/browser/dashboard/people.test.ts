@@ -38,6 +38,7 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await page.keyboard.press("Escape"); // it is the only copy
     await expect.poll(() => questions).toEqual(["Leave without copying the link? It is not shown again."]);
     await made.getByRole("button", { name: "Done" }).click();
+    await made.waitFor({ state: "detached" });
     expect((await page.locator("body").innerHTML()).includes(link.split("=")[1] ?? "")).toBe(false);
     await button(page, `Revoke the invitation for ${email}`).click();
     await dialog(page, "Revoke invitation").getByRole("button", { name: "Revoke invitation" }).click();
@@ -99,9 +100,9 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     const create = dialog(page, "Create secret key");
     // The band is about the key, not about the page.
     await create.getByLabel("Environment").selectOption("Live");
-    expect(await create.getByText("Test data", { exact: true }).count()).toBe(0);
+    await expect.poll(() => create.getByText("Test data", { exact: true }).count()).toBe(0);
     await create.getByLabel("Environment").selectOption("Test");
-    expect(await create.getByText("Test data", { exact: true }).count()).toBe(1);
+    await expect.poll(() => create.getByText("Test data", { exact: true }).count()).toBe(1);
     await create.getByLabel(/^Name/).fill("CI");
     await create.getByLabel("Access").selectOption("some");
     await create.getByRole("button", { name: "Create secret key" }).click();

@@ -51,7 +51,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await page.getByRole("option", { name: /Globex/ }).click();
     await portal.getByText("Their key").waitFor();
     await portal.getByText(/^Globex/).waitFor();
-    expect(await page.getByText("sample data").count()).toBe(0);
+    await expect.poll(() => page.getByText("sample data").count()).toBe(0);
     await portal.getByRole("button", { name: /^Revoke/ }).click();
     await portal
       .getByRole("dialog")
@@ -66,20 +66,20 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     const surface = "getComputedStyle(document.querySelector('keyrack-portal')).getPropertyValue('--keyrack-surface')";
     await expect.poll(() => page.evaluate(surface)).toBe("#fff7e6");
     await page.getByRole("tab", { name: "CSS" }).click();
-    expect(await page.getByRole("region", { name: "CSS snippet" }).innerText()).toContain(
-      "--keyrack-surface: #fff7e6;",
-    );
+    await expect
+      .poll(() => page.getByRole("region", { name: "CSS snippet" }).innerText())
+      .toContain("--keyrack-surface: #fff7e6;");
     await expectAccessible(page);
     // Paper has neither controls nor the buttons of the preview.
     await page.emulateMedia({ media: "print" });
-    expect(await page.locator("main :is(button, select, input):visible").count()).toBe(0);
-    expect(await portal.getByRole("heading", { name: "Their key" }).isVisible()).toBe(true);
+    await expect.poll(() => page.locator("main :is(button, select, input):visible").count()).toBe(0);
+    await portal.getByRole("heading", { name: "Their key" }).waitFor();
     await page.emulateMedia({ media: "screen" });
     // Shortcuts of the dashboard leave what is typed in the preview alone.
     await portal.getByRole("button", { name: "Create key" }).click();
     await portal.getByRole("textbox", { name: /^Name/ }).press("g");
     await page.keyboard.type("k?/");
-    expect(await portal.getByRole("textbox", { name: /^Name/ }).inputValue()).toBe("gk?/");
+    await expect.poll(() => portal.getByRole("textbox", { name: /^Name/ }).inputValue()).toBe("gk?/");
     await portal.getByText("Read orders").waitFor(); // the project's words for a scope
     expect(page.url()).toContain("/portal");
     await portal.getByRole("button", { name: /Cancel/ }).click();
@@ -108,7 +108,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await button(page, "Remove https://app.example.com").click();
     await button(page, "Remove https://b.example.com").click();
     await page.getByText("None yet. The portal opens nowhere until you add one").waitFor();
-    expect(await page.getByLabel("Origin", { exact: true }).inputValue()).toBe("https://c.example.com");
+    await expect.poll(() => page.getByLabel("Origin", { exact: true }).inputValue()).toBe("https://c.example.com");
     // A refusal to leave leaves the switch where it was.
     const asked = page.waitForEvent("dialog");
     page.once("dialog", (dialog) => void dialog.dismiss());
@@ -125,7 +125,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     const { page } = g;
     await page.getByRole("heading", { name: "No live request was allowed this month" }).waitFor();
     await page.getByText(/^0 active tenants this month\./).waitFor();
-    expect(await page.getByRole("figure").count()).toBe(0); // no axes without data
+    await expect.poll(() => page.getByRole("figure").count()).toBe(0); // no axes without data
     await expectAccessible(page);
     await g.expectClean();
   });
@@ -144,8 +144,8 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await page.getByRole("img", { name: "0 active tenants this month, last 12 months" }).waitFor();
     await button(page, "Show as table").click();
     const rows = page.getByRole("region", { name: /last 12 months$/ }).getByRole("row");
-    expect(await rows.count()).toBe(13); // and the head
-    expect(await rows.nth(1).getByRole("cell").allTextContents()).toEqual(["11"]); // oldest first
+    await expect.poll(() => rows.count()).toBe(13); // and the head
+    await expect.poll(() => rows.nth(1).getByRole("cell").allTextContents()).toEqual(["11"]); // oldest first
     const downloads = page.waitForEvent("download");
     await page.getByRole("figure").getByRole("button", { name: "Download CSV" }).click();
     expect((await downloads).suggestedFilename()).toBe("active-tenants.csv");
@@ -219,7 +219,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await g.show("usage");
     await page.getByRole("img", { name: /^5 requests/ }).waitFor();
     const legend = page.getByRole("figure").locator("figcaption");
-    expect(await legend.textContent()).toBe("Allowed 3Rate limited 1Other 1");
+    await expect.poll(() => legend.textContent()).toBe("Allowed 3Rate limited 1Other 1");
     // Without the largest series the others fill the chart.
     const top = page.locator(".chart text").nth(2);
     const scale = await top.textContent();
@@ -231,15 +231,17 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await page.getByRole("rowheader", { name: "constructor", exact: true }).waitFor();
     await button(page, "Show as table").click();
     const figures = page.getByRole("region", { name: /^5 requests/ });
-    expect(await figures.getByRole("row").count()).toBe(26);
-    expect(await figures.getByRole("row").last().getByRole("cell").allTextContents()).toEqual(["3", "1", "1"]);
+    await expect.poll(() => figures.getByRole("row").count()).toBe(26);
+    await expect
+      .poll(() => figures.getByRole("row").last().getByRole("cell").allTextContents())
+      .toEqual(["3", "1", "1"]);
     await page.getByRole("combobox", { name: "Group" }).selectOption("tenant");
     await legend.getByText("Globex", { exact: true }).waitFor(); // by its name
     await page.getByRole("combobox", { name: "Range" }).selectOption("12m");
     await page.getByRole("img", { name: /^5 requests, 40% denied, last 12 months$/ }).waitFor();
     const months = page.getByRole("region", { name: /last 12 months$/ }).getByRole("row");
-    expect(await months.count()).toBe(13); // and the head
-    expect(await months.last().getByRole("cell").allTextContents()).toEqual(["5"]);
+    await expect.poll(() => months.count()).toBe(13); // and the head
+    await expect.poll(() => months.last().getByRole("cell").allTextContents()).toEqual(["5"]);
     await page.getByRole("combobox", { name: "Range" }).selectOption("30d");
     await page.getByRole("img", { name: /last 30 days$/ }).waitFor();
     expect(page.url()).toContain("by=tenant&range=30d");

@@ -22,7 +22,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await form.getByRole("button", { name: "Create key" }).click();
     const again = page.getByRole("dialog", { name: "Log in again" });
     await again.waitFor();
-    expect(await again.getByLabel("Email", { exact: true }).inputValue()).toBe(at.owner.email);
+    await expect.poll(() => again.getByLabel("Email", { exact: true }).inputValue()).toBe(at.owner.email);
     await page.keyboard.type(PASSWORD); // the field that is empty has the focus
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: "Save this key now" }).waitFor();
@@ -54,7 +54,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await expect.poll(() => questions.length).toBe(2);
     await page.evaluate("history.back()");
     await expect.poll(() => questions.length).toBe(3);
-    expect((await page.evaluate<string[]>("visited")).at(-1)).toMatch(/#\/reset$/);
+    await expect.poll(() => page.evaluate("visited.at(-1)")).toMatch(/#\/reset$/);
     const again = dialog(page, "Log in again");
     const save = async (name: string): Promise<void> => {
       await field(page, "Workspace name").fill(name);
@@ -99,7 +99,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await suite.instance.sql("delete from memberships where user_id = $1", [admin.id]);
     await logInAgain(admin.email);
     await g.at("Choose a workspace");
-    expect(await page.getByText("You are not in a workspace yet.").count()).toBe(1);
+    await expect.poll(() => page.getByText("You are not in a workspace yet.").count()).toBe(1);
     expect(questions.length).toBe(4);
     const changes = (await auditRows(suite.instance, at.id)).map(({ action }) => action);
     expect(changes).not.toContain("workspace.updated");
@@ -156,7 +156,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
       .poll(async () => (await suite.instance.sql(active, [at.owner.email])).some(({ id }) => id === at.id))
       .toBe(false);
     await g.at("Home");
-    expect(await page.getByRole("dialog").count()).toBe(0);
+    await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
     // What was confirmed is gone with the session.
     await button(page, "Account menu").click();
     await page.getByRole("menuitem", { name: "Log out" }).click();
@@ -223,7 +223,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
       if (tab === page) await tab.evaluate("dispatchEvent(new Event('focus'))");
       else await tab.keyboard.press("Shift");
       await dialog(tab, "Log in again").getByText("You were away for a while").waitFor();
-      expect(await tab.getByRole("heading", { level: 1 }).count()).toBe(0); // hidden
+      await expect.poll(() => tab.getByRole("heading", { level: 1 }).count()).toBe(0); // hidden
       expect(await tab.evaluate("JSON.stringify(sessionStorage)")).not.toContain("krses_");
     }
     await logInAgain();
@@ -250,7 +250,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     const { page } = g;
     await page.goto(`${suite.instance.url}/#/account`);
     const keys = page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Keys" });
-    expect(await keys.getAttribute("href")).toMatch(/\/test\/keys$/); // test data stay test data
+    await expect.poll(() => keys.getAttribute("href")).toMatch(/\/test\/keys$/); // test data stay test data
     const ends = page.getByRole("row").getByRole("button", { name: "End session" });
     await ends.first().waitFor();
     const others = await ends.count();
@@ -274,7 +274,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await field(page, "Current password").fill(PASSWORD);
     await button(page, "Change password").click();
     await expect.poll(() => field(page, "Current password").inputValue()).toBe("");
-    expect(await field(page, "New password").inputValue()).toBe("");
+    await expect.poll(() => field(page, "New password").inputValue()).toBe("");
     await expect.poll(() => ends.count()).toBe(0);
     // One of the others has ended by itself meanwhile.
     await logIn(suite.instance, at.owner.email, "quite another set of words");
@@ -288,6 +288,6 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await expect.poll(() => ends.count()).toBe(0);
     await page.context().setOffline(true);
     await page.getByText(/^Offline/).waitFor();
-    expect(await button(page, "End other sessions").getAttribute("aria-disabled")).toBe("true");
+    await expect.poll(() => button(page, "End other sessions").getAttribute("aria-disabled")).toBe("true");
   });
 });

@@ -46,7 +46,7 @@ describe.runIf(hasBrowser)("a setup link", () => {
     await button(page, "Copy Terminal snippet").click();
     await expect.poll(() => page.evaluate<string>("String(getSelection())")).toMatch(/Bearer kr_test_[\w-]{40}"/);
     await page.emulateMedia({ media: "print" });
-    expect(await page.locator("code:visible", { hasText: "krsk_test_" }).count()).toBe(0);
+    await expect.poll(() => page.locator("code:visible", { hasText: "krsk_test_" }).count()).toBe(0);
     await page.emulateMedia({ media: "screen" });
     await button(page, "Download .env").last().click();
     await page.getByRole("link", { name: "Open the workspace" }).click();

@@ -103,7 +103,7 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     const at = await shop(suite.instance);
     await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
     await g.page.getByText("No live keys yet").waitFor();
-    expect(await g.page.locator("main .button.primary").count()).toBe(1); // of the empty list
+    await expect.poll(() => g.page.locator("main .button.primary").count()).toBe(1); // of the empty list
     expect(await g.page.getByText("A new version of this page is available.").count()).toBe(0);
     await g.page.route("**/v1/instance", async (route) => {
       const response = await route.fetch();
@@ -120,7 +120,7 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await g.page.getByText("Cannot reach the server.").waitFor();
     await g.page.context().setOffline(false);
     await field(g.page, "Workspace name").waitFor();
-    expect(await g.page.getByText(/^Offline/).count()).toBe(0);
+    await expect.poll(() => g.page.getByText(/^Offline/).count()).toBe(0);
   });
 
   it("passes axe and fits the window on every page in every look", async () => {
@@ -173,7 +173,9 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
           .map((one) => one.outerHTML),
       );
       expect(small, title).toEqual([]);
-      expect(await g.page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
+      await expect
+        .poll(() => g.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+        .toBeLessThanOrEqual(0);
     }
     await g.expectClean();
   });

@@ -119,7 +119,7 @@ describe.runIf(hasBrowser)("the states of every page", () => {
         await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
       }
     }
-    expect(await page.evaluate("violations")).toEqual([]);
+    await expect.poll(() => page.evaluate("violations")).toEqual([]);
   });
 
   it("says so when it was idle and its pages cannot be loaded", async () => {
@@ -133,8 +133,8 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     await page.evaluate("localStorage.setItem('keyrack:/:active_at', String(Date.now() - 31 * 60_000))");
     await page.evaluate("dispatchEvent(new Event('focus'))");
     await expect.poll(() => page.evaluate("JSON.stringify(sessionStorage)")).not.toContain("krses_");
-    expect(await card.isVisible()).toBe(true);
-    expect(await button(page, "Reload").isVisible()).toBe(true);
+    await card.waitFor();
+    await button(page, "Reload").waitFor();
   });
 
   it("keeps rows on the screen while a search is on its way, but not an empty list", async () => {
@@ -148,7 +148,7 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     set("silent");
     await page.getByLabel("Search keys").fill("other");
     await page.locator("main [aria-busy=true]").waitFor();
-    expect(await row.isVisible()).toBe(true);
+    await row.waitFor();
     set("normal");
     await page.getByLabel("Search keys").fill("others");
     await page.getByRole("heading", { name: "No keys match" }).waitFor();
@@ -189,7 +189,7 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
     await page.getByText(/^Offline/).waitFor();
     for (const name of ["Edit", "Rotate", "Disable", "Revoke"]) {
-      expect(await button(page, name).getAttribute("aria-disabled")).toBe("true");
+      await expect.poll(() => button(page, name).getAttribute("aria-disabled")).toBe("true");
       await button(page, name).click({ force: true });
     }
     expect(await page.getByRole("dialog").count()).toBe(0);
@@ -247,7 +247,7 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     await button(page, "Cancel").click();
     await page.locator(".state-line", { hasText: "Revoked" }).waitFor();
     await panel.getByText("API key revoked").waitFor();
-    expect(await button(page, "Edit").getAttribute("aria-disabled")).toBe("true");
+    await expect.poll(() => button(page, "Edit").getAttribute("aria-disabled")).toBe("true");
   });
 
   it("shows a member every page, and sends nothing when what is disabled is pressed", async () => {

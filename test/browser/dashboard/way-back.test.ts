@@ -41,7 +41,7 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     const { page } = g;
     await page.keyboard.press("Control+k");
     await dialog(page, "Command palette").waitFor();
-    expect(await page.evaluate(IS_BELOW_HEADER)).toBe(true);
+    await expect.poll(() => page.evaluate(IS_BELOW_HEADER)).toBe(true);
     await page.keyboard.press("Escape");
 
     await button(page, "Create key").click();
@@ -53,7 +53,9 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     const link = page.getByRole("link", { name: /^Key 1\b/ });
     await link.click();
     await page.getByRole("heading", { level: 1, name: "Key 1" }).waitFor();
-    expect(await page.getByRole("link", { name: "Keys", exact: true }).last().getAttribute("href")).toContain(filters);
+    await expect
+      .poll(() => page.getByRole("link", { name: "Keys", exact: true }).last().getAttribute("href"))
+      .toContain(filters);
     await page.goBack();
     await expect.poll(() => page.evaluate("scrollY > 0 && document.activeElement.innerText")).toContain("Key 1");
 
@@ -89,7 +91,7 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     const back = page.locator("main").getByRole("link", { name: "Tenants", exact: true });
     await g.show(`tenants/${at.tenant_id}`);
     await g.at("Globex");
-    expect(await back.getAttribute("href")).toContain("tenants?q=globex");
+    await expect.poll(() => back.getAttribute("href")).toContain("tenants?q=globex");
     await g.open(`${suite.instance.url}/#/forgot`);
     await field(page, "Email").fill("private@example.com");
     // A login page in another tab, which has no session.
@@ -100,7 +102,7 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     await button(page, "Account menu").click();
     await page.getByRole("menuitem", { name: "Log out" }).click();
     await g.at("Log in");
-    expect(await field(page, "Email").inputValue()).toBe("");
+    await expect.poll(() => field(page, "Email").inputValue()).toBe("");
     await expect.poll(() => field(other, "Email").inputValue()).toBe("");
 
     await fillLogin(page, email, PASSWORD);
@@ -108,8 +110,8 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     await g.at("Home");
     await g.show(`tenants/${at.tenant_id}`);
     await g.at("Globex");
-    expect(await back.getAttribute("href")).not.toContain("?");
-    expect(await page.evaluate("globalThis.samePage")).toBe(true); // a new document would prove nothing
+    await expect.poll(() => back.getAttribute("href")).not.toContain("?");
+    await expect.poll(() => page.evaluate("globalThis.samePage")).toBe(true); // a new document would prove nothing
     await g.expectClean();
   });
 });

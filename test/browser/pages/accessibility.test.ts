@@ -38,7 +38,7 @@ describe.runIf(hasBrowser)("accessibility of the pages", () => {
     await keyboard.press("Tab");
     await expect.poll(focused).toBe("Show");
     await keyboard.press("Space");
-    expect(await field(g.page, "Password").getAttribute("type")).toBe("text");
+    await expect.poll(() => field(g.page, "Password").getAttribute("type")).toBe("text");
     await keyboard.press("Tab");
     await expect.poll(focused).toBe("Sign up and accept");
     await keyboard.press("Enter");

@@ -53,7 +53,7 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await g.open(link);
     await field(g.page, "Email").fill(email);
     await g.page.getByLabel("I have an account").check();
-    expect(await field(g.page, "Email").inputValue()).toBe(email);
+    await expect.poll(() => field(g.page, "Email").inputValue()).toBe(email);
     await field(g.page, "Password").fill(PASSWORD);
     await button(g.page, "Log in and accept").click();
     await g.at("Home");
@@ -70,7 +70,7 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await fillLogin(g.page, email, OTHER);
     await button(g.page, "Sign up and accept").click();
     await g.at("Log in to accept");
-    expect(await field(g.page, "Email").inputValue()).toBe(email);
+    await expect.poll(() => field(g.page, "Email").inputValue()).toBe(email);
     await field(g.page, "Password").fill(PASSWORD);
     await button(g.page, "Log in and accept").click();
     await g.at("Home");
@@ -111,7 +111,7 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await g.at("Sign-up is by invitation");
     await page.getByRole("link", { name: "Log in" }).click();
     await g.at("Log in");
-    expect(await page.getByRole("link", { name: "Sign up" }).count()).toBe(0);
+    await expect.poll(() => page.getByRole("link", { name: "Sign up" }).count()).toBe(0);
 
     await g.open(copied);
     await fillLogin(page, email, PASSWORD);

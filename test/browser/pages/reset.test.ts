@@ -48,10 +48,10 @@ describe.runIf(hasBrowser)("the password reset pages", () => {
       await input.fill(password);
       await button(g.page, "Reset password").click();
       await g.page.getByText(reason, { exact: true }).waitFor();
-      expect(await input.getAttribute("aria-invalid")).toBe("true");
+      await expect.poll(() => input.getAttribute("aria-invalid")).toBe("true");
       await expect.poll(() => g.page.evaluate("document.activeElement.name")).toBe("password");
       const described = ((await input.getAttribute("aria-describedby")) ?? "").split(" ")[0] ?? "";
-      expect(await g.page.locator(`#${described}`).innerText()).toBe(reason);
+      await expect.poll(() => g.page.locator(`#${described}`).innerText()).toBe(reason);
     }
     await input.fill(OTHER);
     await button(g.page, "Reset password").click();
