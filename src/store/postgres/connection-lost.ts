@@ -6,12 +6,17 @@ export class MaintenanceRunning extends Error {
 }
 
 export function isConnectionLost(error: unknown): boolean {
-  const { code = "", message = "", syscall = "" } = error as { code?: string; message?: string; syscall?: string };
+  const { code = "", message = "" } = error as { code?: string; message?: string };
   if (/^(08|57P0|25P03)/.test(code)) return true;
-  if (/^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)$/.test(code))
-    return true;
+  if (/^(ECONNRESET|EPIPE|ETIMEDOUT)$/.test(code)) return true;
+  return /Connection terminated|not queryable/i.test(message) || isUnreachable(error) || isTimeout(error);
+}
+
+/** No server accepts connections there, or not yet. */
+export function isUnreachable(error: unknown): boolean {
+  const { code = "", syscall = "" } = error as { code?: string; syscall?: string };
   if (code === "ENOENT" && syscall === "connect") return true; // a Unix socket
-  return /Connection terminated|not queryable/i.test(message) || isTimeout(error);
+  return /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|57P03|08004)$/.test(code);
 }
 
 /** The server may still be working on it: asking again at once would only add to its load. */

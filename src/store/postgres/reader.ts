@@ -4,7 +4,7 @@ import type { Client } from "pg";
 import { fail } from "../../kernel/errors.ts";
 import type { Query, Reader } from "../engine/tx.ts";
 import { connectPostgres, dropConnection, type ConnectOptions } from "./client.ts";
-import { isConnectionLost, isTimeout } from "./connection-lost.ts";
+import { isConnectionLost, isTimeout, isUnreachable } from "./connection-lost.ts";
 import { isDeadlock, isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 
 /** Queries in flight per connection before another is opened: a slow query delays those behind it. */
@@ -14,7 +14,7 @@ const IN_FLIGHT_MAX = 12;
 const DEADLOCKS_MAX = 3;
 
 /** `retired`: takes no more queries, and is closed when those in flight are answered. */
-type Connection = { client: Promise<Client>; inFlight: number; wasOpen: boolean; retired: boolean; ending: boolean };
+type Connection = { client: Promise<Client>; inFlight: number; retired: boolean; ending: boolean };
 
 export class PostgresReader implements Reader {
   readonly dialect = "postgres";
@@ -42,8 +42,8 @@ export class PostgresReader implements Reader {
           while (this.#connections[0]) this.#retire(this.#connections[0]);
         } else if (isDeadlock(error) && deadlocks++ < DEADLOCKS_MAX) {
           // A migration of a newer version locks the tables in another order. The next try waits until it has ended.
-        } else if (connection.wasOpen && isConnectionLost(error) && !isTimeout(error) && broken++ < this.#max) {
-          this.#retire(connection); // a failover breaks all of them, and a read can be repeated
+        } else if (isCut(error) && broken++ < this.#max) {
+          this.#retire(connection); // a failover cuts all of them, also those being opened, and a read can be repeated
         } else {
           throw isConnectionLost(error) || isOverloaded(error) || isDeadlock(error) ? fail("unavailable") : error;
         }
@@ -82,7 +82,6 @@ export class PostgresReader implements Reader {
     connection.inFlight++;
     try {
       const client = await connection.client;
-      connection.wasOpen = true;
       return (await client.query(query)).rows as R[];
     } finally {
       connection.inFlight--;
@@ -108,11 +107,16 @@ export class PostgresReader implements Reader {
     if (this.#ended) throw fail("stopping");
     const retire = (): void => this.#retire(connection);
     const client = connectPostgres(this.#url, { ...this.#options, onLost: retire });
-    const connection: Connection = { client, inFlight: 0, wasOpen: false, retired: false, ending: false };
+    const connection: Connection = { client, inFlight: 0, retired: false, ending: false };
     client.catch(retire);
     this.#connections.push(connection);
     return connection;
   }
+}
+
+/** The server was there: another connection may work at once. */
+function isCut(error: unknown): boolean {
+  return isConnectionLost(error) && !isTimeout(error) && !isUnreachable(error);
 }
 
 /** Once: each query that a lost connection fails retires it. */

@@ -1,4 +1,5 @@
 // PostgreSQL's reader: many queries in flight on few connections.
+import type { Client } from "pg";
 import { describe, expect, it } from "vitest";
 import { openStore } from "../../../src/store/database.ts";
 import { PostgresReader } from "../../../src/store/postgres/reader.ts";
@@ -64,6 +65,27 @@ describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {
     } finally {
       await store.close();
       await other.close();
+      await dispose();
+    }
+  });
+
+  it("sends a read again whose connection was cut before it was ready, and none to a server that is not there", async () => {
+    const { target, dispose } = await freshDatabase("postgres");
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    let opened = 0;
+    const check = async (client: Client): Promise<void> => {
+      if (++opened <= 2) await client.query("select pg_terminate_backend(pg_backend_pid())");
+    };
+    const reader = new PostgresReader(target.url, { pipeline: true, check }, 3);
+    const nowhere = new PostgresReader("postgres://127.0.0.1:1/none", { pipeline: true }, 3);
+    const query = { sql: "select 1 as n", values: [] };
+    try {
+      expect(await Promise.all([reader.all(query), reader.all(query)])).toEqual([[{ n: 1 }], [{ n: 1 }]]);
+      expect(opened).toBe(3);
+      await expect(nowhere.all(query)).rejects.toMatchObject({ failure: "unavailable" });
+    } finally {
+      await reader.end();
+      await nowhere.end();
       await dispose();
     }
   });
