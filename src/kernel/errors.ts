@@ -75,7 +75,7 @@ export const failures = {
   key_disabled: [403, "key_disabled", "This API key is disabled."],
   ip_not_allowed: [403, "ip_not_allowed", "This API key may not be used from this address."],
   owner_only: [403, "forbidden", "Only an owner may do this."],
-  lacks_permission: [403, "forbidden", "This secret key lacks a permission for this."],
+  lacks_permission: [403, "forbidden", "This secret key does not have the required permission."],
   member_is_read_only: [403, "forbidden", "A member may not change anything."],
   test_cannot_live: [403, "forbidden", "A test secret key cannot manage live resources."],
   test_refused: [403, "forbidden", "A test secret key may not do this."],
@@ -162,7 +162,7 @@ export const failures = {
   // 429, 5xx
   rate_limited: [429, "rate_limited", "Too many requests."],
   login_disabled: [429, "rate_limited", "Too many failed logins. Reset the password to log in again."],
-  invite_mails_spent: [429, "rate_limited", "Too many invitations to this address, or in all, for one day."],
+  invite_mails_spent: [429, "rate_limited", "The daily limit of invitations, to this address or in total, is reached."],
   internal_error: [
     500,
     "internal_error",

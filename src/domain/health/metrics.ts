@@ -124,7 +124,7 @@ function workerFamilies({ worker }: Services): Family[] {
     gauge("keyrack_leader", "1 when this process is the leader and runs the scheduled jobs.", worker.leads ? 1 : 0),
     gauge(
       "keyrack_key_policy_blocked",
-      "Projects whose idle keys cannot be revoked, for want of telemetry or time.",
+      "Projects whose idle keys cannot be revoked yet, because telemetry is missing or too recent.",
       worker.keyPoliciesBlocked ?? 0,
     ),
     gauge(

@@ -70,7 +70,7 @@ for (const backend of apiBackends) {
       expect(refused.status).toBe(429);
       expect(refused.body.error).toEqual({
         code: "rate_limited",
-        message: "Too many invitations to this address, or in all, for one day.",
+        message: "The daily limit of invitations, to this address or in total, is reached.",
         details: [{ path: "email", message: "cannot be invited again today" }],
       });
       expect(refused.headers.get("retry-after")).toBe(String(DAY_MS / 1000));
