@@ -8,7 +8,7 @@ const LOOKED_AT_MAX = 100;
 type Rules<T> = {
   /** A spared item is displaced last. */
   readonly isSpared?: (item: T) => boolean;
-  /** Whether the item must not be displaced at present. If so, `end` is called as soon as it may be again. */
+  /** Whether the item is pinned. If so, `end` must be called when it may be displaced again. */
   readonly isHeld?: (item: T, end: () => void) => boolean;
   /** How much of the bounds an item takes; 1 by default. */
   readonly amountOf?: (item: T) => number;

@@ -61,7 +61,7 @@ export class Ledger {
     return uses.toSorted((a, b) => b.used - a.used || b.refused - a.refused);
   }
 
-  /** The largest use as a part of its share, or of the bound if there is no share. */
+  /** The largest owner's use as a fraction of its share, or of the bound if there is no share. */
   get largestPart(): number {
     const { bound, share } = this.limits;
     const whole = Math.min(bound, share);

@@ -1,6 +1,6 @@
-// The shares table: everything that two owners share and that can grow, with its bound and what an owner at its bound
-// meets. The ledgers and their metrics are made from it; test/house/shares.test.ts finds structures that it does not
-// cover.
+// The shares table: everything that two owners share and that can grow, with its bound and what happens to an owner at
+// its bound. The ledgers and their metrics are made from it; test/house/shares.test.ts finds structures that it does
+// not cover.
 import type { Settings } from "../config/settings.ts";
 import { RECORDS_MAX } from "../kernel/idempotency.ts";
 import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";

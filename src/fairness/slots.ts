@@ -6,7 +6,7 @@ import type { Owner } from "./owners.ts";
 import type { Release } from "./reservations.ts";
 
 const WAIT_MS = 2_000;
-/** Far more than the two seconds are enough for: it bounds memory, and the time decides. */
+/** Bounds memory only: the two-second wait expires long before 1,000 can be served. */
 const WAITING_MAX = 1_000;
 
 export type SlotLimits = {
@@ -92,7 +92,7 @@ export class Slots {
 
   /** Starts what may start after this owner has released something. */
   resume(owner: Owner): void {
-    // Where owners share no slots, what one releases is of no use to another. Guests share the slots of their account.
+    // Without a global limit, only its own owner can use a released slot. Guests share the slots of their account.
     const isAlone = this.#limits.atOnce === Number.POSITIVE_INFINITY && !("hostGroup" in owner);
     for (;;) {
       const own = isAlone ? [this.#waiting.get(owner.id) ?? []] : undefined;

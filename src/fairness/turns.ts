@@ -16,9 +16,9 @@ const PART = 0.5;
 /** How much longer than its owner's slice work has taken that could not be divided. */
 const DEBT_MS = 0.5;
 /**
- * Share of elapsed time that the large bodies of an owner in debt may use. While others are active such a debt is paid
- * with time: paid in rounds, of which an idle event loop has thousands in a second, one body would follow upon another
- * and delay most of what others send.
+ * Share of elapsed time that the large bodies of an owner in debt may use. While others are active, time pays the debt.
+ * An idle event loop runs thousands of rounds a second: if rounds paid it, large bodies would run back to back and
+ * delay other owners.
  */
 const DEBT_PART = 0.1;
 /** Maximum debt of a large body: it is measured by the clock, which counts other processes of the machine too. */

@@ -56,7 +56,7 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   perOwner?: Throttle;
   /** How often one API key may call it; checked before the key is looked up. */
   perHolder?: Throttle;
-  /** How often one network may send a token that is no session; checked before it is looked up: none can be guessed. */
+  /** How often one network may send a token that is not a session's. Checked before the lookup: prevents guessing. */
   tokensPerNetwork?: Throttle;
   /** Maximum body size in bytes; 256 KiB by default. */
   bodyMax?: number;

@@ -51,7 +51,7 @@ export async function openOffline(asked: InstanceOptions): Promise<OfflineInstan
   });
 }
 
-/** The server's own URL, for links. A wildcard address is no place to go to. */
+/** The server's own URL, for links. A wildcard address cannot be used in a link. */
 function localUrl({ host, port, tls_cert }: Settings): string {
   const name = ["0.0.0.0", "::"].includes(host) ? "localhost" : host;
   return `${tls_cert ? "https" : "http"}://${name.includes(":") ? `[${name}]` : name}:${port}`;

@@ -1,4 +1,4 @@
-// Mutants of a source file: a comparison reversed, a number changed, a condition negated, a statement rechanged. A test
+// Mutants of a source file: a comparison reversed, a number changed, a condition negated, a statement removed. A test
 // that passes under a mutant does not check that line.
 import { parseAst } from "vite";
 

@@ -1,11 +1,11 @@
-// Reads that several requests share: everyone who asks before a read starts gets its result, so what was committed
-// before the request is in it. Nothing is kept between reads.
+// Coalesces reads: callers that join before a read starts share its result, which therefore includes everything that
+// was committed before they joined. Nothing is kept between reads.
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 
 export class SharedReads<T> {
   readonly #unstarted = new Map<string, Promise<T>>();
 
-  /** `read` calls `started` when it begins: who asks later gets a read of its own. */
+  /** `read` calls `started` when it begins: later callers start a new read. */
   join(key: string, read: (started: () => void) => Promise<T>): Promise<T> {
     const unstarted = this.#unstarted.get(key);
     if (unstarted) return unstarted;

@@ -256,7 +256,7 @@ export class Holding {
 
   #giveUp(isOver: (block: Block) => boolean): void {
     const over = this.#blocks.filter(isOver);
-    if (over.length === 0) return; // there is no news for other processes either
+    if (over.length === 0) return; // nothing to publish either
     for (const block of over) {
       this.unspent -= sumOf(block.parts);
       this.#returns.push({ period: block.period, parts: block.parts });

@@ -1,7 +1,7 @@
-// The room of one request body: reserved before a large one is read, and for a small one only when it has arrived in
-// part, so that a body that comes with its headers costs nothing. A large one also takes the event loop for
-// milliseconds after its request has started, to be measured and parsed: its owner waits for turns, also to read the
-// remainder of one that is refused.
+// The room of one request body. A large body reserves it before it is read. A small one reserves it only if it arrives
+// in several chunks; one that arrives with its headers costs nothing. Measuring and parsing a large body also occupies
+// the event loop for milliseconds after its request has started: its owner waits for turns, also to read the remainder
+// of one that is refused.
 import type { ArrayCuts, InTurn, RawBody } from "../../domain/ingest/raw-body.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { Owner } from "../../fairness/owners.ts";

@@ -111,7 +111,7 @@ class ConnectionQueue {
     const { authorization } = req.headers;
     if (authorization !== this.#authorization)
       this.owner = authorization === undefined ? undefined : this.#options.knownOwner(req);
-    this.#authorization = authorization; // the text of this request: an equal one of the last would be kept beside it
+    this.#authorization = authorization; // this request's string, so that the previous one can be collected
     if (authorization === undefined && isProbe(req) && this.#arrivedAlone()) return this.#start(req, res);
     this.#lastOwner = this.#ownerFor(req);
     this.#hasTurn = false;

@@ -133,7 +133,7 @@ export class Cell {
     return [this.#saved.head, this.#unsaved.head];
   }
 
-  /** The rows one after the other, again and again: the next one to examine. */
+  /** Clock hand: returns the next row of a circular scan. */
   step(): number {
     if (this.#hand === NONE) this.#hand = this.#first();
     const slot = this.#hand;

@@ -10,8 +10,8 @@ import type { QueuedJob } from "./job.ts";
 
 /**
  * Jobs of one account's cells, or of one other owner, in a group while owners compete, that is, two have written
- * within CONTENTION_MS. An account has as many cells as it likes. Beside 1,000 waiting claims another owner's claim
- * takes 2.2 ms of CPU time instead of 0.7 alone; without this bound 23 ms. Fewer would double the cost of a claim.
+ * within CONTENTION_MS. An account may have any number of cells. While 1,000 claims wait, another owner's claim takes
+ * 2.2 ms of CPU time instead of 0.7 alone; without this bound 23 ms. Fewer would double the cost of a claim.
  */
 const PER_ACCOUNT_MAX = 16;
 const CONTENTION_MS = 1_000;

@@ -217,7 +217,7 @@ export function useQuery<T>(key: string, load: Load<T>, options: ReadOptions = {
   return { state: useKept(query.state, keeps), refresh: () => query.refresh() };
 }
 
-/** What a query has loaded lately; otherwise loads it, for those who use the query too. */
+/** Returns the cached result if it is recent; otherwise loads it and updates the cache. */
 export async function readRecent<T>(key: string, load: Load<T>, abort: AbortSignal): Promise<T> {
   const query = queryFor(`${workspaceId.value ?? ""} ${key}`, load);
   const { data, at } = query.state.peek();

@@ -1,4 +1,4 @@
-// A button that sends a request at once. A refusal is shown at its place: it needs an answer, so it is no toast.
+// A button that sends a request at once. Errors are shown inline, not as a toast, because the user must act on them.
 import { useState } from "preact/hooks";
 import { problemMessage, toProblem } from "../api/problems.ts";
 import { refreshAfter } from "../api/query.ts";
