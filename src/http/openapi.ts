@@ -147,7 +147,7 @@ const TAGS: Record<string, string> = {
   projects: "The APIs that keys belong to.",
   propagation: "Which nodes have acknowledged a change.",
   public: "Health, pages and this document.",
-  quota_grants: "Units beside the amounts of quotas.",
+  quota_grants: "Units in addition to the amounts of quotas.",
   ratelimit: "Rate limits that all nodes share.",
   secret_keys: "The credentials of the vendor's own backend.",
   self: "What the holder of an API key does with it.",
@@ -158,7 +158,7 @@ const TAGS: Record<string, string> = {
   workspace: "The vendor's account.",
 };
 
-/** The order in which readers and linters expect them. */
+/** In the order that readers and linters expect. */
 export const METHODS = ["GET", "POST", "PATCH", "DELETE"];
 
 const CALLERS: Record<CredentialKind, string> = {

@@ -84,7 +84,7 @@ const tenantQuota = ({ id: tenant_id, quota_id }: z.output<typeof OfQuota>, env:
   ({ scope: "tenant", tenant_id, quota_id, env }) satisfies GrantTarget;
 
 export const keysGrant = endpoint("POST /v1/keys/{id}/quotas/{quota_id}/grants", {
-  summary: "Grant an API key units beside the amount of one of its own quotas.",
+  summary: "Grant an API key units in addition to the amount of one of its own quotas.",
   access: "keys.write",
   params: OfQuota,
   body: NewGrant,
@@ -108,7 +108,7 @@ export const keysGrants = endpoint("GET /v1/keys/{id}/quotas/{quota_id}/grants",
 });
 
 export const tenantsGrant = endpoint("POST /v1/tenants/{id}/quotas/{quota_id}/grants", {
-  summary: "Grant a tenant units beside the amount of one of its quotas.",
+  summary: "Grant a tenant units in addition to the amount of one of its quotas.",
   access: "tenant_quotas.grant",
   params: OfQuota,
   body: NewGrant.extend({ env: EnvQuery }),
