@@ -34,7 +34,7 @@ export class LargeResponses {
     return this.#building.run(owner, work);
   }
 
-  /** Charges what is being sent to one client; `cut` ends that where the bytes must make room for another owner's. */
+  /** Charges what is being sent to one client; `cut` ends it when another owner's bytes need the room. */
   charge(owner: Owner, sent: object, bytes: number, cut: () => void): Release {
     const charge = this.#charges.get(sent) ?? this.#take({ owner, sent, bytes, cuts: new Set() });
     const { cuts } = charge;

@@ -8,7 +8,7 @@ const WINDOW_MS = MINUTE_MS;
 /** Networks above the maximum share one summary. */
 const OTHERS = "others";
 
-/** How many lines were left out, and the last request of them. */
+/** How many lines were left out, and the request of the last one. */
 export type Summary = { network: string; failure: string; count: number; request_id: string };
 
 /** `keys`: those of the written lines, so no more than `FULL_MAX`. */

@@ -1,4 +1,4 @@
-// A max-heap whose entries know their place, so that one that grows or shrinks is moved in O(log n).
+// A max-heap whose entries know their index, so that one that grows or shrinks is moved in O(log n).
 
 export type HeapEntry = {
   /** What entries are ordered by. */

@@ -38,7 +38,7 @@ export function soleOwner(kind: SoleOwner["kind"], id: string): SoleOwner {
   return { kind, id, group: id, displacedFirst: false };
 }
 
-/** The owner of work that no caller causes: the service itself. */
+/** The owner of the service's own work, which no request causes. */
 export const SERVICE_OWNER = soleOwner("account", "service");
 
 /**

@@ -41,8 +41,8 @@ export class Reservations {
   }
 
   /**
-   * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes first, or if
-   * too many wait.
+   * Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client disconnects first, or
+   * if too many wait.
    */
   reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone): Release | Promise<Release> {
     const now = this.#tryHold({ owner, amount, cut });

@@ -1,5 +1,5 @@
-// Slots for work that costs much: few of one owner run at the same time, and few in all. Further ones wait a moment for
-// a slot and are then refused.
+// Slots for expensive work: a few per owner run at the same time, and a few in total. Further work waits a moment for a
+// slot and is then refused.
 import { fail } from "../kernel/errors.ts";
 import { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
@@ -66,7 +66,7 @@ export class Slots {
   /** By owner, longest waiting first; the owner that was served last is the last one. */
   readonly #waiting = new Map<string, Set<Waiting>>();
 
-  /** `ledger` counts refusals. Where `mayStart` depends on something that was released, call `resume`. */
+  /** `ledger` counts refusals. If `mayStart` depends on something else, call `resume` when that changes. */
   constructor(limits: SlotLimits, ledger: Ledger, mayStart: (owner: Owner) => boolean = () => true) {
     this.#limits = limits;
     this.#ledger = ledger;

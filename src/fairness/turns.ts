@@ -13,7 +13,7 @@ const ALONE_MS = 4;
 const ROUND_MS = 1;
 /** Share of elapsed time that an owner may use without waiting for a round. */
 const PART = 0.5;
-/** How much longer than its owner's slice work has taken that could not be divided. */
+/** From this much over its owner's slice, indivisible work puts the owner in debt. */
 const DEBT_MS = 0.5;
 /**
  * Share of elapsed time that the large bodies of an owner in debt may use. While others are active, time pays the debt.

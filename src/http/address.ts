@@ -1,7 +1,7 @@
 // The client's address: the socket's peer, or behind trusted proxies the right-most X-Forwarded-For entry that is not
-// one of them. The header is ignored when it comes from any other peer. Where proxies do not name the client, its
-// requests are counted for the proxy; a list of networks is never judged by the proxy's address, which would open it to
-// everyone.
+// one of them. The header is ignored when it comes from any other peer. If proxies do not name the client, its
+// requests are counted for the proxy. An address list is never matched against the proxy's address: everyone would
+// pass.
 import { prefixOf } from "../fairness/owners.ts";
 import { withoutPort } from "../kernel/network/address.ts";
 import { parseSettingNetwork } from "../kernel/network/cidr.ts";
@@ -16,7 +16,7 @@ export function bareAddress(address: string): string {
 type Received = Pick<HttpRequest, "socket" | "headers">;
 
 export type ClientAddresses = {
-  /** Whom a request is counted for: the client, or the proxy where no client outside the trusted proxies is known. */
+  /** The address a request is counted for: the client's, or the proxy's if the client is not known. */
   readonly addressOf: (request: Received) => string;
   /** The address to match against address lists; null if unknown. The left-most entry if all are trusted proxies. */
   readonly clientOf: (request: Received) => string | null;

@@ -12,7 +12,7 @@ import { MINUTE_MS } from "../kernel/durations.ts";
 export const KEEP_ALIVE_MS = 65_000;
 
 /**
- * The last request of a connection and its response; a property of the socket, as a WeakMap costs with every request.
+ * The last request of a connection and its response. A property of the socket: a WeakMap would cost every request.
  */
 export const LAST_EXCHANGE = Symbol("last exchange");
 /** When a connection last carried a valid credential, by performance.now(). */

@@ -37,13 +37,13 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   body?: B;
   output: O;
   status?: number;
-  /** What a 200 means where another status is the usual one, for the documentation. */
+  /** For the documentation: what a 200 means if another status is the usual one. */
   replay?: string;
   /** Refusals besides the common ones (validation, credentials, limits), for the documentation. */
   failures?: readonly FailureName[];
   /** Audit actions this endpoint may write. One that lists none writes no audit row. */
   emits?: readonly Action[];
-  /** Stores what its caller sends, though it writes no audit row. */
+  /** Stores input of the caller although it writes no audit row. */
   stores?: boolean;
   /**
    * Whether a successful response shows nothing that is stored. It then does not wait until the commits of others are
@@ -62,7 +62,7 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   bodyMax?: number;
   /** Maximum number of brackets, commas and colons outside strings in the body; 20,000 by default. */
   structureMax?: number;
-  /** The handler parses a long array of the body in pieces: only little may be outside of it. */
+  /** The handler parses a long array of the body in pieces; little else may be in the body. */
   inPieces?: boolean;
   /** The operation waits for slots of its own, and must not hold one of the few for large responses while it does. */
   waitsForSlot?: boolean;
@@ -84,7 +84,7 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
    * parsed queries are memoized.
    */
   hot?: string;
-  /** Media type of the response where it is not JSON; the handler then returns an HttpResponse. */
+  /** Media type of the response, if not JSON; the handler then returns an HttpResponse. */
   produces?: string;
   headers?: Readonly<Record<string, string>>;
   /** Which pages of other origins may read the response; none by default. */
@@ -99,7 +99,7 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
 /** A declaration, whatever its schemas are. */
 type AnyDeclaration = Declaration<AccessName, Schema | undefined, z.ZodObject | undefined, Schema | undefined, Schema>;
 
-/** What a declaration means where it does not say so. */
+/** Defaults of a declaration. */
 const DEFAULTS = {
   status: 200,
   failures: [],

@@ -53,7 +53,7 @@ function isAbsent(value: unknown, path: PropertyKey[]): boolean {
   return path.length > 0 && at === undefined;
 }
 
-/** Rewords zod's messages. They never contain the value that was sent. */
+/** Replaces zod's messages by our own, which never contain the value that was sent. */
 function messageOf(issue: z.core.$ZodIssue): string {
   const said = issue.code === "invalid_key" ? issue.issues[0]?.message : undefined;
   return (said ?? issue.message)

@@ -91,7 +91,7 @@ export class OverloadGuard {
   }
 }
 
-/** Closes the connection where the body is still coming: what follows the refusal must not be parsed as a request. */
+/** Closes the connection if the body is still arriving: the remainder must not be parsed as a request. */
 function tooLate({ req }: ServerResponse): HttpResponse {
   const extra = req.complete ? {} : { headers: { connection: "close" } };
   return failureResponse(fail("overloaded", extra));

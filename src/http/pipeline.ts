@@ -47,7 +47,7 @@ const STARTS_OVER_MAX = 3;
 
 /**
  * Runs in a turn of the request's owner, which is measured until this returns (fairness/turns.ts). So the steps up to
- * the handler are synchronous where nothing has to be waited for: no `await` may be inserted between them. A handler
+ * the handler are synchronous unless one has to wait: no `await` may be inserted between them. A handler
  * that awaits a read ends the turn: its response is not measured.
  */
 export function run(
@@ -104,7 +104,7 @@ class Run implements Admission {
     }
   }
 
-  /** Continues synchronously where the value is no promise. */
+  /** Continues synchronously if the value is not a promise. */
   #then<T>(value: T | Promise<T>, next: (value: T) => void, refuse: Refuse = (error) => this.#refuse(error)): void {
     if (!(value instanceof Promise)) return next(value);
     value.then((settled) => this.#step(() => next(settled), refuse), refuse);
@@ -138,7 +138,7 @@ class Run implements Admission {
     if (endpoint.scope && actor.kind === "embed_token") requireScope(actor, endpoint.scope);
   }
 
-  /** Looks at the credential as for a new request: it may have ended, or lost rights, while this one waited. */
+  /** Checks the credential as for a new request: it may have ended, or lost rights, while this one waited. */
   admitAgain(): void | Promise<void> {
     const { kind } = this.#request.actor;
     const refused = (error: unknown): never => {
@@ -193,7 +193,7 @@ class Run implements Admission {
     this.#then(reserved, () => readBody(this.#request.body, bodyLimits, taken, refused, this.#bodyRoom), refuse);
   }
 
-  /** Where the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */
+  /** If the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */
   #readSmall(take: TakeBody, admitted: TakeBody, refuse: Refuse): void {
     const { body, socket } = this.#request;
     const { bytesRead } = socket;
@@ -232,7 +232,7 @@ class Run implements Admission {
     );
   }
 
-  /** A change that found its credential changed has done nothing: the request starts over with what it is now. */
+  /** A write that finds its credential changed does nothing: the request starts over with the current credential. */
   #startOverOrRefuse(error: unknown, bytes: Buffer | undefined): void {
     const changed = error instanceof Failure && error.failure === "credential_changed";
     if (!changed || this.#startsOver++ === STARTS_OVER_MAX) return this.#refuse(error);

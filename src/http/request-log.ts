@@ -48,7 +48,7 @@ export function logRefusal(
   });
 }
 
-/** The caller's own ids for the request are logged beside ours and never take its place: anyone can forge them. */
+/** The caller's own ids for the request are logged next to ours and never replace it: anyone can forge them. */
 function correlation({ id, headers }: HttpRequest): Record<string, string | undefined> {
   const foreign = (name: string): string | undefined => headers[name]?.toString().slice(0, FOREIGN_ID_MAX);
   return { request_id: id, x_request_id: foreign("x-request-id"), traceparent: foreign("traceparent") };

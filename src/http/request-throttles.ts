@@ -1,4 +1,4 @@
-// Throttles of requests by kind of credential: before it is looked up, and once it is known.
+// Throttles requests by kind of credential: before the credential is looked up, and once it is known.
 import { ownerOf, type Actor } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { throttleHolder } from "../domain/auth/holders.ts";

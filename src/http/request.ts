@@ -24,7 +24,7 @@ export type HttpRequest = {
   readonly body: RequestBody;
   /** For the peer's address, and to notice that the client has disconnected. */
   readonly socket: Socket;
-  /** Whose credential it carries, once that is known. */
+  /** The owner of its credential, once known. */
   actor: Actor;
 };
 

@@ -11,7 +11,7 @@ type Headers = Readonly<Record<string, string>>;
 export class HttpResponse {
   readonly status: number;
   readonly headers: Headers;
-  /** A list of chunks is sent as it is, without being joined first; a stream as the client takes it. */
+  /** A list of chunks is sent without being joined first; a stream is sent as fast as the client reads it. */
   readonly body: string | Uint8Array | readonly Uint8Array[] | Readable | null;
 
   constructor(status: number, body: HttpResponse["body"], headers: Headers = {}) {
@@ -89,7 +89,7 @@ export function isChunks(body: HttpResponse["body"]): body is readonly Uint8Arra
   return Array.isArray(body);
 }
 
-/** Bytes of the body; null where they are not known yet, and where the status forbids a body. */
+/** Bytes of the body; null if they are not known yet, or if the status forbids a body. */
 export function contentLength({ status, body }: HttpResponse): number | null {
   if (status === 204 || status === 304 || body instanceof Readable) return null;
   if (body === null) return 0;
@@ -132,7 +132,7 @@ export class HeaderTemplate {
   }
 }
 
-/** The headers of every response. Memoizes their union with a response's own headers where those are frozen. */
+/** The headers of every response. Memoizes their union with a response's own headers if those are frozen. */
 export class HeaderDefaults {
   readonly fields: Headers;
   readonly #templates = new WeakMap<Headers, HeaderTemplate>();

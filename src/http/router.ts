@@ -130,7 +130,7 @@ function toNodeResponse(
   return new NodeResponse(content as string, { status, statusText, headers });
 }
 
-/** A bug, as handlers do not throw: h3 must still not respond without the envelope. */
+/** Handlers do not throw, so this is a bug; the response must have the envelope nevertheless. */
 function unexpected(services: Services, error: Error, defaults: HeaderDefaults): Response {
   services.log.error("request failed outside the pipeline", errorFields(error));
   return toNodeResponse(failureResponse(fail("internal_error")), { id: services.newId(), method: "GET" }, defaults);

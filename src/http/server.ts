@@ -143,7 +143,7 @@ function listeningServer(listener: Listener, options: HttpOptions): Server {
     maxHeaderSize: 16 * 1024,
     requireHostHeader: false, // node's refusal would lack the envelope: see admit()
     connectionsCheckingInterval: 5_000,
-    joinDuplicateHeaders: true, // node would use the first of two credentials; joined they are none
+    joinDuplicateHeaders: true, // node would use the first of two credentials; joined they are invalid
     // No stream for a request without a body.
     ...(isFast && { IncomingMessage: FastRequest, ServerResponse: FastResponse, optimizeEmptyRequests: true }),
   };
@@ -174,7 +174,7 @@ function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {
   };
 }
 
-/** h3 builds a URL from Host and path. Where they make none it throws, and an uncaught error would end the process. */
+/** h3 builds a URL from Host and path. If it is invalid h3 throws, and an uncaught error would end the process. */
 function serveByH3(
   h3: ReturnType<typeof h3Listener>,
   req: IncomingMessage,
@@ -197,7 +197,7 @@ function malformed() {
   return fail("malformed_request", { closes: true });
 }
 
-/** `http://host/path` means `/path` (RFC 9112, 3.2.2); any other target that is no path matches no route. */
+/** `http://host/path` means `/path` (RFC 9112, 3.2.2); any other target that is not a path matches no route. */
 function originForm(url: string): string {
   return url.replace(/^https?:\/\/[^/?#]*(?=\/)/i, "");
 }
@@ -211,7 +211,7 @@ function hasOneHost({ rawHeaders, httpVersion }: IncomingMessage): boolean {
   return hosts === 1 || (hosts === 0 && httpVersion === "1.0");
 }
 
-/** h3 decodes the path, and would respond without the envelope where it cannot. */
+/** h3 decodes the path, and would respond without the envelope if it cannot. */
 function isDecodable(url: string): boolean {
   if (!url.includes("%")) return true;
   try {

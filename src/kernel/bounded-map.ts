@@ -1,5 +1,5 @@
 // A Map that holds at most `max` entries. Adding one more first evicts the oldest: by insertion, which makes it a FIFO
-// cache, or by last use where the caller calls `touch` on each hit, which makes it an LRU cache.
+// cache, or by last use if the caller calls `touch` on each hit, which makes it an LRU cache.
 
 type BoundedMapOptions<K, V> = {
   max: number;
@@ -16,7 +16,7 @@ export class BoundedMap<K, V> extends Map<K, V> {
     this.#options = options;
   }
 
-  /** Replaces a value in place: its entry becomes no younger. */
+  /** Replaces a value in place: its entry keeps its age. */
   override set(key: K, value: V): this {
     if (this.size >= this.#options.max && !this.has(key)) this.#evict();
     return super.set(key, value);

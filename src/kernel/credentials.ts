@@ -68,7 +68,7 @@ export function formatCredential(kind: CredentialKind, env: Env | null, random: 
   return appendCrc(form.prefix, random);
 }
 
-/** The same, of an API key whose project has chosen a prefix. */
+/** The same for an API key whose project has chosen a prefix. */
 export function formatApiKey(prefix: string, env: Env, random: Uint8Array): string {
   return appendCrc(`${prefix}_${env}_`, random);
 }
@@ -115,7 +115,7 @@ function findForm(text: string): Form | undefined {
   return FORMS.find((form) => text.startsWith(form.prefix)) ?? chosenForm(text);
 }
 
-/** The form of an API key with a project's own prefix. What begins with `kr` is in FORMS or nothing. */
+/** The form of an API key with a project's own prefix. Text that begins with `kr` is in FORMS or is not a credential. */
 function chosenForm(text: string): Form | undefined {
   const [prefix, family = "", env] = CHOSEN.exec(text) ?? [];
   if (prefix === undefined || family.startsWith(OWN_PREFIX)) return undefined;

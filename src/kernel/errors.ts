@@ -185,7 +185,7 @@ export const failures = {
 export type FailureName = keyof typeof failures;
 export type Detail = { path: string; message: string };
 
-/** Details of one failure. `headers` are those of HTTP alone, and never contain caller input. */
+/** Details of one failure. `headers` are sent over HTTP only, and never contain caller input. */
 type FailureExtra = {
   details?: Detail[];
   missing_scopes?: string[];
@@ -202,8 +202,7 @@ const PATH_MAX = 200;
 
 /**
  * A failure as an exception. `status`, `code` and `message` come from the table. It has no stack: its name identifies
- * it, and in a flood of refused requests stacks would cost most. Errors that are no failures keep theirs. bench:
- * parts/refused
+ * it, and in a flood of refused requests stacks would cost most. Other errors keep theirs. bench: parts/refused
  */
 export class Failure extends Error {
   readonly failure: FailureName;

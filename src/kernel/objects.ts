@@ -1,4 +1,4 @@
-// What JSON calls an object: neither null nor a list.
+// Tests for a JSON object: neither null nor a list.
 export function isPlainObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,4 @@
-// Slugs of workspaces and projects: what they look like, and one from a name, for the person to edit.
+// Slugs of workspaces and projects: their pattern, and a suggestion made from a name.
 const SLUG_MAX = 63;
 export const SLUG_MIN = 3;
 export const SLUG_PATTERN = "^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$";

@@ -1,5 +1,5 @@
 // The days of IANA time zones, by the rules that the runtime knows. A day may have 23, 24 or 25 hours, may start later
-// than midnight where the clock skips it, and a few dates do not exist at all in a zone.
+// than midnight if the clock skips it, and a few dates do not exist at all in a zone.
 import { BoundedMap } from "./bounded-map.ts";
 import { DAY_MS, MINUTE_MS } from "./durations.ts";
 
@@ -21,7 +21,7 @@ export class ZoneFormatters {
     this.#options = options;
   }
 
-  /** Throws a RangeError for the name of no zone. */
+  /** Throws a RangeError if no zone has this name. */
   of(timeZone: string): Intl.DateTimeFormat {
     const name = timeZone.toLowerCase();
     let formatter = this.#formatters.get(name);
@@ -44,7 +44,7 @@ const clocks = new ZoneFormatters({
   second: "numeric",
 });
 
-/** Whether it is the name of a zone. An offset such as +02:00 is none. */
+/** Whether it is the name of a zone. An offset such as +02:00 is not. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/.test(name)) return false;
   try {
@@ -74,7 +74,7 @@ export function startOfDate(date: number, timeZone: string): number {
   if (timeZone === "UTC") return midnight;
   const before = offsetAt(midnight - REACH_MS, timeZone);
   const after = offsetAt(midnight + REACH_MS, timeZone);
-  // The later offset first: where midnight comes twice, the clock that is further ahead reaches it first.
+  // The later offset first: if midnight comes twice, the clock that is further ahead reaches it first.
   for (const offset of [Math.max(before, after), Math.min(before, after)]) {
     const start = midnight - offset;
     if (offsetAt(start, timeZone) === offset) return start;

@@ -1,4 +1,4 @@
-// What a binary knows about its own build. A checkout is no build: it has no commit and is no release.
+// What a binary knows about its own build. A checkout is not a build: it has no commit and is not a release.
 import * as sea from "node:sea";
 import { readText } from "./packaged-files.ts";
 

@@ -10,7 +10,7 @@ export interface Log {
   info(event: string, fields?: Fields): void;
   warn(event: string, fields?: Fields): void;
   error(event: string, fields?: Fields): void;
-  /** Lines that were not written, because those before them have not been read. */
+  /** Lines dropped because the reader is too slow. */
   readonly dropped?: number;
 }
 
@@ -23,7 +23,7 @@ const PART: Record<Level, number> = { debug: 0.25, info: 0.5, warn: 0.75, error:
 const CREDENTIAL =
   /((?:[a-z][a-z0-9]{1,8}_(?:live|test)_|kr[a-z]{0,12}_(?:live_|test_|(?!live_|test_)))[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
 const INVITE = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)[A-Za-z0-9_-]{32,}/gi;
-// Without a dot it is no token, but may be a part of a checkpoint's base64, which must stay verifiable.
+// Without a dot it is not a token. It may be part of a checkpoint's base64, which must stay verifiable.
 const JWT = /eyJ[A-Za-z0-9_-]{4,}(?:(?:\.|%2[Ee])[A-Za-z0-9_-]*)*/g;
 const DOT = /\.|%2E/i;
 const URL_PASSWORD = /([a-z][a-z0-9+.-]{0,15}:\/\/[^\s:/@"]{0,200}):[^\s"]{1,300}@/gi; // up to the last @: a password may hold one

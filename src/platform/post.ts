@@ -12,7 +12,7 @@ export async function post(url: string, headers: Record<string, string>, body: s
   return { status: response.status, retryAfter: response.headers.get("retry-after") };
 }
 
-/** The cause of a failed request in a few words: `fetch failed` says nothing. */
+/** The cause of a failed request in a few words, because `fetch failed` does not name it. */
 export function failureOf(error: unknown): string {
   const { name, message, cause } = error as Error & { cause?: NodeJS.ErrnoException };
   if (name === "TimeoutError") return `no answer within ${ANSWER_MAX_MS / 1000} s`;

@@ -10,8 +10,8 @@ type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
 const MISCONFIGURED: ReadonlySet<number> = new Set([401, 403, 404]);
 
 /**
- * `origin`: the target's, empty if the redirect names none. `url`: the address to use instead, or null where it is not
- * certain that the target is the same server: another one would get the secret key.
+ * `origin`: the target's, empty if the redirect names none. `url`: the address to use instead, or null if the
+ * target may be another server, which would get the secret key.
  */
 export type Redirect = { origin: string; url: string | null };
 

@@ -123,7 +123,7 @@ type ReportParts = {
   log: Log;
 };
 
-/** Called where a response has ended: an invalid value must not throw there. */
+/** Called when a response has ended: must not throw, whatever the values are. */
 function reportWith({ reporter, otel, tags, noted, clientInfo, log }: ReportParts): Keyrack["report"] {
   let isLogged = false;
   return (request) => {
@@ -150,7 +150,7 @@ function openOtel(
   return api ? Otel.open({ api, projectId, env, log, policyAgeMs }) : null;
 }
 
-/** What a user of bare `verify` reports, as the guard would have. */
+/** Completes the report of a caller that uses `verify` alone, as the guard would. */
 function decisionOf(
   request: ReportedRequest,
   added: AddedTags,

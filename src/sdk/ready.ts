@@ -52,8 +52,8 @@ function redirectReason({ origin, url }: Redirect): string {
 }
 
 /**
- * The `timeoutMs` of ready(). What earlier releases ignored or understood is only logged; a value that is no number
- * throws, because with it every wait ended at once.
+ * The `timeoutMs` of ready(). A value that earlier releases ignored or understood is only logged; one that is not a
+ * number throws, because with it every wait ended at once.
  */
 export function readTimeout(options: unknown, log: Log): number | undefined {
   if (options === undefined) return undefined;

@@ -90,8 +90,8 @@ export function ignoreRejection<T>(value: T): T {
 }
 
 /**
- * Without a log function, an error would be found nowhere, nor that requests are admitted without their limits: a
- * warning of the process, once for each message, and again where a warning becomes an error.
+ * Without a log function, errors and requests that are admitted without their limits would go unnoticed. Emits a
+ * process warning, once for each message, and again if a warning becomes an error.
  */
 function warnOfProcess(): Log {
   const given = new Set<string>();

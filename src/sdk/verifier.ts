@@ -21,7 +21,7 @@ const SHOWN_CHARS = 6;
 const NO_LIMITS: readonly RateLimitState[] = Object.freeze([]);
 const NO_RULES: readonly RateLimit[] = Object.freeze([]);
 
-/** How a key is refused that the policy has; any other is invalid. */
+/** Denials of keys that the policy contains; any other key is invalid. */
 const REFUSED: { readonly [Name in Outcome]?: Denied } = {
   expired: DENIED.expired_key,
   tenant_suspended: DENIED.tenant_suspended,

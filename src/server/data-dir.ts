@@ -53,8 +53,7 @@ export function refuseRootOnForeignDir(dir: string): void {
 }
 
 /**
- * Unlike mkdirSync's `recursive`, which does not return where the file system refuses a folder with ENOENT, as /proc
- * does.
+ * Not mkdirSync's `recursive`, which never returns if the file system refuses a folder with ENOENT, as /proc does.
  */
 function createDir(dir: string): void {
   if (!existsSync(dirname(dir))) createDir(dirname(dir));
@@ -115,7 +114,7 @@ function followLink(file: string): string {
     try {
       at = resolve(realpathSync(dirname(at)), readlinkSync(at));
     } catch {
-      break; // not a link, or nothing is there
+      break; // not a link, or it does not exist
     }
   }
   return at;

@@ -1,6 +1,6 @@
 // The master key file: created for a new database, checked against the database's fingerprint at every start, replaced
-// by rotation. A missing key is never replaced by a new one where the database has a fingerprint: sealed values would
-// be lost.
+// by rotation. A missing key is never replaced by a new one if the database has a fingerprint: sealed values would be
+// lost.
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -76,7 +76,7 @@ type NextMasterKey = {
 const nextKeyFile = (file: string): string => `${file}.new`;
 const keptKeyFile = (file: string, fingerprint: string): string => `${file}.${fingerprint.slice(0, 8)}`;
 
-/** Creates a new master key beside the current one. It is durable before any value is sealed with it. */
+/** Creates a new master key next to the current one. It is durable before any value is sealed with it. */
 export function createNextMasterKey(settings: Settings, dir: string): NextMasterKey {
   const file = masterKeyFile(settings, dir);
   const next = nextKeyFile(file);

@@ -32,7 +32,7 @@ export type OfflineInstance = {
 const NO_SOCKET =
   "Its path is too long for the socket of operator commands: stop the server, or move the data dir to a shorter path.";
 
-/** An instance without a listener. Refused while a server holds the data dir, and unless asked, on an older schema. */
+/** An instance without a listener. Refused while a server holds the data dir and, by default, on an older schema. */
 export async function openOffline(asked: InstanceOptions): Promise<OfflineInstance> {
   const options: InstanceOptions = { migrate: "never", ...asked };
   const { settings } = options;

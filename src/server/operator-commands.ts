@@ -54,7 +54,7 @@ export const operatorCommands = {
     backlog: services.store.backlog,
     commits: services.store.stats.commits,
   }),
-  /** With its secrets: `keyrack doctor` tries the connections that they name. Who reads the data dir has them. */
+  /** With its secrets, because `keyrack doctor` tries the connections. A caller that can read the data dir has them. */
   "instance.settings": async ({ settings }) => {
     const { withAbsolutePaths } = await import("../config/absolute-paths.ts");
     return { object: "settings", version: VERSION, pid: process.pid, settings: withAbsolutePaths(settings) };

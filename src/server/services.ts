@@ -37,7 +37,7 @@ type Base = {
   settings: Settings;
   shares: Shares;
   log: Log;
-  /** Instead of the clocks of PostgreSQL and Redis, where `clock` is injected. */
+  /** Replaces the clocks of PostgreSQL and Redis if `clock` is injected. */
   externalNow: (() => number) | undefined;
   redisTimeoutMs: number | undefined;
   passwordCost: PasswordCost | undefined;
@@ -95,7 +95,7 @@ export async function openServices(base: Base, opened: AsyncDisposableStack) {
   } satisfies Partial<Services>;
 }
 
-/** What is empty at the start of a process, and what it is counted with. */
+/** State that is empty at the start of a process, and its counters. */
 function newState({ store, clock, settings, shares, log, passwordCost }: Base) {
   return {
     store,

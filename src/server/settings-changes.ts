@@ -11,10 +11,10 @@ import { writeFact } from "../store/queries/deployment.ts";
 import { getJsonFact } from "../domain/core/facts.ts";
 
 const FACT = "settings";
-/** Where a process runs: they differ between processes of one deployment. */
+/** Settings of one process: they differ between the processes of a deployment. */
 const PLACES: readonly SettingName[] = ["data_dir", "host", "port"];
 /**
- * How many configurations of earlier starts are no change. One process owns a SQLite database. Processes on one
+ * How many configurations of earlier starts do not count as a change. One process owns a SQLite database. Processes on one
  * PostgreSQL may differ, and each restart of one would look like a change of all.
  */
 const KNOWN_MAX = { sqlite: 1, postgres: 8 } as const;
@@ -34,7 +34,7 @@ function configurationOf({ settings, vault }: Services): Configuration {
   return Object.fromEntries(names.map((name) => [name, hashOf(name)]));
 }
 
-/** A setting that only one of the releases has is no change. */
+/** A setting that only one of the two releases has does not count as changed. */
 function changedNames(before: Configuration, after: Configuration): string[] {
   return Object.keys(after).filter((name) => name in before && before[name] !== after[name]);
 }

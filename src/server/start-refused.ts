@@ -11,7 +11,7 @@ import { DataDirInUse } from "../store/sqlite/lock.ts";
 /** A failed sync, or damage that the file system reports. */
 const STORAGE_FAILED = /^SQLITE_IOERR_(FSYNC|DIR_FSYNC|CORRUPTFS|DATA)$/;
 
-/** SQLITE_IOERR_SHMSIZE: the file beside the -wal could not be extended. */
+/** SQLITE_IOERR_SHMSIZE: the -shm file could not be extended. */
 const DISK_FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|53100)$/;
 
 export class StartRefused extends Error {

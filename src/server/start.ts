@@ -44,7 +44,7 @@ export type RunningInstance = {
   stop(): Promise<void>;
 };
 
-/** Then the store is closed: an init system kills what takes longer than 10 s. */
+/** After this the store is closed: an init system kills a process that takes longer than 10 s to stop. */
 const STOP_MS = 9_500;
 const REQUESTS_MS = 6_500;
 const IDLE_CHECK_MS = 50;

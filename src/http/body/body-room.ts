@@ -48,7 +48,7 @@ export class BodyRoom implements PartKeeper {
     this.#options = options;
   }
 
-  /** Before a large body is read. Rejects if the client disconnects while it waits, or if too many wait. */
+  /** Call before reading a large body. Rejects if the client disconnects while it waits, or if too many wait. */
   reserve(bytes: number): undefined | Promise<void> {
     this.#isLarge = true;
     const { socket } = this.#request;
@@ -78,7 +78,7 @@ export class BodyRoom implements PartKeeper {
     return [(...body) => run(() => take(...body)), (error) => run(() => refuse(error))];
   }
 
-  /** The next piece is read in a turn of the owner. Node would read up to 2 MiB of each connection in every turn. */
+  /** Reads the next piece in a turn of the owner. Node would read up to 2 MiB of each connection in every turn. */
   #pace(chunk: number): void {
     this.#unpaid += Math.max(chunk, CHUNK_MIN);
     if (this.#unpaid < PIECE_BYTES || this.#isWaiting) return;

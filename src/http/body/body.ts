@@ -6,8 +6,8 @@ import { ChunkList } from "./chunk-list.ts";
 import { JsonStructure, type StructureLimits } from "./structure.ts";
 
 /**
- * Receives a body: its chunks, then its end, `abort` where the client has disconnected, or `drop` where its request was
- * answered meanwhile.
+ * Receives a body: its chunks, then its end; or `abort` if the client disconnects, or `drop` if the response has been
+ * sent meanwhile.
  */
 export type BodySink = { chunk(bytes: Buffer): void; end(): void; abort(): void; drop(): void };
 
@@ -165,7 +165,7 @@ class BoundedSink implements BodySink {
     this.#fail(fail("malformed_request"));
   }
 
-  /** No verdict any more: the response was a time-out, and nothing else would release the room. */
+  /** The response was a time-out: releases the room, which nothing else would. */
   drop(): void {
     this.#done = true;
     this.#chunks.clear();

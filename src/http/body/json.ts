@@ -5,7 +5,7 @@ import { fail, failField } from "../../kernel/errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The text of a body. An empty one reads as `{}`, so that the schema names what is missing. */
+/** The text of a body; `{}` for an empty one, so that the schema names what is missing. */
 export function textOf(bytes: Uint8Array): string {
   if (bytes.length === 0) return "{}";
   try {

@@ -1,5 +1,5 @@
 // A request that passes its body on as the parser reads it, without a stream: a stream takes several turns of the event
-// loop per body. It can be read in no other way. bench: ratelimit/check
+// loop per body. Nothing else can read it. bench: ratelimit/check
 // Caution: a connection keeps its last request until the next one arrives, so a request must not keep its body.
 import { IncomingMessage } from "node:http";
 import { DROP, type BodySink, type RequestBody } from "../body/body.ts";

@@ -1,8 +1,7 @@
 // One request of a connection runs at a time; those that its client has sent meanwhile wait, and beyond a few of them
 // the socket is not read. Owners take turns with what is ready to run.
 // Caution: a socket is read in pieces of 64 KiB, which hold up to 2,000 requests, and node parses every request of a
-// piece before the reading stops. So a connection is closed where too many wait, and the remainder of its piece is not
-// parsed.
+// piece before the reading stops. So a connection is closed if too many wait, and the remainder of its piece is not parsed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ownerOf, type Actor } from "../../domain/core/actor.ts";
@@ -32,11 +31,11 @@ export type PipeliningOptions = {
   /** Counts the requests that wait behind another of their connection, and bodies that wait for a turn. */
   ledger: Ledger;
   addressOf: (request: Pick<IncomingMessage, "socket" | "headers">) => string;
-  /** The owner of the request's credential where that was valid a moment ago, on any connection. */
+  /** The owner of the request's credential, if that was valid a moment ago on any connection. */
   knownOwner: (req: IncomingMessage) => Owner | undefined;
   /** Drops a body that may not wait, or no longer. */
   discard: (req: IncomingMessage) => void;
-  /** Answers a request that may not wait, or no longer; closes the connection where `res.shouldKeepAlive` is false. */
+  /** Refuses a request that may not wait, or no longer; closes the connection if `res.shouldKeepAlive` is false. */
   refuse: (res: ServerResponse) => void;
 };
 
@@ -119,7 +118,7 @@ class ConnectionQueue {
     if (!this.#hasTurn) this.#waitForTurn(req, res, this.#lastOwner);
   }
 
-  /** A request without a large body costs little beside its connection. */
+  /** A request without a large body costs little compared with its connection. */
   #waitForTurn(req: IncomingMessage, res: ServerResponse, owner: Owner): void {
     const cost = costOf(req);
     if (cost === 1) return;
@@ -166,9 +165,9 @@ class ConnectionQueue {
   }
 
   /**
-   * Everything is answered. A client that pipelines sends its next requests now, and those of a flood on many
-   * connections would all be parsed before anything else runs: a connection of an owner that has to wait is read in its
-   * turn.
+   * All responses are sent. A client that pipelines sends its next requests now, and those of a flood on many
+   * connections would all be parsed before anything else runs. So if the owner has to wait, its connection is read in
+   * its turn.
    */
   #becomeIdle(): void {
     this.#isRunning = false;
@@ -184,8 +183,8 @@ class ConnectionQueue {
   }
 
   /**
-   * Where the client leaves meanwhile, the request that runs ends at its deadline at the latest, and what waits behind
-   * it is dropped when its response cannot be written.
+   * If the client disconnects meanwhile, the running request ends at its deadline at the latest. Those that wait behind
+   * it are dropped when its response cannot be written.
    */
   #hold(): void {
     this.#release ??= hold(this.#socket);

@@ -18,7 +18,7 @@ export class AddressList {
   readonly #ipv4: readonly number[];
   readonly #ipv6: readonly number[];
 
-  /** Throws a TypeError for an entry that is no network. */
+  /** Throws a TypeError for an entry that is not a network. */
   constructor(cidrs: readonly string[]) {
     const networks = cidrs.map(readNetwork).toSorted(byStart);
     const outer = networks.filter((one, i) => !networks.slice(0, i).some((other) => contains(other, one)));
@@ -28,7 +28,7 @@ export class AddressList {
     this.#ipv6 = compact(outer.flatMap(({ family, words, bits }) => (family === IPV4 ? [] : [...words, bits])));
   }
 
-  /** False for a text that is no address. IPv4 is judged by IPv4 networks only, IPv6 by IPv6 ones. */
+  /** False for text that is not an address. IPv4 is judged by IPv4 networks only, IPv6 by IPv6 ones. */
   includes(address: string): boolean {
     const family = readAddress(address);
     return family === IPV4 ? this.#includesIpv4() : family !== NOT_AN_ADDRESS && this.#includesIpv6();

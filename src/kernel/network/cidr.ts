@@ -102,7 +102,7 @@ export function cidrProblems(list: readonly string[]): CidrProblem[] {
 /** The network of a client that may be stored and shown: an address itself would be personal data. */
 const SHOWN_BITS = { [IPV4]: 24, [IPV6]: 48 };
 
-/** The address cut to its /24 (IPv4) or /48 (IPv6); null when it is no address. */
+/** The address cut to its /24 (IPv4) or /48 (IPv6); null if it is not an address. */
 export function networkOfAddress(address: string | null): string | null {
   const family = address === null ? NOT_AN_ADDRESS : readAddress(address);
   if (family === NOT_AN_ADDRESS) return null;

@@ -28,7 +28,7 @@ export function isClientNetwork(text: string): boolean {
 /** A product name, which ends at the first `/` or space of a user agent. */
 const PRODUCT = /^[A-Za-z0-9._-]{1,32}(?=[/ ]|$)/;
 
-/** Null for anything else: a user agent may say anything. */
+/** Null for any other text: clients choose their user agent freely. */
 export function productOf(userAgent: string | null | undefined): string | null {
   return PRODUCT.exec(userAgent ?? "")?.[0] ?? null;
 }

@@ -36,7 +36,7 @@ export class TrustedProxies {
     return peer !== null && (peer === UNIX_PEER ? this.#trustsUnix : this.#list.includes(peer));
   }
 
-  /** The left-most entry where all are trusted; null without the header, and when an unreadable entry comes first. */
+  /** The left-most entry if all are trusted; null without the header, or if an unreadable entry comes first. */
   #lastUntrusted(header: string | null | undefined): string | null {
     if (typeof header !== "string") return null;
     for (let end = header.length; ; ) {

@@ -141,7 +141,7 @@ type Profile = {
 };
 type Disabled = "key" | "tenant" | null;
 
-/** What a key is refused for. Each is absent if it does not apply. `cidrs` are joined by commas. */
+/** The restrictions of a key. Each is absent if it does not apply. `cidrs` are joined by commas. */
 export type Restrictions = { disabled?: "key" | "tenant"; metered?: true; cidrs?: string; report?: true };
 const RESTRICTIONS = ["disabled", "metered", "cidrs", "report"];
 

@@ -8,12 +8,12 @@ export type Part = { grant: string | null; units: number };
 const BLOCK_MAX = 1_000;
 const BLOCK_SHARE = 64;
 
-/** How many units a process takes at a time, of this many. */
+/** How many of these units a process takes at a time. */
 export function blockSize(available: number): number {
   return Math.min(BLOCK_MAX, Math.max(1, Math.floor(available / BLOCK_SHARE)));
 }
 
-/** `sources` by age. What they lack is taken from the amount, which so becomes overdrawn. */
+/** `sources` by age. What they lack is taken from the amount, which becomes overdrawn. */
 export function allocate(units: number, sources: readonly UnitSource[]): Part[] {
   const parts: Part[] = [];
   let missing = units;
@@ -39,7 +39,7 @@ export function sumOf(parts: readonly { units: number }[]): number {
   return sum;
 }
 
-/** Infinities are equal, their difference is not a number. */
+/** Compares infinities as equal: their difference is NaN. */
 function compare(a: number, b: number): number {
   return a === b ? 0 : a - b;
 }

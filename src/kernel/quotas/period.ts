@@ -20,7 +20,7 @@ export function periodAt(calendar: Calendar, now: number): Period {
   let first = firstDate(calendar, localDate(now, time_zone));
   let next = nextDate(calendar, first);
   let end = startOfDate(next, time_zone);
-  // Where the clock goes back across midnight, a date comes again after the next one has begun.
+  // If the clock goes back across midnight, a date begins a second time after the next one.
   while (end <= now) {
     first = next;
     next = nextDate(calendar, first);
@@ -29,7 +29,7 @@ export function periodAt(calendar: Calendar, now: number): Period {
   return { start: startOfDate(first, time_zone), end };
 }
 
-/** The period at `now`, but never an earlier one than that which began at `start`. */
+/** The period at `now`, but never earlier than the one that began at `start`. */
 export function periodAfter(calendar: Calendar, start: number, now: number): Period {
   return periodAt(calendar, Math.max(start, now));
 }
@@ -59,7 +59,7 @@ function monthOf(date: number): number {
   return at.getUTCFullYear() * 12 + at.getUTCMonth();
 }
 
-/** A day of a month; its last day where it has fewer. */
+/** A day of a month; its last day if the month is shorter. */
 function dateIn(month: number, day: number): number {
   const first = firstOf(month);
   return first + Math.min(day, firstOf(month + 1) - first) - 1;

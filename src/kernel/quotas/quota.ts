@@ -22,7 +22,7 @@ const DAY_MAX = { none: 0, daily: 0, weekly: 7, monthly: 31 } as const satisfies
 /** A definition as a caller sends it. */
 export type QuotaInput = Omit<Quota, "day"> & { day?: number | null | undefined };
 
-/** Fills in the day where the caller left it out. */
+/** Fills in the day if the caller left it out. */
 export function completeQuota({ id, amount, refill, day, time_zone, overage }: QuotaInput): Quota {
   return { id, amount, refill, day: day ?? (DAY_MAX[refill] === 0 ? null : 1), time_zone, overage };
 }
@@ -39,7 +39,7 @@ export function calendarName({ refill, day, time_zone }: Pick<Quota, "refill" | 
 
 let spellings: Map<string, string> | undefined;
 
-/** Names of zones have no case. Aliases stay apart: which name is the usual one depends on the version of Node. */
+/** Zone names are case-insensitive. Aliases stay distinct: which name is canonical depends on the version of Node. */
 function usualSpelling(zone: string): string {
   if (zone === "UTC") return zone;
   spellings ??= new Map(["UTC", ...Intl.supportedValuesOf("timeZone")].map((name) => [name.toLowerCase(), name]));

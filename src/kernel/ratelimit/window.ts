@@ -10,7 +10,7 @@
 
 import type { RateLimit } from "./rule.ts";
 
-/** The part of a rule that a decision reads; a counter store keeps exactly this beside its counter. */
+/** The part of a rule that a decision reads; a counter store keeps exactly this with its counter. */
 export type Window = Pick<RateLimit, "algorithm" | "window_ms">;
 
 export const SUB_WINDOWS = 60;

@@ -1,11 +1,11 @@
-// CSV as RFC 4180 has it. Every writer takes its texts through `withoutFormula`: names come from customers, and a
-// spreadsheet would run one that begins like a formula, beside the cells of others.
+// CSV as in RFC 4180. Every writer passes its texts through `withoutFormula`: names come from customers, and a
+// spreadsheet would run one that begins like a formula, with access to other customers' cells.
 
 /** With the full-width forms, which some spreadsheets read as the same signs. */
 const LEADING = /^[=+\-@＝＋－＠\t\r\n]/;
 /**
- * Inside a text. Where the list separator of the system is a semicolon, as in most of Europe, a spreadsheet splits
- * there whatever the quotes say, because they are not at the start of what it takes for the cell; and at line ends.
+ * Inside a text. If the system's list separator is a semicolon, as in most of Europe, a spreadsheet splits the text
+ * there in spite of the quotes, which are not at the start of what it takes for a cell. It also splits at line ends.
  */
 const INNER = /(?:;|(?!^)[\t\r\n])(?=[" ]*[=+\-@＝＋－＠])/g;
 

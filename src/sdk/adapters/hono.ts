@@ -65,7 +65,7 @@ export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, opti
   };
 }
 
-/** Nothing of a handler that calls `next`. */
+/** Undefined if the handler calls `next`. */
 type Made = Response | void;
 
 export function idempotent<C extends HonoLike = HonoContext>(
@@ -75,7 +75,7 @@ export function idempotent<C extends HonoLike = HonoContext>(
 ) {
   const route = internalsOf(keyrack).idempotent(handler, options);
   return async (c: C, next: () => Promise<void>): Promise<Made> => {
-    const body = () => cachedBody(c.req).catch(() => ({ used: true }) as const); // a middleware met the same error
+    const body = () => cachedBody(c.req).catch(() => ({ used: true }) as const); // a middleware threw the same error
     const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), body);
     if (begun.kind === "respond") return toResponse(begun.response);
     if (begun.kind === "skip") return handler(c, next);

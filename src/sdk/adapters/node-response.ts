@@ -149,7 +149,7 @@ function toBytes([chunk, encoding]: unknown[]): Uint8Array {
   return Buffer.from(chunk, typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8");
 }
 
-/** As Node does by itself where the head and the whole body come with one `end`. */
+/** Sets Content-Length, as Node does itself if head and body are written by one `end`. */
 function declareLength(res: ServerResponse, length: number): void {
   const { statusCode: status, req } = res;
   const isBodyless = req.method === "HEAD" || status < 200 || status === 204 || status === 304;
@@ -159,9 +159,9 @@ function declareLength(res: ServerResponse, length: number): void {
 
 /** Captures a response and holds back its end until it is stored. */
 export class NodeCapture {
-  /** Asked at the end of the response: one that is not final is sent and not stored, and a retry may run. */
+  /** Called at the end of the response: one that is not final is sent but not stored, and a retry may run. */
   isFinal: (status: number) => boolean = () => true;
-  /** Set where the handler leaves the response to others, whose work continues when it has returned. */
+  /** Set if the handler passes the response on to code that continues after it has returned. */
   isDelegated = false;
   readonly #res: ServerResponse;
   readonly #claim: Claim;

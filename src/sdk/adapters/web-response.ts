@@ -18,7 +18,7 @@ export function socketOf(request: Request): SocketLike | undefined {
   return (request as { runtime?: { node?: { req?: { socket?: SocketLike } } } }).runtime?.node?.req?.socket;
 }
 
-/** `socket`: of the connection, where the framework runs on node. */
+/** `socket`: of the connection, if the framework runs on node. */
 export function toIncomingRequest(request: Request, path: string, socket?: SocketLike | null): IncomingRequest {
   const { headers, method } = request;
   return {
@@ -48,7 +48,7 @@ export function withHeaders(response: Response, more: Record<string, string>): R
 
 /**
  * Requests a claim. Reads the body from a clone, so that the handler can read it too; `readUsed` reads a used body,
- * where the framework keeps it.
+ * if the framework keeps it.
  */
 export async function beginOnWeb(
   route: IdempotentRoute,

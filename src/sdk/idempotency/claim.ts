@@ -56,7 +56,7 @@ export class Claim {
     if (this.#ended) return;
     this.#ended = true;
     this.#cancelHeartbeat();
-    this.#scheduleHeartbeat(); // it ended where the claim was abandoned
+    this.#scheduleHeartbeat(); // it was cancelled if the claim was abandoned
     const { scope_hash, env, lock_token, ttl_ms } = this.#grant;
     const record = { scope_hash, env, lock_token, status, headers: replayHeaders(headers), ...(ttl_ms && { ttl_ms }) };
     const text = JSON.stringify({ ...record, body: body ? encodeBase64(body) : null });

@@ -71,7 +71,7 @@ export class BodyRecorder {
 const nodeBuffer = () => (globalThis as { Buffer?: typeof Buffer }).Buffer;
 
 export function decodeBase64(text: string): Uint8Array {
-  // Buffer would skip what is no base64.
+  // Buffer would skip characters that are not base64.
   if (!BASE64.test(text)) throw new Error("the stored body is not base64");
   return nodeBuffer()?.from(text, "base64") ?? Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }

@@ -58,7 +58,7 @@ export class OwedUnits {
     if (debt.units === 0) this.#debts.delete(keyId);
   }
 
-  /** The keys that owe something which no call charges yet. */
+  /** Keys with units that no call is charging yet. */
   contexts(): Context[] {
     return Array.from(this.#debts.values())
       .filter(({ units, sent }) => units > 0 && !sent?.isPending)

@@ -1,11 +1,11 @@
-// What `verify` found and its caller does not see, for the report: whose key was refused, and from which network.
+// Details of a verdict for the report, not for the caller: whose key was refused, and from which network.
 
 import type { Context, Denied, Subject, Verdict } from "../context.ts";
 import type { OutsideNetworks } from "./network-report.ts";
 
 type Noted = { outside: OutsideNetworks | null; subject: Subject | null };
 
-/** What `verify` found beside its verdict, until the request is reported. */
+/** What `verify` found in addition to its verdict, kept until the request is reported. */
 export class NotedVerdicts {
   readonly #noted = new WeakMap<object, Noted>();
 

@@ -5,8 +5,8 @@ const EVENT_FIELD = /^events\[(\d{1,5})\]\.?(\w*)/;
 const IDS = ["project_id", "tenant_id", "key_id"];
 
 /**
- * The events without those that `problems` name, as in `events[3].key_id`. An unknown id is that of all events of its
- * key, which would be named next. Empty if none is named.
+ * The events without those that `problems` name, as in `events[3].key_id`. An unknown id affects all events of its key,
+ * so they are removed too. Empty if none is named.
  */
 export function withoutRejected(events: readonly string[], problems: readonly string[]): readonly string[] {
   const rejected = new Set<string>();

@@ -263,7 +263,7 @@ function isRefused({ subject, denial, status }: RequestOutcome): boolean {
   return subject === null || (denial !== null && (status === 401 || status === 403));
 }
 
-/** What is no duration is 0: the control plane would reject the whole batch for it. */
+/** 0 for an invalid duration, for which the control plane would reject the whole batch. */
 function durationOf(ms: number): number {
   return Number.isFinite(ms) ? Math.max(0, Math.round(ms * 1000) / 1000) : 0;
 }

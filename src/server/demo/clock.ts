@@ -1,5 +1,5 @@
-// A clock that starts in the past: a demonstration lives through its days in seconds, so that what it makes is as old
-// as it claims and every timestamp follows from the usual code.
+// A clock that starts in the past: a demonstration simulates its days in seconds, so that records have the right age
+// and every timestamp is made by the usual code.
 import { createClock, type Clock } from "../../domain/core/clock.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 

@@ -9,7 +9,7 @@ import { createUser } from "../../domain/workspaces/operators.ts";
 import { completeSetup } from "../../domain/workspaces/setup.ts";
 import { issueSetupLink } from "../../domain/workspaces/setup-tokens.ts";
 
-/** The same for all of them, and another in each process: the instance may be reachable by others. */
+/** One password for all of them, random in each process: the instance may be reachable by others. */
 export const DEMO_PASSWORD = randomBytes(12).toString("base64url");
 
 export const OWNER = "owner@demo.example";
