@@ -1,4 +1,4 @@
-// Opens more silent connections of one network than the server may have: they displace each other, not those of others.
+// Opens more silent connections of one network than the server may have: they evict each other, not those of others.
 import { keepOpen, type Attack } from "./attack.ts";
 
 /** For the server's environment: a bound that the files one process may open suffice to reach. */

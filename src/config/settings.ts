@@ -109,7 +109,7 @@ export const settingsTable = {
     "KEYRACK_CONNECTIONS_MAX",
     "connections",
     "10000",
-    "Open connections. At the bound a new one displaces the oldest of the network that has most.",
+    "Open connections. At the bound a new one evicts the oldest of the network that has most.",
   ),
   max_waiting: setting(
     "KEYRACK_MAX_WAITING",

@@ -9,7 +9,7 @@ export class FairMap<V> {
   readonly #owned: FairSet<string>;
   readonly #removed: (key: string, value: V) => void;
 
-  /** `removed` is called for every entry that leaves, also one that is displaced. */
+  /** `removed` is called for every entry that leaves, also one that is evicted. */
   constructor(ledger: Ledger, removed: (key: string, value: V) => void = () => {}) {
     this.#owned = new FairSet(ledger, (key) => this.#remove(key), { replacesOwn: () => true });
     this.#removed = removed;

@@ -1,6 +1,6 @@
 // A queue that serves its owners in turn, one item each, and each owner's items in order: a long queue of one owner
 // delays another by at most one item. With one owner it is an ordinary queue. Items may have weights, which limit how
-// many are taken. A ledger bounds it: the largest owner's oldest item is displaced to make room for a smaller owner's.
+// many are taken. A ledger bounds it: the largest owner's oldest item is evicted to make room for a smaller owner's.
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
@@ -10,8 +10,8 @@ type Options<T> = {
   readonly weightOf?: (item: T) => number;
   /** Counts the items, and only those of this queue. Without one the caller bounds them. */
   readonly ledger?: Ledger;
-  /** Called after an item was removed because it is displaced. */
-  readonly displaced?: (item: T) => void;
+  /** Called after an item was removed because it is evicted. */
+  readonly evicted?: (item: T) => void;
 };
 
 export class FairQueue<T> {
@@ -19,13 +19,13 @@ export class FairQueue<T> {
   readonly #queues = new Map<string, OwnerQueue<T>>();
   readonly #weightOf: (item: T) => number;
   readonly #ledger: Ledger | undefined;
-  readonly #displaced: ((item: T) => void) | undefined;
+  readonly #evicted: ((item: T) => void) | undefined;
   #length = 0;
 
-  constructor({ weightOf = () => 1, ledger, displaced }: Options<T> = {}) {
+  constructor({ weightOf = () => 1, ledger, evicted }: Options<T> = {}) {
     this.#weightOf = weightOf;
     this.#ledger = ledger;
-    this.#displaced = displaced;
+    this.#evicted = evicted;
   }
 
   get length(): number {
@@ -45,10 +45,10 @@ export class FairQueue<T> {
   #charge(ledger: Ledger, owner: Owner): boolean {
     if (!ledger.hasRoom(owner)) {
       const victim = ledger.victimFor(owner);
-      const displaced = victim && this.#queues.get(victim.id);
-      ledger.countRefusal(displaced ? victim : owner);
-      if (!displaced) return false;
-      this.#displaced?.(this.#take(displaced));
+      const evicted = victim && this.#queues.get(victim.id);
+      ledger.countRefusal(evicted ? victim : owner);
+      if (!evicted) return false;
+      this.#evicted?.(this.#take(evicted));
     }
     ledger.take(owner);
     return true;

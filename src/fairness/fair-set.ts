@@ -1,36 +1,36 @@
 // Items that owners hold at the same time, oldest first, within the bounds of a ledger. At the bound the largest
-// owner's oldest item is displaced to make room for a smaller owner's.
+// owner's oldest item is evicted to make room for a smaller owner's.
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
 const LOOKED_AT_MAX = 100;
 
 type Rules<T> = {
-  /** A spared item is displaced last. */
+  /** A spared item is evicted last. */
   readonly isSpared?: (item: T) => boolean;
-  /** Whether the item is pinned. If so, `end` must be called when it may be displaced again. */
+  /** Whether the item is pinned. If so, `end` must be called when it may be evicted again. */
   readonly isHeld?: (item: T, end: () => void) => boolean;
   /** How much of the bounds an item takes; 1 by default. */
   readonly amountOf?: (item: T) => number;
-  /** The largest owner displaces nothing of others; it gives up an item of its own that is not spared. */
+  /** The largest owner evicts nothing of others; it evicts an item of its own that is not spared. */
   readonly replacesOwn?: (owner: Owner) => boolean;
 };
 
 export class FairSet<T> {
   readonly #ledger: Ledger;
-  readonly #displace: (item: T) => void;
+  readonly #evict: (item: T) => void;
   readonly #rules: Rules<T>;
   readonly #items = new Map<T, Owner>();
-  /** Displaceable items by owner, oldest first. */
+  /** Evictable items by owner, oldest first. */
   readonly #byOwner = new Map<string, Set<T>>();
 
   /**
-   * `ledger`: only of this set. `displace` is called after an item was removed, and must end what it represents.
+   * `ledger`: only of this set. `evict` is called after an item was removed, and must end what it represents.
    */
-  constructor(ledger: Ledger, displace: (item: T) => void, rules: Rules<T> = {}) {
+  constructor(ledger: Ledger, evict: (item: T) => void, rules: Rules<T> = {}) {
     this.#rules = rules;
     this.#ledger = ledger;
-    this.#displace = displace;
+    this.#evict = evict;
   }
 
   get size(): number {
@@ -46,7 +46,7 @@ export class FairSet<T> {
     if (this.#items.has(item)) return true;
     const amount = this.#amountOf(item);
     for (let freed = 0; freed < amount && !this.#ledger.hasRoom(owner, amount); ) {
-      const more = this.#displaceFor(owner, amount);
+      const more = this.#evictFor(owner, amount);
       if (more === undefined) {
         this.#ledger.countRefusal(owner);
         return false;
@@ -57,11 +57,11 @@ export class FairSet<T> {
     return true;
   }
 
-  /** Displaces items of larger owners until the amount fits within the bound of all. Returns false if it cannot. */
+  /** Evicts items of larger owners until the amount fits within the bound of all. Returns false if it cannot. */
   makeRoom(owner: Owner, amount: number): boolean {
     const ledger = this.#ledger;
     while (ledger.used > 0 && ledger.used + amount > ledger.limits.bound)
-      if (this.#displaceFor(owner, amount) === undefined) return false;
+      if (this.#evictFor(owner, amount) === undefined) return false;
     return true;
   }
 
@@ -105,19 +105,19 @@ export class FairSet<T> {
     if (held?.delete(item)) held.add(item);
   }
 
-  /** Keeps an item from being displaced; it still counts. */
+  /** Keeps an item from being evicted; it still counts. */
   hold(item: T): void {
     const owner = this.#items.get(item);
     if (owner) this.#remove(owner, item);
   }
 
-  /** Makes a held item displaceable again, as its owner's newest. */
+  /** Makes a held item evictable again, as its owner's newest. */
   unhold(item: T): void {
     const owner = this.#items.get(item);
     if (owner) this.#append(owner, item);
   }
 
-  /** Returns false if it was already removed or displaced. */
+  /** Returns false if it was already removed or evicted. */
   delete(item: T): boolean {
     const owner = this.#items.get(item);
     if (!owner) return false;
@@ -146,8 +146,8 @@ export class FairSet<T> {
     return sparesAll ? undefined : spared;
   }
 
-  /** Displaces one item. Returns how much room that makes; undefined if nothing can be displaced. */
-  #displaceFor(owner: Owner, amount: number): number | undefined {
+  /** Evicts one item. Returns how much room that makes; undefined if nothing can be evicted. */
+  #evictFor(owner: Owner, amount: number): number | undefined {
     for (;;) {
       const other = this.#ledger.victimFor(owner, amount);
       const victim = other ?? (this.#rules.replacesOwn?.(owner) ? owner : undefined);
@@ -157,7 +157,7 @@ export class FairSet<T> {
       if (oldest !== undefined) {
         this.#ledger.countRefusal(victim);
         this.delete(oldest);
-        this.#displace(oldest);
+        this.#evict(oldest);
         return this.#amountOf(oldest);
       }
       if (!other) return undefined;

@@ -71,7 +71,7 @@ export class Ledger {
     return Number.isFinite(whole) ? most / whole : 0;
   }
 
-  /** Whether the owner may take this much without displacing anything. */
+  /** Whether the owner may take this much without evicting anything. */
   hasRoom(owner: Owner, amount = 1): boolean {
     return this.#used + amount <= this.limits.bound && this.withinShare(owner, amount);
   }
@@ -100,7 +100,7 @@ export class Ledger {
     const own = group?.entries.top;
     if (!own) return undefined;
     // An account's test cells give way to its live ones, whichever account is the largest.
-    if (own.displacedFirst !== owner.displacedFirst) return own.displacedFirst ? own.owner : undefined;
+    if (own.evictedFirst !== owner.evictedFirst) return own.evictedFirst ? own.owner : undefined;
     return group === largest && this.usedBy(owner) + amount <= own.used ? own.owner : undefined;
   }
 
@@ -133,10 +133,10 @@ export class Ledger {
   #admit(owner: Owner): Entry {
     let group = this.#groups.get(owner.group);
     if (!group) {
-      group = { id: owner.group, used: 0, displacedFirst: false, place: OUTSIDE, entries: new MaxHeap(), members: 0 };
+      group = { id: owner.group, used: 0, evictedFirst: false, place: OUTSIDE, entries: new MaxHeap(), members: 0 };
       this.#groups.set(owner.group, group);
     }
-    const entry = { owner, group, used: 0, displacedFirst: owner.displacedFirst, place: OUTSIDE };
+    const entry = { owner, group, used: 0, evictedFirst: owner.evictedFirst, place: OUTSIDE };
     this.#entries.set(owner.id, entry);
     this.#addVictim(entry);
     group.members++;
@@ -171,7 +171,7 @@ export class Ledger {
 }
 
 /** The cell that gives way when its account is at its share: the largest test cell, else the largest live one. */
-function firstToGive(account: Group | undefined, { displacedFirst }: Owner): Owner | undefined {
+function firstToGive(account: Group | undefined, { evictedFirst }: Owner): Owner | undefined {
   const first = account?.entries.top;
-  return first && (first.displacedFirst || !displacedFirst) ? first.owner : undefined;
+  return first && (first.evictedFirst || !evictedFirst) ? first.owner : undefined;
 }

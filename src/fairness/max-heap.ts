@@ -3,8 +3,8 @@
 export type HeapEntry = {
   /** What entries are ordered by. */
   used: number;
-  /** Entries that are displaced first come before all others. */
-  readonly displacedFirst: boolean;
+  /** Entries that are evicted first come before all others. */
+  readonly evictedFirst: boolean;
   /** Index in its heap, or OUTSIDE; kept by the heap. */
   place: number;
 };
@@ -71,5 +71,5 @@ export class MaxHeap<E extends HeapEntry> {
 }
 
 function isAbove(a: HeapEntry, b: HeapEntry): boolean {
-  return a.displacedFirst === b.displacedFirst ? a.used > b.used : a.displacedFirst;
+  return a.evictedFirst === b.evictedFirst ? a.used > b.used : a.evictedFirst;
 }

@@ -10,8 +10,8 @@ type OwnerFields = {
   readonly id: string;
   /** The account of a cell; any other owner is a group of its own. Groups are compared before their members. */
   readonly group: string;
-  /** Within its group it is displaced before any other: a test cell must never cost a live one its place. */
-  readonly displacedFirst: boolean;
+  /** Within its group it is evicted before any other: a test cell must never cost a live one its place. */
+  readonly evictedFirst: boolean;
 };
 
 export type CellOwner = OwnerFields & { readonly kind: "cell"; readonly workspace_id: string; readonly env: Env };
@@ -27,7 +27,7 @@ export function cellOwner(workspace_id: string, env: Env, account: string | null
     kind: "cell",
     id: `${workspace_id}/${env}`,
     group: account ?? workspace_id,
-    displacedFirst: env === "test",
+    evictedFirst: env === "test",
     workspace_id,
     env,
   };
@@ -35,7 +35,7 @@ export function cellOwner(workspace_id: string, env: Env, account: string | null
 
 /** An owner without cells. `id` must differ from the ids of other kinds. */
 export function soleOwner(kind: SoleOwner["kind"], id: string): SoleOwner {
-  return { kind, id, group: id, displacedFirst: false };
+  return { kind, id, group: id, evictedFirst: false };
 }
 
 /** The owner of the service's own work, which no request causes. */

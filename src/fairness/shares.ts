@@ -147,7 +147,7 @@ export const sharesTable = {
     what: "Windows of the throttles of logins, sign-ups and other requests",
     owners: ["network", "cell", "person"],
     limits: ({ throttle_subjects }) => ({ bound: throttle_subjects, share: UNBOUNDED }),
-    atBound: "gives up a window; new subjects of a network are refused until that would have lapsed",
+    atBound: "one of its windows is evicted; new subjects of a network are refused until that would have lapsed",
     setting: "KEYRACK_THROTTLE_SUBJECTS",
   },
   unsent: {
@@ -277,7 +277,7 @@ export class Shares {
     return [
       gauge("keyrack_share_used", "In use by all owners, by resource.", used),
       gauge("keyrack_share_largest", "The largest owner's use divided by its share.", largest),
-      counter("keyrack_share_refused", "Refused or displaced at a bound, by resource and kind of owner.", refused),
+      counter("keyrack_share_refused", "Refused or evicted at a bound, by resource and kind of owner.", refused),
     ];
   }
 }

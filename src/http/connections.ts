@@ -98,7 +98,7 @@ export class Connections {
     server.on("request", ({ socket }: IncomingMessage) => this.wasBusy(socket));
   }
 
-  /** The connection was busy just now: others are displaced before it. */
+  /** The connection was busy just now: others are evicted before it. */
   protected wasBusy(socket: TrackedSocket): void {
     this.#bounded.touch(socket);
   }

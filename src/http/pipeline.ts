@@ -292,7 +292,7 @@ class Run implements Admission {
   }
 }
 
-/** Connections with a valid credential are displaced last, and use the turns of its owner. */
+/** Connections with a valid credential are evicted last, and use the turns of its owner. */
 function markValid(socket: TrackedSocket, actor: Actor): void {
   socket[LAST_VALID] = performance.now();
   attribute(socket, actor);

@@ -52,7 +52,7 @@ describe("below the bound", () => {
 });
 
 describe("at the bound", () => {
-  it("an owner that holds less displaces the largest, and the largest is refused", () => {
+  it("an owner that holds less evicts the largest, and the largest is refused", () => {
     const made = ledger([
       [a, 7],
       [b, 3],
@@ -97,7 +97,7 @@ describe("at the bound", () => {
     ).toEqual(a);
   });
 
-  it("a test cell gives way before the live cell of its workspace, and never displaces it", () => {
+  it("a test cell gives way before the live cell of its workspace, and never evicts it", () => {
     const made = ledger([
       [a, 9],
       [aTest, 1],
@@ -154,9 +154,9 @@ describe("the books", () => {
       else {
         expect(groups.get(victim?.group ?? "")).toBe(most);
         const peers = [...model].filter(([peer, used]) => peer.group === victim?.group && used > 0);
-        const first = peers.filter(([peer]) => peer.displacedFirst);
+        const first = peers.filter(([peer]) => peer.evictedFirst);
         const expected = Math.max(...(first.length > 0 ? first : peers).map(([, used]) => used));
-        expect([model.get(victim as Owner), victim?.displacedFirst]).toEqual([expected, first.length > 0]);
+        expect([model.get(victim as Owner), victim?.evictedFirst]).toEqual([expected, first.length > 0]);
       }
     }
   });

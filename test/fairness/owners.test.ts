@@ -6,7 +6,7 @@ import { ownerOf } from "../../src/domain/core/actor.ts";
 describe("a cell", () => {
   it("is one environment of a workspace, in the account that created it", () => {
     const ids = [cellOwner("w", "live"), cellOwner("w", "test"), cellOwner("v", "live", "ann")];
-    expect(ids.map(({ id, group, displacedFirst }) => [id, group, displacedFirst])).toEqual([
+    expect(ids.map(({ id, group, evictedFirst }) => [id, group, evictedFirst])).toEqual([
       ["w/live", "w", false],
       ["w/test", "w", true],
       ["v/live", "ann", false],

@@ -101,7 +101,7 @@ describe("pipelined requests", () => {
     expect(quiet.text()).not.toContain("503");
   });
 
-  it("that were all displaced leave a connection that is read again", async () => {
+  it("that were all evicted leave a connection that is read again", async () => {
     const held = new Map<string, ServerResponse>();
     const next: Listener = (req, res) => {
       attribute(req.socket, { kind: "user", user_id: String(req.headers.authorization) });

@@ -198,7 +198,7 @@ describe("a connection that owes bytes", () => {
     expect(socket.destroyed).toBe(true);
   });
 
-  it("is displaced at the bound only after those that were quiet for longer", async () => {
+  it("is evicted at the bound only after those that were quiet for longer", async () => {
     const connections = new Connections(new Ledger({ bound: 2, share: 2 }));
     const server = createServer((_req, res) => res.end("ok"));
     connections.attach(server, "connection");

@@ -71,10 +71,10 @@ export class PasswordQueue {
   /** Refuses the oldest of the network with most waiting, if that is not the caller's own. */
   #makeRoom(owner: Owner): boolean {
     const victim = this.#waiting.victimFor(owner);
-    const displaced = victim && (this.#others.shiftOf(victim) ?? this.#known.shiftOf(victim));
-    if (!victim || !displaced) return false;
+    const evicted = victim && (this.#others.shiftOf(victim) ?? this.#known.shiftOf(victim));
+    if (!victim || !evicted) return false;
     this.#waiting.countRefusal(victim);
-    displaced.refuse();
+    evicted.refuse();
     return true;
   }
 

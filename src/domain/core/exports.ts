@@ -49,7 +49,7 @@ function begin({ services, actor }: Ctx<Vendor>, name: string): () => void {
   const running = services.shares.of("exports");
   const owner = ownerOf(actor);
   const { share } = running.limits;
-  const limit = owner.displacedFirst ? share / 4 : share;
+  const limit = owner.evictedFirst ? share / 4 : share;
   if (running.usedBy(owner) >= limit) {
     running.countRefusal(owner);
     throw services.throttles.refusal({ name, limit, windowMs: RETRY_MS });

@@ -46,7 +46,7 @@ export class Throttles {
   constructor(clock: Clock, enabled: boolean, ledger: Ledger) {
     this.#clock = clock;
     this.#enabled = enabled;
-    this.#bounded = new FairSet(ledger, (window) => this.#displaced(window), {
+    this.#bounded = new FairSet(ledger, (window) => this.#evicted(window), {
       // The subjects of a cell are a vendor's own customers and credentials: the largest cell may be one with many of
       // them.
       replacesOwn: ({ kind }) => kind === "cell",
@@ -143,7 +143,7 @@ export class Throttles {
     if (windows?.size === 0) this.#windows.delete(head);
   }
 
-  #displaced(window: Window): void {
+  #evicted(window: Window): void {
     this.#delete(window);
     const { id, kind } = window.owner;
     if (kind === "cell") return;

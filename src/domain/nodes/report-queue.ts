@@ -19,13 +19,13 @@ export class ReportQueue {
 
   /** `ledger` bounds the reports that wait. */
   constructor(ledger: Ledger, onDropped: (key: string, report: NodeReport) => void) {
-    const displaced = (key: string): void => {
+    const evicted = (key: string): void => {
       const dropped = this.#pending.get(key) as PendingReport;
       this.#pending.delete(key);
       this.settle([dropped]);
       onDropped(key, dropped.report);
     };
-    this.#order = new FairQueue({ ledger, displaced });
+    this.#order = new FairQueue({ ledger, evicted });
   }
 
   get size(): number {

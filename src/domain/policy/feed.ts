@@ -35,7 +35,7 @@ export class Feed {
   #epoch = 0;
   #stopped = false;
 
-  /** `polls` bounds the subscriptions; one that is displaced ends early. `heads` bounds the cached heads. */
+  /** `polls` bounds the subscriptions; one that is evicted ends early. `heads` bounds the cached heads. */
   constructor(store: Store, polls: Ledger, heads: Ledger, pages: PageCache) {
     this.#store = store;
     this.#heads = new FairMap(heads);

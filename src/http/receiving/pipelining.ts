@@ -51,8 +51,8 @@ const QUEUE = Symbol("queue");
 type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
 
 export function inTurn(options: PipeliningOptions, next: Listener): Listener {
-  const displace = (displaced: Waiting): void => displaced.queue.drop(displaced);
-  const waiting = new FairSet(options.ledger, displace, { amountOf: ({ cost }) => cost });
+  const evict = (evicted: Waiting): void => evicted.queue.drop(evicted);
+  const waiting = new FairSet(options.ledger, evict, { amountOf: ({ cost }) => cost });
   return (req, res) => {
     const socket = req.socket as QueuedSocket;
     socket[QUEUE] ??= new ConnectionQueue(socket, options, waiting, next);

@@ -68,7 +68,7 @@ export class Cell {
   counters = 0;
   overflow = 0;
   /**
-   * Until then a subject without a row or an overflow row is refused: a counter was given up and none holds its units.
+   * Until then a subject without a row or an overflow row is refused: a counter was evicted and none holds its units.
    */
   refusedUntil = 0;
   /** Index among all cells; kept by their list. */

@@ -122,7 +122,7 @@ export class MemoryCounter implements Counter {
     return { slot, span, rule, subject };
   }
 
-  /** Units of a row that was given up stay charged, in its rule's overflow row. */
+  /** Units of a row that was evicted stay charged, in its rule's overflow row. */
   returnLease(workspace_id: string, lease_id: string, unused: number): number {
     const held = this.#leases.take(workspace_id, lease_id, this.#tick());
     if (held === null) return 0;
@@ -161,7 +161,7 @@ export class MemoryCounter implements Counter {
   }
 
   metrics(): MemoryMetrics {
-    const { store, overflowed, refused, lapsed, givenUp } = this.#index;
+    const { store, overflowed, refused, lapsed, evicted } = this.#index;
     return {
       counters: store.counters,
       overflow_counters: store.overflow,
@@ -171,7 +171,7 @@ export class MemoryCounter implements Counter {
       overflowed_total: overflowed,
       refused_total: refused,
       lapsed_total: lapsed,
-      given_up_total: givenUp,
+      given_up_total: evicted,
     };
   }
 

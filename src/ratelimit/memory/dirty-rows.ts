@@ -142,7 +142,7 @@ export class DirtyRows {
     return slot !== undefined;
   }
 
-  /** What an overflow counter held before is shared until it expires: it may be of counters that were given up. */
+  /** What an overflow counter held before is shared until it expires: it may be of counters that were evicted. */
   #shareUntil(slot: number, until: number): void {
     const rule = this.#index.store.ruleOf(slot);
     if (rule.overflow === slot) rule.sharedUntil = Math.max(rule.sharedUntil, until);

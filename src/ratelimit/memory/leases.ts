@@ -7,7 +7,7 @@ import type { Owner } from "../../fairness/owners.ts";
 import type { Rule } from "./cells.ts";
 
 /**
- * Units booked into one span of each of these rows. A row may have been given up since: it is of `rule` and `subject`.
+ * Units booked into one span of each of these rows. A row may have been evicted since: it is of `rule` and `subject`.
  */
 export type HeldLease = {
   granted: number;

@@ -32,7 +32,7 @@ export const NO_ROW = -3;
 const SWEEP_ROWS = 100;
 const SWEEP_ALL_EVERY_MS = 1_000;
 const FREED_MAX = 5_000;
-/** Rows that were charged lately and are passed over before one of them is given up. */
+/** Rows that were charged lately and are passed over before one of them is evicted. */
 const SECOND_CHANCES = 64;
 
 export class RowIndex {
@@ -47,7 +47,7 @@ export class RowIndex {
   overflowed = 0;
   refused = 0;
   lapsed = 0;
-  givenUp = 0;
+  evicted = 0;
 
   /** `onChange` is called with a row that got units other than by a charge. */
   constructor(ledger: Ledger, bounds: CellBounds, onChange: (slot: number) => void) {
@@ -66,7 +66,7 @@ export class RowIndex {
   }
 
   /**
-   * The slot that counts rule `i` of this request, or OWN_ROW, OVERFLOW_ROW, NO_ROW. Opens nothing, and displaces
+   * The slot that counts rule `i` of this request, or OWN_ROW, OVERFLOW_ROW, NO_ROW. Opens nothing, and evicts
    * nothing for a peek. A subject that shared an overflow row gets an empty row once there is room: carrying the shared
    * count over would let forged ids use up the limit of every later subject.
    */
@@ -106,7 +106,7 @@ export class RowIndex {
     return NO_ROW;
   }
 
-  /** Whether a counter of this rule was given up and has not expired: the subject may be the one it belonged to. */
+  /** Whether a counter of this rule was evicted and has not expired: the subject may be the one it belonged to. */
   #mustShare(cell: Cell | undefined, rule: Rule | undefined, now: number): boolean {
     return (rule !== undefined && rule.sharedUntil > now) || (cell !== undefined && cell.refusedUntil > now);
   }
@@ -115,13 +115,13 @@ export class RowIndex {
     return cell.counters + this.#planned.counters >= this.#bounds.counters;
   }
 
-  /** The largest owner gets no place from another one, so its overflow row displaces a counter of its own. */
+  /** The largest owner gets no place from another one, so its overflow row evicts a counter of its own. */
   #hasOverflowRoom(cell: Cell | undefined, owner: Owner, places: number, isPeek: boolean, now: number): boolean {
     if ((cell?.overflow ?? 0) + this.#planned.overflow >= this.#bounds.overflow) return false;
     if (cell !== undefined && cell.refusedUntil > now) return false;
     if (this.#makeRoom(owner, places, isPeek, now)) return true;
     if (cell === undefined || isPeek) return (cell?.counters ?? 0) > 0;
-    while (!this.#fits(places)) if (!this.#giveUpOne(cell, now)) return false;
+    while (!this.#fits(places)) if (!this.#evictOne(cell, now)) return false;
     return true;
   }
 
@@ -136,7 +136,7 @@ export class RowIndex {
       const cell = victim && this.store.cells.ownedBy(victim);
       if (cell === undefined) return false;
       if (isPeek) return true;
-      if (!this.#giveUpOne(cell, now)) return false;
+      if (!this.#evictOne(cell, now)) return false;
     }
     return true;
   }
@@ -183,8 +183,8 @@ export class RowIndex {
     return false;
   }
 
-  /** Gives up about the least recently charged counter of a cell (second chance); false when it has none to give. */
-  #giveUpOne(cell: Cell, now: number): boolean {
+  /** Evicts about the least recently charged counter of a cell (second chance); false if it has none. */
+  #evictOne(cell: Cell, now: number): boolean {
     const { store } = this;
     let chances = SECOND_CHANCES;
     for (let steps = 2 * cell.size; steps > 0; steps--) {
@@ -196,7 +196,7 @@ export class RowIndex {
           store.rows.mark(slot, CHARGED, false);
           continue;
         }
-        this.givenUp++;
+        this.evicted++;
         this.#ledger.countRefusal(cell.owner);
         if (!this.#moveUnits(slot, until, now)) continue;
       } else this.lapsed++;

@@ -22,7 +22,7 @@ export class WriteQueue {
   readonly #jobs = new FairQueue<QueuedJob>({
     weightOf: ({ job }) => job.weight ?? 1,
     ledger: this.ledger,
-    displaced: refuse,
+    evicted: refuse,
   });
   readonly #now: () => number;
   #lastOwner = "";

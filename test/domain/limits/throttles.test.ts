@@ -62,7 +62,7 @@ describe("throttles", () => {
     for (let i = 0; i < 4; i++) admitted(`person-${i}`, OTHER);
     admitted("person", "192.0.2.0/24");
     expect([admitted("newcomer", "192.0.3.0/24"), ledger.used]).toEqual([1, 10]);
-    expect(admitted("new", SENDER)).toBe(0); // it is the largest, so it displaces nothing of others
+    expect(admitted("new", SENDER)).toBe(0); // it is the largest, so it evicts nothing of others
     for (let i = 0; i < 5; i++) expect(admitted(`guessed-${i}`, SENDER)).toBe(0);
   });
 

@@ -1,4 +1,4 @@
-// The bound on nodes: forged nodes displace none that is live, and no receipt claims to know nodes that it does not
+// The bound on nodes: forged nodes evict none that is live, and no receipt claims to know nodes that it does not
 // know.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";

@@ -160,7 +160,7 @@ describe("calls that wait for nodes", () => {
   });
   afterAll(() => fixture[Symbol.asyncDispose]());
 
-  it("are a hundred in a process: one more answers at once, a smaller owner's displaces the largest's oldest", async () => {
+  it("are a hundred in a process: one more answers at once, a smaller owner's evicts the largest's oldest", async () => {
     const busy = await newProject(await vendorOf(fixture.services));
     const neighbour = await newProject(await vendorOf(fixture.services));
     const { nodes, waitingReceipts, shares } = fixture.services;
@@ -222,7 +222,7 @@ describe("calls that wait for nodes", () => {
     await until(() => waitingHolders.size === MAX);
     expect(await awaitKeyChange(holder("greedy"), revoked)).toMatchObject({ complete: false });
     waits.push(awaitKeyChange(holder("other"), revoked));
-    expect(await waits[0]).toMatchObject({ complete: false }); // displaced
+    expect(await waits[0]).toMatchObject({ complete: false }); // evicted
     const own = awaitKeyChange({ ...ctx, services: patient(ctx.services) }, revoked);
     await until(() => waitingReceipts.size === 1);
     const owners = vi.spyOn(readSlots.fleet, "run");
@@ -290,6 +290,6 @@ describe("a node", () => {
     services.nodes.acknowledge(head, { ...policyNode("n", "test"), account_id: "founder" }, 1);
     await services.nodes.flushed();
     const [known] = services.shares.of("known_nodes").owners();
-    expect(known).toMatchObject({ used: 1, owner: { group: "founder", displacedFirst: true } });
+    expect(known).toMatchObject({ used: 1, owner: { group: "founder", evictedFirst: true } });
   });
 });

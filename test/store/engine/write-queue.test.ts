@@ -74,7 +74,7 @@ describe("the queue of writes", () => {
     expect(queue.takeAll()).toHaveLength(18);
   });
 
-  it("at the bound displaces a job of the owner that has most", () => {
+  it("at the bound evicts a job of the owner that has most", () => {
     const { queue, refused, push } = queueWith();
     for (let i = 0; i < 5; i++) push(cellOwner(`w${i}`, "live"), 2_000);
     push(quiet, 1);
