@@ -3,12 +3,12 @@
 // within one ring's length of each other, and the first of them in `base`.
 //
 // Memory is handed out in places of 40 Int32. The first place of a row holds `base` as a double, the fields below and
-// 27 cells of the ring; a sliding row has a second place with the other 40 (60 counted spans, the partial oldest one, 6
+// 27 spans of the ring; a sliding row has a second place with the other 40 (60 counted spans, the partial oldest one, 6
 // that leases book ahead). A fixed row counts in one span and needs one place. A check mostly touches the first cache
-// line and one cell (bench: limiter/check). Counts fit: a row never holds more than a limit, at most 1e9.
+// line and one span (bench: limiter/check). Counts fit: a row never holds more than a limit, at most 1e9.
 import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 
-const CELLS = SUB_WINDOWS + 1 + SUB_WINDOWS_AHEAD;
+const SPANS = SUB_WINDOWS + 1 + SUB_WINDOWS_AHEAD;
 const TOTAL = 2;
 /** The ring position of `base`, the distance from `base` to the newest span, and flags. */
 const META = 3;
@@ -19,9 +19,11 @@ const SUBJECT = 6;
 export const PREV = 10;
 export const NEXT = 11;
 const SECOND = 12;
-const CELL = 13;
+/** The ring begins here and continues in the second place. */
+const RING = 13;
 const STRIDE = 40;
-const FIRST_CELLS = STRIDE - CELL;
+/** How many of its spans are in the first place. */
+const FIRST_SPANS = STRIDE - RING;
 // Places are allocated in chunks: doubling one array could copy a quarter of a gigabyte within one request.
 const CHUNK_BITS = 10;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
@@ -136,7 +138,7 @@ export class CounterRows {
   }
 
   /**
-   * Moves `base` to the first span at or after `oldest` that holds units. Amortised: each cell once per turn of the
+   * Moves `base` to the first span at or after `oldest` that holds units. Amortised: each span once per turn of the
    * ring.
    */
   #advance(slot: number, oldest: number): number {
@@ -175,17 +177,17 @@ export class CounterRows {
     let pos = start + offset;
     if (offset < 0) {
       // The row held only a lease that is booked ahead; this charge is before it.
-      if (pos < 0) pos += CELLS;
+      if (pos < 0) pos += SPANS;
       bases[o >> 1] = span;
       start = pos;
       ahead -= offset;
     } else {
-      if (pos >= CELLS) pos -= CELLS;
+      if (pos >= SPANS) pos -= SPANS;
       if (offset > ahead) ahead = offset;
     }
     row[o + META] = (meta & FLAGS) | CHARGED | (ahead << RING_BITS) | start;
     row[o + TOTAL] = total + units;
-    if (pos < FIRST_CELLS) row[o + CELL + pos] = row[o + CELL + pos]! + units;
+    if (pos < FIRST_SPANS) row[o + RING + pos] = row[o + RING + pos]! + units;
     else this.#setUnits(slot, pos, this.#units(slot, pos) + units);
   }
 
@@ -193,8 +195,8 @@ export class CounterRows {
   remove(slot: number, span: number, units: number): void {
     const total = this.get(slot, TOTAL);
     const offset = span - this.oldest(slot);
-    if (total === 0 || offset < 0 || offset >= CELLS) return;
-    const pos = ((this.get(slot, META) & RING_MASK) + offset) % CELLS;
+    if (total === 0 || offset < 0 || offset >= SPANS) return;
+    const pos = ((this.get(slot, META) & RING_MASK) + offset) % SPANS;
     const held = this.#units(slot, pos);
     const back = Math.min(units, held);
     this.#setUnits(slot, pos, held - back);
@@ -240,12 +242,12 @@ export class CounterRows {
   }
 
   #units(slot: number, pos: number): number {
-    return pos < FIRST_CELLS ? this.get(slot, CELL + pos) : this.get(this.get(slot, SECOND), pos - FIRST_CELLS);
+    return pos < FIRST_SPANS ? this.get(slot, RING + pos) : this.get(this.get(slot, SECOND), pos - FIRST_SPANS);
   }
 
   #setUnits(slot: number, pos: number, units: number): void {
-    if (pos < FIRST_CELLS) this.set(slot, CELL + pos, units);
-    else this.set(this.get(slot, SECOND), pos - FIRST_CELLS, units);
+    if (pos < FIRST_SPANS) this.set(slot, RING + pos, units);
+    else this.set(this.get(slot, SECOND), pos - FIRST_SPANS, units);
   }
 
   #setBase(slot: number, base: number): void {
@@ -255,5 +257,5 @@ export class CounterRows {
 
 /** The next position in the ring. */
 function next(pos: number): number {
-  return pos === CELLS - 1 ? 0 : pos + 1;
+  return pos === SPANS - 1 ? 0 : pos + 1;
 }
