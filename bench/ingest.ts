@@ -70,7 +70,7 @@ export function measured(bytes: Buffer): RawBody {
   const structure = new JsonStructure({ structure: 300_000, inPieces: true });
   if (!structure.add(bytes)) throw new Error("the batch is too complex");
   const { cuts } = structure;
-  return { bytes, pieces: cuts && { cuts, inTurn: async (work) => work(WHOLE_MS) } };
+  return { bytes, pieces: cuts && { cuts, runPiece: async (work) => work(WHOLE_MS) } };
 }
 
 async function timed(batches: Buffer[], work: (bytes: Buffer) => unknown, inFlight: number): Promise<number> {

@@ -23,7 +23,7 @@ import { OverloadGuard, type Finish } from "./overload-guard.ts";
 import { rawResponse, refuseParserError } from "./parser-errors.ts";
 import type { RunOptions } from "./pipeline.ts";
 import { bearerOf } from "./request.ts";
-import { inTurn, type Listener, type PipeliningOptions } from "./receiving/pipelining.ts";
+import { withPipelining, type Listener, type PipeliningOptions } from "./receiving/pipelining.ts";
 import {
   defaultHeaders,
   failureResponse,
@@ -65,7 +65,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   };
   const h3 = h3Listener(services, endpoints, options);
   const fast = options.fastLane ? fastLane(services, endpoints, options) : undefined;
-  const serve = inTurn(pipeliningOptions(services, options, refuse), (req, res) => {
+  const serve = withPipelining(pipeliningOptions(services, options, refuse), (req, res) => {
     if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, { refuse, log: services.log });
   });
   const bound = services.shares.of("connections");

@@ -6,7 +6,7 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { describe, expect, it } from "vitest";
 import { unknownKeywords, type Schema } from "../../harness/json-schema.ts";
 import { firstDifference } from "../../harness/texts.ts";
-import { openApiDocument, openApiDocumentInTurns } from "../../src/http/openapi.ts";
+import { openApiDocument, openApiDocumentYielding } from "../../src/http/openapi.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { apiPage } from "../../tools/api-page.ts";
 import { configurePage } from "../../tools/docs.ts";
@@ -41,7 +41,7 @@ describe("the OpenAPI document", () => {
       next = setImmediate(count);
     };
     let next = setImmediate(count);
-    const document = await openApiDocumentInTurns(endpoints);
+    const document = await openApiDocumentYielding(endpoints);
     clearImmediate(next);
     expect(turns).toBeGreaterThanOrEqual(endpoints.length);
     expect(firstDifference(JSON.stringify(document), JSON.stringify(openApiDocument(endpoints)))).toBeNull();

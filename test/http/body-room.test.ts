@@ -28,7 +28,7 @@ function largeBody(bytes: number, limits = UNBOUNDED) {
   const bodies = new Bodies(shares);
   const room = new BodyRoom(bodies, request, { turns, addressOf: () => address });
   const done: string[] = [];
-  const [take, refuse] = room.inTurn(
+  const [take, refuse] = room.wrapInTurn(
     (text: string) => done.push(text),
     (error: string) => done.push(error),
   );
@@ -95,14 +95,14 @@ describe("a large body", () => {
 
   it("is worked on in turns of its owner, behind what another owner has ready", async () => {
     const { room, turns, sender, quiet, done, pass } = largeBody(2 * MIB);
-    const { inTurn } = room.rawBody(Buffer.alloc(0), { start: 0, commas: [], end: 0 }).pieces ?? expect.fail();
+    const { runPiece } = room.rawBody(Buffer.alloc(0), { start: 0, commas: [], end: 0 }).pieces ?? expect.fail();
     turns.charge(sender, 1, "body");
-    const piece = inTurn(() => done.push("piece"));
+    const piece = runPiece(() => done.push("piece"));
     turns.run(quiet, () => done.push("quiet"));
     expect(done).toEqual(["quiet"]);
     pass(10);
     expect(await piece).toBe(2);
-    const failed = inTurn(() => {
+    const failed = runPiece(() => {
       throw new Error("invalid");
     });
     await expect(failed).rejects.toThrow("invalid");
@@ -113,16 +113,16 @@ describe("a large body", () => {
   it("that is small needs room once what was parsed of it waits for another turn", async () => {
     const { room, bodies, sender } = largeBody(1_000, { bound: 1.5 * MIB, share: 1.5 * MIB });
     bodies.tryReserve(sender, MIB, () => {});
-    const { inTurn } = room.rawBody(Buffer.alloc(0), CUTS).pieces ?? expect.fail();
-    expect(await inTurn(() => "first")).toBe("first");
-    await expect(inTurn(() => "second")).rejects.toMatchObject({ failure: "share_full" });
+    const { runPiece } = room.rawBody(Buffer.alloc(0), CUTS).pieces ?? expect.fail();
+    expect(await runPiece(() => "first")).toBe("first");
+    await expect(runPiece(() => "second")).rejects.toMatchObject({ failure: "share_full" });
   });
 
   it("is not parsed further once its client is gone", async () => {
     const { room, socket } = largeBody(1_000);
-    const { inTurn } = room.rawBody(Buffer.alloc(0), CUTS).pieces ?? expect.fail();
-    await inTurn(() => "first");
+    const { runPiece } = room.rawBody(Buffer.alloc(0), CUTS).pieces ?? expect.fail();
+    await runPiece(() => "first");
     socket.destroy();
-    await expect(inTurn(() => "second")).rejects.toMatchObject({ failure: "malformed_request" });
+    await expect(runPiece(() => "second")).rejects.toMatchObject({ failure: "malformed_request" });
   });
 });

@@ -6,7 +6,7 @@ import { afterEach } from "vitest";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner } from "../../src/fairness/owners.ts";
 import { Turns } from "../../src/fairness/turns.ts";
-import { inTurn, type Listener } from "../../src/http/receiving/pipelining.ts";
+import { withPipelining, type Listener } from "../../src/http/receiving/pipelining.ts";
 
 const UNBOUNDED = { bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY };
 const closing: (() => void)[] = [];
@@ -26,7 +26,7 @@ export async function serve(
   const knownOwner = ({ headers }: IncomingMessage) =>
     headers.authorization === "Bearer known" ? cellOwner("known", "live") : undefined;
   const discard = (req: IncomingMessage): unknown => req.resume();
-  const listener = inTurn({ turns, ledger, addressOf, knownOwner, discard, refuse }, next);
+  const listener = withPipelining({ turns, ledger, addressOf, knownOwner, discard, refuse }, next);
   let inTurnSoFar = 0;
   const server = createServer((req, res) => {
     if (inTurnSoFar++ === 0) {

@@ -30,14 +30,14 @@ export function parseBatch(bytes: Buffer): ParsedBatch {
 /** The same result, but with only the number of events if there are more than `eventsMax`. */
 export async function parseInPieces(
   bytes: Buffer,
-  { cuts, inTurn }: NonNullable<RawBody["pieces"]>,
+  { cuts, runPiece }: NonNullable<RawBody["pieces"]>,
   eventsMax: number,
 ): Promise<ParsedBatch> {
   const encoding = encodingOf(bytes);
   if (!encoding) return INVALID;
   try {
     const pieces = new Pieces((start, end) => bytes.toString(encoding, start, end), cuts, eventsMax);
-    while (!(await inTurn((ms) => pieces.parseSome(ms))));
+    while (!(await runPiece((ms) => pieces.parseSome(ms))));
     return pieces.result();
   } catch (error) {
     if (error instanceof SyntaxError) return INVALID;

@@ -11,7 +11,7 @@ export type ArrayCuts = {
 };
 
 /** Runs a part of the work in a turn of the event loop that belongs to the request's owner: about `ms` of it. */
-export type InTurn = <T>(work: (ms: number) => T) => Promise<T>;
+export type RunPiece = <T>(work: (ms: number) => T) => Promise<T>;
 
 /** `pieces` is absent if the body is short enough to be parsed at once. */
-export type RawBody = { bytes: Buffer; pieces?: { cuts: ArrayCuts; inTurn: InTurn } | undefined };
+export type RawBody = { bytes: Buffer; pieces?: { cuts: ArrayCuts; runPiece: RunPiece } | undefined };

@@ -2,7 +2,7 @@
 // in several chunks; one that arrives with its headers costs nothing. Measuring and parsing a large body also occupies
 // the event loop for milliseconds after its request has started: its owner waits for turns, also to read the remainder
 // of one that is refused.
-import type { ArrayCuts, InTurn, RawBody } from "../../domain/ingest/raw-body.ts";
+import type { ArrayCuts, RunPiece, RawBody } from "../../domain/ingest/raw-body.ts";
 import type { Bodies } from "../../fairness/bodies.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import { noRoom, type Release } from "../../fairness/reservations.ts";
@@ -71,7 +71,10 @@ export class BodyRoom implements PartKeeper {
   }
 
   /** Wraps both callbacks so that they run in a turn of the owner. */
-  inTurn<T extends unknown[], E>(take: (...body: T) => void, refuse: (error: E) => void): [typeof take, typeof refuse] {
+  wrapInTurn<T extends unknown[], E>(
+    take: (...body: T) => void,
+    refuse: (error: E) => void,
+  ): [typeof take, typeof refuse] {
     const { turns } = this.#options;
     const owner = this.#owner();
     const run = (work: () => void): void => turns.run(owner, work, "body");
@@ -103,12 +106,12 @@ export class BodyRoom implements PartKeeper {
   rawBody(bytes: Buffer, cuts: ArrayCuts | undefined): RawBody {
     if (!cuts) return { bytes };
     let isFirst = true;
-    const inTurn: InTurn = (work) => {
+    const runPiece: RunPiece = (work) => {
       const refusal = isFirst ? undefined : this.#keepParsed();
       isFirst = false;
       return refusal ? Promise.reject(refusal) : this.#runInTurn(() => work(this.#sliceMs()));
     };
-    return { bytes, pieces: { cuts, inTurn } };
+    return { bytes, pieces: { cuts, runPiece } };
   }
 
   /** Reserves room for the parsed part of a small body, which waits for the next turn. */

@@ -50,7 +50,8 @@ type Waiting = {
 const QUEUE = Symbol("queue");
 type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
 
-export function inTurn(options: PipeliningOptions, next: Listener): Listener {
+/** Runs one request of a connection at a time, in a turn of its owner. */
+export function withPipelining(options: PipeliningOptions, next: Listener): Listener {
   const evict = (evicted: Waiting): void => evicted.queue.drop(evicted);
   const waiting = new FairSet(options.ledger, evict, { amountOf: ({ cost }) => cost });
   return (req, res) => {

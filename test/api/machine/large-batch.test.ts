@@ -56,12 +56,12 @@ it("a large batch has no effect where its key ends while it is parsed", async ()
   const rawBody = Reflect.get(BodyRoom.prototype, "rawBody") as (...given: unknown[]) => RawBody;
   const reading = vi.spyOn(BodyRoom.prototype, "rawBody").mockImplementation(function (this: BodyRoom, bytes, cuts) {
     const { pieces = expect.fail() } = Reflect.apply(rawBody, this, [bytes, cuts]);
-    const { inTurn } = pieces;
+    const { runPiece } = pieces;
     const revoked = async <T>(work: (ms: number) => T): Promise<T> => {
       await other.call("sk_owner", `POST /v1/secret_keys/${other.keyIds.sk_admin}/revoke`, {});
-      return inTurn(work);
+      return runPiece(work);
     };
-    return { bytes, pieces: { ...pieces, inTurn: revoked } };
+    return { bytes, pieces: { ...pieces, runPiece: revoked } };
   });
   const events = manyEvents("d").map((event) => ({ ...event, project_id: other.project_id }));
   const reply = await other.call("sk_admin", "POST /v1/ingest/batch", telemetryBatch(events));

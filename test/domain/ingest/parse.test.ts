@@ -18,11 +18,11 @@ const TURN_MS = 4;
 async function inPieces(bytes: Buffer, max = MANY, turns = { count: 0 }): Promise<ParsedBatch | undefined> {
   const structure = new JsonStructure({ structure: 300_000, inPieces: true });
   const { cuts } = structure.add(bytes) ? structure : {};
-  const inTurn = async <T>(work: (ms: number) => T): Promise<T> => {
+  const runPiece = async <T>(work: (ms: number) => T): Promise<T> => {
     turns.count++;
     return work(TURN_MS);
   };
-  return cuts && parseInPieces(bytes, { cuts, inTurn }, max);
+  return cuts && parseInPieces(bytes, { cuts, runPiece }, max);
 }
 
 const problemOf = ({ requireClean }: ParsedBatch): unknown => {
