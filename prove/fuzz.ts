@@ -34,7 +34,9 @@ export const document = openApiDocument(endpoints);
 
 export const operations: Operation[] = Object.entries(document.paths as Record<string, Record<string, object>>).flatMap(
   ([path, methods]) =>
-    Object.entries(methods).map(([method, said]) => ({ method: method.toUpperCase(), path, ...said }) as Operation),
+    Object.entries(methods).map(
+      ([method, described]) => ({ method: method.toUpperCase(), path, ...described }) as Operation,
+    ),
 );
 
 async function openStage(rig: LocalInstance, dir: string, n: number): Promise<Stage> {
@@ -61,7 +63,7 @@ async function openStage(rig: LocalInstance, dir: string, n: number): Promise<St
       bootstrapToken: bootstrap,
       test: test.key,
       customer: minted.key,
-      nobody: "krsk_live_x",
+      unknown: "krsk_live_x",
     },
     known: {
       ids: [project_id, tenant_id, minted.id, workspace_id, person.id, invite.id, test.id],
@@ -150,9 +152,9 @@ export function judge(
   if (status >= 500 && status !== 503) return `${status} ${text}`;
   if (status === 503 && headers.get("retry-after") === null) return "503 without retry-after";
   if (status === 304) return text === "" ? null : "304 with a body";
-  const said = status === 431 ? TOO_LARGE : operation.responses[status];
-  if (!said) return `the document does not speak of ${status}: ${text.slice(0, 300)}`;
-  const [type, content] = Object.entries(said.content)[0] ?? ["", undefined];
+  const described = status === 431 ? TOO_LARGE : operation.responses[status];
+  if (!described) return `the document does not describe ${status}: ${text.slice(0, 300)}`;
+  const [type, content] = Object.entries(described.content)[0] ?? ["", undefined];
   if (!headers.get("content-type")?.startsWith(type.split(";")[0] ?? "")) return `${headers.get("content-type")}`;
   if (headers.get("x-content-type-options") !== "nosniff" || headers.get("request-id") === null) return "bare headers";
   if (headers.get("set-cookie") !== null) return "a cookie";

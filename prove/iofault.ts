@@ -39,8 +39,10 @@ async function digest(raw: Raw): Promise<{ state: string; seq: number }> {
   for (const table of AUDITED) {
     const passing = table === "sessions" ? [...PASSING, ...PASSING_OF_SESSIONS] : PASSING;
     const rows = await raw.all(`select * from ${table}`);
-    const told = rows.map((row) => JSON.stringify(Object.entries(row).filter(([name]) => !passing.includes(name))));
-    texts.push(table, ...told.toSorted());
+    const serialized = rows.map((row) =>
+      JSON.stringify(Object.entries(row).filter(([name]) => !passing.includes(name))),
+    );
+    texts.push(table, ...serialized.toSorted());
   }
   const [heads] = await raw.all("select sum(seq) as n from audit_heads");
   return { state: hash("sha256", texts.join("\n")), seq: Number(heads?.n ?? 0) };

@@ -207,8 +207,8 @@ async function compareAudit(raw: Raw, workspace_id: string): Promise<string[]> {
   const rows = await raw.all("select action, count(*) as n from audit_log where workspace_id = $1 group by action", [
     workspace_id,
   ]);
-  const said = new Map(rows.map(({ action, n }) => [String(action), Number(n)]));
-  const of = (...actions: string[]): number => actions.reduce((sum, action) => sum + (said.get(action) ?? 0), 0);
+  const recorded = new Map(rows.map(({ action, n }) => [String(action), Number(n)]));
+  const of = (...actions: string[]): number => actions.reduce((sum, action) => sum + (recorded.get(action) ?? 0), 0);
   const pairs: [string, number, number][] = [
     [
       "keys",
@@ -228,8 +228,8 @@ async function compareAudit(raw: Raw, workspace_id: string): Promise<string[]> {
     ],
   ];
   return pairs
-    .filter(([, there, told]) => there !== told)
-    .map(([what, there, told]) => `${there} ${what}, ${told} audit rows`);
+    .filter(([, there, audited]) => there !== audited)
+    .map(([what, there, audited]) => `${there} ${what}, ${audited} audit rows`);
 }
 
 /** A batch is counted once and completely: receipts and monthly usage agree. */

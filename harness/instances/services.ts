@@ -89,7 +89,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     publicUrl: settings.public_url ?? "http://localhost",
     command: "keyrack",
     throttles: new Throttles(clock, false, shares.of("throttles")),
-    mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
+    mail: { transport: { deliver: async () => {}, prune: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,
     inFlight: new Set<string>(),
     worker: { leads: true, failing: new Set<string>(), searchPasses: new Map<string, Promise<boolean>>() },

@@ -55,8 +55,8 @@ function isAbsent(value: unknown, path: PropertyKey[]): boolean {
 
 /** Replaces zod's messages by our own, which never contain the value that was sent. */
 function messageOf(issue: z.core.$ZodIssue): string {
-  const said = issue.code === "invalid_key" ? issue.issues[0]?.message : undefined;
-  return (said ?? issue.message)
+  const nested = issue.code === "invalid_key" ? issue.issues[0]?.message : undefined;
+  return (nested ?? issue.message)
     .replace(/, received .*$/, "")
     .replace(/^Invalid input: expected (\w+)$/, (_all, type: string) => `must be ${TYPES[type] ?? `of type ${type}`}`)
     .replace(/^Invalid (?:option|input): expected (?:one of )?(".*")$/, (_all, values: string) => {

@@ -33,8 +33,8 @@ const NO_SOCKET =
   "Its path is too long for the socket of operator commands: stop the server, or move the data dir to a shorter path.";
 
 /** An instance without a listener. Refused while a server holds the data dir and, by default, on an older schema. */
-export async function openOffline(asked: InstanceOptions): Promise<OfflineInstance> {
-  const options: InstanceOptions = { migrate: "never", ...asked };
+export async function openOffline(given: InstanceOptions): Promise<OfflineInstance> {
+  const options: InstanceOptions = { migrate: "never", ...given };
   const { settings } = options;
   return withStartRefused(settings, async () => {
     const dir = resolve(settings.data_dir);

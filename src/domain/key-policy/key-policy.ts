@@ -46,11 +46,11 @@ export function usualTtlDays({ default_ttl_days, max_ttl_days }: KeyPolicy): num
   return default_ttl_days ?? max_ttl_days;
 }
 
-/** The expiry of a new key. `asked`: undefined if the caller leaves it to the policy, null for none. */
-export function initialExpiry(policy: KeyPolicy, now: number, asked: number | null | undefined): number | null {
-  if (asked === undefined) return afterDays(now, usualTtlDays(policy));
-  requireWithinMax(policy, now, asked);
-  return asked;
+/** The expiry of a new key. `requested`: undefined if the caller leaves it to the policy, null for none. */
+export function initialExpiry(policy: KeyPolicy, now: number, requested: number | null | undefined): number | null {
+  if (requested === undefined) return afterDays(now, usualTtlDays(policy));
+  requireWithinMax(policy, now, requested);
+  return requested;
 }
 
 /** Rejects an expiry, or none, that is later than the policy allows. */
@@ -66,12 +66,12 @@ export function requireWithinMax({ max_ttl_days }: KeyPolicy, created_at: number
  */
 const NEVER = MS_MAX;
 
-/** What is stored of the expiry that a person asked for. */
-export function requestedExpiry(asked: number | null | undefined): number | null {
-  return asked === null ? NEVER : (asked ?? null);
+/** The stored form of the expiry that a person requested. */
+export function requestedExpiry(requested: number | null | undefined): number | null {
+  return requested === null ? NEVER : (requested ?? null);
 }
 
-/** The expiry of a successor. One that a person asked for is kept, within the policy; any other starts afresh. */
+/** The expiry of a successor. One that a person requested is kept, within the policy; any other starts afresh. */
 export function successorExpiry(policy: KeyPolicy, now: number, requested: number | null): number | null {
   if (requested === null) return afterDays(now, usualTtlDays(policy));
   const latest = afterDays(now, policy.max_ttl_days);

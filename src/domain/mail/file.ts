@@ -18,7 +18,7 @@ export function fileTransport(dir: string, from: string): MailTransport {
       await writeFile(draft, await toBytes(mail, from), { mode: 0o600 });
       await rename(draft, join(dir, `${name}.eml`));
     },
-    async tidy() {
+    async prune() {
       const names = await readdir(dir).catch(() => []);
       for (const name of names.filter((each) => /\.(eml|tmp)$/.test(each))) {
         const file = join(dir, name);

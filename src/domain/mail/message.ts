@@ -6,7 +6,7 @@ export type Mail = { id: string; message_id: string; to: string; subject: string
 export interface MailTransport {
   deliver(mail: Mail): Promise<void>;
   /** Deletes messages past their retention. */
-  tidy(): Promise<void>;
+  prune(): Promise<void>;
   close(): void;
 }
 

@@ -143,7 +143,7 @@ export async function reapOutbox(services: Services): Promise<void> {
   await deleteInPieces(services, (tx, limit) => reapMail.run(tx, { state: "sent", before: sent, limit }));
   await deleteInPieces(services, (tx, limit) => reapMail.run(tx, { state: "dead", before: dead, limit }));
   await deleteInPieces(services, (tx, limit) => reapMailCounts.run(tx, { before: now - DAY_MS, limit }));
-  await services.mail.transport.tidy();
+  await services.mail.transport.prune();
 }
 
 /** Queued messages, and those that became undeliverable within the last day. */

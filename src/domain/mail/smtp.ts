@@ -24,7 +24,7 @@ export function smtpTransport(url: string, from: string): MailTransport {
         throw isPermanent(error as SmtpError) ? new MailRefused((error as Error).message) : error;
       }
     },
-    async tidy() {},
+    async prune() {},
     close: () => transport.close(),
   };
 }

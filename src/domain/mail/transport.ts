@@ -10,5 +10,5 @@ export type MailTarget =
 export async function openTransport(target: MailTarget, from: string): Promise<MailTransport> {
   if (target.kind === "smtp") return (await import("./smtp.ts")).smtpTransport(target.url, from);
   if (target.kind === "file") return fileTransport(target.dir, from);
-  return { deliver: async (mail) => target.write(mail), tidy: async () => {}, close: () => {} };
+  return { deliver: async (mail) => target.write(mail), prune: async () => {}, close: () => {} };
 }

@@ -22,7 +22,7 @@ describe("mail in files", () => {
     try {
       const dir = join(root, "mail");
       const transport = fileTransport(dir, "Keyrack <keys@example.com>");
-      await transport.tidy(); // no folder yet: nothing to do
+      await transport.prune(); // no folder yet: nothing to do
       await transport.deliver(mail("one"));
       await transport.deliver(mail("one"));
       await transport.deliver(mail("two"));
@@ -40,7 +40,7 @@ describe("mail in files", () => {
       });
       const old = (Date.now() - 7 * 86_400_000 - 60_000) / 1000;
       utimesSync(file, old, old);
-      await transport.tidy();
+      await transport.prune();
       expect(readdirSync(dir)).toEqual(["2026-11-14T12-00-00-000Z-two.eml"]);
     } finally {
       rmSync(root, { recursive: true, force: true });
