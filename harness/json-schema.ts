@@ -192,16 +192,16 @@ function plainValue(type: string | undefined, schema: Schema, random: Random, kn
 }
 
 /** Replaces a value, or a part of it, by something else. */
-export function spoiled(value: unknown, random: Random): unknown {
+export function corrupted(value: unknown, random: Random): unknown {
   if (Array.isArray(value) && value.length > 0 && random.int(0, 2) > 0) {
     const at = random.int(0, value.length - 1);
-    return value.map((item, i) => (i === at ? spoiled(item, random) : item));
+    return value.map((item, i) => (i === at ? corrupted(item, random) : item));
   }
   if (isObject(value) && Object.keys(value).length > 0 && random.int(0, 3) > 0) {
     const name = random.pick(Object.keys(value));
     if (random.int(0, 5) === 0) return Object.fromEntries(Object.entries(value).filter(([each]) => each !== name));
     if (random.int(0, 5) === 0) return { ...value, [random.pick(NASTY)]: value[name] };
-    return { ...value, [name]: spoiled(value[name], random) };
+    return { ...value, [name]: corrupted(value[name], random) };
   }
   const nested = (depth: number): unknown =>
     depth === 0 ? 1 : random.int(0, 1) ? [nested(depth - 1)] : { a: nested(depth - 1) };

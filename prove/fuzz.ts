@@ -7,7 +7,7 @@ import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { fuzzSocket } from "./fuzz-socket.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { startLocalInstance, type LocalInstance } from "../harness/instances/local-instance.ts";
-import { NASTY, problem, spoiled, valueFor, type Schema } from "../harness/json-schema.ts";
+import { NASTY, problem, corrupted, valueFor, type Schema } from "../harness/json-schema.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 
 type Parameter = { name: string; in: "path" | "query" | "header"; required: boolean; schema: Schema };
@@ -101,7 +101,7 @@ function bearerFor(operation: Operation, random: Random, bearers: Record<string,
 export function requestFor(operation: Operation, random: Random, known: Ids): Omit<Sent, "bearer"> {
   const make = (schema: Schema): unknown => {
     const value = valueFor(schema, random, known, document);
-    return random.int(0, 9) === 0 ? spoiled(value, random) : value;
+    return random.int(0, 9) === 0 ? corrupted(value, random) : value;
   };
   const query = new URLSearchParams();
   const headers: Record<string, string> = random.int(0, 3) === 0 ? { origin: ORIGIN } : {};
@@ -125,7 +125,7 @@ export function requestFor(operation: Operation, random: Random, known: Ids): Om
   const value = Object.fromEntries(
     Object.entries(made).map(([name, field]) => [name, fitting(name, field, random, known)]),
   );
-  let body = JSON.stringify(random.int(0, 1) === 0 ? spoiled(value, random) : value);
+  let body = JSON.stringify(random.int(0, 1) === 0 ? corrupted(value, random) : value);
   if (random.int(0, 19) === 0) body = body.slice(0, random.int(0, body.length));
   if (random.int(0, 29) === 0) body = body.replace(/"/, '"\\u0000');
   if (random.int(0, 29) === 0)
