@@ -228,8 +228,8 @@ function showKey(context: DialogContext, created: NewKey, note?: string): void {
   shown.value = created.key;
   shown.addEventListener("focus", () => shown.select());
   const copy = h("button", { type: "button", class: "main", part: "button", "data-first": true });
-  const label = (said: "copy" | "copied" | "copyByHand"): void =>
-    copy.replaceChildren(icon(16, "icon", said === "copied" ? TICK : COPY), messages.t(said));
+  const label = (text: "copy" | "copied" | "copyByHand"): void =>
+    copy.replaceChildren(icon(16, "icon", text === "copied" ? TICK : COPY), messages.t(text));
   label("copy");
   copy.addEventListener("click", async () => {
     try {

@@ -31,12 +31,12 @@ export function CopyButton({
   onCopied,
   autofocus = false,
 }: CopyProps) {
-  const [said, setSaid] = useState("");
+  const [announced, setAnnounced] = useState("");
   const timer = useRef<ReturnType<typeof setTimeout>>();
   const say = (words: string, shownMs: number): void => {
-    setSaid(words);
+    setAnnounced(words);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => setSaid(""), shownMs);
+    timer.current = setTimeout(() => setAnnounced(""), shownMs);
   };
   const select = (): void => {
     const element = source?.();
@@ -58,14 +58,14 @@ export function CopyButton({
       <Button
         kind={kind}
         autofocus={autofocus}
-        icon={said === "Copied" ? "check" : "copy"}
+        icon={announced === "Copied" ? "check" : "copy"}
         onClick={copy}
         {...(name && { label: name })}
       >
-        {said || label || undefined}
+        {announced || label || undefined}
       </Button>
       <span role="status" class="hide">
-        {said}
+        {announced}
       </span>
     </>
   );

@@ -5,18 +5,18 @@ const PAUSE_MS = 1_000;
 
 /** The newest text, but not another one within a second. */
 function useSlowly(text: string): string {
-  const [said, setSaid] = useState(text);
-  const saidAt = useRef(-Infinity);
+  const [announced, setAnnounced] = useState(text);
+  const announcedAt = useRef(-Infinity);
   useEffect(() => {
-    if (text === said) return;
-    const say = (): void => {
-      saidAt.current = performance.now();
-      setSaid(text);
+    if (text === announced) return;
+    const announce = (): void => {
+      announcedAt.current = performance.now();
+      setAnnounced(text);
     };
-    const timer = setTimeout(say, Math.max(0, saidAt.current + PAUSE_MS - performance.now()));
+    const timer = setTimeout(announce, Math.max(0, announcedAt.current + PAUSE_MS - performance.now()));
     return () => clearTimeout(timer);
-  }, [text, said]);
-  return said;
+  }, [text, announced]);
+  return announced;
 }
 
 export function Announcement({ words, isShown }: { words: string; isShown: boolean }) {

@@ -14,11 +14,11 @@ import { Snippet } from "../components/snippet.tsx";
 import { toast } from "../shell/toasts.tsx";
 
 /** Changes the list as it is now: what is on the screen may be older than another change. */
-const save = oneAtATime(async (change: (origins: string[]) => string[], said: string): Promise<void> => {
+const save = oneAtATime(async (change: (origins: string[]) => string[], done: string): Promise<void> => {
   const { embed_origins } = await call("GET /v1/workspace", {});
   await call("PATCH /v1/workspace", { body: { embed_origins: change(embed_origins) } });
   refreshReads("/v1/workspace");
-  toast(said);
+  toast(done);
 });
 
 /** The API names the place in the list; the form has one field. */
