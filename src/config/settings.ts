@@ -115,7 +115,7 @@ export const settingsTable = {
     "KEYRACK_MAX_WAITING",
     "waiting",
     "",
-    "Long polls that wait at a time; more are answered at once. Unset = nine tenths of KEYRACK_CONNECTIONS_MAX.",
+    "Long polls that wait at a time; more get their response at once. Unset = nine tenths of KEYRACK_CONNECTIONS_MAX.",
   ),
   revoke_wait_ms: setting(
     "KEYRACK_REVOKE_WAIT_MS",

@@ -34,14 +34,15 @@ export const sharesTable = {
       bound: max_waiting ?? Math.floor(connections_max * 0.9),
       share: UNBOUNDED,
     }),
-    atBound: "its oldest poll is answered early, as if nothing had changed",
+    atBound: "its oldest poll gets its response early, as if nothing had changed",
     setting: ["KEYRACK_MAX_WAITING", "KEYRACK_CONNECTIONS_MAX"],
   },
   receipts: {
     what: "Calls of the vendor that wait for nodes: GET /v1/propagation, and changes with wait=true",
     owners: ["cell"],
     limits: fixed(100, UNBOUNDED),
-    atBound: "its next call is answered at once, with what is known; a smaller owner's ends its oldest in the same way",
+    atBound:
+      "its next call gets its response at once, with what is known; a smaller owner's ends its oldest in the same way",
   },
   holder_receipts: {
     what: "Calls of API keys that wait for nodes: POST /v1/self/revoke with wait=true",
@@ -49,7 +50,7 @@ export const sharesTable = {
     limits: fixed(100, UNBOUNDED),
     boundNote: "customers of one account share its places",
     atBound:
-      "its next call is answered at once, with what is known; a smaller customer's ends its oldest in the same way",
+      "its next call gets its response at once, with what is known; a smaller customer's ends its oldest in the same way",
   },
   writes: {
     what: "Writes that wait for the group commit",

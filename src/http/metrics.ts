@@ -88,7 +88,7 @@ export class RequestMetrics {
       }
     }
     return [
-      counter("keyrack_http_requests", "Requests answered, by endpoint and status.", requests),
+      counter("keyrack_http_requests", "Requests with a response, by endpoint and status.", requests),
       counter("keyrack_holder_requests", "Requests of API keys about themselves, by outcome.", this.#holderOutcomes()),
       {
         name: "keyrack_http_request_duration_seconds",

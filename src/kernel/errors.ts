@@ -151,7 +151,7 @@ export const failures = {
   snapshot_too_large: [
     413,
     "snapshot_too_large",
-    "This snapshot is too large for one answer. Send max_keys to page it, or narrow it with tenant_id.",
+    "This snapshot is too large for one response. Send max_keys to page it, or narrow it with tenant_id.",
   ],
   unsupported_media_type: [
     415,

@@ -45,7 +45,7 @@ type MeterEvent = {
   };
 };
 
-/** The parts that were not offered to the receiver yet, or not answered. */
+/** The parts that were not sent to the receiver yet, or got no response. */
 export function partsToSend(services: Services, row: MeteredHour): MeterPart[] {
   const { hour, group_id } = row;
   const sums = JSON.parse(row.parts) as number[];

@@ -68,7 +68,7 @@ async function sendDue(services: Services): Promise<void> {
 }
 
 function unavailable(services: Services, response: Posted): ReceiverUnavailable {
-  return new ReceiverUnavailable(`the receiver answered ${response.status}`, retryAfter(services, response));
+  return new ReceiverUnavailable(`the receiver responded ${response.status}`, retryAfter(services, response));
 }
 
 /**
@@ -91,7 +91,7 @@ async function send(services: Services, parts: readonly MeterPart[]): Promise<Po
 }
 
 /**
- * A conflict that does not pass means that the receiver took the event and its answer was lost: what is sent under an
+ * A conflict that does not pass means that the receiver took the event and its response was lost: what is sent under an
  * id never changes.
  */
 async function resolveConflict(services: Services, part: MeterPart, response: Posted): Promise<Posted | undefined> {
@@ -123,8 +123,8 @@ async function readToken(file: string): Promise<string> {
   return token;
 }
 
-function retryAfter({ clock }: Services, answer: Posted): number {
-  const text = answer.retryAfter ?? "";
+function retryAfter({ clock }: Services, response: Posted): number {
+  const text = response.retryAfter ?? "";
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - clock.now();
   return Number.isFinite(ms) ? Math.max(0, ms) : 0;
 }

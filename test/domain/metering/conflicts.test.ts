@@ -67,7 +67,7 @@ describe.each(backends)("a conflict of the push on %s", (backend) => {
       await s.push();
       expect(s.receiver.total().value).toBe(1);
       expect(s.alone("known")).toHaveLength(n + 1);
-      expect(await s.status()).toMatchObject({ unsettled: 1, refused: 0, last_error: "the receiver answered 409" });
+      expect(await s.status()).toMatchObject({ unsettled: 1, refused: 0, last_error: "the receiver responded 409" });
       s.clock.advance(delay - 1);
       await s.push();
       expect(s.alone("known")).toHaveLength(n + 1);
@@ -89,7 +89,7 @@ describe.each(backends)("a conflict of the push on %s", (backend) => {
     s.receiver.answer = () => ({ status: 409, headers: { "retry-after": "90" } });
     await s.push();
     const next_attempt_at = new Date(s.clock.now() + 90_000).toISOString();
-    expect(await s.statusElsewhere()).toMatchObject({ last_error: "the receiver answered 409", next_attempt_at });
+    expect(await s.statusElsewhere()).toMatchObject({ last_error: "the receiver responded 409", next_attempt_at });
     s.receiver.answer = () => ({ status: 204 });
     s.clock.advance(89_999);
     await s.push();

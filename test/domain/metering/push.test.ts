@@ -160,7 +160,7 @@ for (const back of backends) {
       r.clock.advance(HOUR);
       await push();
       timeout.mockRestore();
-      expect((await showMeter(r.app.services)).last_error).toBe("no answer within 10 s");
+      expect((await showMeter(r.app.services)).last_error).toBe("no response within 10 s");
       receiver.answer = () => ({ status: 204 });
       r.clock.advance(HOUR);
       await push();
