@@ -12,7 +12,7 @@ export class Bodies {
     this.#anonymous = new Reservations(shares.of("anonymous_bodies"));
   }
 
-  /** Reserves room before a body of this size is read. The caller releases it once the request has been answered. */
+  /** Reserves room before a body of this size is read. The caller releases it once the response is sent. */
   reserve(owner: Owner, bytes: number, cut: () => void, onGone: OnGone): Release | Promise<Release> {
     return this.#of(owner).reserve(owner, bytes, cut, onGone);
   }

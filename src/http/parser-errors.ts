@@ -27,7 +27,7 @@ export function refuseParserError(
     const failure = fail(FAILURES[error.code ?? ""] ?? "malformed_request");
     void textOf(failure, own).then((text) => {
       if (own && res?.headersSent)
-        socket.destroySoon(); // answered meanwhile
+        socket.destroySoon(); // it has its response meanwhile
       else socket.end(text);
     });
   };

@@ -164,7 +164,7 @@ type Refuse = (res: ServerResponse, failure: ReturnType<typeof fail>) => void;
 function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {
   return (req, res) => {
     (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
-    // Node does not parse what follows an Upgrade that is ignored: it would never be answered.
+    // Node does not parse what follows an Upgrade that is ignored: it would never get a response.
     if (req.headers.upgrade !== undefined) res.shouldKeepAlive = false;
     if (guard.sheds(req)) return refuse(res, fail("overloaded"));
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");

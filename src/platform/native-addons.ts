@@ -99,7 +99,7 @@ function writeAddon(folder: string, file: string, bytes: Buffer, checksum: strin
 }
 
 /**
- * Not mkdir's `recursive`, which loops forever on a file system that answers ENOENT for an existing folder, as /proc
+ * Not mkdir's `recursive`, which loops forever on a file system that returns ENOENT for an existing folder, as /proc
  * does.
  */
 function ensureFolder(folder: string): void {

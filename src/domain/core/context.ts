@@ -122,7 +122,7 @@ export type Ctx<A extends Actor = Actor> = {
   readonly recheck?: Recheck | undefined;
   /** Fails if the credential has ended: for an operation that has waited. */
   readonly requireStillValid?: (() => Promise<void>) | undefined;
-  /** Whether the client has closed its connection, so that it gets no answer. */
+  /** Whether the client has closed its connection, so that it gets no response. */
   readonly hasDisconnected?: (() => boolean) | undefined;
   /** For throttles and the log; absent for operations that did not come over HTTP. */
   readonly from?: RequestSource | undefined;

@@ -1,4 +1,4 @@
-// Ends a wait or a stream when its credential ends, so that the request is refused at once instead of answered later.
+// Ends a wait or a stream when its credential ends, so that the request is refused at once instead of served later.
 import { Failure } from "../../kernel/errors.ts";
 import type { Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";

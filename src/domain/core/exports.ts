@@ -23,7 +23,7 @@ export type Export = {
 
 type Pieces = AsyncGenerator<string, void>;
 
-/** `read` yields whole lines. A first read that fails is answered as an error. */
+/** `read` yields whole lines. If the first read fails, the response is an error. */
 export async function startExport(ctx: Ctx<Vendor>, name: string, read: Pieces): Promise<Export> {
   const release = begin(ctx, name);
   const cut = new AbortController();

@@ -42,7 +42,7 @@ type RecordName = { scope_hash: string; env: Env };
 
 /**
  * The time that leases are judged by. On PostgreSQL it is the database's: a process whose clock is ahead would take a
- * claim that another one has just answered with `execute`.
+ * claim for which another one has just returned `execute`.
  */
 export function claimClock({ store, clock }: Pick<Services, "store" | "clock">): Services["claimNow"] {
   return store.read.dialect === "postgres" ? databaseNow : () => clock.steady();

@@ -64,7 +64,7 @@ type AwaitedVersion = { project_id: string; version: number; env: Env | null; ne
 type WaitOptions = {
   waitMs: number;
   onDisconnect: OnDisconnect;
-  /** Runs what reads all nodes. A change that is committed is answered without them if there is no slot. */
+  /** Runs what reads all nodes. The response to a committed change has none if there is no slot. */
   inSlot?: <T>(read: () => Promise<T>) => Promise<T | undefined>;
 };
 

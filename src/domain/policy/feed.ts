@@ -128,7 +128,7 @@ export class Feed {
     return subscription;
   }
 
-  /** True while wakes of the project pause: a long poll that knows `since` is answered with the next one, not now. */
+  /** True while wakes of the project pause: a long poll that knows `since` waits for the next one. */
   defers(owner: Owner, { project_id, version }: Head, since: number): boolean {
     return this.#waitersOf(owner).get(project_id)?.defers(since, version) ?? false;
   }

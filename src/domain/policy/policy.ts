@@ -110,7 +110,7 @@ async function awaitDelta(poll: Poll, current: Head): Promise<FeedResponse> {
   return caller.hasTag(found.tag) ? { tag: found.tag, page: null } : sendAndPrefetch(found);
 }
 
-/** Returns whether the node may be answered at once: it is registered, or is leaving. */
+/** Whether the node may get its response at once: it is registered, or is leaving. */
 function acknowledge({ ctx, filter, query, caller }: FeedRequest<DeltaQuery>, head: Head, node: PollingNode): boolean {
   const { nodes } = ctx.services;
   const { since } = query;

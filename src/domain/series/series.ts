@@ -31,7 +31,7 @@ type SeriesRequest = {
   latency: boolean;
 };
 
-/** The answer as JSON text. */
+/** The response as JSON text. */
 export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Promise<string> {
   const { services, actor } = ctx;
   requireSeries(services);
@@ -60,9 +60,9 @@ export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Pro
       group_by: request.group_by,
     },
   };
-  const answer = await inThreadSlot(ctx, () => services.store.readSeries(query));
-  if (answer === null) throw tooManyPoints();
-  return answer;
+  const response = await inThreadSlot(ctx, () => services.store.readSeries(query));
+  if (response === null) throw tooManyPoints();
+  return response;
 }
 
 function tooManyPoints(): Error {

@@ -86,7 +86,7 @@ export class RedisClaims implements ClaimStore {
       if ((await get("maxmemory")) !== "0" && (await get("maxmemory-policy")) !== "noeviction") {
         return "it may evict records (maxmemory-policy is not noeviction)";
       }
-      // Replication is asynchronous: a failover forgets claims that were answered with `execute`.
+      // Replication is asynchronous: a failover forgets claims that got `execute`.
       if (/^connected_slaves:[1-9]|^role:slave/m.test(await node.info("replication")))
         return "it has replicas, and a failover may lose acknowledged claims (connected_slaves is not 0)";
     }

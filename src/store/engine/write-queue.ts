@@ -1,6 +1,6 @@
 // The jobs that wait for the group commit. Owners take turns, so that a group has jobs of each that waits, and none of
 // them fills the queue. An owner alone gets the whole group, which is fastest; beside others it gets a part, because
-// every job of a group is answered when the whole group is durable.
+// every job of a group gets its result when the whole group is durable.
 import { FairQueue } from "../../fairness/fair-queue.ts";
 import { Ledger } from "../../fairness/ledger.ts";
 import { SERVICE_OWNER } from "../../fairness/owners.ts";

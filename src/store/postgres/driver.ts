@@ -68,7 +68,7 @@ class PostgresWriter implements Writer {
   async exec(sql: string): Promise<void> {
     const query: TimedQuery = { text: sql, query_timeout: QUERY_MAX_MS };
     const { command } = await this.#connected.query(query);
-    // PostgreSQL answers the COMMIT of a failed transaction with ROLLBACK, not with an error.
+    // PostgreSQL responds to the COMMIT of a failed transaction with ROLLBACK, not with an error.
     if (sql === "commit" && command !== "COMMIT") throw new Error("PostgreSQL rolled the transaction back at COMMIT");
   }
 
@@ -96,7 +96,7 @@ export class PostgresDriver implements Driver {
   #listener: Client | undefined;
   #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};
-  /** The listening connection while a check is not answered. */
+  /** The listening connection while a check has no response. */
   #unanswered: Client | undefined;
   #checking: NodeJS.Timeout | undefined;
   #closing = false;

@@ -13,7 +13,7 @@ import { ToolRefused } from "./tools.ts";
 const BUSY = "A command such as keyrack restore is working on this database. Try again when it has ended.";
 
 const LOST = "The connection that keeps servers away from this database was lost. Nothing was changed: try again.";
-const ANSWER_MAX_MS = 10_000;
+const RESPONSE_MAX_MS = 10_000;
 
 /** Throws if the lock was lost, so that a server may have started. Called right before a change takes effect. */
 type AssertAlone = () => Promise<void>;
@@ -33,7 +33,7 @@ export async function withMaintenance<T>(
       });
     });
   };
-  return withPostgres(target.url, hold, { keepAlive: true, query_timeout: ANSWER_MAX_MS });
+  return withPostgres(target.url, hold, { keepAlive: true, query_timeout: RESPONSE_MAX_MS });
 }
 
 /** For a new connection of a process that must not run beside such a command. */

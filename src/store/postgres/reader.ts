@@ -13,7 +13,7 @@ const IN_FLIGHT_MAX = 12;
 /** Tries again after a deadlock: each has waited for PostgreSQL's deadlock_timeout, by default a second. */
 const DEADLOCKS_MAX = 3;
 
-/** `retired`: takes no more queries, and is closed when those in flight are answered. */
+/** `retired`: takes no more queries, and is closed when those in flight are done. */
 type Connection = { client: Promise<Client>; inFlight: number; retired: boolean; ending: boolean };
 
 export class PostgresReader implements Reader {

@@ -1,6 +1,6 @@
 // Reads a usage series in a worker thread, on a connection of its own: ranks the groups, then reads the buckets of the
-// largest. The remainder is the difference to the total, which is stored apart. Returns the answer as text, so that the
-// main thread does not have to serialise it.
+// largest. The remainder is the difference to the total, which is stored apart. Returns the response as text, so that
+// the main thread does not have to serialise it.
 import { percentile } from "../../kernel/usage/latency.ts";
 import { addSums, copySums, type Sums } from "../../kernel/usage/sums.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -28,7 +28,7 @@ export type SeriesQuery = {
   latency: boolean;
   range: Range;
   now: number;
-  /** The first fields of the answer. */
+  /** The first fields of the response. */
   head: Record<string, string>;
 };
 

@@ -28,7 +28,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Answers the portal's calls in place of the network. `path` is relative to `/v1/embed/`. */
+/** Responds to the portal's calls in place of the network. `path` is relative to `/v1/embed/`. */
 export type Transport = (call: { method: "GET" | "POST"; path: string; body: unknown }) => Promise<{
   status: number;
   body: unknown;
@@ -174,7 +174,7 @@ function unreadable(error: unknown): never {
 }
 
 async function parseResponse<T>(response: Response): Promise<T> {
-  // The connection was cut, or a proxy has answered.
+  // The connection was cut, or a proxy has responded.
   if (response.ok) return (await response.json().catch(unreadable)) as T;
   const parsed = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
   const { code = "", message = "" } = parsed.error ?? {};

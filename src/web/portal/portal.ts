@@ -24,7 +24,7 @@ export class KeyrackPortal extends HTMLElement {
   static readonly observedAttributes = ["base-url", "token", "locale"];
 
   #getToken: GetToken | null = null;
-  /** Answers calls instead of the network, as for a preview. Only declared: a value set before the upgrade stays. */
+  /** Replaces the network, as for a preview. Only declared: a value set before the upgrade stays. */
   declare transport?: Transport | null;
   readonly #root = this.attachShadow({ mode: "open" });
   readonly #api = new Api({

@@ -16,7 +16,7 @@ export class UsagePanel {
   readonly #body: HTMLElement;
   readonly #spans: HTMLButtonElement[];
   #days: Day[] = [];
-  /** Number of the latest load; the answer to an older one is discarded. */
+  /** Number of the latest load; the response to an older one is discarded. */
   #loads = 0;
   #resizeObserver: ResizeObserver | undefined;
 
