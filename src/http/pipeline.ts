@@ -189,7 +189,7 @@ class Run implements Admission {
       this.#step(() => this.#then(this.admitAgain(), () => take(requireJson(headers, all), cuts), refuse), refuse);
     if (bytes === 0) return this.#readSmall(take, admitted, refuse);
     const reserved = this.#bodyRoom.reserve(bytes);
-    const [taken, refused] = this.#bodyRoom.wrapInTurn(admitted, refuse); // in the turn: until then the credential may end
+    const [taken, refused] = this.#bodyRoom.wrapInTurn(admitted, refuse); // until its turn the credential may end
     this.#then(reserved, () => readBody(this.#request.body, bodyLimits, taken, refused, this.#bodyRoom), refuse);
   }
 

@@ -1,7 +1,8 @@
 // One request of a connection runs at a time; those that its client has sent meanwhile wait, and beyond a few of them
 // the socket is not read. Owners take turns with what is ready to run.
 // Caution: a socket is read in pieces of 64 KiB, which hold up to 2,000 requests, and node parses every request of a
-// piece before the reading stops. So a connection is closed if too many wait, and the remainder of its piece is not parsed.
+// piece before the reading stops. So a connection is closed if too many wait, and the remainder of its piece is not
+// parsed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ownerOf, type Actor } from "../../domain/core/actor.ts";
