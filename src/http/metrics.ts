@@ -169,7 +169,7 @@ function delayFamily({ seconds }: LoopDelay): Family {
   return { name: "keyrack_event_loop_delay_seconds", type: "histogram", help, samples: seconds.samples() };
 }
 
-/** Since the last scrape. */
+/** Deprecated, because each scrape resets it: with two scrapers, each misses what the other has seen. */
 function lagFamilies(lag: ReturnType<typeof monitorEventLoopDelay>): Family[] {
   const seconds = (nanos: number): number => Math.max(0, nanos / NANO - LAG_RESOLUTION_MS / 1_000);
   const places: [string, number][] = [
@@ -179,5 +179,7 @@ function lagFamilies(lag: ReturnType<typeof monitorEventLoopDelay>): Family[] {
   ];
   const samples = places.map(([at, nanos]) => ({ labels: { at }, value: lag.count === 0 ? 0 : seconds(nanos) }));
   lag.reset();
-  return [gauge("keyrack_event_loop_lag_seconds", "How late timers fire, since the last scrape.", samples)];
+  const help =
+    "Deprecated: use keyrack_event_loop_delay_seconds. How late timers fire, since the last scrape by anyone.";
+  return [gauge("keyrack_event_loop_lag_seconds", help, samples)];
 }
