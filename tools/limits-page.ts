@@ -15,7 +15,7 @@ import { PROJECT_PREFIXES_MAX, WORKSPACE_PREFIXES_MAX } from "../src/domain/work
 import { MEMBERS_MAX } from "../src/domain/workspaces/members.ts";
 import { PROJECTS_MAX } from "../src/domain/workspaces/projects.ts";
 import { SLOTS } from "../src/domain/workspaces/tenants.ts";
-import { sharesTable } from "../src/fairness/shares.ts";
+import { limitsOf, sharesTable, type Resource } from "../src/fairness/shares.ts";
 import { THREAD_READS } from "../src/fairness/slots.ts";
 import { BODY_MAX } from "../src/http/endpoint.ts";
 import { DAY_MS } from "../src/kernel/durations.ts";
@@ -33,7 +33,7 @@ const KIB = 1024;
 const MIB = KIB ** 2;
 const GIB = KIB ** 3;
 const bytes = (n: number): string => (n >= GIB ? `${n / GIB} GiB` : n >= MIB ? `${n / MIB} MiB` : `${n / KIB} KiB`);
-const shareOf = (name: keyof typeof sharesTable): number => sharesTable[name].limits(settings).share;
+const shareOf = (name: Resource): number => limitsOf(sharesTable[name], settings).share;
 const byEnv = ({ live, test }: { live: number; test: number }): string =>
   `${number(live)}; ${number(test)} by test credentials`;
 

@@ -1,11 +1,13 @@
 // Writes the shares table into docs/isolation.md, between its two marks.
 import { tmpdir } from "node:os";
 import { loadSettings } from "../src/config/load.ts";
-import { sharesTable, type Share } from "../src/fairness/shares.ts";
+import { limitsOf, sharesTable, type Share } from "../src/fairness/shares.ts";
 
 const MARKED = /(?<=<!-- shares: npm run docs -->\n\n)[^]*?(?=\n\n<!-- end of shares -->)/;
 const GIB = 1024 ** 3;
 const MIB = 1024 ** 2;
+
+const SHOWN = { use: "", refusals: " (metrics: refusals only)", nothing: " (no metrics)" };
 
 const { settings } = loadSettings({ env: {}, cwd: tmpdir() });
 
@@ -15,8 +17,9 @@ function amount(n: number, what: string): string {
 }
 
 /** By default settings. */
-function boundOf({ limits, what, boundNote }: Share): string {
-  const { bound, share, shareOf } = limits(settings);
+function boundOf(row: Share): string {
+  const { what, boundNote } = row;
+  const { bound, share, shareOf } = limitsOf(row, settings);
   const total = Number.isFinite(bound) ? amount(bound, what) : "–";
   const each = Number.isFinite(share) ? ` · ${amount(share, what)}${shareOf === "account" ? " an account" : ""}` : "";
   const isLimited = Number.isFinite(bound) || Number.isFinite(share);
@@ -26,7 +29,8 @@ function boundOf({ limits, what, boundNote }: Share): string {
 
 function rowOf([name, share]: [string, Share]): string {
   const names = [share.setting ?? []].flat().map((setting) => `\`${setting}\``);
-  const cells = [`\`${name}\``, share.what, share.owners.join(", "), boundOf(share), share.atBound];
+  const what = share.what + SHOWN[share.shows ?? "use"];
+  const cells = [`\`${name}\``, what, share.owners.join(", "), boundOf(share), share.atBound];
   return `| ${[...cells, names.join(", ") || "–"].join(" | ")} |`;
 }
 

@@ -13,18 +13,25 @@ import { FLEET_READS, THREAD_READS } from "./slots.ts";
 export type Share = {
   readonly what: string;
   readonly owners: readonly OwnerKind[];
-  readonly limits: (settings: Settings) => Limits;
+  /** None by default. */
+  readonly limits?: (settings: Settings) => Limits;
   /** What `limits` cannot express about the bound. */
   readonly boundNote?: string;
   /** What happens to the largest owner at the bound, and to any owner at its share. */
   readonly atBound: string;
   /** The environment variables of the bound, if there are some. */
   readonly setting?: string | readonly string[];
+  /** What metrics show: refusals alone if the use is counted elsewhere. The use by default. */
+  readonly shows?: "use" | "refusals" | "nothing";
 };
 
 const UNBOUNDED = Number.POSITIVE_INFINITY;
 
 const fixed = (bound: number, share: number) => (): Limits => ({ bound, share });
+
+export function limitsOf({ limits = fixed(UNBOUNDED, UNBOUNDED) }: Share, settings: Settings): Limits {
+  return limits(settings);
+}
 
 export const sharesTable = {
   polls: {
@@ -61,7 +68,6 @@ export const sharesTable = {
   loop: {
     what: "Requests that wait for their turn of the event loop",
     owners: ["cell", "account", "person", "network"],
-    limits: fixed(UNBOUNDED, UNBOUNDED),
     atBound: "waits while other owners take their turns, of 0.25 ms each",
   },
   pipeline: {
@@ -130,17 +136,15 @@ export const sharesTable = {
   disk: {
     what: "Bytes written this UTC day, approximately; for a person, only those outside a workspace",
     owners: ["cell", "person"],
-    limits: ({ writes_mb_per_day: mb }) => ({
-      bound: UNBOUNDED,
-      share: mb === 0 ? UNBOUNDED : mb * MIB,
-    }),
+    limits: ({ writes_mb_per_day: mb }) => ({ bound: UNBOUNDED, share: mb === 0 ? UNBOUNDED : mb * MIB }),
     boundNote: "test a quarter, a person at most 64 MiB",
     atBound: "429 for what stores something; 503 when the disk is almost full and it wrote much",
     setting: ["KEYRACK_WRITES_MB_PER_DAY", "KEYRACK_DISK_RESERVE_MB"],
   },
   idempotency: {
-    what: "Idempotency records; counted in the database, so only refusals are shown here",
+    what: "Idempotency records; counted in the database",
     owners: ["cell"],
+    shows: "refusals",
     limits: fixed(UNBOUNDED, RECORDS_MAX),
     atBound: "429; the responses of more than 1 GiB are not stored",
   },
@@ -160,23 +164,23 @@ export const sharesTable = {
   },
   ...cacheShares,
   workers: {
-    what: "Threads that verify audit chains; two at a time, so nothing is shown here",
+    what: "Threads that verify audit chains; two at a time",
     owners: ["account"],
-    limits: fixed(UNBOUNDED, UNBOUNDED),
+    shows: "nothing",
     atBound: "waits its turn after 250 ms; the account that has used least time in the last minute is next",
   },
   usage_reads: {
-    what: `Reads in worker threads, such as usage series: ${THREAD_READS.atOnce} run at a time, ${THREAD_READS.perOwner} per cell and ${THREAD_READS.perOwner} for all portals of an account, which never holds more than are free. Only refusals are shown here`,
+    what: `Reads in worker threads, such as usage series: ${THREAD_READS.atOnce} run at a time, ${THREAD_READS.perOwner} per cell and ${THREAD_READS.perOwner} for all portals of an account, which never holds more than are free`,
     owners: ["cell"],
-    limits: fixed(UNBOUNDED, UNBOUNDED),
+    shows: "refusals",
     atBound: "waits 2 s for its turn, then 503; at once when 1,000 are waiting",
   },
   fleet_reads: {
-    what: `Reads of all nodes, or all keys, of a project: ${FLEET_READS.perOwner} per cell run at a time. Only refusals are shown here`,
+    what: `Reads of all nodes, or all keys, of a project: ${FLEET_READS.perOwner} per cell run at a time`,
     owners: ["cell"],
-    limits: fixed(UNBOUNDED, UNBOUNDED),
+    shows: "refusals",
     atBound:
-      "waits 2 s for its turn, then 503, or where a change is committed its response without nodes; at once when 1,000 are waiting",
+      "waits 2 s for its turn, then 503, or if a change is committed its response without nodes; at once when 1,000 are waiting",
   },
   exports: {
     what: "Exports of the audit log and of usage that are being streamed",
@@ -207,39 +211,39 @@ export const sharesTable = {
     setting: "KEYRACK_CONNECTIONS_MAX",
   },
   log: {
-    what: "Log lines about refused requests; counted by minute, so nothing is shown here",
+    what: "Log lines about refused requests; counted by minute",
     owners: ["network"],
-    limits: fixed(UNBOUNDED, UNBOUNDED),
+    shows: "nothing",
     atBound: "after 20 lines of one kind in a minute, one summary line",
   },
   quotas: {
-    what: "Projects, tenants, secret keys and key prefixes; counted in the database, so only refusals are shown here",
+    what: "Projects, tenants, secret keys and key prefixes; counted in the database",
     owners: ["cell"],
-    limits: fixed(UNBOUNDED, UNBOUNDED),
+    shows: "refusals",
     boundNote: "1,000, 1,000,000, 1,000 and 20; by test credentials 250, 250,000, 1,000 and 5",
     atBound: "409",
   },
   ingest: {
-    what: "Telemetry events in a minute; counted in the database, so only refusals are shown here",
+    what: "Telemetry events in a minute; counted in the database",
     owners: ["cell"],
+    shows: "refusals",
     limits: ({ ingest_events_per_minute: share }) => ({ bound: UNBOUNDED, share }),
     boundNote: "live and test together, test a quarter",
     atBound: "429",
     setting: "KEYRACK_INGEST_EVENTS_PER_MINUTE",
   },
   workspaces: {
-    what: "Workspaces that a person has created or owns; counted in the database, so nothing is shown here",
+    what: "Workspaces that a person has created or owns; counted in the database",
     owners: ["person"],
-    limits: ({ workspaces_per_person }) => ({
-      bound: UNBOUNDED,
-      share: Math.max(1, workspaces_per_person),
-    }),
+    shows: "nothing",
+    limits: ({ workspaces_per_person: max }) => ({ bound: UNBOUNDED, share: Math.max(1, max) }),
     atBound: "409",
     setting: "KEYRACK_WORKSPACES_PER_PERSON",
   },
   mail: {
-    what: "Invitations within 24 hours; counted in the database, so only refusals are shown here",
+    what: "Invitations within 24 hours; counted in the database",
     owners: ["account", "address"],
+    shows: "refusals",
     limits: ({ invite_mails_per_day }) => ({ bound: UNBOUNDED, share: invite_mails_per_day }),
     boundNote: "3 to one address",
     atBound:
@@ -255,8 +259,8 @@ export class Shares {
 
   /** `existing`: ledgers that were created before the settings were known. */
   constructor(settings: Settings, existing: Partial<Record<Resource, Ledger>> = {}) {
-    for (const [name, { limits }] of entries()) {
-      this.#ledgers.set(name, existing[name] ?? new Ledger(limits(settings)));
+    for (const [name, share] of entries()) {
+      this.#ledgers.set(name, existing[name] ?? new Ledger(limitsOf(share, settings)));
     }
   }
 
@@ -269,10 +273,14 @@ export class Shares {
     const used: Sample[] = [];
     const largest: Sample[] = [];
     const refused: Sample[] = [];
-    for (const [resource, { owners }] of entries()) {
+    for (const [resource, { owners, shows = "use" }] of entries()) {
+      if (shows === "nothing") continue;
       const ledger = this.of(resource);
-      used.push({ labels: { resource }, value: ledger.used });
-      largest.push({ labels: { resource }, value: ledger.largestPart });
+      if (shows === "use") {
+        used.push({ labels: { resource }, value: ledger.used });
+        const { bound, share } = ledger.limits;
+        if (Number.isFinite(Math.min(bound, share))) largest.push({ labels: { resource }, value: ledger.largestPart });
+      }
       for (const owner of owners) refused.push({ labels: { resource, owner }, value: ledger.refused.get(owner) ?? 0 });
     }
     return [

@@ -211,6 +211,12 @@ describe("the shares table", () => {
     expect(missing.map(([name]) => name)).toEqual([]);
   });
 
+  it("shows nothing exactly of what no ledger counts", () => {
+    const sources = filesIn("src", ".ts").map(readText).join("\n");
+    const unused = rows.filter(([name]) => !sources.includes(`hares.of("${name}")`) && name !== "writes");
+    expect(rows.filter(([, { shows }]) => shows === "nothing")).toEqual(unused);
+  });
+
   it("names settings that exist", () => {
     const settings = new Set<string>(Object.values(settingsTable).map(({ env }) => env));
     const named = rows.flatMap(([, { setting = [] }]) => setting);
