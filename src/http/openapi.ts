@@ -237,7 +237,7 @@ export function openApiDocument(endpoints: readonly Endpoint[]): Json {
   return documentOf(new Map(endpoints.map((endpoint) => [endpoint, operation(endpoint)])));
 }
 
-/** The same document, built with a yield to the event loop after each operation: all of them together would block it. */
+/** The same document. Yields to the event loop after each operation: all of them together would block it. */
 export async function openApiDocumentYielding(endpoints: readonly Endpoint[]): Promise<Json> {
   const operations = new Map<Endpoint, Json>();
   for (const endpoint of endpoints) {

@@ -115,7 +115,7 @@ function findForm(text: string): Form | undefined {
   return FORMS.find((form) => text.startsWith(form.prefix)) ?? chosenForm(text);
 }
 
-/** The form of an API key with a project's own prefix. Text that begins with `kr` is in FORMS or is not a credential. */
+/** The form of an API key with a project's own prefix. Text that begins with `kr` is in FORMS or invalid. */
 function chosenForm(text: string): Form | undefined {
   const [prefix, family = "", env] = CHOSEN.exec(text) ?? [];
   if (prefix === undefined || family.startsWith(OWN_PREFIX)) return undefined;

@@ -1,4 +1,4 @@
-// The options of one `protect`: validated when the route is created, so that no request fails because of an invalid one.
+// The options of one `protect`: validated when the route is created, so that no request fails for an invalid one.
 
 import type { Context } from "./context.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";

@@ -1,5 +1,5 @@
-// Runs the jobs of jobs.ts while requests are served. A failed job is logged and runs again when it is next due. Of several
-// processes on one PostgreSQL database only the leader runs the leader's jobs.
+// Runs the jobs of jobs.ts while requests are served. A failed job is logged and runs again when it is next due. Of
+// several processes on one PostgreSQL database only the leader runs the leader's jobs.
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Services } from "../domain/core/context.ts";
 import { flushAllCounters } from "../domain/limits/ratelimit.ts";

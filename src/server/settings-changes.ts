@@ -14,8 +14,8 @@ const FACT = "settings";
 /** Settings of one process: they differ between the processes of a deployment. */
 const PLACES: readonly SettingName[] = ["data_dir", "host", "port"];
 /**
- * How many configurations of earlier starts do not count as a change. One process owns a SQLite database. Processes on one
- * PostgreSQL may differ, and each restart of one would look like a change of all.
+ * How many configurations of earlier starts do not count as a change. One process owns a SQLite database. Processes on
+ * one PostgreSQL may differ, and each restart of one would look like a change of all.
  */
 const KNOWN_MAX = { sqlite: 1, postgres: 8 } as const;
 const HASH_CHARS = 16;
