@@ -36,10 +36,6 @@ export interface Driver {
   /** For reads that may take long, so that no other read waits behind them. Without it they run in a thread. */
   readonly slowReader?: Reader;
   readonly writer: Writer;
-  /** True if jobs of one group may run concurrently on the connection (a pipelined network protocol). */
-  readonly concurrentJobs: boolean;
-  /** True if an open transaction excludes every other writer, so it need not lock the rows it reads. */
-  readonly exclusive: boolean;
   /** True if every write is rejected. */
   readonly readOnly: boolean;
   begin(): Promise<void>;

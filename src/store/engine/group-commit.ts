@@ -202,9 +202,7 @@ export class GroupCommit {
     return ["full", "fatal", "lost", "busy"].includes(this.#driver.classifyError(error));
   }
 
-  /**
-   * Runs all jobs in one savepoint. Returns false if one needs a rollback; then all are rolled back. bench: vendor/mint
-   */
+  /** Runs all jobs in one savepoint. If one needs a rollback, rolls back all and returns false. bench: vendor/mint */
   async #runBatch(segment: QueuedJob[], state: GroupState): Promise<boolean> {
     const { writer } = this.#driver;
     writer.execNoWait("savepoint jobs");
@@ -215,7 +213,8 @@ export class GroupCommit {
       if (result.status === "fulfilled") return Boolean(segment[i]?.outcome?.unchanged && txs[i]?.wrote);
       return Boolean(txs[i]?.wrote) || !(result.reason instanceof Failure);
     };
-    const results = await (this.#driver.concurrentJobs
+    // PostgreSQL pipelines the statements of all jobs on the one connection.
+    const results = await (this.#driver.dialect === "postgres"
       ? this.#runConcurrently(segment, run)
       : this.#runSequentially(segment, run, requiresRollback));
     // A rejected deferred insert also falls back to one savepoint per job, which shows whose insert it was.

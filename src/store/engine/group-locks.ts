@@ -30,7 +30,8 @@ export class GroupLocks {
   /** Call before the transaction writes anything. `blocked`: jobs that cannot run now. */
   async lock(tx: Tx, group: readonly QueuedJob[]): Promise<{ heads: AuditHeads; blocked: QueuedJob[] }> {
     const locks = locksOf(group);
-    if (this.#driver.exclusive) return { heads: await lockHeads(tx, locks.chains), blocked: [] };
+    // An open transaction of SQLite excludes every other writer.
+    if (this.#driver.dialect === "sqlite") return { heads: await lockHeads(tx, locks.chains), blocked: [] };
     if (locks.chains.length + locks.names.length === 0) return { heads: new Map(), blocked: [] };
     const { heads, missing } = await this.#take(tx, group, locks);
     this.#stuck = new Set(missing);

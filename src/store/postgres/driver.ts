@@ -84,8 +84,6 @@ class PostgresWriter implements Writer {
 
 export class PostgresDriver implements Driver {
   readonly dialect = "postgres";
-  readonly concurrentJobs = true;
-  readonly exclusive = false;
   readonly readOnly = false;
   readonly reader: PostgresReader;
   readonly slowReader: PostgresReader;

@@ -123,8 +123,6 @@ class SqliteWriter implements Writer {
 
 export class SqliteDriver implements Driver {
   readonly dialect = "sqlite";
-  readonly concurrentJobs = false;
-  readonly exclusive = true;
   readonly readOnly = false;
   readonly reader: SqliteReader;
   readonly writer: Writer;

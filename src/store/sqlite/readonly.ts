@@ -10,8 +10,6 @@ const reject = (): Promise<never> => Promise.reject(fail("read_only"));
 
 export class ReadOnlyDriver implements Driver {
   readonly dialect = "sqlite";
-  readonly concurrentJobs = false;
-  readonly exclusive = true;
   readonly readOnly = true;
   readonly reader: Reader;
   readonly writer: Writer = {
