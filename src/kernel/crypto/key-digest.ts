@@ -12,7 +12,6 @@ const KEY_LENGTH = 48;
 const CRC_CHARS = 8;
 /** Body and CRC. */
 const SECRET_CHARS = 32 + CRC_CHARS;
-const KEY_WORDS = KEY_LENGTH / 4;
 const BODY_END = 10;
 
 // CRC-32 by four bytes at a time: table n is for a byte followed by n more bytes.
@@ -64,32 +63,13 @@ export function digestApiKey(text: string, offset: number, formats: KeyFormats =
 }
 
 function digestOwnKey(text: string, offset: number): 0 | 1 | 2 {
-  if (text.length !== offset + KEY_LENGTH) return NOT_A_KEY;
-  let all = 0;
-  let inBody = 1;
-  for (let i = 0; i < KEY_WORDS; i++) {
-    const at = offset + 4 * i;
-    const a = text.charCodeAt(at);
-    const b = text.charCodeAt(at + 1);
-    const c = text.charCodeAt(at + 2);
-    const d = text.charCodeAt(at + 3);
-    all |= a | b | c | d;
-    inBody &=
-      (IN_BODY[a & 127] as number) &
-      (IN_BODY[b & 127] as number) &
-      (IN_BODY[c & 127] as number) &
-      (IN_BODY[d & 127] as number);
-    W[i] = (a << 24) | (b << 16) | (c << 8) | d;
-  }
-  if (all > 127 || inBody === 0) return NOT_A_KEY;
+  if (text.length !== offset + KEY_LENGTH || !packBody(text, offset, KEY_LENGTH)) return NOT_A_KEY;
   const live = W[0] === LIVE.first && W[1] === LIVE.second;
   if (!live && (W[0] !== TEST.first || W[1] !== TEST.second)) return NOT_A_KEY;
   const crc = crcOfBody(live ? LIVE.crc : TEST.crc);
   if (hex16(W[BODY_END] as number) !== crc >>> 16 || hex16(W[BODY_END + 1] as number) !== (crc & 0xffff))
     return NOT_A_KEY;
   W[12] = 0x80000000;
-  W[13] = 0;
-  W[14] = 0;
   W[15] = KEY_LENGTH * 8;
   resetDigest();
   compressBlock();
