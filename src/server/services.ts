@@ -20,11 +20,11 @@ import { newCounts } from "../domain/health/counts.ts";
 import { openCounters, type Counters } from "../domain/limits/counters.ts";
 import { Throttles } from "../domain/limits/throttles.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/leaks/scanner-keys.ts";
-import { Bodies } from "../fairness/bodies.ts";
 import { FairMap } from "../fairness/fair-map.ts";
 import { LogLimit } from "../fairness/log-limit.ts";
 import { FairSet } from "../fairness/fair-set.ts";
 import { LargeResponses } from "../fairness/large-responses.ts";
+import { Reservations } from "../fairness/reservations.ts";
 import { FLEET_READS, Slots, THREAD_READS } from "../fairness/slots.ts";
 import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
@@ -72,7 +72,10 @@ export async function openServices(base: Base, opened: AsyncDisposableStack) {
     },
     sharedNodes: new SharedReads(),
     writtenBytes,
-    bodies: new Bodies(shares),
+    bodies: {
+      authenticated: new Reservations(shares.of("bodies")),
+      anonymous: new Reservations(shares.of("anonymous_bodies")),
+    },
     credentialCache: new CredentialCache({
       clock,
       ttlMs: settings.hot_auth_ttl_ms,

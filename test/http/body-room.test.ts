@@ -1,10 +1,9 @@
 // Large bodies use the turns of their owner: a flood of them does not delay what another owner has ready.
 import { Socket } from "node:net";
 import { describe, expect, it, vi } from "vitest";
-import { Bodies } from "../../src/fairness/bodies.ts";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner, networkOwner } from "../../src/fairness/owners.ts";
-import type { Shares } from "../../src/fairness/shares.ts";
+import { Reservations } from "../../src/fairness/reservations.ts";
 import { Turns } from "../../src/fairness/turns.ts";
 import { ANONYMOUS } from "../../src/domain/core/actor.ts";
 import { BodyRoom } from "../../src/http/body/body-room.ts";
@@ -23,16 +22,16 @@ function largeBody(bytes: number, limits = UNBOUNDED) {
   const [sender, quiet] = [networkOwner(address), cellOwner("quiet", "live")];
   for (const owner of [quiet, sender]) turns.run(owner, () => {});
   const socket = new Socket();
-  const shares = { of: () => new Ledger(limits) } as unknown as Shares;
   const request = { socket, actor: ANONYMOUS, headers: { "content-length": String(bytes) } } as unknown as HttpRequest;
-  const bodies = new Bodies(shares);
-  const room = new BodyRoom(bodies, request, { turns, addressOf: () => address });
+  const anonymous = new Reservations(new Ledger(limits));
+  const authenticated = new Reservations(new Ledger(limits));
+  const room = new BodyRoom({ anonymous, authenticated }, request, { turns, addressOf: () => address });
   const done: string[] = [];
   const [take, refuse] = room.wrapInTurn(
     (text: string) => done.push(text),
     (error: string) => done.push(error),
   );
-  return { room, bodies, socket, turns, sender, quiet, take, refuse, done, pass };
+  return { room, anonymous, socket, turns, sender, quiet, take, refuse, done, pass };
 }
 
 describe("a large body", () => {
@@ -111,8 +110,8 @@ describe("a large body", () => {
   const CUTS = { start: 0, commas: [], end: 0 };
 
   it("that is small needs room once what was parsed of it waits for another turn", async () => {
-    const { room, bodies, sender } = largeBody(1_000, { bound: 1.5 * MIB, share: 1.5 * MIB });
-    bodies.tryReserve(sender, MIB, () => {});
+    const { room, anonymous, sender } = largeBody(1_000, { bound: 1.5 * MIB, share: 1.5 * MIB });
+    anonymous.tryReserve(sender, MIB, () => {});
     const { runPiece } = room.rawBody(Buffer.alloc(0), CUTS).pieces ?? expect.fail();
     expect(await runPiece(() => "first")).toBe("first");
     await expect(runPiece(() => "second")).rejects.toMatchObject({ failure: "share_full" });

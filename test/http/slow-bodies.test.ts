@@ -47,15 +47,15 @@ for (const lane of ["on", "off"] as const) {
     });
 
     /** Counts the bodies that have to wait for room. */
-    const countWaits = (): (() => number) => {
-      const reserve = vi.spyOn(instance.app.services.bodies, "reserve");
+    const countWaits = (kind: "authenticated" | "anonymous"): (() => number) => {
+      const reserve = vi.spyOn(instance.app.services.bodies[kind], "reserve");
       onTestFinished(() => reserve.mockRestore());
       return () => reserve.mock.results.filter(({ value }) => value instanceof Promise).length;
     };
 
     it("bodies of one cell that never end hold its share and no more; another cell is read", async () => {
       const ledger = instance.app.services.shares.of("bodies");
-      const waits = countWaits();
+      const waits = countWaits("authenticated");
       const head = `POST /v1/idempotency/complete HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${workspace.keys.sk_test}\r\ncontent-type: application/json\r\ncontent-length: ${4 * MIB}\r\n\r\n`;
       const clients: Socket[] = [];
       for (let i = 0; i < 6; i++) {
@@ -98,7 +98,7 @@ for (const lane of ["on", "off"] as const) {
     it("bodies that wait for room are not read, and few of a network wait", async () => {
       const ledger = instance.app.services.shares.of("anonymous_bodies");
       const network = networkOwner("127.0.0.1");
-      const waits = countWaits();
+      const waits = countWaits("anonymous");
       ledger.take(network, ledger.limits.share);
       const head =
         "POST /v1/auth/sessions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 250000\r\n\r\n";

@@ -1,10 +1,10 @@
 // The arguments of every operation: the services of the running instance, and the caller. Nothing is global. Types
 // only: the classes named here must not import this file.
 import type { Settings } from "../../config/settings.ts";
-import type { Bodies } from "../../fairness/bodies.ts";
 import type { FairMap } from "../../fairness/fair-map.ts";
 import type { LargeResponses } from "../../fairness/large-responses.ts";
 import type { LogLimit } from "../../fairness/log-limit.ts";
+import type { Reservations } from "../../fairness/reservations.ts";
 import type { Slots } from "../../fairness/slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
@@ -53,8 +53,8 @@ export type Services = {
   readonly readSlots: { readonly fleet: Slots; readonly threads: Slots };
   /** The nodes of a project, for warnings. */
   readonly sharedNodes: SharedReads<PolicyNodeRow[] | undefined>;
-  /** Large request bodies that are being read. */
-  readonly bodies: Bodies;
+  /** Room for request bodies that are being read, with and without a credential. */
+  readonly bodies: { readonly authenticated: Reservations; readonly anonymous: Reservations };
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */
   publicUrl: string;
   /** How this program is called in a shell on the server's machine. */

@@ -2,10 +2,10 @@
 // in several chunks; one that arrives with its headers costs nothing. Measuring and parsing a large body also occupies
 // the event loop for milliseconds after its request has started: its owner waits for turns, also to read the remainder
 // of one that is refused.
+import type { Services } from "../../domain/core/context.ts";
 import type { ArrayCuts, RunPiece, RawBody } from "../../domain/ingest/raw-body.ts";
-import type { Bodies } from "../../fairness/bodies.ts";
 import type { Owner } from "../../fairness/owners.ts";
-import { noRoom, type Release } from "../../fairness/reservations.ts";
+import { noRoom, type Release, type Reservations } from "../../fairness/reservations.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
@@ -32,7 +32,7 @@ const PARSED_BYTES = MIB;
 export type BodyRoomOptions = Pick<ClientAddresses, "addressOf"> & { turns: Turns };
 
 export class BodyRoom implements PartKeeper {
-  readonly #bodies: Bodies;
+  readonly #bodies: Services["bodies"];
   readonly #request: HttpRequest;
   readonly #options: BodyRoomOptions;
   #held: Release | undefined;
@@ -42,7 +42,7 @@ export class BodyRoom implements PartKeeper {
   /** Set while the socket waits for a turn. */
   #isWaiting = false;
 
-  constructor(bodies: Bodies, request: HttpRequest, options: BodyRoomOptions) {
+  constructor(bodies: Services["bodies"], request: HttpRequest, options: BodyRoomOptions) {
     this.#bodies = bodies;
     this.#request = request;
     this.#options = options;
@@ -52,8 +52,9 @@ export class BodyRoom implements PartKeeper {
   reserve(bytes: number): undefined | Promise<void> {
     this.#isLarge = true;
     const { socket } = this.#request;
-    const room = this.#bodies.reserve(
-      this.#owner(),
+    const owner = this.#owner();
+    const room = this.#reservations(owner).reserve(
+      owner,
       bytes,
       () => socket.destroy(),
       (drop) => {
@@ -116,10 +117,7 @@ export class BodyRoom implements PartKeeper {
 
   /** Reserves room for the parsed part of a small body, which waits for the next turn. */
   #keepParsed(): Failure | undefined {
-    const { socket } = this.#request;
-    if (socket.destroyed) return fail("malformed_request");
-    this.#held ??= this.#bodies.tryReserve(this.#owner(), PARSED_BYTES, () => socket.destroy());
-    return this.#held ? undefined : noRoom();
+    return this.#request.socket.destroyed ? fail("malformed_request") : this.#tryReserve(PARSED_BYTES);
   }
 
   #runInTurn<T>(work: () => T): Promise<T> {
@@ -143,8 +141,19 @@ export class BodyRoom implements PartKeeper {
       this.#pace(chunk);
       return undefined;
     }
-    this.#held ??= this.#bodies.tryReserve(this.#owner(), Number(length), () => this.#request.socket.destroy());
+    return this.#tryReserve(Number(length));
+  }
+
+  /** Reserves without waiting, for a small body that is already partly buffered. */
+  #tryReserve(bytes: number): Failure | undefined {
+    if (this.#held) return undefined;
+    const owner = this.#owner();
+    this.#held = this.#reservations(owner).tryReserve(owner, bytes, () => this.#request.socket.destroy());
     return this.#held ? undefined : noRoom();
+  }
+
+  #reservations({ kind }: Owner): Reservations {
+    return kind === "network" ? this.#bodies.anonymous : this.#bodies.authenticated;
   }
 
   release(): void {
