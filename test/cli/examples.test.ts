@@ -78,7 +78,7 @@ describe("an example in the help", () => {
       const { method, path, query, body } = buildRequest(spec, args, options);
       const search = new URLSearchParams();
       for (const [name, value] of Object.entries(query ?? {}))
-        for (const one of [value ?? []].flat()) search.append(name, one);
+        for (const one of [value ?? []].flat()) search.append(name, String(one));
       search.delete("after"); // must be the id of a record in the list
       const bearer = path === "/v1/embed_tokens" ? t.key : t.owner.session;
       const reply = await instance.call(

@@ -1,6 +1,7 @@
 // `keyrack key revoke|disable|enable|update --wait`, `keyrack tenant update|suspend|resume --wait` and `keyrack plan
 // update --wait`: polls until every node has acknowledged the change, and lists the nodes. The server holds each
 // request for some seconds; repeating the change does nothing and returns the current state.
+import type { RouteOutput } from "../../client.ts";
 import type { CommandSpec } from "./command-spec.ts";
 import { buildRequest, sendRequest, type ApiOptions } from "./generated.ts";
 import { cell } from "../ui/format.ts";
@@ -8,14 +9,7 @@ import { ExitError, escapeControls, print, table } from "../ui/output.ts";
 import { createSpinner } from "../ui/progress.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 
-export type Node = {
-  node_id: string;
-  env_scope: string;
-  version: number;
-  acked: boolean;
-  missing_caps: string[];
-  last_seen_at: string;
-};
+type Node = RouteOutput<"GET /v1/propagation">["nodes"][number];
 type Counts = { complete: boolean; waited_ms: number; acked_nodes: number; total_nodes: number };
 type Receipt = Counts & { unregistered_nodes?: number; nodes: Node[] };
 /** The receipt of a key's change, or the receipts of a tenant's or plan's change in each of its projects. */

@@ -1,6 +1,7 @@
 // One request to a Keyrack server, on node:http: loading fetch would add 30 ms to the start of every command.
 import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from "node:http";
 import type { Writable } from "node:stream";
+import type { Route, RouteInput, RouteOutput } from "../../client.ts";
 import { ExitError } from "../ui/output.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { Detail } from "../../kernel/errors.ts";
@@ -13,7 +14,7 @@ export type ApiResponse = { status: number; headers: IncomingHttpHeaders; text: 
 export type ApiRequest = {
   method: string;
   path: string;
-  query?: Record<string, string | string[] | undefined>;
+  query?: Record<string, string | number | string[] | undefined>;
   body?: unknown;
   idempotencyKey?: string | undefined;
   timeoutMs?: number;
@@ -30,7 +31,7 @@ function buildUrl(base: string, { path, query = {} }: ApiRequest): URL {
   const url = new URL(base.replace(/\/+$/, "") + path);
   for (const [name, value] of Object.entries(query)) {
     for (const item of Array.isArray(value) ? value : [value]) {
-      if (item !== undefined) url.searchParams.append(name, item);
+      if (item !== undefined) url.searchParams.append(name, String(item));
     }
   }
   return url;
@@ -164,6 +165,13 @@ export function parseJson(response: ApiResponse, nameOf?: (path: string) => stri
   }
 }
 
-export async function fetchJson<T>(target: Target, message: ApiRequest): Promise<T> {
-  return parseJson(await request(target, message)) as T;
+type RouteWithoutParams = Exclude<Route, `${string}{${string}`>;
+
+export async function fetchJson<R extends RouteWithoutParams>(
+  target: Target,
+  route: R,
+  input: RouteInput<R> & { timeoutMs?: number },
+): Promise<RouteOutput<R>> {
+  const [method = "GET", path = "/"] = route.split(" ");
+  return parseJson(await request(target, { method, path, ...input })) as RouteOutput<R>;
 }

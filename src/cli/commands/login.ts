@@ -1,5 +1,6 @@
 // `keyrack login/logout/whoami`: a person's session or a secret key, saved in a profile.
 import type { Command } from "commander";
+import type { RouteOutput } from "../../client.ts";
 import { findProfile, removeProfile, saveProfile, type Profile } from "../api/profiles.ts";
 import {
   fetchJson,
@@ -39,8 +40,6 @@ type LoginOptions = OutputOptions & {
   workspaceId?: string;
   profile?: string;
 };
-type Workspace = { id: string; name: string; slug: string };
-type Session = { token: string; user: { email: string } };
 
 const WORKSPACE = { method: "GET", path: "/v1/workspace" };
 const ME = { method: "GET", path: "/v1/auth/me" };
@@ -80,7 +79,9 @@ export function addWhoamiCommand(program: Command): void {
 
 async function login(options: LoginOptions): Promise<void> {
   const url = options.url ?? (process.env.KEYRACK_URL || DEFAULT_URL); // an empty variable counts as not set
-  const profile = options.email ? await loginWithPassword(url, options) : await loginWithKey(url, options);
+  const profile = options.email
+    ? await loginWithPassword(url, options.email, options)
+    : await loginWithKey(url, options);
   const name = options.profile ?? "default";
   saveProfile(name, profile);
   printResult(options, {
@@ -97,7 +98,7 @@ async function loginWithKey(url: string, options: LoginOptions): Promise<Profile
   const target: Target = { url, bearer: secret_key, ...credential(secret_key, "--secret-key") };
   const response = await request(target, WORKSPACE);
   if (lacksPermission(response)) return { url, secret_key, about: "a restricted secret key" };
-  const workspace = parseJson(response) as Workspace;
+  const workspace = parseJson(response) as RouteOutput<"GET /v1/workspace">;
   return { url, secret_key, about: `workspace ${workspace.name}` };
 }
 
@@ -112,12 +113,12 @@ function lacksPermission({ status, text }: ApiResponse): boolean {
   }
 }
 
-async function loginWithPassword(url: string, options: LoginOptions): Promise<Profile> {
+async function loginWithPassword(url: string, email: string, options: LoginOptions): Promise<Profile> {
   if (!options.passwordStdin && !isTerminal())
     throw new ExitError("Cannot prompt for the password without a terminal. Use --password-stdin.", 2);
   const password = options.passwordStdin ? await readStdin() : await prompt("Password");
-  const body = { email: options.email, password, ...(options.workspaceId && { workspace_id: options.workspaceId }) };
-  const session = await fetchJson<Session>({ url, bearer: null }, { method: "POST", path: "/v1/auth/sessions", body });
+  const body = { email, password, ...(options.workspaceId && { workspace_id: options.workspaceId }) };
+  const session = await fetchJson({ url, bearer: null }, "POST /v1/auth/sessions", { body });
   return { url, session_token: session.token, about: session.user.email };
 }
 

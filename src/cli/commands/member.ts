@@ -1,5 +1,6 @@
 // `keyrack member`: the generated commands; `delete` first lists what the person leaves behind, and asks on a terminal.
 import type { Command } from "commander";
+import type { RouteOutput } from "../../client.ts";
 import {
   addApiCommands,
   commandSpec,
@@ -11,7 +12,7 @@ import {
 import { listTable } from "../ui/format.ts";
 import { ExitError, isTerminal, print } from "../ui/output.ts";
 
-type LeftBehind = { secret_keys: Record<string, unknown>[]; invites: Record<string, unknown>[]; more: boolean };
+type LeftBehind = RouteOutput<"GET /v1/members/{userId}/left_behind">;
 
 export function addMemberCommands(program: Command): void {
   addApiCommands(program, "member", {

@@ -1,17 +1,14 @@
 // `keyrack status`: the health of the server and its components.
 import type { Command } from "commander";
+import type { RouteOutput } from "../../client.ts";
 import { request } from "../api/request.ts";
 import { resolveTarget } from "../api/target.ts";
 import { cell } from "../ui/format.ts";
 import { ExitError, examples, outputFlags, print, table, type OutputOptions } from "../ui/output.ts";
 
-type Status = {
-  status: string;
-  components: Record<string, string>;
-  restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
-  /** Absent in the answer of an older server. */
-  versions?: string[];
-};
+type Current = RouteOutput<"GET /status">;
+/** Without `versions` in the response of an older server. */
+type Status = Omit<Current, "versions"> & Partial<Current>;
 
 type StatusOptions = OutputOptions & { url?: string; profile?: string; ready?: true };
 

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
+import type { RouteOutput } from "../../client.ts";
 import type { CommandSpec } from "../api/command-spec.ts";
 import { addApiCommands, buildRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
 import { profileToSave, requireReplaceable, saveNewKey } from "../api/profiles.ts";
@@ -66,6 +67,6 @@ async function create(spec: CommandSpec, options: CreateOptions): Promise<void> 
   const { text } = await sendRequest(buildRequest(spec, [], options), options, used);
   printResponse(spec, text, options);
   if (!saved) return;
-  const { workspace, secret_key } = JSON.parse(text) as { workspace: { name: string }; secret_key: { key: string } };
+  const { workspace, secret_key } = JSON.parse(text) as RouteOutput<"POST /v1/workspaces">;
   saveNewKey(saved.name, { url: target.url, secret_key: secret_key.key, about: `workspace ${workspace.name}` });
 }

@@ -1,4 +1,5 @@
 // The audit log over HTTP: its checkpoint and all its rows.
+import type { RouteOutput } from "../../../client.ts";
 import { fetchJson, isFailure, request, toExitError, type Target } from "../../api/request.ts";
 import { ExitError } from "../../ui/output.ts";
 
@@ -21,14 +22,10 @@ export function refusePartialView({ bearer }: Target): void {
 /** Passes every row behind `from` to `take`, page by page. Refuses a credential that would see only some of them. */
 export async function readLog(target: Target, take: (row: LogRow) => void, from = 0): Promise<void> {
   refusePartialView(target);
-  const { id: workspace_id } = await fetchJson<{ id: string }>(target, { method: "GET", path: "/v1/workspace" });
+  const { id: workspace_id } = await fetchJson(target, "GET /v1/workspace", {});
   for (let after: number | undefined = from; after !== undefined; ) {
-    const query = { after_seq: String(after), limit: "200" };
-    const page: { data: LogRow[]; has_more?: true } = await fetchJson(target, {
-      method: "GET",
-      path: "/v1/audit_logs",
-      query,
-    });
+    const query = { after_seq: after, limit: 200 };
+    const page: RouteOutput<"GET /v1/audit_logs"> = await fetchJson(target, "GET /v1/audit_logs", { query });
     for (const { actor: _resolved, ...row } of page.data) take({ ...row, workspace_id });
     after = page.has_more ? page.data.at(-1)?.seq : undefined;
   }

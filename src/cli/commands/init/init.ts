@@ -151,9 +151,8 @@ async function createWorkspace(settings: Settings, workspace: { name: string; sl
   ]);
   const app = await startInstance({ settings: { ...settings, host: "127.0.0.1", port: 0 }, log: silentLog });
   try {
-    const message = { method: "POST", path: "/v1/workspaces", body: workspace };
     const target = { url: app.url, bearer: app.bootstrap.token };
-    const { secret_key } = await fetchJson<{ secret_key: { key: string } }>(target, message);
+    const { secret_key } = await fetchJson(target, "POST /v1/workspaces", { body: workspace });
     return secret_key.key;
   } finally {
     await app.stop();

@@ -3,6 +3,8 @@
 // Idempotency-Key of the page gives a lost answer back, with the same keys, for 24 hours.
 import { readFileSync, rmSync } from "node:fs";
 import { resolve } from "node:path";
+import type { RouteOutput } from "../../../client.ts";
+import type { Env } from "../../../kernel/credentials.ts";
 import { csvRow } from "../../../kernel/text/csv.ts";
 import { writeFileAtomically } from "../../../platform/fsync.ts";
 import { ApiError, type Target } from "../../api/request.ts";
@@ -17,15 +19,8 @@ import { bodyOf, type BulkBody, type KeyBulkOptions } from "./bulk-flags.ts";
 import { awaitVersions, type Versions } from "./bulk-wait.ts";
 import { MINUTE_MS } from "../../../kernel/durations.ts";
 
-type Key = { id: string; project_id: string; env: string } & Record<string, string | null>;
-type BulkPage = {
-  bulk_id: string;
-  matched: number | null;
-  changed: number;
-  data: Key[];
-  next_cursor: string | null;
-  versions: { project_id: string; version: number }[];
-};
+type BulkPage = RouteOutput<"POST /v1/bulk/keys">;
+type Key = BulkPage["data"][number];
 
 /** What the progress file holds. */
 type Run = {
@@ -227,7 +222,7 @@ export async function runKeyBulk(action: BulkAction, flags: KeyBulkOptions): Pro
     const keys = run.out ? ` The new keys are in ${run.out}.` : "";
     options.print(`${DONE[action]} ${plural(run.changed, "key")}.${keys}`);
   }
-  const env = run.body.filter.env as string | undefined;
+  const env = run.body.filter.env as Env | undefined;
   const waited = options.wait ? await awaitVersions(target, run.versions, env, options) : null;
   const { bulk_id, expect, changed } = run;
   report(options, {

@@ -1,25 +1,26 @@
 // After a bulk run with --wait: asks once for each project whether every live node has its newest version.
-import { request, parseJson, type Target } from "../../api/request.ts";
+import type { RouteOutput } from "../../../client.ts";
+import { fetchJson, type Target } from "../../api/request.ts";
 import { escapeControls, plural, type OutputOptions } from "../../ui/output.ts";
-import { nodesTable, type Node } from "../../api/change-and-wait.ts";
+import { nodesTable } from "../../api/change-and-wait.ts";
+import type { Env } from "../../../kernel/credentials.ts";
 
 /** The newest version of each project. */
 export type Versions = Record<string, number>;
-type Propagation = { project_id: string; complete: boolean; acked_nodes: number; total_nodes: number; nodes: Node[] };
+type Propagation = RouteOutput<"GET /v1/propagation">;
 
 const WAIT_MS = 30_000;
 
 export async function awaitVersions(
   target: Target,
   versions: Versions,
-  env: string | undefined,
+  env: Env | undefined,
   options: OutputOptions & { print(text: string): void },
 ): Promise<{ all: Propagation[]; missing: string[] }> {
   const all: Propagation[] = [];
   for (const [project_id, version] of Object.entries(versions)) {
-    const query = { project_id, version: String(version), wait_ms: String(WAIT_MS), ...(env && { env }) };
-    const message = { method: "GET", path: "/v1/propagation", query, timeoutMs: WAIT_MS + 15_000 };
-    const shown = parseJson(await request(target, message)) as Propagation;
+    const query = { project_id, version, wait_ms: WAIT_MS, ...(env && { env }) };
+    const shown = await fetchJson(target, "GET /v1/propagation", { query, timeoutMs: WAIT_MS + 15_000 });
     all.push(shown);
     if (options.json || options.quiet) continue;
     if (shown.nodes.length > 0) options.print(nodesTable(shown.nodes));

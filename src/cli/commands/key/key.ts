@@ -1,6 +1,7 @@
 // `keyrack key`: the generated commands, `bulk`, `find` and `lookup`; `create --from-csv` creates many; `revoke --wait`
 // waits for all nodes.
 import type { Command } from "commander";
+import type { RouteOutput } from "../../../client.ts";
 import { waitable } from "../../api/waitable.ts";
 import type { CommandSpec } from "../../api/command-spec.ts";
 import { addBulkCommand } from "./bulk.ts";
@@ -63,7 +64,7 @@ async function create(spec: CommandSpec, options: CreateOptions): Promise<void> 
   await importCsv({ file: options.fromCsv, spec, noun: "key", defaults, options, keysFile, isKeysFileNamed });
 }
 
-type LastUse = { network: string | null; user_agent: string | null; node_id: string } | null | undefined;
+type Key = RouteOutput<"GET /v1/keys/{id}">;
 
 /**
  * Adds the last use to the output for people. Earlier releases reject that `include`: retries without it.
@@ -77,11 +78,11 @@ async function show(spec: CommandSpec, args: string[], options: ApiOptions): Pro
       throw error;
     },
   );
-  const { last_used, ...key } = JSON.parse(text) as { last_used?: LastUse };
+  const { last_used, ...key } = JSON.parse(text) as Key;
   const shown = { ...key, ...(last_used && { last_used_from: placeOf(last_used) }) };
   printResponse(spec, JSON.stringify(shown), options);
 }
 
-function placeOf({ network, user_agent, node_id }: NonNullable<LastUse>): string {
+function placeOf({ network, user_agent, node_id }: NonNullable<Key["last_used"]>): string {
   return [network, user_agent, `node ${node_id}`].filter((part) => part !== null).join(", ");
 }

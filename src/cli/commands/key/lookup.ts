@@ -1,6 +1,7 @@
 // `keyrack key lookup`: what a pasted key is, and why a verifier refuses it. The key comes from standard input or a
 // hidden prompt, never from an argument, which process lists show.
 import type { Command } from "commander";
+import type { RouteOutput } from "../../../client.ts";
 import { sendRequest } from "../../api/generated.ts";
 import { targetFlags, type TargetOptions } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
@@ -17,17 +18,7 @@ import {
 
 type LookupOptions = TargetOptions & OutputOptions & { scopes?: string[]; projectId?: string; ip?: string };
 
-type Lookup = {
-  kind: string | null;
-  env: string | null;
-  display_prefix: string | null;
-  record: { id: string; name?: string | null } | null;
-  project: { slug: string } | null;
-  tenant: { external_id: string } | null;
-  admitted: boolean | null;
-  reasons: { code: string; message: string; since: string | null }[];
-  nodes: { live: number; current: number } | null;
-};
+type Lookup = RouteOutput<"POST /v1/keys/lookup">;
 
 export function addLookupCommand(key: Command): void {
   const command = key

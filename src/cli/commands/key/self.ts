@@ -1,9 +1,9 @@
 // `keyrack self`: for the holder of an API key. The key comes from KEYRACK_API_KEY or standard input, never from an
 // argument, which process lists show.
 import type { Command } from "commander";
-import { ApiError, fetchJson, type ApiRequest, type Target } from "../../api/request.ts";
+import { ApiError, fetchJson, type Target } from "../../api/request.ts";
 import { DEFAULT_URL } from "../../api/target.ts";
-import { recordTable, type Fields } from "../../ui/format.ts";
+import { recordTable } from "../../ui/format.ts";
 import {
   ExitError,
   examples,
@@ -35,10 +35,6 @@ async function askKey(): Promise<string> {
   return askPassword("API key");
 }
 
-async function call(options: SelfOptions, message: ApiRequest): Promise<Fields> {
-  return fetchJson<Fields>(await targetOf(options), message);
-}
-
 function addVerb(self: Command, verb: string, description: string, quiet: string): Command {
   return outputFlags(self.command(verb).description(description), quiet).option(
     "--url <url>",
@@ -47,21 +43,17 @@ function addVerb(self: Command, verb: string, description: string, quiet: string
 }
 
 async function show(options: SelfOptions): Promise<void> {
-  const shown = await call(options, { method: "GET", path: "/v1/self" });
-  printResult(options, { json: shown, quiet: String(shown.key_id), human: recordTable(shown) });
+  const shown = await fetchJson(await targetOf(options), "GET /v1/self", {});
+  printResult(options, { json: shown, quiet: shown.key_id, human: recordTable(shown) });
 }
 
 async function revoke(options: SelfOptions): Promise<void> {
-  const query = options.wait ? { wait: "true" } : {};
+  const query = options.wait ? { wait: "true" as const } : {};
   const body = options.reason === undefined ? {} : { reason: options.reason };
-  const revoked = await call(options, { method: "POST", path: "/v1/self/revoke", query, body, timeoutMs: WAIT_MS });
-  printResult(options, {
-    json: revoked,
-    quiet: String(revoked.key_id),
-    human: `Revoked key ${String(revoked.key_id)}.`,
-  });
-  const { propagation } = revoked as { propagation?: { complete: boolean } };
-  if (propagation?.complete === false)
+  const input = { query, body, timeoutMs: WAIT_MS };
+  const revoked = await fetchJson(await targetOf(options), "POST /v1/self/revoke", input);
+  printResult(options, { json: revoked, quiet: revoked.key_id, human: `Revoked key ${revoked.key_id}.` });
+  if (revoked.propagation?.complete === false)
     throw new ExitError("The key is revoked, but not every server of the vendor has confirmed it yet.", 1);
 }
 
@@ -70,11 +62,11 @@ async function rotate(options: SelfOptions): Promise<void> {
   if (!Number.isFinite(hours)) throw new ExitError("--overlap-hours must be a number.", 2);
   const body = { overlap_hours: hours };
   const idempotencyKey = options.idempotencyKey ?? crypto.randomUUID();
-  const message: ApiRequest = { method: "POST", path: "/v1/self/rotate", body, idempotencyKey };
-  const rotated = await call(options, message).catch((error: unknown) => {
+  const sent = fetchJson(await targetOf(options), "POST /v1/self/rotate", { body, idempotencyKey });
+  const rotated = await sent.catch((error: unknown) => {
     throw withRepetition(error, idempotencyKey);
   });
-  const key = String(rotated.key);
+  const { key } = rotated;
   const human = `Rotated. The new key, shown only now:\n  ${key}\nThe old one works for ${hours} more hours.`;
   printResult(options, { json: rotated, quiet: key, human });
 }

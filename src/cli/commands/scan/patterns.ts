@@ -1,6 +1,7 @@
 // `keyrack scan patterns`: rules for other secret scanners, with the key prefixes of your projects and our own
 // families.
 import type { Command } from "commander";
+import type { RouteOutput } from "../../../client.ts";
 import { CREDENTIAL_PATTERN, formatApiKey, RANDOM_BYTES } from "../../../kernel/credentials.ts";
 import { OWN_PREFIX, prefixProblem } from "../../../kernel/key-prefixes.ts";
 import { request } from "../../api/request.ts";
@@ -50,7 +51,7 @@ async function publicUrl(options: Options): Promise<string> {
   const target = resolveTarget(options);
   if (options.prefix || !target.bearer) return target.url; // --prefix needs no server
   const { status, text } = await request(target, { method: "GET", path: "/v1/instance" });
-  return status === 200 ? (JSON.parse(text) as { public_url: string }).public_url : target.url;
+  return status === 200 ? (JSON.parse(text) as RouteOutput<"GET /v1/instance">).public_url : target.url;
 }
 
 function checkPrefixes(given: readonly string[]): string[] {
@@ -69,7 +70,7 @@ async function prefixesOfProjects(options: Options): Promise<string[]> {
   for (let after: string | undefined; ; ) {
     const { status, text } = await request(target, { method: "GET", path: "/v1/projects", query: { after } });
     if (status !== 200) throw new ExitError(`The server refused to list projects (status ${status}).`, 1);
-    const page = JSON.parse(text) as { data: { id: string; key_prefixes: string[] }[]; has_more?: boolean };
+    const page = JSON.parse(text) as RouteOutput<"GET /v1/projects">;
     found.push(...page.data.flatMap(({ key_prefixes }) => key_prefixes));
     after = page.data.at(-1)?.id;
     if (!page.has_more || after === undefined) return sorted(found);
