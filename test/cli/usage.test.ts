@@ -8,6 +8,11 @@ const points = (requests: number[]) => {
   return { requests, errors: zeros, units: requests, total: { requests: total, errors: 0, units: total } };
 };
 const head = {
+  object: "usage_series" as const,
+  bucket: "hour" as const,
+  from: "2026-11-16T08:00:00.000Z",
+  to: "2026-11-16T10:00:00.000Z",
+  time_zone: "UTC",
   as_of: "2026-11-16T10:00:00.000Z",
   overflow: false,
   buckets: ["2026-11-16T08:00:00.000Z", "2026-11-16T09:00:00.000Z"],

@@ -1,5 +1,6 @@
 // `keyrack audit verify`: on the server, over HTTP against a checkpoint, on the database, or on an export.
 import { setTimeout as sleep } from "node:timers/promises";
+import type { RouteOutput } from "../../../client.ts";
 import { isFailure, request, toExitError, type ApiResponse, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget, type TargetOptions } from "../../api/target.ts";
 import { ExitError, plural, print, readTextFile } from "../../ui/output.ts";
@@ -36,20 +37,20 @@ async function verifyLog(options: VerifyOptions): Promise<void> {
   const target = requireBearer(resolveTarget(options));
   if (options.checkpoint) return report(await verifyByCheckpoint(target, options), options);
   const response = await verifyOnServer(target);
-  const chain = JSON.parse(response.text) as ChainVerdict;
+  const chain = JSON.parse(response.text) as Chain;
   if (options.json) print(response.text.trimEnd());
   else if (!options.quiet && chain.verified) print(`Audit log verified: ${verifiedText(chain)}.`);
   if (!chain.verified) throw brokenError(chain);
 }
 
-type FullRun = { full?: { running: boolean; checked: number }; head_seq: number };
+type Chain = RouteOutput<"GET /v1/audit_logs/chain">;
 
 /** A long chain is verified in the background: waits for that to end. */
 async function verifyOnServer(target: Target): Promise<ApiResponse> {
   return withProgress(async (onProgress) => {
     for (let refused = 0; ; ) {
       const response = await request(target, CHAIN);
-      const { full, head_seq } = isFailure(response) ? ({} as FullRun) : (JSON.parse(response.text) as FullRun);
+      const { full, head_seq } = isFailure(response) ? ({} as Chain) : (JSON.parse(response.text) as Chain);
       refused = isFailure(response) ? refused + 1 : 0;
       if (isFailure(response) && (!BUSY.has(response.status) || refused > REFUSED_MAX)) throw toExitError(response);
       if (!isFailure(response) && !full?.running) return response;
@@ -85,15 +86,15 @@ async function verifyByCheckpoint(target: Target, options: VerifyOptions): Promi
   return verifier.verdicts();
 }
 
-function verifiedText({ checked, head_hash }: ChainVerdict): string {
+function verifiedText({ checked, head_hash }: Chain | ChainVerdict): string {
   return `${plural(checked, "row")}, head ${head_hash}`;
 }
 
-function brokenText({ broken_seq, reason, checked }: ChainVerdict): string {
+function brokenText({ broken_seq, reason, checked }: Chain | ChainVerdict): string {
   return `broken at seq ${broken_seq}: ${reason}. ${plural(checked, "valid row")} before it`;
 }
 
-function brokenError(verdict: ChainVerdict): ExitError {
+function brokenError(verdict: Chain | ChainVerdict): ExitError {
   return new ExitError(`The audit log is ${brokenText(verdict)}.`, 4);
 }
 

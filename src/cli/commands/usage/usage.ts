@@ -3,27 +3,15 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import type { Command } from "commander";
+import type { RouteOutput } from "../../../client.ts";
 import { addApiCommands, buildRequest, sendRequest, type Extension, type Run } from "../../api/generated.ts";
 import { download } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
 import { dim, fileError, minute, print, printResult, table } from "../../ui/output.ts";
 
-type Points = {
-  requests: number[];
-  errors: number[];
-  units: number[];
-  total: { requests: number; errors: number; units: number };
-};
-type Series = {
-  group_by: string;
-  as_of: string;
-  overflow: boolean;
-  buckets: string[];
-  series: (Points & { group: string | null; label: string | null })[];
-  other: Points | null;
-  total: Points;
-};
+type Series = RouteOutput<"GET /v1/usage/series">;
+type Points = Series["total"];
 
 const BARS = "▁▂▃▄▅▆▇█";
 const SPARKLINE_MAX = 60;
