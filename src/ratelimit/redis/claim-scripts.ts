@@ -50,7 +50,12 @@ if found then
     local kept = redis.call('HMGET', KEYS[1], 's', 'n', 'b')
     return { 'replay', kept[1], kept[2], kept[3] or '' }
   end
-  if tonumber(r[3]) > now then return { 'in_progress', int(tonumber(r[3]) - now) } end
+  local left, lease = tonumber(r[3]) - now, tonumber(ARGV[4])
+  if left > 2 * lease then -- set before the clock went back
+    left = lease
+    redis.call('HSET', KEYS[1], 'l', int(now + lease))
+  end
+  if left > 0 then return { 'in_progress', int(left) } end
 end
 forget()
 if not found and redis.call('ZCARD', KEYS[3]) >= tonumber(ARGV[6]) then return { 'full' } end

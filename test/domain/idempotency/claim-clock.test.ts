@@ -1,6 +1,7 @@
 // Claims and clocks: leases and expiry follow the database's clock where processes share one, also when it went back.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
+import { deleteKeys, findRedis, hasRedis, ownPrefix } from "../../../harness/databases/redis.ts";
 import { openTestServices, testClock, vendorOf, type TestServices } from "../../../harness/instances/services.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { hash } from "../../../harness/models/idempotency.ts";
@@ -16,12 +17,28 @@ import {
 import type { Services } from "../../../src/domain/core/context.ts";
 import { checkLimits } from "../../../src/domain/limits/ratelimit.ts";
 import { HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
+import { RedisClaims } from "../../../src/ratelimit/redis/claims.ts";
 import { LOCK_MS, TTL_MS_DEFAULT } from "../../../src/kernel/idempotency.ts";
 
 /** As in an instance whose clock is not injected. */
 function onSystemTime({ services }: TestServices): Services {
   const base = { ...services, claimNow: claimClock(services) };
   return { ...base, claims: databaseClaims(base) };
+}
+
+/** Claims in Redis that follow this clock, opened when they are needed. */
+function redisClaims(now: () => number): () => Promise<RedisClaims> {
+  const opened = new AsyncDisposableStack();
+  const prefix = ownPrefix();
+  afterAll(() => opened.disposeAsync());
+  return async () => {
+    const { url, stop } = (await findRedis())!;
+    opened.defer(stop);
+    opened.defer(() => deleteKeys(url, prefix));
+    const { claims } = await RedisClaims.open({ urls: [url], prefix, forced: true, now });
+    opened.defer(() => claims.close());
+    return claims;
+  };
 }
 
 // Where processes share a database, its clock counts, which nothing here can set.
@@ -55,13 +72,14 @@ describe.runIf(backends.includes("sqlite"))("a wall clock that is set forward on
   });
 });
 
-for (const backend of backends) {
-  describe(`a claim from before the clock went back on ${backend}`, () => {
-    const shared = sharedServices(backend);
+for (const store of hasRedis() ? [...backends, "redis" as const] : backends) {
+  describe(`a claim from before the clock went back on ${store}`, () => {
+    const shared = sharedServices(store === "redis" ? backends[0]! : store);
+    const onRedis = redisClaims(() => time);
     let time: number;
     const claimed = async (name: string) => {
       const base = { ...shared().services, claimNow: () => time };
-      const services = { ...base, claims: databaseClaims(base) };
+      const services = { ...base, claims: store === "redis" ? await onRedis() : databaseClaims(base) };
       const ctx = { services, actor: (await vendorOf(services)).actor } as never;
       const scope = { env: "live" as const, scope_hash: hash(name) };
       const attempt = () => claim(ctx, { ...scope, fingerprint: hash("body") });
