@@ -4,10 +4,10 @@ import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
-import { ownerOf } from "../core/actor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Machine, Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";
+import { returnToQuotas } from "../quotas/lease-returns.ts";
 import { checkWithQuotas, leaseWithQuotas, type WithQuotas } from "../quotas/charging.ts";
 import type { Owed } from "../quotas/takes.ts";
 
@@ -71,11 +71,11 @@ export async function leaseLimits(ctx: Machine, { quotas, owed, owed_id, ...inpu
 }
 
 /** Quotas accept returned units for longer than rate limits do, so more may be returned to one than to the other. */
-export async function returnLease({ services, actor }: Machine, input: { lease_id: string; unused: number }) {
-  const { lease_id, unused } = input;
+export async function returnLease(ctx: Machine, { lease_id, unused }: { lease_id: string; unused: number }) {
+  const { workspace_id } = ctx.actor;
   const [toQuotas, toRules] = await Promise.all([
-    services.quotas.returnLease(ownerOf(actor), actor.workspace_id, lease_id, unused),
-    services.counters.counter.returnLease(actor.workspace_id, lease_id, unused),
+    returnToQuotas(ctx, lease_id, unused),
+    ctx.services.counters.counter.returnLease(workspace_id, lease_id, unused),
   ]);
   return { object: "ratelimit_return" as const, returned: Math.max(toQuotas, toRules) };
 }

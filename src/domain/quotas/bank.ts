@@ -16,7 +16,6 @@ import type { Clock } from "../core/clock.ts";
 import { record } from "../core/record.ts";
 import { Definitions, type Metered } from "./definitions.ts";
 import { Holding, type AppliedQuota } from "./holding.ts";
-import { claimReturn, returnsOf } from "./lease-records.ts";
 import { QuotaLeases } from "./leases.ts";
 import {
   balanceKey,
@@ -37,8 +36,9 @@ const ALIVE_MS = 4_500;
 const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200; // the database refuses writes of an owner that has too many waiting
 const STOP_MS = 3_000;
-/** Topics of notices: a lease that another process returned, grants of which nothing is to be held. */
-const [RETURNED, RECALLED] = ["quota_lease", "quota_balance"] as const;
+/** Topics of notices: a lease that another process returned, balances or grants of which nothing is to be held. */
+export const RETURNED = "quota_lease";
+const RECALLED = "quota_balance";
 
 type BankOptions = Record<"definitions" | "balances" | "leases" | "returns", Ledger> & {
   store: Store;
@@ -126,39 +126,6 @@ export class QuotaBank {
     const request = { metered, process_id: this.process_id, now: this.#clock.now() };
     const stored = await readBalance(this.#store.read, request);
     if (holding.transactions === transactions && !holding.pending) holding.know(stored, this.#clock.now());
-  }
-
-  /** Returns how many units of a lease were given back: until a minute after its end. */
-  async returnLease(owner: Owner, workspace_id: string, lease_id: string, unused: number): Promise<number> {
-    const own = this.leases.find(workspace_id, lease_id);
-    const { shared } = this.leases;
-    if (shared && own?.isShared !== false) {
-      const record = await shared.take(workspace_id, lease_id);
-      if (record === null || !(await claimReturn(this.#store, owner, lease_id, this.#clock.now()))) return 0;
-      // Only what balances show depends on it: until the lease ends, its units would be held and given back.
-      if (!own) this.#store.notify(RETURNED, lease_id).catch(() => {});
-      if (!own) return this.#returnRecord(owner, workspace_id, record, unused);
-    }
-    const { units, applied } = this.leases.return(workspace_id, lease_id, unused, this.#clock.now());
-    for (const { holding, metered } of applied) {
-      const isKept = this.find(metered) === holding;
-      if (!isKept || holding.shed(metered.quota)) await this.giveBack(holding, !isKept);
-    }
-    return units;
-  }
-
-  /** Returns units of a lease that another process granted. */
-  async #returnRecord(owner: Owner, workspace_id: string, record: string, unused: number): Promise<number> {
-    const now = this.#clock.now();
-    const { units, charges } = returnsOf(record, unused, now);
-    if (units === 0) return 0;
-    for (const { metered, returns } of charges) {
-      const holding = this.find(metered) ?? new Holding({ metered, workspace_id, owner, now });
-      holding.isTransient = this.find(metered) === undefined;
-      holding.putBack(returns);
-      await this.giveBack(holding, false);
-    }
-    return units;
   }
 
   /** Gives back what is unused for 10 s or has ended, and reports to other processes what this one holds. */
