@@ -110,12 +110,15 @@ export class QuotaBank {
     this.fetch(one, 0).catch((error) => this.#log.warn("no quota block was fetched", { error: String(error) }));
   }
 
-  /** Charges units that were admitted without asking, even beyond zero. */
+  /** Charges units that were admitted without asking, even beyond zero: nothing may be held of what they use up. */
   async chargeOwed({ holding, metered }: AppliedQuota, owed: OwedCharge): Promise<void> {
     while (holding.pending) await holding.pending.catch(() => {});
+    holding.giveUpAll();
+    const returns = holding.takeReturns(this.#clock.now());
     holding.pending = this.#transact(holding, async () => {
-      const stored = await this.#write(holding, [], (tx, request) => takeOwed(tx, { ...request, metered }, owed));
+      const stored = await this.#write(holding, returns, (tx, request) => takeOwed(tx, { ...request, metered }, owed));
       holding.know(stored, this.#clock.now());
+      if (stored.fromAmount > metered.quota.amount) await this.#recallOthers(balanceName(metered));
     });
     await holding.pending;
   }
@@ -165,7 +168,11 @@ export class QuotaBank {
   /** Makes every process give back what it holds of balances that spend these grants, and waits for this one. */
   async recall(grants: string): Promise<void> {
     await this.#giveBackSpending(grants);
-    await this.#store.notify(RECALLED, grants).catch(() => {}); // what is unused goes back in 10 s
+    await this.#recallOthers(grants);
+  }
+
+  async #recallOthers(balances: string): Promise<void> {
+    await this.#store.notify(RECALLED, balances).catch(() => {}); // what is unused goes back in 10 s
   }
 
   async #giveBackSpending(grants: string): Promise<void> {

@@ -4,6 +4,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { sharedServices, testServices } from "../../../harness/instances/test-services.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
+import { createGrant } from "../../../src/domain/quotas/grants.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const backend of backends) {
@@ -35,6 +36,35 @@ for (const backend of backends) {
       expect(await left({ ...report, owed: 10 })).toEqual([90, 90]);
       expect(await left({ ...report, owed_id: crypto.randomUUID() })).toEqual([83, 83]);
       shared().clock.advance(-7 * DAY_MS);
+    });
+
+    it.each([[0], [5_000]])(
+      "admit nothing once what is owed has used up the balance, with %i granted",
+      async (units) => {
+        const metered = await world({ tenant: [quotaOf({ amount: 64_000 })] });
+        const { ctx, tenant_id } = metered;
+        if (units > 0) await createGrant(ctx, { scope: "tenant", tenant_id, quota_id: "calls" }, { units });
+        const lease = await metered.lease(10);
+        await metered.check();
+        await metered.check({ cost: 0, owed: 63_989 + units });
+        expect(await metered.balance()).toMatchObject({ remaining: 0, exceeded: false });
+        expect([await metered.admitted(20), (await metered.lease(5)).granted]).toEqual([0, 0]);
+        // What comes back of a lease was not spent.
+        expect((await metered.return(lease.lease_id, 3)).returned).toBe(3);
+        expect(await metered.admitted(20)).toBe(3);
+        expect(await metered.balance()).toMatchObject({ spent: 64_000 + units, remaining: 0, exceeded: false });
+      },
+    );
+
+    it.runIf(backend === "postgres")("give back what other processes hold of a balance that they use up", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 64_000 })] });
+      await using other = await shared().another();
+      const there = metered.in(other.services);
+      await there.check();
+      await metered.check({ cost: 0, owed: 63_999 });
+      await expect.poll(() => metered.balance()).toMatchObject({ spent: 64_000, held: 0, remaining: 0 });
+      await expect.poll(() => other.services.quotas.metrics.returned).toBe(1);
+      expect(await there.admitted(20)).toBe(0);
     });
 
     it("charge what is owed but store no new id, once the environment has written its share of the day", async () => {
