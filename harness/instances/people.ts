@@ -14,7 +14,6 @@ import type { TestInstance } from "./test-instance.ts";
 
 export const PASSWORD = "correct horse battery staple";
 
-export { parseMail, type ReceivedMail } from "./mailbox.ts";
 export type Person = { id: string; email: string; password: string; session: string; session_id: string };
 
 let made = 0;

@@ -1,29 +1,11 @@
-// Shared by the counter tests: a seeded random source, a manual clock, requests, and both stores by name.
+// Shared by the counter tests: rules, requests, and both stores by name.
 import { afterAll } from "vitest";
 import type { CheckRequest, Counter } from "../../src/ratelimit/counter.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
-import * as random from "../random.ts";
 import { deleteKeys, findRedis, hasRedis, ownPrefix } from "../databases/redis.ts";
 import { DEADLINE_MS } from "../waiting.ts";
 import { memoryCounter } from "./memory-counter.ts";
-
-export { memoryCounter };
-export { decision, handClock } from "./scenarios.ts";
-export { START } from "./traffic.ts";
-
-/** The same numbers for the same seed on every machine. */
-export function seeded(seed: number): () => number {
-  return random.seeded(seed).next;
-}
-
-export function between(random: () => number, low: number, high: number): number {
-  return low + Math.floor(random() * (high - low + 1));
-}
-
-export function pick<T>(random: () => number, from: readonly T[]): T {
-  return from[Math.floor(random() * from.length)]!;
-}
 
 export const sliding = (limit: number, window_ms: number, more: Partial<RateLimit> = {}): RateLimit => ({
   id: "rule",

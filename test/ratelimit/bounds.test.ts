@@ -7,7 +7,9 @@ import { cellOwner } from "../../src/fairness/owners.ts";
 import { sharesTable } from "../../src/fairness/shares.ts";
 import type { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { LeaseTable } from "../../src/ratelimit/memory/leases.ts";
-import { ask, handClock, memoryCounter, sliding } from "../../harness/ratelimit/counters.ts";
+import { ask, sliding } from "../../harness/ratelimit/counters.ts";
+import { memoryCounter } from "../../harness/ratelimit/memory-counter.ts";
+import { handClock } from "../../harness/ratelimit/scenarios.ts";
 
 const rule = sliding(5, 60_000);
 

@@ -1,6 +1,8 @@
 // The guarantees of a check, the same for both counter stores (docs/design/0005-rate-limiter-algorithm.md).
 import { describe, expect, it } from "vitest";
-import { ask, fixed, handClock, sliding, START, stores } from "../../harness/ratelimit/counters.ts";
+import { ask, fixed, sliding, stores } from "../../harness/ratelimit/counters.ts";
+import { handClock } from "../../harness/ratelimit/scenarios.ts";
+import { START } from "../../harness/ratelimit/traffic.ts";
 
 for (const { name, make } of stores()) {
   describe(`a check on ${name}`, () => {

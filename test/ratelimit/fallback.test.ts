@@ -9,7 +9,9 @@ import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import { Failure } from "../../src/kernel/errors.ts";
 import { hasRedis, type OwnRedis, startRedis } from "../../harness/databases/redis.ts";
 import { DEADLINE_MS, pace, turns, until } from "../../harness/waiting.ts";
-import { ask, handClock, memoryCounter, sliding } from "../../harness/ratelimit/counters.ts";
+import { ask, sliding } from "../../harness/ratelimit/counters.ts";
+import { memoryCounter } from "../../harness/ratelimit/memory-counter.ts";
+import { handClock } from "../../harness/ratelimit/scenarios.ts";
 
 const CYCLES = Number(process.env["KEYRACK_TEST_CYCLES"] ?? 2);
 const TIMEOUT_MS = 200;

@@ -3,7 +3,9 @@ import { describe, expect, it } from "vitest";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import type { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import type { CheckRequest } from "../../src/ratelimit/counter.ts";
-import { ask, fixed, handClock, memoryCounter, sliding } from "../../harness/ratelimit/counters.ts";
+import { ask, fixed, sliding } from "../../harness/ratelimit/counters.ts";
+import { memoryCounter } from "../../harness/ratelimit/memory-counter.ts";
+import { handClock } from "../../harness/ratelimit/scenarios.ts";
 
 const PLACES = 4_000;
 const rule = sliding(5, 60_000);

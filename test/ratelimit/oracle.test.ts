@@ -2,8 +2,9 @@
 import { describe, expect, it } from "vitest";
 import { Oracle } from "../../harness/ratelimit/oracle.ts";
 import { traffic } from "../../harness/ratelimit/traffic.ts";
-import { compareScenario, DECISIONS_A_ROUND, judgeScenario } from "../../harness/ratelimit/scenarios.ts";
-import { handClock, memoryCounter, stores } from "../../harness/ratelimit/counters.ts";
+import { compareScenario, DECISIONS_A_ROUND, judgeScenario, handClock } from "../../harness/ratelimit/scenarios.ts";
+import { stores } from "../../harness/ratelimit/counters.ts";
+import { memoryCounter } from "../../harness/ratelimit/memory-counter.ts";
 import { ROUNDS } from "../../harness/rounds.ts";
 
 const DECISIONS = 5_000 * ROUNDS;

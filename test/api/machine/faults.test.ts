@@ -4,9 +4,8 @@ import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { StartRefused } from "../../../src/server/start-refused.ts";
 import { postgresUrl } from "../../../harness/databases/backends.ts";
-import { startDurableRedis } from "../../../harness/instances/claim-stores.ts";
 import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";
-import { startRedis } from "../../../harness/databases/redis.ts";
+import { startRedis, startDurableRedis } from "../../../harness/databases/redis.ts";
 import { until } from "../../../harness/waiting.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 

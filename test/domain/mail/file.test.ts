@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fileTransport } from "../../../src/domain/mail/file.ts";
-import { parseMail } from "../../../harness/instances/people.ts";
+import { parseMail } from "../../../harness/instances/mailbox.ts";
 
 const DATE = Date.UTC(2026, 10, 14, 12);
 const mail = (id: string) => ({

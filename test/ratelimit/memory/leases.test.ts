@@ -2,18 +2,11 @@
 import { describe, expect, it } from "vitest";
 import type { Counter, Lease } from "../../../src/ratelimit/counter.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
-import {
-  ask,
-  between,
-  fixed,
-  handClock,
-  memoryCounter,
-  pick,
-  seeded,
-  sliding,
-  START,
-  stores,
-} from "../../../harness/ratelimit/counters.ts";
+import { ask, fixed, sliding, stores } from "../../../harness/ratelimit/counters.ts";
+import { seeded } from "../../../harness/random.ts";
+import { memoryCounter } from "../../../harness/ratelimit/memory-counter.ts";
+import { handClock } from "../../../harness/ratelimit/scenarios.ts";
+import { START } from "../../../harness/ratelimit/traffic.ts";
 import { ROUNDS } from "../../../harness/rounds.ts";
 
 type Spend = { t: number; units: number };
@@ -128,10 +121,10 @@ describe.skipIf(redis === undefined)("leases on both stores under the same clock
     const rules = [sliding(40, 3_000, { id: "s" }), fixed(90, 5_000, { id: "f" }), sliding(150, 60_000, { id: "l" })];
     const held: [Lease, Lease][] = [];
     for (let i = 0; i < 100 * ROUNDS; i++) {
-      clock.pass(between(random, 0, 60));
-      const act = random();
-      const want = between(random, 1, 20);
-      const returned = act < 0.3 ? held.splice(between(random, 0, held.length - 1), 1)[0] : undefined;
+      clock.pass(random.int(0, 60));
+      const act = random.next();
+      const want = random.int(1, 20);
+      const returned = act < 0.3 ? held.splice(random.int(0, held.length - 1), 1)[0] : undefined;
       const answers = [];
       for (const [n, counter] of both.entries()) {
         if (returned !== undefined) answers.push(await counter.returnLease("w1", returned[n]!.lease_id!, want - 1));
@@ -165,33 +158,33 @@ async function eightClients(
   const pause = Math.min(...rules.map((rule) => rule.window_ms / 5));
   const clients: ({ id: string; left: number; end: number } | null)[] = Array.from({ length: 8 }, () => null);
   for (let i = 0; i < steps; i++) {
-    const who = between(random, 0, 7);
+    const who = random.int(0, 7);
     const client = clients[who];
     if (client == null) {
       const asked = clock.now();
-      clock.pass(between(random, 0, 3));
-      const lease = await counter.lease({ ...ask(rules), want: between(random, 1, 25) });
+      clock.pass(random.int(0, 3));
+      const lease = await counter.lease({ ...ask(rules), want: random.int(1, 25) });
       if (lease.lease_id !== null) {
         clients[who] = { id: lease.lease_id, left: lease.granted, end: asked + lease.expires_in_ms };
-      } else clock.pass(between(random, 0, pause));
-    } else if (random() < 0.1) {
-      if (random() < 0.7) await counter.returnLease("w1", client.id, client.left);
+      } else clock.pass(random.int(0, pause));
+    } else if (random.next() < 0.1) {
+      if (random.next() < 0.7) await counter.returnLease("w1", client.id, client.left);
       clients[who] = null;
     } else {
       // Sometimes a client sleeps until just before the end: the worst moment to spend.
-      if (random() < 0.1 && client.end - 1 > clock.now()) clock.set(client.end - 1);
-      const units = Math.min(client.left, between(random, 1, 12));
+      if (random.next() < 0.1 && client.end - 1 > clock.now()) clock.set(client.end - 1);
+      const units = Math.min(client.left, random.int(1, 12));
       if (clock.now() >= client.end || units === 0) clients[who] = null;
       else {
         client.left -= units;
         spends.push({ t: clock.now(), units });
       }
     }
-    if (random() < 0.2) {
-      const cost = between(random, 1, 3);
+    if (random.next() < 0.2) {
+      const cost = random.int(1, 3);
       if ((await counter.check(ask(rules, { cost }))).allowed) spends.push({ t: clock.now(), units: cost });
     }
-    clock.pass(pick(random, [0, 0, 0, 1, 1, 2, 17]));
+    clock.pass(random.pick([0, 0, 0, 1, 1, 2, 17]));
   }
   return spends;
 }

@@ -8,18 +8,11 @@ import {
   type SavedCounter,
 } from "../../../src/ratelimit/memory/saved-counter.ts";
 import { LIMIT_MAX } from "../../../src/kernel/ratelimit/rule.ts";
-import {
-  ask,
-  between,
-  decision,
-  fixed,
-  handClock,
-  memoryCounter,
-  pick,
-  seeded,
-  sliding,
-  START,
-} from "../../../harness/ratelimit/counters.ts";
+import { ask, fixed, sliding } from "../../../harness/ratelimit/counters.ts";
+import { seeded } from "../../../harness/random.ts";
+import { memoryCounter } from "../../../harness/ratelimit/memory-counter.ts";
+import { decision, handClock } from "../../../harness/ratelimit/scenarios.ts";
+import { START } from "../../../harness/ratelimit/traffic.ts";
 
 const month = sliding(1_000, 2_678_400_000, { id: "month" });
 const day = fixed(500, 86_400_000, { id: "day", scope: "tenant" });
@@ -48,18 +41,18 @@ describe("saved counters", () => {
     const keys = [null, "k1", "k2", "k3"];
     const requests = keys.map((key_id) => ask([month, day, minute], { key_id, tenant_id: key_id }));
     for (let i = 0; i < 2_000; i++) {
-      clock.pass(between(random, 0, 200));
-      const request = pick(random, requests);
-      if (random() < 0.1) before.lease({ ...request, want: between(random, 1, 9) });
-      else before.check({ ...request, cost: between(random, 0, 3) });
+      clock.pass(random.int(0, 200));
+      const request = random.pick(requests);
+      if (random.next() < 0.1) before.lease({ ...request, want: random.int(1, 9) });
+      else before.check({ ...request, cost: random.int(0, 3) });
       if (i % 100 === 0) saved.save(before.dirtyRows(5_000));
     }
     saved.save(before.dirtyRows(5_000));
     const after = memoryCounter(clock.now);
     expect(after.load(saved.rows.values())).toBe(saved.rows.size);
     for (let i = 0; i < 500; i++) {
-      clock.pass(between(random, 0, 500));
-      const request = { ...pick(random, requests), cost: between(random, 0, 4) };
+      clock.pass(random.int(0, 500));
+      const request = { ...random.pick(requests), cost: random.int(0, 4) };
       expect(decision(after.check(request)), `step ${i}`).toEqual(decision(before.check(request)));
     }
   });
