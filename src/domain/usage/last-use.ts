@@ -33,11 +33,11 @@ export class LastUses {
   /** Only for events with one of the fields. */
   add(event: ClientEvent, { id: key_id }: KnownKey, at: number, from: { workspace_id: string; node_id: string }): void {
     const shown = this.#read(event, "network", isShownNetwork);
-    const network = shown !== null && isClientNetwork(shown) ? shown : null; // refused requests name local ones too
     const user_agent = this.#read(event, "user_agent", isProduct);
-    if (network === null && user_agent === null) return;
     const before = this.#rows.get(key_id);
     if (before && before.at > at) return;
+    const network = shown !== null && isClientNetwork(shown) ? shown : null; // refused requests name local ones too
+    if (network === null && user_agent === null) return;
     const { workspace_id, node_id } = from;
     this.#rows.set(key_id, { key_id, workspace_id, at, network, user_agent, node_id });
   }

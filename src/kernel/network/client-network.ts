@@ -2,7 +2,7 @@
 // client. The library cuts the address before it leaves the process; the server takes no other form.
 
 import { AddressList } from "./address-list.ts";
-import { isShownNetwork, networkOfAddress } from "./cidr.ts";
+import { networkOfAddress } from "./cidr.ts";
 
 /** Private, loopback and link-local. */
 const LOCAL = new AddressList([
@@ -20,9 +20,9 @@ export function clientNetworkOf(address: string | null): string | null {
   return address === null || LOCAL.includes(address) ? null : networkOfAddress(address);
 }
 
-/** Whether a text is what `clientNetworkOf` returns for some address. */
-export function isClientNetwork(text: string): boolean {
-  return isShownNetwork(text) && !LOCAL.includes(text.slice(0, text.indexOf("/")));
+/** Whether a network, as it is shown, is one that `clientNetworkOf` returns for some address. */
+export function isClientNetwork(shown: string): boolean {
+  return !LOCAL.includes(shown.slice(0, shown.indexOf("/")));
 }
 
 /** A product name, which ends at the first `/` or space of a user agent. */

@@ -98,6 +98,26 @@ describe("an address", () => {
     expect([networkOfAddress(address), isShownNetwork(network)]).toEqual([network, true]);
   });
 
+  it("belongs to the only text of its network that is taken as one", () => {
+    const random = seeded(7);
+    const group = (): string => random.pick(["", "0", "00", "1", "f", "F", "ffff", "0db8", "db8", "10000", "g"]);
+    const octet = (): string => random.pick(["0", "00", "01", "9", "10", "99", "199", "249", "255", "256", "-1", "x"]);
+    const list = (piece: () => string, between: string, count: number): string =>
+      Array.from({ length: count }, piece).join(between);
+    const [shown, wrong] = [[] as string[], [] as string[]];
+    for (let i = 0; i < 20_000; i++) {
+      const v4 = list(octet, ".", random.int(2, 4)) + random.pick(["", ".0"]);
+      const v6 = list(group, ":", random.int(0, 4)) + random.pick(["", "::", ":0:0:0:0:0", "::0", "::127.0.0.1"]);
+      const address = random.pick([v4, v6]);
+      const text = address + random.pick(["/24", "/48", "", "/024", "/25"]);
+      const isShown = networkOfAddress(address) === text;
+      if (isShown) shown.push(text);
+      if (isShownNetwork(text) !== isShown) wrong.push(text);
+    }
+    expect(wrong).toEqual([]);
+    expect(shown.length).toBeGreaterThan(100);
+  });
+
   it.each([
     "",
     "unknown",
