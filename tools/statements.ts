@@ -18,7 +18,7 @@ import { filterAuditRows, lastExamined, listAuditRows } from "../src/store/queri
 import * as cascades from "../src/store/queries/cascades.ts";
 import { addMissingCells, cellUpsert, nextExcess } from "../src/store/queries/idempotency-claim-counts.ts";
 import { findKnownKeys, findOwnedIds } from "../src/store/queries/ingest.ts";
-import { addKeyNetworks, seenNetworks } from "../src/store/queries/key-networks.ts";
+import { addKeyNetworks, countNetworks, storedNetworks } from "../src/store/queries/key-networks.ts";
 import { lastUsesOf, lastUseUpsert } from "../src/store/queries/last-uses.ts";
 import { deleteNotices, insertNotices, noticesOf } from "../src/store/queries/key-notices.ts";
 import { keyUses, telemetryDayUpsert } from "../src/store/queries/idle-keys.ts";
@@ -137,7 +137,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   addKeyNetworks: (on) => [addKeyNetworks(on, [keyNetwork])],
   lastUseUpsert: (on) => [lastUseUpsert.write(on, [keyLastUse])],
   lastUsesOf: (on) => [lastUsesOf(on, "w", ["k"])],
-  seenNetworks: (on) => [seenNetworks(on, { keys: ["k"], from: 1, to: 2 })],
+  storedNetworks: (on) => [storedNetworks(on, [])],
+  countNetworks: (on) => [countNetworks(on, [], { unnamed: ["a", "b"], limit: 1 })],
   findOwnedIds: (on) => [
     findOwnedIds(on, "projects", workspace_id, ["p"]),
     findOwnedIds(on, "tenants", workspace_id, ["t"]),

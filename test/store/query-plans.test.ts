@@ -8,6 +8,7 @@ import { exportPart } from "../../src/store/usage/export.ts";
 import { readSeries, type SeriesQuery } from "../../src/store/usage/series.ts";
 import type { Source } from "../../src/store/offline/source.ts";
 import type { Reader } from "../../src/store/engine/tx.ts";
+import { countNetworks, storedNetworks } from "../../src/store/queries/key-networks.ts";
 import { keyTexts, walkTexts } from "../../src/store/queries/key-search.ts";
 import {
   changedHours,
@@ -60,6 +61,8 @@ for (const backend of backends) {
         (on) => findMeteredHours(on, 1, [1, 2]),
         (on) => unsettledHours.all(on, { ...TO_SEND, limit: 50 }),
         (on) => unsettledState.all(on, TO_SEND),
+        (on) => storedNetworks(on, [{ key_id: "k", day: 1, network: "n" }]),
+        (on) => countNetworks(on, [{ key_id: "k", day: 1 }], { unnamed: ["a", "b"], limit: 1 }),
       ];
       for (const read of reads) await expectNoScan(instance.target, read);
       const filter = { kind: "tenant", projects: null, env: "live" } as const;

@@ -4,12 +4,16 @@ import { chunked } from "../../kernel/chunks.ts";
 import { utcDay } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { LoopShare } from "../../platform/event-loop.ts";
 import type { KnownKey } from "../../store/queries/ingest.ts";
 import {
   addKeyNetworks,
+  countNetworks,
   networksOfKey,
   reapKeyNetworks as reapRows,
-  seenNetworks,
+  storedNetworks,
+  type KeyDay,
+  type NetworkName,
 } from "../../store/queries/key-networks.ts";
 import { keyById } from "../../store/queries/keys.ts";
 import { anyTenantById } from "../../store/queries/tenants.ts";
@@ -25,8 +29,9 @@ const DAYS_KEPT = 30;
 /** Maximum per key and day. */
 const NETWORKS_MAX = 100;
 const ROWS_MAX = 100;
-/** Keys whose networks are read at once. */
-const KEYS_READ = 100;
+/** Networks that are looked up at once, and days of keys whose networks are counted: about a millisecond of each. */
+const NAMES_READ = 250;
+const DAYS_READ = 50;
 const OTHER = "other";
 const UNKNOWN = "unknown";
 const REFUSED = "ip_not_allowed";
@@ -70,34 +75,51 @@ function addTo(rows: Map<string, KeyNetworkRow>, row: KeyNetworkRow): void {
  */
 export async function saveNetworks(tx: Tx, rows: readonly KeyNetworkRow[]): Promise<void> {
   if (rows.length === 0) return;
-  const seen = await readSeen(tx, rows);
+  const loop = new LoopShare();
+  const named = new Map(rows.filter(({ network }) => network !== UNKNOWN).map((row) => [nameOf(row), row]));
+  const known = await readStored(tx, [...named.values()], loop);
+  const added = [...named].filter(([name]) => !known.has(name)).map(([, row]) => row);
+  const room = await readRoom(tx, added, loop);
   const bounded = new Map<string, KeyNetworkRow>();
   for (const row of rows) {
-    const networks = seen.get(`${row.key_id} ${row.day}`) ?? new Set<string>();
-    seen.set(`${row.key_id} ${row.day}`, networks);
-    const fits = row.network === UNKNOWN || networks.has(row.network) || networks.size < NETWORKS_MAX;
-    if (fits && row.network !== UNKNOWN) networks.add(row.network);
-    addTo(bounded, { ...row, network: fits ? row.network : OTHER });
+    const [name, day] = [nameOf(row), dayOf(row)];
+    const left = room.get(day) ?? 0;
+    const isKnown = row.network === UNKNOWN || known.has(name);
+    if (!isKnown && left > 0) {
+      known.add(name);
+      room.set(day, left - 1);
+    }
+    addTo(bounded, { ...row, network: isKnown || left > 0 ? row.network : OTHER });
+    await loop.yieldIfDue();
   }
   // In key order, so that two processes with the same rows cannot deadlock.
   const inOrder = [...bounded.keys()].toSorted().map((id) => bounded.get(id) as KeyNetworkRow);
   await addKeyNetworks(tx, inOrder);
 }
 
-/** The networks that count against the bound, by key and day. */
-async function readSeen(tx: Tx, rows: readonly KeyNetworkRow[]): Promise<Map<string, Set<string>>> {
-  const keys = [...new Set(rows.map(({ key_id }) => key_id))];
-  const days = rows.map(({ day }) => day);
-  const range = { from: Math.min(...days), to: Math.max(...days) };
-  const seen = new Map<string, Set<string>>();
-  for (const some of chunked(keys, KEYS_READ)) {
-    for (const { key_id, day, network } of await seenNetworks(tx, { keys: some, ...range })) {
-      if (network === OTHER || network === UNKNOWN) continue;
-      const id = `${key_id} ${day}`;
-      seen.set(id, (seen.get(id) ?? new Set()).add(network));
-    }
+const dayOf = ({ key_id, day }: KeyDay): string => `${key_id} ${day}`;
+const nameOf = (name: NetworkName): string => `${dayOf(name)} ${name.network}`;
+
+/** The names of those that are stored. Looked up one by one: a key may have 100 on each of eight days. */
+async function readStored(tx: Tx, rows: readonly NetworkName[], loop: LoopShare): Promise<Set<string>> {
+  const known = new Set<string>();
+  for (const some of chunked(rows, NAMES_READ)) {
+    for (const stored of await storedNetworks(tx, some)) known.add(nameOf(stored));
+    await loop.yieldIfDue();
   }
-  return seen;
+  return known;
+}
+
+/** How many networks each key may still get on each day. */
+async function readRoom(tx: Tx, rows: readonly KeyDay[], loop: LoopShare): Promise<Map<string, number>> {
+  const room = new Map<string, number>();
+  const days = [...new Map(rows.map((row) => [dayOf(row), row])).values()];
+  for (const some of chunked(days, DAYS_READ)) {
+    const counted = await countNetworks(tx, some, { unnamed: [OTHER, UNKNOWN], limit: NETWORKS_MAX });
+    for (const { n, ...day } of counted) room.set(dayOf(day), NETWORKS_MAX - n);
+    await loop.yieldIfDue();
+  }
+  return room;
 }
 
 /** `mode`: of the list that applies to the key; null if none does. */

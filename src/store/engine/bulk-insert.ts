@@ -1,5 +1,6 @@
 // Multi-row inserts built from a few prepared statements. bench: ingest/batch, vendor/mint-postgres
 import type { Compilable } from "kysely";
+import { LoopShare } from "../../platform/event-loop.ts";
 import { statement, type Builder } from "./statement.ts";
 import type { Dialect, Runner } from "./tx.ts";
 
@@ -37,10 +38,12 @@ export function bulkInsert<R extends Cells>(
     return sql;
   };
   return async (on: Runner, rows: readonly R[]): Promise<void> => {
+    const loop = new LoopShare(); // SQLite holds the event loop while it writes
     for (const { from, to } of chunkRows(rows.length)) {
       const values: Cells[string][] = [];
       for (let i = from; i < to; i++) for (const name of names) values.push((rows[i] as R)[name] as Cells[string]);
       await on.run({ sql: sqlOf(on.dialect, to - from), values });
+      await loop.yieldIfDue();
     }
   };
 }

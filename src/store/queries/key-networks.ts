@@ -2,10 +2,9 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement } from "../engine/statement.ts";
+import { statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { KeyNetworkRow } from "../schema/tables.ts";
-import { isIn } from "./id-lists.ts";
 
 export const addKeyNetworks = bulkInsert<KeyNetworkRow>(
   ["key_id", "day", "network", "outcome", "workspace_id", "requests", "first_seen_at", "last_seen_at"],
@@ -22,24 +21,41 @@ export const addKeyNetworks = bulkInsert<KeyNetworkRow>(
       ),
 );
 
-type SeenNetwork = Pick<KeyNetworkRow, "key_id" | "day" | "network">;
+export type NetworkName = Pick<KeyNetworkRow, "key_id" | "day" | "network">;
+export type KeyDay = Pick<KeyNetworkRow, "key_id" | "day">;
 
-/** The networks of some keys on some days. */
-export function seenNetworks(
+/** A list as one parameter, so that the statement stays prepared for any number of names. */
+const NAMES = {
+  sqlite: "select value ->> 0 as key_id, value ->> 1 as day, value ->> 2 as network from json_each(?)",
+  postgres: `select value ->> 0 as key_id, (value ->> 1)::bigint as day, value ->> 2 as network
+    from json_array_elements($1::json)`,
+};
+
+/** Those of the networks that are stored. */
+export function storedNetworks(on: Reader, names: readonly NetworkName[]): Promise<NetworkName[]> {
+  const sql = `select distinct key_id, day, network from key_networks
+    where (key_id, day, network) in (${NAMES[on.dialect]})`;
+  return on.all<NetworkName>({
+    sql,
+    values: [JSON.stringify(names.map(({ key_id, day, network }) => [key_id, day, network]))],
+  });
+}
+
+/** The number of networks of each key and day, up to `limit`. Sums that name no network are not counted. */
+export function countNetworks(
   on: Reader,
-  { keys, from, to }: { keys: readonly string[]; from: number; to: number },
-): Promise<SeenNetwork[]> {
-  return on.all<SeenNetwork>(
-    compileQuery(on, (db, dialect) =>
-      db
-        .selectFrom("key_networks")
-        .select(["key_id", "day", "network"])
-        .distinct()
-        .where(isIn("key_networks.key_id", keys, dialect))
-        .where("day", ">=", from)
-        .where("day", "<=", to),
-    ),
-  );
+  days: readonly KeyDay[],
+  { unnamed: [one, other], limit }: { unnamed: readonly [string, string]; limit: number },
+): Promise<(KeyDay & { n: number })[]> {
+  const p = (n: number): string => (on.dialect === "sqlite" ? "?" : `$${n}`);
+  const sql = `select named.key_id, named.day, (select count(*) from (select distinct network from key_networks as stored
+      where stored.key_id = named.key_id and stored.day = named.day and network not in (${p(2)}, ${p(3)})
+      limit ${p(4)}) as part) as n
+    from (${NAMES[on.dialect]}) as named`;
+  const list = JSON.stringify(days.map(({ key_id, day }) => [key_id, day]));
+  // In the order of the text: SQLite's parameters are not numbered.
+  const values = on.dialect === "sqlite" ? [one, other, limit, list] : [list, one, other, limit];
+  return on.all<KeyDay & { n: number }>({ sql, values });
 }
 
 type Reported = { workspace_id: string; key_id: string; from: number; to: number; limit: number };
