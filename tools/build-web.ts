@@ -1,6 +1,6 @@
 // Builds what browsers load into dist/web. Runs in `prepare`, so a checkout is complete after `npm ci`.
-// `--size` also prints the gzipped sizes and fails when one exceeds its bound.
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+// `--size` also prints the gzipped sizes and fails when one exceeds its bound, as a test does (test/house/web.test.ts).
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
@@ -9,7 +9,6 @@ import { build, transform, type Metafile, type Plugin } from "esbuild";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 const PORTAL = "src/web/portal/portal.ts";
-const PORTAL_GZIP_MAX = 20_000;
 
 /** A style sheet becomes its minified text, for constructed sheets. */
 const cssText: Plugin = {
@@ -43,10 +42,7 @@ const brotli = (bytes: Uint8Array): Buffer =>
     },
   });
 
-const gzippedBytes = (path: string): number => gzip(readFileSync(path)).length;
-
 const DASHBOARD = "src/web/dashboard";
-const DASHBOARD_GZIP_MAX = 100_000;
 
 /** What the script of the page imports at once; without a hint browsers would find out only after they have read it. */
 function preloadsOf({ outputs }: Metafile): string {
@@ -59,7 +55,7 @@ function preloadsOf({ outputs }: Metafile): string {
 }
 
 /** The dashboard: scripts, style sheet and icon under names with their hash, and a page that refers to them. */
-async function buildDashboard(out: string): Promise<{ metafile: Metafile; bytes: number }> {
+async function buildDashboard(out: string): Promise<Metafile> {
   const assets = join(out, "assets");
   rmSync(assets, { recursive: true, force: true });
   const { metafile } = await build({
@@ -81,43 +77,41 @@ async function buildDashboard(out: string): Promise<{ metafile: Metafile; bytes:
     splitting: true,
   });
   let page = readFileSync(join(root, DASHBOARD, "index.html"), "utf8").replace("{preloads}", preloadsOf(metafile));
-  let bytes = 0;
   for (const name of readdirSync(assets)) {
     page = page.replace(`{${name.replace(/-[A-Z0-9]{8}\./, ".")}}`, name);
     const content = readFileSync(join(assets, name));
-    const gzipped = gzip(content);
-    writeFileSync(join(assets, `${name}.gz`), gzipped);
+    writeFileSync(join(assets, `${name}.gz`), gzip(content));
     writeFileSync(join(assets, `${name}.br`), brotli(content));
-    if (!name.endsWith(".svg")) bytes += gzipped.length;
   }
   // The server fills in the build.
   if (page.replace("{build}", "").includes("{")) throw new Error("the page names an asset that was not built");
   writeFileSync(join(out, "index.html"), page);
-  return { metafile, bytes };
+  return metafile;
 }
 
-export type BuiltWeb = { metafiles: Metafile[]; portalBytes: number; dashboardBytes: number };
-
-export async function buildWeb(out: string): Promise<BuiltWeb> {
+/** Returns what the bundles contain. */
+export async function buildWeb(out: string): Promise<Metafile[]> {
   mkdirSync(out, { recursive: true });
-  const portalFile = join(out, "portal.js");
-  const [portal, dashboard] = await Promise.all([
-    build({ ...common, entryPoints: [PORTAL], outfile: portalFile, plugins: [cssText] }),
-    buildDashboard(out),
-  ]);
-  const metafiles = [portal.metafile, dashboard.metafile];
-  return { metafiles, portalBytes: gzippedBytes(portalFile), dashboardBytes: dashboard.bytes };
+  const portal = build({ ...common, entryPoints: [PORTAL], outfile: join(out, "portal.js"), plugins: [cssText] });
+  return Promise.all([portal.then(({ metafile }) => metafile), buildDashboard(out)]);
 }
 
-function report(name: string, bytes: number, max: number): void {
-  console.log(`${name}  ${bytes} bytes gzipped of at most ${max}`);
-  if (bytes > max) process.exitCode = 1;
+/** The gzipped bytes of what is built, and their bounds. */
+export function webSizes(out = join(root, "dist/web")): { name: string; bytes: number; max: number }[] {
+  const assets = join(out, "assets");
+  const gzipped = readdirSync(assets).filter((name) => /\.(js|css)\.gz$/.test(name));
+  const dashboard = gzipped.reduce((sum, name) => sum + statSync(join(assets, name)).size, 0);
+  return [
+    { name: "portal.js", bytes: gzip(readFileSync(join(out, "portal.js"))).length, max: 20_000 },
+    { name: "dashboard", bytes: dashboard, max: 100_000 },
+  ];
 }
 
 if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const { portalBytes, dashboardBytes } = await buildWeb(join(root, "dist/web"));
-  if (process.argv.includes("--size")) {
-    report(basename(PORTAL).replace(".ts", ".js"), portalBytes, PORTAL_GZIP_MAX);
-    report("dashboard", dashboardBytes, DASHBOARD_GZIP_MAX);
-  }
+  await buildWeb(join(root, "dist/web"));
+  if (process.argv.includes("--size"))
+    for (const { name, bytes, max } of webSizes()) {
+      console.log(`${name}  ${bytes} bytes gzipped of at most ${max}`);
+      if (bytes > max) process.exitCode = 1;
+    }
 }

@@ -2,6 +2,7 @@
 // network outside the files that own them.
 import { describe, expect, it } from "vitest";
 import { filesIn, readText } from "../../harness/repository.ts";
+import { webSizes } from "../../tools/build-web.ts";
 
 type Rule = {
   name: string;
@@ -73,6 +74,11 @@ describe("code for browsers", () => {
     const long = own.filter((file) => readText(file).split("\n").length - 1 > FILES_MAX_LINES);
     expect(own.some((file) => file.endsWith(".css"))).toBe(true);
     expect(long).toEqual([]);
+  });
+
+  it.each(webSizes())("is small enough, gzipped: $name, $bytes of at most $max bytes", ({ bytes, max }) => {
+    expect(bytes).toBeGreaterThan(10_000);
+    expect(bytes).toBeLessThanOrEqual(max);
   });
 
   it("has a router of at most 60 lines", () => {

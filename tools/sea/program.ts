@@ -31,7 +31,7 @@ export async function prepareProgram(folder: string, build: Identity, keysFile: 
     buildWeb(web),
     bundleSdk(join(folder, "sdk")),
   ]);
-  const metafiles: Metafile[] = [...bundle.metafiles, ...builtWeb.metafiles, sdk];
+  const metafiles: Metafile[] = [...bundle.metafiles, ...builtWeb, sdk];
   const components = binaryComponents(root, metafiles);
   const made = (name: string, text: string): string => {
     const path = join(folder, name);

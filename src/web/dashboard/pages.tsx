@@ -1,26 +1,27 @@
 // The pages of a workspace, in the order of the navigation. A page is reachable as soon as it has a row here.
 import type { FunctionComponent } from "preact";
-import { AuditRowPage } from "./audit/row.tsx";
+import type { IconName } from "./components/icon.tsx";
+import type { HasEnv } from "./shell/banners.tsx";
+// Measured order: it decides what is near in the script, and gzip refers back 32 kB at most. 1 kB less than by name.
+import { InstancePage } from "./instance/instance.tsx";
 import { Audit } from "./audit/audit.tsx";
-import { Developers } from "./developers/developers.tsx";
+import { AuditRowPage } from "./audit/row.tsx";
+import { UsagePage } from "./usage/usage.tsx";
+import { Settings } from "./settings/settings.tsx";
+import { KeyPage } from "./keys/key.tsx";
 import { FleetPage } from "./fleet/fleet.tsx";
 import { Home } from "./home/home.tsx";
-import { InstancePage } from "./instance/instance.tsx";
-import { KeyPage } from "./keys/key.tsx";
-import { Keys } from "./keys/keys.tsx";
-import { LeaksPage } from "./leaks/leaks.tsx";
-import { Members } from "./members/members.tsx";
-import type { IconName } from "./components/icon.tsx";
 import { PlanPage } from "./plans/plan.tsx";
+import { TenantPage } from "./tenants/tenant.tsx";
+import { Tenants } from "./tenants/tenants.tsx";
+import { Projects } from "./projects/projects.tsx";
+import { LeaksPage } from "./leaks/leaks.tsx";
 import { Plans } from "./plans/plans.tsx";
 import { PortalPage } from "./portal/portal.tsx";
 import { ProjectPage } from "./projects/project.tsx";
-import { Projects } from "./projects/projects.tsx";
-import { TenantPage } from "./tenants/tenant.tsx";
-import { Tenants } from "./tenants/tenants.tsx";
-import { Settings } from "./settings/settings.tsx";
-import { UsagePage } from "./usage/usage.tsx";
-import type { HasEnv } from "./shell/banners.tsx";
+import { Keys } from "./keys/keys.tsx";
+import { Developers } from "./developers/developers.tsx";
+import { Members } from "./members/members.tsx";
 
 type WorkspacePage = {
   /** Its name in the address. */

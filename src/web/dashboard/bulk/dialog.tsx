@@ -1,11 +1,12 @@
 // The dialog for one action on many keys: how many there are, progress, and the verifiers as they acknowledge it.
 import { formatNumber, plural } from "../../shared/format.ts";
+import { DAY_MS } from "../../../kernel/durations.ts";
 import { serverNow } from "../api/clock.ts";
 import { problemMessage } from "../api/problems.ts";
 import { useKeys } from "../api/records.ts";
 import { useUnsaved } from "../api/unsaved.ts";
 import { Confirm } from "../forms/confirm.tsx";
-import { TextField } from "../forms/field.tsx";
+import { ReasonField } from "../forms/common-fields.tsx";
 import { env } from "../links.ts";
 import { Button } from "../components/button.tsx";
 import { Dialog, DoneButton } from "../components/dialog.tsx";
@@ -33,7 +34,6 @@ const WORDS = {
 } as const;
 
 const USED_DAYS = 30;
-const DAY_MS = 86_400_000;
 
 export type BulkProps = {
   action: BulkAction;
@@ -131,7 +131,7 @@ export function BulkKeys({ action, filter, whole, onClose, onDone }: BulkProps) 
         submit={`${words.verb} ${plural(found.matched, "key")}`}
         env={env.value}
         {...(whole && { typed: String(found.matched) })}
-        fields={<TextField name="reason" label="Reason" optional hint="Kept in the audit log." />}
+        fields={<ReasonField />}
         onClose={onClose}
         send={async ({ reason = "" }) => start(found, reason)}
       >

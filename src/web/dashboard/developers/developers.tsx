@@ -8,6 +8,7 @@ import { keyTitle, useProjects, type SecretKey } from "../api/records.ts";
 import { useCreating } from "../forms/create-dialog.ts";
 import { env, hrefTo, serverUrl } from "../links.ts";
 import { KeyName, timeColumns } from "../keys/key-name.tsx";
+import { endedReason } from "../keys/state.ts";
 import { StateBadge } from "../keys/state-badge.tsx";
 import { Badge, Chips } from "../components/badge.tsx";
 import { Button, roleReason } from "../components/button.tsx";
@@ -32,7 +33,7 @@ type Chosen = { of: SecretKey; action: keyof typeof DIALOGS };
 
 function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
   const menu = (of: SecretKey) => {
-    const disabled = roleReason("admin") ?? (of.revoked_at === null ? null : "The key is revoked.");
+    const disabled = roleReason("admin") ?? endedReason(of);
     return [
       [{ label: "Rotate", disabled, onSelect: () => onChoose({ of, action: "rotate" }) }],
       [{ label: "Revoke", disabled, danger: true, onSelect: () => onChoose({ of, action: "revoke" }) }],

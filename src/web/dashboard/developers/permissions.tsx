@@ -1,7 +1,8 @@
 // What a secret key may do: everything that its environment allows, or only some of it.
 import { useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
-import { CheckField, SelectField, type Option } from "../forms/field.tsx";
+import { CheckField, SelectField } from "../forms/field.tsx";
+import { projectOptions } from "../forms/filters.tsx";
 import type { Values } from "../forms/form.tsx";
 import { useProjects } from "../api/records.ts";
 
@@ -19,7 +20,7 @@ const fieldOf = (name: Permission): string => `permission_${name}`;
 export function PermissionsField() {
   const [access, setAccess] = useState("all");
   const projects = useProjects();
-  const options: Option[] = [["", "All projects"], ...projects.map(({ id, name }) => [id, name] as const)];
+  const options = projectOptions(projects);
   return (
     <>
       <SelectField

@@ -4,7 +4,7 @@ import { plural } from "../../shared/format.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { fieldProblem } from "../api/problems.ts";
 import { refreshReads } from "../api/query.ts";
-import type { Tenant } from "../api/records.ts";
+import { tenantLabel, type Tenant } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { TextAreaField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
@@ -139,8 +139,7 @@ export function DeleteTenant({ tenant, onClose }: DialogProps) {
       env="both"
     >
       <p>
-        The tenant <bdi>{tenant.name ?? tenant.external_id}</bdi> is deleted, in live and in test. This cannot be
-        undone.
+        The tenant <bdi>{tenantLabel(tenant)}</bdi> is deleted, in live and in test. This cannot be undone.
       </p>
       <KeysThatStop of={{ tenant_id: tenant.id }} />
     </Confirm>
