@@ -5,6 +5,7 @@ import { ApiError, type Api } from "./api.ts";
 import type { Messages } from "./messages.ts";
 import { grantedScopes, type Key, type NewKey, type Session } from "./types.ts";
 
+const HOUR_MS = 3_600_000;
 const OVERLAP_HOURS = [0, 1, 24, 72, 168] as const;
 
 /** What the dialogs need from the portal. */
@@ -172,9 +173,20 @@ export function createDialog(context: DialogContext): void {
 
 export function rotateDialog(context: DialogContext, key: Key, name: string): void {
   const { messages } = context;
-  const options = OVERLAP_HOURS.map((hours) =>
+  const { expires_at: expiry } = key;
+  // A rotation does not extend the old key: beyond its expiry there is one choice, whose hours the server cuts.
+  const left = expiry === null ? Number.POSITIVE_INFINITY : Date.parse(expiry) - Date.now();
+  const options = OVERLAP_HOURS.filter((hours) => hours * HOUR_MS < left).map((hours) =>
     h("option", { value: hours, selected: hours === 24 }, messages.t(`overlap${hours}`)),
   );
+  if (expiry !== null && options.length < OVERLAP_HOURS.length)
+    options.push(
+      h(
+        "option",
+        { value: 168, selected: left <= 24 * HOUR_MS },
+        messages.t("overlapExpiry", { time: messages.time(expiry) }),
+      ),
+    );
   const keyFor = idempotencyKeys(context.session);
   const overlap = h("select", { part: "input" }, ...options);
   openForm(context, {

@@ -50,11 +50,17 @@ describe.runIf(hasBrowser)("<keyrack-portal> keys", () => {
 
   it("offers only what the token grants", async () => {
     const workspace = await suite.instance.workspace();
-    await workspace.mint({ name: "Mine", scopes: ["orders:read"] });
+    const expires_at = new Date(suite.instance.clock.now() + 2 * 3_600_000).toISOString();
+    await workspace.mint({ name: "Mine", scopes: ["orders:read"], expires_at });
     await workspace.mint({ name: "Wider", scopes: ["admin"] });
     await using site = await vendorPage(suite.instance, workspace);
     await using v = await visit(suite.browser, site.origin);
-    await v.page.getByRole("button", { name: "Rotate: Mine" }).waitFor();
+    await v.page.getByRole("button", { name: "Rotate: Mine" }).click();
+    const overlap = v.page.getByLabel("Keep the old key working for");
+    const choices = [/^0 hours/, /^1 hour$/, /^Until it expires, /].map((text) => expect.stringMatching(text));
+    await expect.poll(() => overlap.locator("option").allInnerTexts()).toEqual(choices); // not beyond its expiry
+    await expect.poll(() => overlap.locator("option:checked").innerText()).toMatch(/^Until it expires/);
+    await v.page.keyboard.press("Escape");
     expect(await v.page.getByRole("button", { name: "Rotate: Wider" }).count()).toBe(0);
     await expect.poll(() => v.page.getByRole("button", { name: "Revoke: Wider" }).count()).toBe(1);
     site.want.scopes = ["keys:read"];

@@ -61,6 +61,7 @@ export const de: Strings = {
   overlap24: "24 Stunden",
   overlap72: "3 Tage",
   overlap168: "7 Tage",
+  overlapExpiry: "Bis er abläuft, {time}",
   oldUntil: "Der alte Schlüssel {prefix}… gilt bis {time}.",
   revokeTitle: "{name} widerrufen?",
   revokeText: "Jede Anfrage mit {prefix}… wird binnen Sekunden abgelehnt. Das lässt sich nicht rückgängig machen.",

@@ -58,6 +58,7 @@ export const en = {
   overlap24: "24 hours",
   overlap72: "3 days",
   overlap168: "7 days",
+  overlapExpiry: "Until it expires, {time}",
   oldUntil: "The old key {prefix}… works until {time}.",
   revokeTitle: "Revoke {name}?",
   revokeText: "Requests with {prefix}… will be rejected within seconds. This cannot be undone.",
