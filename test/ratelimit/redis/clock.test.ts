@@ -1,7 +1,8 @@
 // Rate limits on a Redis whose clock is set back, or that fails over to one whose clock is behind.
 import { describe, expect, it } from "vitest";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
-import { ask, fixed, handClock, sliding, stores } from "../../../harness/ratelimit/counters.ts";
+import { ask, fixed, sliding, stores } from "../../../harness/ratelimit/counters.ts";
+import { handClock } from "../../../harness/ratelimit/scenarios.ts";
 import { HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 const WINDOW = 10_000;
