@@ -26,7 +26,7 @@ import { listInvites } from "../src/store/queries/invites.ts";
 import { countFailureRows, failureBeyond } from "../src/store/queries/logins.ts";
 import { capExpiries, changeKeys, countEligible, eligibleKeys, rangeEnd } from "../src/store/queries/key-bulk.ts";
 import { keysByIds } from "../src/store/queries/key-search.ts";
-import { listedRangeEnd, listKeys } from "../src/store/queries/key-list.ts";
+import { listedRangeEnd, listKeyIds, listKeys } from "../src/store/queries/key-list.ts";
 import { countNeedingKeys, deleteNodes, firstLagging, lockNodes, nodesByKeys } from "../src/store/queries/nodes.ts";
 import { listGrants } from "../src/store/queries/quota-grants.ts";
 import { findMeteredHours, writeParts } from "../src/store/queries/metering.ts";
@@ -146,7 +146,6 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   listInvites: (on) => [listInvites(on, workspace_id, null, 1), listInvites(on, workspace_id, after, 1)],
   listKeys: (on) => [
     listKeys(on, { workspace_id, include_revoked: true, limit: 1, after: null }),
-    listKeys(on, { workspace_id, ids: ["i"], tenant_id: "t", include_revoked: false, limit: 1, after: null }),
     listKeys(on, {
       workspace_id,
       project_id: "p",
@@ -158,6 +157,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     }),
     listKeys(on, { workspace_id, project_id: "p", include_revoked: false, limit: 1, after: null }, after),
   ],
+  listKeyIds: (on) => [listKeyIds(on, { workspace_id, ids: ["i"], include_revoked: true, limit: 1, after: null })],
   listedRangeEnd: (on) => [
     listedRangeEnd(on, { workspace_id, include_revoked: false, limit: 1, after: null }, 1),
     listedRangeEnd(on, { workspace_id, tenant_id: "t", include_revoked: false, limit: 1, after }, 1),

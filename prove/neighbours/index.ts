@@ -22,6 +22,7 @@ import { silentReaders } from "./readers.ts";
 import { refusals } from "./refusals.ts";
 import { tenantWindows } from "./tenant-windows.ts";
 import { waitingBodies } from "./waiting-bodies.ts";
+import { wideLists } from "./wide-lists.ts";
 
 export const attacks: readonly Attack[] = [
   endedCredentials,
@@ -34,6 +35,7 @@ export const attacks: readonly Attack[] = [
   waitingBodies,
   pipelinedBodies,
   silentReaders,
+  wideLists,
   deletions,
   pipelinedChecks,
   pipelinedClaims,

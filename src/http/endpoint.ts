@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import { ENDING_ACTIONS, type Action } from "../domain/core/events.ts";
 import type { Ctx } from "../domain/core/context.ts";
+import type { JsonText } from "../domain/core/list.ts";
 import type { RawBody } from "../domain/ingest/raw-body.ts";
 import type { Throttle } from "../domain/limits/throttles.ts";
 import type { FailureName } from "../kernel/errors.ts";
@@ -26,8 +27,8 @@ type Input<P, Q, B> = {
   raw: () => Promise<RawBody>;
 };
 
-/** A handler returns the value of its output, or a response of its own. */
-type Result<O extends Schema> = z.input<O> | HttpResponse;
+/** A handler returns the value of its output, that as JSON, or a response of its own. */
+type Result<O extends Schema> = z.input<O> | JsonText<z.input<O>> | HttpResponse;
 
 type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   summary: string;

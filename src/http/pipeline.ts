@@ -2,6 +2,7 @@
 // handler, durability, response. The order is contract: docs/design/0014-request-pipeline-order.md.
 import { ANONYMOUS, ownerOf, type Actor } from "../domain/core/actor.ts";
 import type { RequestSource, Services } from "../domain/core/context.ts";
+import { JsonText } from "../domain/core/list.ts";
 import type { RawBody } from "../domain/ingest/raw-body.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { resolveHolder } from "../domain/auth/holders.ts";
@@ -243,10 +244,10 @@ class Run implements Admission {
     if (value instanceof HttpResponse) return value;
     const { output, headers, status } = this.#endpoint;
     const isReplay = this.#replay?.replayed === true; // as it was, also by an earlier release
-    if (this.#options.checkOutput && !isReplay) output.parse(value);
-    const text = JSON.stringify(value);
+    const isText = value instanceof JsonText;
+    if (this.#options.checkOutput && !isReplay) output.parse(isText ? value.parse() : value);
     const replayed = isReplay ? { ...headers, "idempotent-replayed": "true" } : headers;
-    return jsonTextResponse(status, text, replayed);
+    return jsonTextResponse(status, isText ? value.body : JSON.stringify(value), replayed);
   }
 
   /** Must not throw: nothing above catches it. */

@@ -3,6 +3,7 @@ import { validateHeaderName, validateHeaderValue, type ServerResponse } from "no
 import { Readable } from "node:stream";
 import { ownerOf } from "../domain/core/actor.ts";
 import type { Ctx } from "../domain/core/context.ts";
+import type { JsonText } from "../domain/core/list.ts";
 import { fail, type Failure } from "../kernel/errors.ts";
 import { rateLimitHeaders } from "../kernel/ratelimit/headers.ts";
 
@@ -36,8 +37,8 @@ export function jsonResponse(status: number, value: unknown, headers?: Headers):
   return jsonTextResponse(status, JSON.stringify(value), headers);
 }
 
-/** For text that is JSON already. */
-export function jsonTextResponse(status: number, text: string, headers?: Headers): HttpResponse {
+/** For text that is JSON already, or chunks of it. */
+export function jsonTextResponse(status: number, text: JsonText<unknown>["body"], headers?: Headers): HttpResponse {
   return new HttpResponse(status, text, headers ? { "content-type": JSON_TYPE, ...headers } : JSON_HEADERS);
 }
 

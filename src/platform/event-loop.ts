@@ -14,8 +14,12 @@ export class LoopShare {
     this.#holdMs = holdMs;
   }
 
+  get isDue(): boolean {
+    return performance.now() - this.#since >= this.#holdMs;
+  }
+
   async yieldIfDue(): Promise<void> {
-    if (performance.now() - this.#since < this.#holdMs) return;
+    if (!this.isDue) return;
     await yieldToEventLoop();
     this.#since = performance.now();
   }

@@ -4,7 +4,7 @@ import { createPlan, deletePlan, editPlan, listPlans, showPlan } from "../../dom
 import { NEEDED } from "../../domain/nodes/needs.ts";
 import { awaitProjects } from "../../domain/nodes/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { ById, listOf, Meta, Name, Quotas, RateLimits, Scopes, Slug, Uuid, Wait } from "../schemas.ts";
+import { AfterQuery, ById, listOf, Meta, Name, Quotas, RateLimits, Scopes, Slug, Uuid, Wait } from "../schemas.ts";
 import { ChangedPlan, Plan } from "./schemas.ts";
 
 const fields = {
@@ -29,10 +29,11 @@ export const plansCreate = endpoint("POST /v1/plans", {
 });
 
 export const plansList = endpoint("GET /v1/plans", {
-  summary: "List all plans, newest first.",
+  summary: "List plans, newest first.",
   access: "resources.read",
+  query: AfterQuery,
   output: listOf(Plan),
-  handle: (ctx) => listPlans(ctx),
+  handle: (ctx, { query }) => listPlans(ctx, query),
 });
 
 export const plansShow = endpoint("GET /v1/plans/{id}", {

@@ -2,13 +2,14 @@
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { listAuditRows, type AuditWalk } from "../../store/queries/audit.ts";
+import { readPiece } from "../../store/engine/piece.ts";
+import { listAuditRows, type AuditSlice, type AuditWalk } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
 import { usersByIds } from "../../store/queries/users.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { COUNTS_LIVE_KEYS, PRODUCT_STATE } from "../core/events.ts";
-import { cutListOf, type List } from "../core/list.ts";
+import { hasMoreField, readPage, WIDE_PIECE_ROWS, type JsonText, type List, type Viewer } from "../core/list.ts";
 
 export type AuditActor = { id: string; email: string; email_verified: boolean; name: string | null };
 
@@ -36,12 +37,10 @@ export async function auditViewer({ services, actor }: Ctx<Vendor>, rows: AuditL
 
 export type AuditQuery = { after_seq?: number | undefined; limit: number };
 
-export async function listAudit(ctx: Ctx<Vendor>, query: AuditQuery): Promise<List<AuditLog>> {
+export async function listAudit(ctx: Ctx<Vendor>, query: AuditQuery): Promise<JsonText<List<AuditLog>>> {
   const { workspace_id } = ctx.actor;
   const walk: AuditWalk = { by: confinedTo(ctx.actor) === "test" ? "visible" : "chain" };
-  const slice = { workspace_id, walk, after_seq: query.after_seq ?? 0 };
-  const rows = await listAuditRows(ctx.services.store.read, slice, query.limit);
-  return cutListOf(ctx.services, rows, query.limit, await auditViewer(ctx, rows));
+  return readChain(ctx.services, { workspace_id, walk }, query, (rows) => auditViewer(ctx, rows));
 }
 
 /** The people who acted, by id. */
@@ -59,10 +58,25 @@ async function resolveActors(services: Services, rows: AuditLogRow[]): Promise<M
 /** The deployment's chain: what people and operators did. For the operator only: it names people's accounts. */
 export async function listDeploymentAudit(services: Services, query: AuditQuery): Promise<List<AuditLog>> {
   const walk: AuditWalk = { by: "chain" };
-  const slice = { workspace_id: NIL_WORKSPACE, walk, after_seq: query.after_seq ?? 0 };
-  const rows = await listAuditRows(services.store.read, slice, query.limit);
-  const people = await resolveActors(services, rows);
-  return cutListOf(services, rows, query.limit, viewWith(people));
+  const viewer = async (rows: AuditLogRow[]) => viewWith(await resolveActors(services, rows));
+  return (await readChain(services, { workspace_id: NIL_WORKSPACE, walk }, query, viewer)).parse();
+}
+
+/** Ascending. */
+function readChain(
+  services: Services,
+  slice: Pick<AuditSlice, "workspace_id" | "walk">,
+  { after_seq = 0, limit: max }: AuditQuery,
+  viewer: Viewer<AuditLogRow, AuditLog>,
+): Promise<JsonText<List<AuditLog>>> {
+  return readPage(services, {
+    max,
+    pieceRows: WIDE_PIECE_ROWS,
+    read: (limit, last: AuditLogRow | null) =>
+      readPiece(services.store.read, (on) => listAuditRows(on, { ...slice, after_seq: last?.seq ?? after_seq }, limit)),
+    viewer,
+    fields: hasMoreField,
+  });
 }
 
 function viewWith(people: Map<string, AuditActor>) {

@@ -7,9 +7,9 @@ import { confinedTo, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { piecesOf, startExport, type Export } from "../core/exports.ts";
-import { cutListOf, PIECE_ROWS } from "../core/list.ts";
+import { readPage, WIDE_PIECE_ROWS, type JsonText } from "../core/list.ts";
 import { auditViewer, viewAudit, viewConfined, type AuditLog } from "./audit.ts";
-import { readPiece, type Paging, type Range, type RowFilters } from "./walk.ts";
+import { readAudit, type Paging, type Range, type RowFilters } from "./walk.ts";
 
 type AuditFilters = RowFilters & {
   after_seq?: number | undefined;
@@ -28,7 +28,10 @@ type AuditSearch = AuditFilters & {
 
 type AuditPage = { object: "list"; data: AuditLog[]; next_cursor: string | null };
 
-export async function searchAudit(ctx: Ctx<Vendor>, { limit, cursor, ...search }: AuditSearch): Promise<AuditPage> {
+export async function searchAudit(
+  ctx: Ctx<Vendor>,
+  { limit, cursor, ...search }: AuditSearch,
+): Promise<JsonText<AuditPage>> {
   const { services } = ctx;
   const order = search.order ?? "asc";
   const pages = new ListCursor(ctx, "audit_logs", search);
@@ -38,10 +41,22 @@ export async function searchAudit(ctx: Ctx<Vendor>, { limit, cursor, ...search }
     if (order === "asc") range.after = Math.max(range.after, seq);
     else range.before = Math.min(range.before, seq);
   }
-  const { rows, end } = await readPiece(ctx, search, range, { order, limit });
-  const { data, has_more } = cutListOf(services, rows, limit, await auditViewer(ctx, rows));
-  const next = has_more ? data.at(-1)?.seq : end;
-  return { object: "list", data, next_cursor: next === undefined ? null : pages.write([next]) };
+  let examined: number | undefined;
+  return readPage(services, {
+    max: limit,
+    pieceRows: WIDE_PIECE_ROWS,
+    read: async (rows, last: AuditLogRow | null) => {
+      const part = last === null ? range : { ...range, [order === "asc" ? "after" : "before"]: last.seq };
+      const piece = await readAudit(ctx, search, part, { order, limit: rows });
+      examined = piece.isCut ? undefined : piece.end;
+      return piece;
+    },
+    viewer: (rows) => auditViewer(ctx, rows),
+    fields: ({ last, hasMore }) => {
+      const next = hasMore ? last?.seq : examined;
+      return { next_cursor: next === undefined ? null : pages.write([next]) };
+    },
+  });
 }
 
 /** Times become sequence numbers: within a chain they never decrease. */
@@ -79,7 +94,7 @@ export async function exportAudit(ctx: Ctx<Vendor>, filters: AuditFilters): Prom
 /** To a test principal, a number between its rows would reveal how many are hidden. */
 async function lastSeqOf(ctx: Ctx<Vendor>, filters: AuditFilters, range: Range): Promise<number> {
   if (confinedTo(ctx.actor) === null || filters.to === undefined) return Math.max(0, range.before - 1);
-  const { rows } = await readPiece(ctx, {}, range, { order: "desc", limit: 1 });
+  const { rows } = await readAudit(ctx, {}, range, { order: "desc", limit: 1 });
   return rows[0]?.seq ?? 0;
 }
 
@@ -90,13 +105,15 @@ async function* exportLines(ctx: Ctx<Vendor>, filters: AuditFilters, whole: Rang
   const { workspace_id } = ctx.actor;
   const view = confinedTo(ctx.actor) === "test" ? viewConfined : viewAudit;
   const lineOf = (row: AuditLogRow): string => `${canonicalize({ ...toJson(view(row)), workspace_id })}\n`;
-  const paging: Paging = { order: "asc", limit: PIECE_ROWS };
+  const paging: Paging = { order: "asc", limit: WIDE_PIECE_ROWS };
   for (let after: number | undefined = whole.after; after !== undefined; ) {
-    const { rows, end } = await readPiece(ctx, filters, { ...whole, after }, paging);
+    const { rows, end } = await readAudit(ctx, filters, { ...whole, after }, paging);
     await ctx.services.store.durable();
-    yield* piecesOf(rows.slice(0, PIECE_ROWS), lineOf);
-    await ctx.requireStillValid?.();
-    if (rows.length === 0) await yieldToEventLoop();
-    after = rows.length > PIECE_ROWS ? rows[PIECE_ROWS - 1]?.seq : end;
+    yield* piecesOf(rows.slice(0, paging.limit), lineOf);
+    if (rows.length === 0) {
+      await ctx.requireStillValid?.(); // otherwise checked with each piece of lines
+      await yieldToEventLoop();
+    }
+    after = rows.length > paging.limit ? rows[paging.limit - 1]?.seq : end;
   }
 }

@@ -1,6 +1,8 @@
 // Reads a piece of the log. Every filter has an index, but for what secret keys do and for the creation of keys, which
 // are most of a long log: an index of them would cost every new key. What the index does not decide is filtered from a
 // bounded number of its rows, so a piece may be short, or empty, although there is more.
+import { PIECE_CHARS, readPiece } from "../../store/engine/piece.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import {
   filterAuditRows,
   lastExamined,
@@ -33,38 +35,46 @@ export type RowFilters = {
 export type Range = { after: number; before: number };
 export type Paging = { order: "asc" | "desc"; limit: number };
 
-/** `rows`: one more than the limit if there are more; `end`: the last row examined, if there may be more behind it. */
-type Piece = { rows: AuditLogRow[]; end?: number | undefined };
+/**
+ * `rows`: one more than the limit if there are more. `end`: the last row examined, if there may be more behind it.
+ * `isCut`: it ended there only because of the width of its rows.
+ */
+type Found = { rows: AuditLogRow[]; end?: number | undefined; isCut: boolean };
 
-export async function readPiece(
+export async function readAudit(
   ctx: Ctx<Vendor>,
   filters: RowFilters,
   range: Range,
   { order, limit }: Paging,
-): Promise<Piece> {
-  if (range.before - range.after <= 1) return { rows: [] };
+): Promise<Found> {
+  if (range.before - range.after <= 1) return { rows: [], isCut: false };
   const { walks, rest } = await planOf(ctx, filters);
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const examined = Math.floor(EXAMINED_MAX / walks.length);
-  const pieces = walks.map(async (walk): Promise<Piece> => {
+  const chars = PIECE_CHARS / walks.length;
+  const pieces = walks.map(async (walk): Promise<Found> => {
     const slice: AuditSlice = { workspace_id, walk, order, after_seq: range.after, before_seq: range.before };
-    if (!rest) return { rows: await listAuditRows(read, slice, limit) };
-    const rows = await filterAuditRows(read, slice, rest, { examined, limit });
-    return { rows, end: rows.length > limit ? undefined : await lastExamined(read, slice, examined) };
+    const find = (on: Reader) =>
+      rest ? filterAuditRows(on, slice, rest, { examined, limit }) : listAuditRows(on, slice, limit);
+    const { rows, isCut } = await readPiece(read, find, chars);
+    if (isCut) return { rows, end: rows.at(-1)?.seq, isCut };
+    const isAll = !rest || rows.length > limit;
+    return { rows, end: isAll ? undefined : await lastExamined(read, slice, examined), isCut };
   });
   return merge(await Promise.all(pieces), { order, limit });
 }
 
 /** In the order of the log, as far as every piece was examined. */
-function merge(pieces: readonly Piece[], { order, limit }: Paging): Piece {
+function merge(pieces: readonly Found[], { order, limit }: Paging): Found {
   const sign = order === "asc" ? 1 : -1;
-  const [end] = pieces.flatMap((piece) => piece.end ?? []).toSorted((a, b) => sign * (a - b));
+  const ended = pieces.filter(({ end }) => end !== undefined);
+  const [first] = ended.toSorted((a, b) => sign * ((a.end ?? 0) - (b.end ?? 0)));
   const rows = pieces
     .flatMap((piece) => piece.rows)
-    .filter(({ seq }) => end === undefined || sign * seq <= sign * end)
+    .filter(({ seq }) => first?.end === undefined || sign * seq <= sign * first.end)
     .toSorted((a, b) => sign * (a.seq - b.seq));
-  return { rows: rows.slice(0, limit + 1), end };
+  return { rows: rows.slice(0, limit + 1), end: first?.end, isCut: first?.isCut ?? false };
 }
 
 /** No walk: nothing matches. `rest`: what the walks do not decide, if anything. */

@@ -1,6 +1,8 @@
 // Lists: a page ends at its number of rows or at the maximum size of a response, whichever comes first, with at least
-// one row. Long lists are read in pieces, so that neither memory nor a turn of the event loop holds all rows at once.
-import { yieldToEventLoop } from "../../platform/event-loop.ts";
+// one row. A row may be half a megabyte, so rows are read and serialised in pieces: neither memory nor a turn of the
+// event loop holds many wide ones at once.
+import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
+import type { Piece } from "../../store/engine/tx.ts";
 import type { Services } from "./context.ts";
 
 export type List<T> = { object: "list"; data: T[]; has_more?: true };
@@ -8,59 +10,119 @@ export type List<T> = { object: "list"; data: T[]; has_more?: true };
 /** `limit` is undefined for as many rows as a response holds. */
 export type ListQuery = { after?: string | undefined; limit?: number | undefined };
 
-/** Rows per read, and per turn of the event loop. */
+/** Rows of one read. */
 export const PIECE_ROWS = 500;
+/** The same of tables whose rows may be hundreds of kilobytes. */
+export const WIDE_PIECE_ROWS = 100;
 
-/** A record is never larger as JSON: a short page of them need not be measured. */
-const ROW_BYTES_MAX = 128 * 1024;
+/** How long rows are serialised before other requests get a turn. */
+const TURN_MS = 4;
+/** Text is encoded when it has this length, so that no turn encodes a whole page. */
+const CHUNK_CHARS = 64 * 1024;
 
-class ListPage<T> {
-  readonly data: T[] = [];
+/** A value of type T as JSON: text, or encoded chunks of it if it is long. */
+export class JsonText<T> {
+  readonly body: string | readonly Uint8Array[];
+
+  constructor(body: JsonText<T>["body"]) {
+    this.body = body;
+  }
+
+  parse(): T {
+    const { body } = this;
+    return JSON.parse(typeof body === "string" ? body : Buffer.concat(body).toString()) as T;
+  }
+}
+
+/** A page of which each row is serialised once. */
+class ListPage<R, T> {
+  rows = 0;
+  /** The last row on the page. */
+  last: R | null = null;
   #bytesLeft: number;
+  readonly #chunks: Uint8Array[] = [];
+  #text = '{"object":"list","data":[';
 
   constructor(bytesMax: number) {
     this.#bytesLeft = bytesMax;
   }
 
   /** False if the page is full without it. */
-  add(item: T): boolean {
-    this.#bytesLeft -= Buffer.byteLength(JSON.stringify(item)) + 1;
-    return (this.#bytesLeft >= 0 || this.data.length === 0) && this.data.push(item) > 0;
+  add(row: R, item: T): boolean {
+    const text = JSON.stringify(item);
+    this.#bytesLeft -= Buffer.byteLength(text) + 1;
+    if (this.#bytesLeft < 0 && this.rows > 0) return false;
+    this.#text += this.rows === 0 ? text : `,${text}`;
+    if (this.#text.length >= CHUNK_CHARS) {
+      this.#chunks.push(Buffer.from(this.#text));
+      this.#text = "";
+    }
+    this.rows++;
+    this.last = row;
+    return true;
   }
 
-  list(more: boolean): List<T> {
-    return more ? { object: "list", data: this.data, has_more: true } : { object: "list", data: this.data };
+  end<F extends object>(fields: F): JsonText<{ object: "list"; data: T[] } & F> {
+    const rest = JSON.stringify(fields).slice(1);
+    const text = `${this.#text}]${rest === "}" ? "" : ","}${rest}`;
+    return new JsonText(this.#chunks.length === 0 ? text : [...this.#chunks, Buffer.from(text)]);
   }
 }
 
-/** A short list. `rows` holds `max` + 1 rows when there are more. */
+/** `last`: the last row on the page. `hasMore`: there are rows behind it. */
+type PageEnd<R> = { last: R | null; hasMore: boolean };
+
+/** How to show the rows of a piece. */
+export type Viewer<R, T> = (rows: R[]) => ((row: R) => T) | Promise<(row: R) => T>;
+
+type PageOptions<R, T, F> = {
+  max: number;
+  /** Rows of one read; PIECE_ROWS by default. */
+  pieceRows?: number;
+  /** Up to `limit` rows after the last one, and one more when there are more. A cut piece has at least one row. */
+  read: (limit: number, last: R | null) => Promise<Piece<R>>;
+  viewer: Viewer<R, T>;
+  /** What the page says besides its rows. */
+  fields: (end: PageEnd<R>) => F;
+};
+
+export async function readPage<R, T, F extends object>(
+  { settings }: Services,
+  { max, pieceRows = PIECE_ROWS, read, viewer, fields }: PageOptions<R, T, F>,
+): Promise<JsonText<{ object: "list"; data: T[] } & F>> {
+  const page = new ListPage<R, T>(settings.answer_max_bytes);
+  const end = (hasMore: boolean) => page.end(fields({ last: page.last, hasMore }));
+  for (;;) {
+    const limit = Math.min(pieceRows, max - page.rows); // 0 after a cut piece that filled the page: are there more?
+    const { rows, isCut } = await read(limit, page.last);
+    const view = await viewer(rows);
+    const loop = new LoopShare(TURN_MS);
+    for (const row of rows.slice(0, limit)) {
+      if (!page.add(row, view(row))) return end(true);
+      if (loop.isDue) await loop.yieldIfDue();
+    }
+    const hasMore = rows.length > limit;
+    if (!hasMore && !isCut) return end(false);
+    if (hasMore && page.rows >= max) return end(true);
+    await yieldToEventLoop();
+  }
+}
+
+/** A list that is paged by its last row. */
+export function readList<R, T>(
+  services: Services,
+  list: Omit<PageOptions<R, T, unknown>, "fields" | "viewer"> & { view: (row: R) => T },
+): Promise<JsonText<List<T>>> {
+  const { view, ...read } = list;
+  return readPage(services, { ...read, viewer: () => view, fields: hasMoreField });
+}
+
+export function hasMoreField({ hasMore }: PageEnd<unknown>): { has_more?: true } {
+  return hasMore ? { has_more: true } : {};
+}
+
+/** A short list of narrow rows. `rows` holds `max` + 1 rows when there are more. */
 export function listOf<R, T>(rows: R[], max: number, view: (row: R) => T): List<T> {
   const data = rows.slice(0, max).map((row) => view(row));
   return rows.length > max ? { object: "list", data, has_more: true } : { object: "list", data };
-}
-
-/** A list that was read at once and whose rows may be large. */
-export function cutListOf<R, T>({ settings }: Services, rows: R[], max: number, view: (row: R) => T): List<T> {
-  if (max * ROW_BYTES_MAX <= settings.answer_max_bytes) return listOf(rows, max, view);
-  const page = new ListPage<T>(settings.answer_max_bytes);
-  const isFull = !rows.slice(0, max).every((row) => page.add(view(row)));
-  return page.list(isFull || rows.length > max);
-}
-
-/** `read` returns up to `limit` rows after the last one, and one more when there are more. */
-export async function readList<R, T>(
-  { settings }: Services,
-  max: number,
-  read: (limit: number, last: R | null) => Promise<R[]>,
-  view: (row: R) => T,
-): Promise<List<T>> {
-  const page = new ListPage<T>(settings.answer_max_bytes);
-  for (let last: R | null = null; ; ) {
-    const limit = Math.min(PIECE_ROWS, max - page.data.length);
-    const rows = await read(limit, last);
-    for (const row of rows.slice(0, limit)) if (!page.add(view(row))) return page.list(true);
-    if (rows.length <= limit || page.data.length >= max) return page.list(rows.length > limit);
-    last = rows[limit - 1] as R;
-    await yieldToEventLoop();
-  }
 }

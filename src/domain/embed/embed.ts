@@ -11,7 +11,7 @@ import { positionAfter } from "../core/env-access.ts";
 import { usualTtlDays } from "../key-policy/key-policy.ts";
 import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import { ownsKey, requireGrantable } from "./rules.ts";
-import { readKeyPage } from "../keys/key-list.ts";
+import { listKeyPage } from "../keys/key-list.ts";
 import { rotateKey } from "../keys/key-rotation.ts";
 import { createKey, revokeKey } from "../keys/keys.ts";
 import { planOfKey } from "../plans/plans.ts";
@@ -20,7 +20,6 @@ import { tenantBalances } from "../quotas/balances.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 import { usageOf } from "../usage/usage.ts";
-import { listOf } from "../core/list.ts";
 import { forCustomer, viewKey } from "../core/views.ts";
 
 /** Whether any workspace registers this origin: a CORS preflight carries no token. */
@@ -80,8 +79,7 @@ export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: EmbedKeyQuery) 
   const named = query.after && (await keyById.first(ctx.services.store.read, { workspace_id, id: query.after }));
   const after = query.after ? positionAfter(ctx.actor, named && ownsKey(ctx.actor, named) ? named : undefined) : null;
   const filter = { ...query, workspace_id, project_id, tenant_id, env, after };
-  const rows = await readKeyPage(ctx, filter);
-  return listOf(rows, query.limit, (row) => forCustomer(viewKey(row)));
+  return listKeyPage(ctx, filter, (row) => forCustomer(viewKey(row)));
 }
 
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };

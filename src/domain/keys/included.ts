@@ -4,17 +4,17 @@ import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { showEffectiveKey } from "../plans/effective.ts";
 import { searchKeys, type KeySearch } from "../search/keys.ts";
-import { withLastUse } from "../usage/last-use.ts";
+import { viewKey } from "../core/views.ts";
+import { lastUsesByKey } from "../usage/last-use.ts";
 import { showKey } from "./keys.ts";
 import { showVerdict } from "./lookup.ts";
 
 export async function showKeyWith(ctx: Ctx<Vendor>, id: string, include: readonly string[]) {
   const has = (part: string): boolean => include.includes(part);
   const key = has("effective") ? await showEffectiveKey(ctx, id) : await showKey(ctx, id);
-  const [used] = has("last_used") ? await withLastUse(ctx, [key]) : [];
   return {
     ...key,
-    ...used,
+    ...(has("last_used") && { last_used: (await lastUsesByKey(ctx, [key])).get(id) ?? null }),
     ...(has("successor") && { successor_id: await successorOf(ctx, id) }),
     ...(has("verdict") && { verdict: await showVerdict(ctx, id) }),
   };
@@ -27,6 +27,9 @@ async function successorOf({ services, actor }: Ctx<Vendor>, id: string): Promis
 }
 
 export async function searchKeysWith(ctx: Ctx<Vendor>, search: KeySearch) {
-  const page = await searchKeys(ctx, search);
-  return search.include === undefined ? page : { ...page, data: await withLastUse(ctx, page.data) };
+  if (search.include === undefined) return searchKeys(ctx, search, () => viewKey);
+  return searchKeys(ctx, search, async (rows) => {
+    const uses = await lastUsesByKey(ctx, rows);
+    return (row) => ({ ...viewKey(row), last_used: uses.get(row.id) ?? null });
+  });
 }

@@ -16,7 +16,7 @@ import type { Ctx } from "../core/context.ts";
 import { ownsKey, requireRoomForKey } from "../embed/rules.ts";
 import type { Event } from "../core/events.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
-import { readKeyPage } from "./key-list.ts";
+import { listKeyPage } from "./key-list.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { initialExpiry, requestedExpiry } from "../key-policy/key-policy.ts";
 import { needsToServe, withNodeWarnings } from "../nodes/needs.ts";
@@ -30,7 +30,6 @@ import { keyPolicyOf, requireGrantedByPlan, requireWithinCeiling } from "../plan
 import { meterCaps, storedQuotas, type GivenQuotas } from "../quotas/stored.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
-import { cutListOf } from "../core/list.ts";
 import { viewKey, withKey, type ApiKey, type Meta, type WithKey } from "../core/views.ts";
 
 /** What a key may be given when it is created, and later. */
@@ -166,8 +165,7 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
     ? positionAfter(ctx.actor, await keyById.first(read, { workspace_id, id: query.after }))
     : null;
   const projects = projectsOf(ctx.actor);
-  const rows = await readKeyPage(ctx, { ...query, workspace_id, projects, env, after });
-  return cutListOf(ctx.services, rows, query.limit, viewKey);
+  return listKeyPage(ctx, { ...query, workspace_id, projects, env, after }, viewKey);
 }
 
 export async function showKey({ services, actor }: Ctx<Vendor>, id: string): Promise<ApiKey> {

@@ -1,8 +1,9 @@
 // Secret keys: the credentials of the vendor's own software.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { readPiece } from "../../store/engine/piece.ts";
 import { ownRotation } from "../../store/queries/audit.ts";
-import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
+import { LIST_MAX } from "../../store/queries/page.ts";
 import {
   countSecretKeys,
   furtherSuccessor,
@@ -153,9 +154,12 @@ export async function listSecretKeys(ctx: Ctx<Vendor>, query: SecretKeyQuery) {
   const after = query.after
     ? positionAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
     : null;
-  const rows = (limit: number, last: PageKey | null) =>
-    listSecretKeyRows(read, { workspace_id, env, isQuarantined, after: last ?? after, limit });
-  return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewSecretKey);
+  return readList(ctx.services, {
+    max: query.limit ?? LIST_MAX,
+    read: (limit, last: SecretKeyRow | null) =>
+      readPiece(read, (on) => listSecretKeyRows(on, { workspace_id, env, isQuarantined, after: last ?? after, limit })),
+    view: viewSecretKey,
+  });
 }
 
 export async function showSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKey> {

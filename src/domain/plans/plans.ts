@@ -6,19 +6,22 @@ import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import {
   countPlans,
   insertPlan,
-  listPlans as listPlanRows,
   livePlanById,
   markPlanDeleted,
   planOfTenant,
+  planPageKey,
   projectsWithKeys,
   updatePlan,
 } from "../../store/queries/plans.ts";
+import { listLive } from "../../store/queries/page.ts";
+import { readPiece } from "../../store/engine/piece.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { PlanRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import { positionAfter } from "../core/env-access.ts";
 import { editOf } from "../core/events.ts";
-import { listOf } from "../core/list.ts";
+import { readList, type ListQuery } from "../core/list.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
@@ -104,9 +107,18 @@ function auditable(row: PlanRow) {
   return { name, slug, rate_limits, scopes, max_keys, key_ttl_days, quotas };
 }
 
-export async function listPlans({ services, actor }: Ctx<Vendor>) {
-  const rows = await listPlanRows.all(services.store.read, { workspace_id: actor.workspace_id });
-  return listOf(rows, PLANS_MAX, viewPlan);
+export async function listPlans({ services, actor }: Ctx<Vendor>, query: ListQuery) {
+  const { read } = services.store;
+  const { workspace_id } = actor;
+  const after = query.after
+    ? positionAfter(actor, await planPageKey.first(read, { workspace_id, id: query.after }))
+    : null;
+  return readList(services, {
+    max: query.limit ?? PLANS_MAX,
+    read: (limit, last: PlanRow | null) =>
+      readPiece(read, (on) => listLive(on, "plans", { workspace_id, after: last ?? after, limit })),
+    view: viewPlan,
+  });
 }
 
 export async function showPlan({ services, actor }: Ctx<Vendor>, id: string): Promise<Plan> {

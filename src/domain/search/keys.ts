@@ -7,7 +7,6 @@ import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   countInSet,
   KEY_STATES,
-  keysByIds,
   keyTexts,
   runningCascade,
   walkKeys,
@@ -17,13 +16,14 @@ import {
   type WalkedTexts,
 } from "../../store/queries/key-search.ts";
 import type { WalkPosition } from "../../store/queries/page.ts";
+import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { visibleEnv } from "../core/env-access.ts";
-import { cutListOf } from "../core/list.ts";
+import { readPage, type JsonText, type Viewer } from "../core/list.ts";
 import { inThreadSlot } from "../core/read-slots.ts";
-import { viewKey, type ApiKey } from "../core/views.ts";
+import { readKeys } from "../keys/key-list.ts";
 import { findPage, PIECE_ROWS } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
 import { byScope, byState, byTerm, byWords, type Keys, type Walk } from "./key-drivers.ts";
@@ -55,23 +55,31 @@ export type KeySearch = {
   cursor?: string | undefined;
 };
 
-type KeyPage = { object: "list"; data: ApiKey[]; next_cursor: string | null };
+type KeyPage<T> = { object: "list"; data: T[]; next_cursor: string | null };
 
-export async function searchKeys(ctx: Ctx<Vendor>, search: KeySearch): Promise<KeyPage> {
+export async function searchKeys<T>(
+  ctx: Ctx<Vendor>,
+  search: KeySearch,
+  viewer: Viewer<ApiKeyRow, T>,
+): Promise<JsonText<KeyPage<T>>> {
   requireCombinable(search);
   const { services, actor } = ctx;
-  const { read } = services.store;
   const { limit, cursor, ...filters } = search;
   const pages = new ListCursor(ctx, "keys", filters);
   const driver = await driverOf(ctx, search, await walkOf(ctx, search));
   const after = cursor === undefined ? null : pages.read(cursor, driver?.shape ?? ["number", "string"]);
   const { found, end } = driver ? await findPage(driver, limit, after) : { found: [], end: null };
   const positions = new Map(found.map(({ record, position }) => [record.id, position]));
-  const rows = new Map((await keysByIds(read, actor.workspace_id, [...positions.keys()])).map((row) => [row.id, row]));
-  const inOrder = found.flatMap(({ record }) => rows.get(record.id) ?? []);
-  const { data, has_more } = cutListOf(services, inOrder, limit, viewKey);
-  const last = has_more ? (positions.get(data.at(-1)?.id ?? "") ?? null) : end;
-  return { object: "list", data, next_cursor: last ? pages.write(last) : null };
+  const rows = await readKeys(services, actor.workspace_id, [...positions.keys()]);
+  return readPage(services, {
+    max: limit,
+    read: async () => ({ rows, isCut: false }),
+    viewer,
+    fields: ({ last, hasMore }) => {
+      const next = hasMore && last ? positions.get(last.id) : end;
+      return { next_cursor: next ? pages.write(next) : null };
+    },
+  });
 }
 
 function requireCombinable({ q, state, sort, within_days }: KeySearch): void {

@@ -6,7 +6,7 @@ import type { TenantRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
-import { cutListOf } from "../core/list.ts";
+import { readPage } from "../core/list.ts";
 import { viewTenant } from "../core/views.ts";
 import { findPage, type IndexScan } from "./find.ts";
 import { requireTenantsIndexed } from "./search-index.ts";
@@ -39,9 +39,15 @@ export async function searchTenants(ctx: Ctx<Vendor>, search: TenantSearch) {
   const { found, end } = await findPage(driver, limit, after);
   const positions = new Map(found.map(({ record, position }) => [record.id, position]));
   const rows = found.map(({ record }) => record);
-  const { data, has_more } = cutListOf(services, rows, limit, viewTenant);
-  const last = has_more ? (positions.get(data.at(-1)?.id ?? "") ?? null) : end;
-  return { object: "list" as const, data, next_cursor: last ? pages.write(last) : null };
+  return readPage(services, {
+    max: limit,
+    read: async () => ({ rows, isCut: false }),
+    viewer: () => viewTenant,
+    fields: ({ last, hasMore }) => {
+      const next = hasMore && last ? positions.get(last.id) : end;
+      return { next_cursor: next ? pages.write(next) : null };
+    },
+  });
 }
 
 type Accepts = (tenant: TenantRow) => boolean;

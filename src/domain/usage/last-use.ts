@@ -58,15 +58,14 @@ export class LastUses {
 type LastUse = { at: string; network: string | null; user_agent: string | null; node_id: string };
 
 /** The keys must be readable by the actor. */
-export async function withLastUse<K extends { id: string }>(
+export async function lastUsesByKey(
   { services, actor }: Ctx<Vendor>,
-  keys: readonly K[],
-): Promise<(K & { last_used: LastUse | null })[]> {
+  keys: readonly { id: string }[],
+): Promise<Map<string, LastUse>> {
   const { store, settings } = services;
   const ids = keys.map(({ id }) => id);
   const rows = settings.last_used_detail ? await lastUsesOf(store.read, actor.workspace_id, ids) : [];
-  const byKey = new Map(rows.map((row) => [row.key_id, viewLastUse(row)]));
-  return keys.map((key) => ({ ...key, last_used: byKey.get(key.id) ?? null }));
+  return new Map(rows.map((row) => [row.key_id, viewLastUse(row)]));
 }
 
 function viewLastUse({ at, network, user_agent, node_id }: KeyLastUseRow): LastUse {

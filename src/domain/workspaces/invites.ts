@@ -12,7 +12,8 @@ import {
   pendingInviteFor,
 } from "../../store/queries/invites.ts";
 import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../../store/queries/memberships.ts";
-import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
+import { LIST_MAX } from "../../store/queries/page.ts";
+import { readPiece } from "../../store/engine/piece.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { UserRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
@@ -103,8 +104,12 @@ export async function listInvites(ctx: Ctx<Vendor>, query: ListQuery) {
   const after = query.after
     ? positionAfter(ctx.actor, await inviteById.first(read, { workspace_id, id: query.after }))
     : null;
-  const rows = (limit: number, last: PageKey | null) => listInviteRows(read, workspace_id, last ?? after, limit);
-  return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewInvite);
+  return readList(ctx.services, {
+    max: query.limit ?? LIST_MAX,
+    read: (limit, last: WorkspaceInviteRow | null) =>
+      readPiece(read, (on) => listInviteRows(on, workspace_id, last ?? after, limit)),
+    view: viewInvite,
+  });
 }
 
 export function revokeInvite(ctx: Ctx<Vendor>, id: string) {

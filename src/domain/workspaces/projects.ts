@@ -3,7 +3,7 @@ import { fail, failField } from "../../kernel/errors.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { LIST_MAX, listLive, type PageKey } from "../../store/queries/page.ts";
+import { LIST_MAX, listLive } from "../../store/queries/page.ts";
 import {
   countProjectsCreatedIn,
   insertProject,
@@ -12,6 +12,7 @@ import {
   markProjectDeleted,
   updateProject,
 } from "../../store/queries/projects.ts";
+import { readPiece } from "../../store/engine/piece.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
 import { chargedEnvOf, projectsOf, type Vendor } from "../core/actor.ts";
@@ -20,7 +21,7 @@ import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { recordLimitReached } from "../core/record-limit.ts";
-import { readList, type ListQuery } from "../core/list.ts";
+import { readList, WIDE_PIECE_ROWS, type ListQuery } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
@@ -104,9 +105,13 @@ export async function listProjects(ctx: Ctx<Vendor>, query: ListQuery) {
   const named = query.after ? await projectPageKey.first(read, { workspace_id, id: query.after }) : undefined;
   const after = query.after ? positionAfter(ctx.actor, named && { ...named, project_id: named.id }) : null;
   const ids = projectsOf(ctx.actor);
-  const rows = (limit: number, last: PageKey | null) =>
-    listLive(read, "projects", { workspace_id, after: last ?? after, limit, ids });
-  return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewProject);
+  return readList(ctx.services, {
+    max: query.limit ?? LIST_MAX,
+    pieceRows: WIDE_PIECE_ROWS,
+    read: (limit, last: ProjectRow | null) =>
+      readPiece(read, (on) => listLive(on, "projects", { workspace_id, after: last ?? after, limit, ids })),
+    view: viewProject,
+  });
 }
 
 export async function showProject(ctx: Ctx<Vendor>, id: string) {

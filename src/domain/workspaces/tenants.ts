@@ -5,7 +5,8 @@ import { fail, failField } from "../../kernel/errors.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
-import { LIST_MAX, listLive, type PageKey } from "../../store/queries/page.ts";
+import { LIST_MAX, listLive } from "../../store/queries/page.ts";
+import { readPiece } from "../../store/engine/piece.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
 import {
@@ -136,9 +137,13 @@ export async function listTenants(ctx: Ctx<Vendor>, query: ListQuery & { ids?: r
   const after = query.after
     ? positionAfter(ctx.actor, await tenantPageKey.first(read, { workspace_id, id: query.after }))
     : null;
-  const rows = (limit: number, last: PageKey | null) =>
-    listLive(read, "tenants", { workspace_id, after: last ?? after, limit, ids: query.ids });
-  return readList(ctx.services, query.limit ?? LIST_MAX, rows, viewTenant);
+  const { ids } = query;
+  return readList(ctx.services, {
+    max: query.limit ?? LIST_MAX,
+    read: (limit, last: TenantRow | null) =>
+      readPiece(read, (on) => listLive(on, "tenants", { workspace_id, after: last ?? after, limit, ids })),
+    view: viewTenant,
+  });
 }
 
 export async function showTenant(ctx: Ctx<Vendor>, id: string) {

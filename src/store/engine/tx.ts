@@ -14,7 +14,15 @@ export interface Reader {
   first<R>(query: Query): Promise<R | undefined>;
   /** Memoized within the transaction; on SQLite's reader also synchronous, so it may throw. Do not modify the row. */
   firstMemoized<R>(query: Query): R | undefined | Promise<R | undefined>;
+  /**
+   * As `all`, but stops at the row with which they have `chars` characters. Absent where rows arrive over the network,
+   * and so in many turns of the event loop.
+   */
+  allWithin?<R>(query: Query, chars: number): Promise<Piece<R>>;
 }
+
+/** `isCut`: there may be more rows. */
+export type Piece<R> = { rows: R[]; isCut: boolean };
 
 declare const txBrand: unique symbol;
 

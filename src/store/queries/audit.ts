@@ -75,7 +75,10 @@ export function listAuditRows(on: Reader, slice: AuditSlice, limit: number): Pro
   );
 }
 
-/** The same of the first `examined` rows, filtered: however few of them match, no others are read. */
+/**
+ * The same of the first `examined` rows, filtered: however few of them match, no others are read, and no payload of
+ * those that do not match.
+ */
 export function filterAuditRows(
   on: Reader,
   slice: AuditSlice,
@@ -85,15 +88,21 @@ export function filterAuditRows(
   const { actions, actor_type, actor_id, isVisible } = filter;
   return on.all<AuditLogRow>(
     compileQuery(on, (db, dialect) => {
-      const walked = walkQuery(db, dialect, slice).selectAll().limit(examined).as("walked");
+      const walked = walkQuery(db, dialect, slice)
+        .select(["seq as at", "action", "actor_type", "actor_id"])
+        .limit(examined)
+        .as("walked");
       let query = db
         .selectFrom(walked)
-        .selectAll()
-        .orderBy("seq", slice.order ?? "asc")
+        .innerJoin("audit_log", (join) =>
+          join.on("audit_log.workspace_id", "=", slice.workspace_id).onRef("audit_log.seq", "=", "walked.at"),
+        )
+        .selectAll("audit_log")
+        .orderBy("walked.at", slice.order ?? "asc")
         .limit(limit + 1);
-      if (actions) query = query.where(isIn(sql.ref<string>("action"), actions, dialect));
-      if (actor_type) query = query.where("actor_type", "=", actor_type);
-      if (actor_id) query = query.where("actor_id", "=", actor_id);
+      if (actions) query = query.where(isIn(sql.ref<string>("walked.action"), actions, dialect));
+      if (actor_type) query = query.where("walked.actor_type", "=", actor_type);
+      if (actor_id) query = query.where("walked.actor_id", "=", actor_id);
       return isVisible ? query.where(visibleToTest[dialect]) : query;
     }),
   );

@@ -39,7 +39,7 @@ export function isInJson(
 
 /** The rows of a workspace that the list names. */
 export function isNamed(
-  table: "projects" | "tenants" | "api_keys" | "secret_keys",
+  table: "projects" | "tenants" | "plans" | "api_keys" | "secret_keys",
   workspace_id: string,
   ids: readonly string[],
   dialect: Dialect,

@@ -51,23 +51,31 @@ function find(db: Builder, on: Reader, { workspace_id, ids, tenant_id, after }: 
  * projects are found by their project: those of the workspace that are not listed would be far more.
  */
 export function listKeys(on: Reader, filter: KeyFilter, upTo: PageKey | null = null): Promise<ApiKeyRow[]> {
+  return on.all<ApiKeyRow>(compileQuery(on, (db) => listQuery(db, on, filter, upTo)));
+}
+
+/** Only the ids of the same: sorting takes long with whole rows, which may be wide. */
+export async function listKeyIds(on: Reader, filter: KeyFilter): Promise<string[]> {
+  const rows = await on.all<{ id: string }>(
+    compileQuery(on, (db) => listQuery(db, on, filter, null).clearSelect().select("id")),
+  );
+  return rows.map(({ id }) => id);
+}
+
+function listQuery(db: Builder, on: Reader, filter: KeyFilter, upTo: PageKey | null) {
   const { ids, projects, project_id, tenant_id } = filter;
   const byProject = !ids && !tenant_id && upTo === null;
-  return on.all<ApiKeyRow>(
-    compileQuery(on, (db) => {
-      const project = byProject ? sql.ref<string>("api_keys.project_id") : notLookedUp("api_keys.project_id");
-      let query = ids || (byProject && (projects || project_id)) ? find(db, on, filter) : walk(db, filter);
-      if (projects) query = query.where(isIn(project, projects, on.dialect));
-      if (project_id) query = query.where(project, "=", project_id);
-      if (filter.env) query = query.where("env", "=", filter.env);
-      if (!filter.include_revoked) query = query.where(notRevoked);
-      if (upTo) query = query.where(sql<SqlBool>`(created_at, id) >= (${upTo.created_at}, ${upTo.id})`);
-      return query
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(filter.limit + 1);
-    }),
-  );
+  const project = byProject ? sql.ref<string>("api_keys.project_id") : notLookedUp("api_keys.project_id");
+  let query = ids || (byProject && (projects || project_id)) ? find(db, on, filter) : walk(db, filter);
+  if (projects) query = query.where(isIn(project, projects, on.dialect));
+  if (project_id) query = query.where(project, "=", project_id);
+  if (filter.env) query = query.where("env", "=", filter.env);
+  if (!filter.include_revoked) query = query.where(notRevoked);
+  if (upTo) query = query.where(sql<SqlBool>`(created_at, id) >= (${upTo.created_at}, ${upTo.id})`);
+  return query
+    .orderBy("created_at", "desc")
+    .orderBy("id", "desc")
+    .limit(filter.limit + 1);
 }
 
 /** The position of the last of `rows` keys that a list examines first; undefined if there are fewer. */

@@ -1,5 +1,5 @@
 // API keys. Rows are never deleted; revocation is a state. `policy_version` orders changes in the policy feed.
-import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
+import { expressionBuilder, sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { columns, statement, type Builder } from "../engine/statement.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
@@ -49,34 +49,38 @@ export const insertMeteredKey = statement<MeteredRow>()((db, p) =>
   db.insertInto("api_keys").values(columns(p, METERED_COLUMNS)),
 );
 
+/** Built once, because lists of keys compile their query at each call. bench: insight/search */
+const REVOCATION_COLUMNS = revocationColumns(expressionBuilder<Tables, "api_keys">());
+
 /** Whole rows. A key whose project or tenant is being deleted is revoked, although its row may not say so yet. */
 export function selectKeys(db: Builder) {
-  return db.selectFrom("api_keys").select((eb) => {
-    const deletion = (column: "revoked_at" | "reason" | "cause") =>
-      eb
-        .selectFrom("cascades")
-        .select(`cascades.${column}`)
-        .where((own) => own(own.ref("cascades.id"), "in", [own.ref("project_id"), own.ref("tenant_id")]))
-        .orderBy("cascades.revoked_at")
-        .limit(eb.lit(1));
-    const begun = eb.selectFrom("cascades").select("cascades.id");
-    // Most keys have none: finding that first is cheaper than looking for the earliest, once a column. bench:
-    // vendor/get-by-id
-    const isDeleted = eb.and([
-      eb("api_keys.revoked_at", "is", null),
-      eb.or([eb("project_id", "in", begun), eb("tenant_id", "in", begun)]),
-    ]);
-    const orDeletion = <C extends "revoked_at" | "revoked_reason" | "revoked_cause">(
-      column: C,
-      other: Expression<unknown>,
-    ) => sql<ApiKeyRow[C]>`case when ${isDeleted} then ${other} else ${eb.ref(`api_keys.${column}`)} end`;
-    return [
-      ...STORED_COLUMNS,
-      orDeletion("revoked_at", deletion("revoked_at")).as("revoked_at"),
-      orDeletion("revoked_reason", deletion("reason")).as("revoked_reason"),
-      orDeletion("revoked_cause", deletion("cause")).as("revoked_cause"),
-    ];
-  });
+  return db.selectFrom("api_keys").select([...STORED_COLUMNS, ...REVOCATION_COLUMNS]);
+}
+
+function revocationColumns(eb: ExpressionBuilder<Tables, "api_keys">) {
+  const deletion = (column: "revoked_at" | "reason" | "cause") =>
+    eb
+      .selectFrom("cascades")
+      .select(`cascades.${column}`)
+      .where((own) => own(own.ref("cascades.id"), "in", [own.ref("project_id"), own.ref("tenant_id")]))
+      .orderBy("cascades.revoked_at")
+      .limit(eb.lit(1));
+  const begun = eb.selectFrom("cascades").select("cascades.id");
+  // Most keys have none: finding that first is cheaper than looking for the earliest, once a column. bench:
+  // vendor/get-by-id
+  const isDeleted = eb.and([
+    eb("api_keys.revoked_at", "is", null),
+    eb.or([eb("project_id", "in", begun), eb("tenant_id", "in", begun)]),
+  ]);
+  const orDeletion = <C extends "revoked_at" | "revoked_reason" | "revoked_cause">(
+    column: C,
+    other: Expression<unknown>,
+  ) => sql<ApiKeyRow[C]>`case when ${isDeleted} then ${other} else ${eb.ref(`api_keys.${column}`)} end`.as(column);
+  return [
+    orDeletion("revoked_at", deletion("revoked_at")),
+    orDeletion("revoked_reason", deletion("reason")),
+    orDeletion("revoked_cause", deletion("cause")),
+  ] as const;
 }
 
 /** Use as `where(notRevoked)`. */

@@ -13,6 +13,7 @@ export type WalkPosition = { at: number; id: string };
 type Listed =
   | "projects"
   | "tenants"
+  | "plans"
   | "api_keys"
   | "secret_keys"
   | "workspace_invites"
@@ -41,7 +42,7 @@ type ListPage = {
 };
 
 /** Rows that are not deleted, newest first: one more than the limit if there are more. */
-export function listLive<T extends "projects" | "tenants">(
+export function listLive<T extends "projects" | "tenants" | "plans">(
   on: Reader,
   table: T,
   { workspace_id, after, limit, ids }: ListPage,

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { columns, countRows, statement } from "../engine/statement.ts";
 import type { PlanRow } from "../schema/tables.ts";
-import { countLive, liveById, markDeleted } from "./records.ts";
+import { countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
 export const insertPlan = statement<PlanRow>()((db, p) =>
   db
@@ -40,16 +40,7 @@ export const planOfTenant = statement<{ workspace_id: string; tenant_id: string 
     .where("tenants.workspace_id", "=", p.workspace_id),
 );
 
-/** Newest first. */
-export const listPlans = statement<{ workspace_id: string }>()((db, p) =>
-  db
-    .selectFrom("plans")
-    .selectAll()
-    .where("workspace_id", "=", p.workspace_id)
-    .where("deleted_at", "is", null)
-    .orderBy("created_at", "desc")
-    .orderBy("id", "desc"),
-);
+export const planPageKey = pageKeyOf("plans");
 
 export const countPlans = countLive("plans");
 

@@ -20,7 +20,7 @@ for (const backend of backends) {
       const fixture = shared();
       const { ctx } = await auditedWorkspace(fixture);
       const seqs = async (query: { after_seq?: number; limit: number }) => {
-        const list = await listAudit(ctx, query);
+        const list = (await listAudit(ctx, query)).parse();
         return [list.data.map(({ seq }) => seq), list.has_more ?? false];
       };
       expect(await seqs({ limit: 4 })).toEqual([[1, 2, 3, 4], true]);
@@ -32,7 +32,7 @@ for (const backend of backends) {
     it("contains every field that the hashes cover, for a live principal", async () => {
       const fixture = shared();
       const { ctx } = await auditedWorkspace(fixture);
-      const { data } = await listAudit(ctx, { limit: 200 });
+      const { data } = (await listAudit(ctx, { limit: 200 })).parse();
       expect(data).toHaveLength(11);
       let prev_hash = GENESIS_HASH;
       for (const { object, actor, hash, ...row } of data) {
@@ -56,13 +56,13 @@ for (const backend of backends) {
       const ann = { services, actor: { kind: "session", id: "s", user_id: id, workspace_id, role: "owner" } } as const;
       await createTenant(ann, { external_id: "hers" });
       const shown = { id, email: "ann@example.com", email_verified: false, name: "Ann" };
-      const { data } = await listAudit(ctx, { after_seq: 10, limit: 10 });
+      const { data } = (await listAudit(ctx, { after_seq: 10, limit: 10 })).parse();
       expect(data.map(({ actor_type, actor }) => [actor_type, actor])).toEqual([
         ["secret_key", null],
         ["user", shown],
       ]);
       await fixture.sql("update users set email_verified_at = 1");
-      expect((await listAudit(ctx, { after_seq: 11, limit: 1 })).data[0]?.actor).toEqual({
+      expect((await listAudit(ctx, { after_seq: 11, limit: 1 })).parse().data[0]?.actor).toEqual({
         ...shown,
         email_verified: true,
       });
@@ -76,7 +76,7 @@ for (const backend of backends) {
     it("shows a test principal no live key, no unresolvable key, no person and no private payload", async () => {
       const fixture = shared();
       const { test } = await auditedWorkspace(fixture);
-      const { data } = await listAudit(test, { limit: 200 });
+      const { data } = (await listAudit(test, { limit: 200 })).parse();
       expect(data.map(({ seq }) => seq)).toEqual([1, 3, 4, 6, 7, 9, 11]);
       expect(data.some((row) => "actor" in row)).toBe(false);
       const member = data.find(({ seq }) => seq === 9);
@@ -89,7 +89,7 @@ for (const backend of backends) {
       const fixture = shared();
       const { test } = await auditedWorkspace(fixture);
       const page = async (after_seq: number) => {
-        const list = await listAudit(test, { after_seq, limit: 2 });
+        const list = (await listAudit(test, { after_seq, limit: 2 })).parse();
         return [list.data.map(({ seq }) => seq), list.has_more ?? false];
       };
       expect(await page(0)).toEqual([[1, 3], true]);
@@ -121,18 +121,18 @@ for (const backend of backends) {
       ]);
       expect(JSON.stringify(plan)).toContain("audit_log_visible");
       expect(JSON.stringify(plan)).not.toContain("Rows Removed"); // the index holds no other rows
-      expect((await listAudit(test, { after_seq: 11, limit: 50 })).data).toEqual([]);
+      expect((await listAudit(test, { after_seq: 11, limit: 50 })).parse().data).toEqual([]);
     });
 
     it("shows a workspace only its own rows", async () => {
       const fixture = shared();
       await auditedWorkspace(fixture);
       const other = await vendorOf(fixture.services);
-      expect((await listAudit(other, { limit: 200 })).data.map(({ action }) => action)).toEqual([
+      expect((await listAudit(other, { limit: 200 })).parse().data.map(({ action }) => action)).toEqual([
         "workspace.created",
         "secret_key.created",
       ]);
-      expect((await listAudit(asOwner(other), { limit: 200 })).data).toHaveLength(2);
+      expect((await listAudit(asOwner(other), { limit: 200 })).parse().data).toHaveLength(2);
     });
   });
 }

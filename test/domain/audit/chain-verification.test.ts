@@ -19,7 +19,7 @@ for (const backend of backends) {
     it("passes for an intact chain and for an empty one", async () => {
       const fixture = shared();
       const { ctx } = await auditedWorkspace(fixture);
-      const { data } = await listAudit(ctx, { after_seq: 10, limit: 1 });
+      const { data } = (await listAudit(ctx, { after_seq: 10, limit: 1 })).parse();
       expect(await verifyChain(fixture.services, ctx.actor.workspace_id)).toEqual({
         object: "audit_chain",
         verified: true,

@@ -78,7 +78,7 @@ for (const backend of backends) {
       const found: string[] = [];
       let has_more: boolean | undefined = true;
       for (let after: string | undefined; has_more; after = found.at(-1)) {
-        const page = await listKeys(ctx, { include_revoked: false, limit, after, ...query });
+        const page = (await listKeys(ctx, { include_revoked: false, limit, after, ...query })).parse();
         expect(page.data.length).toBe(page.has_more ? limit : page.data.length);
         found.push(...page.data.map((key) => key.id));
         ({ has_more } = page);
@@ -110,7 +110,7 @@ for (const backend of backends) {
       expect(live.threads).toBe(0);
       const threads = vi.spyOn(ctx.services.store, "readOnThread");
       const dense = await listKeys(ctx, { project_id: projects[0], include_revoked: true, limit: 50 });
-      expect(dense.data.map((key) => key.id)).toEqual(wanted(() => true).slice(0, 50));
+      expect(dense.parse().data.map((key) => key.id)).toEqual(wanted(() => true).slice(0, 50));
       expect(threads).not.toHaveBeenCalled();
       threads.mockRestore();
     });
@@ -119,11 +119,11 @@ for (const backend of backends) {
       const { workspace_id } = ctx.actor;
       for (const tenant of tenants) {
         const actor = { kind: "embed_token", workspace_id, project_id: projects[1], tenant_id: tenant, env: "live" };
-        const { data } = await listEmbedKeys({ ...ctx, actor } as never, { include_revoked: false, limit: 100 });
+        const list = await listEmbedKeys({ ...ctx, actor } as never, { include_revoked: false, limit: 100 });
         const own = wanted(
           ({ project_id, tenant_id, env }) => project_id === projects[1] && tenant_id === tenant && env === "live",
         );
-        expect(data.map((key) => key.id)).toEqual(own);
+        expect(list.parse().data.map((key) => key.id)).toEqual(own);
       }
     });
 
@@ -138,7 +138,7 @@ for (const backend of backends) {
       const reports = [billing(ctx, 1), billing(ctx, 1)];
       await until(() => threads.mock.calls.length === 4);
       release([]);
-      expect((await Promise.all(lists)).map(({ data }) => data.length)).toEqual([0, 0, 0, 0]);
+      expect((await Promise.all(lists)).map((list) => list.parse().data.length)).toEqual([0, 0, 0, 0]);
       await Promise.all(reports);
       threads.mockRestore();
     });

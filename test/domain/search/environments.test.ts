@@ -7,7 +7,7 @@ import { keyActor, testServices, vendorOf, type TestServices } from "../../../ha
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import type { Ctx } from "../../../src/domain/core/context.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
-import { searchKeys } from "../../../src/domain/search/keys.ts";
+import { searchKeysWith } from "../../../src/domain/keys/included.ts";
 import { indexChanges } from "../../../src/domain/search/search-index.ts";
 import { searchTenants } from "../../../src/domain/search/tenants.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
@@ -29,8 +29,8 @@ for (const backend of backends) {
       const tester: Ctx<SecretKeyActor> = { ...ctx, actor: keyActor(workspace_id, { id: ctx.actor.id, env: "test" }) };
       const mint = (env: Env, name: string) => createKey(ctx, { project_id, tenant_id, env, name });
       const find = async (as: Ctx<SecretKeyActor>, q: string, env?: Env): Promise<(string | null)[]> => {
-        const { data } = await searchKeys(as, { q, env, include_revoked: false, limit: PAGE_KEYS });
-        return data.map(({ name }) => name);
+        const page = await searchKeysWith(as, { q, env, include_revoked: false, limit: PAGE_KEYS });
+        return page.parse().data.map(({ name }) => name);
       };
       const termsOf = async (env: Env): Promise<number> =>
         (await fixture.sql(`select 1 from search_terms where kind like '${env}.%'`)).length;
@@ -76,7 +76,7 @@ for (const backend of backends) {
       vi.useRealTimers();
       const ofTest = find(tester, "prod");
       expect(await find(ctx, "prod", "live")).toEqual(["prod live"]);
-      expect((await searchTenants(ctx, { q: "customer", limit: 5 })).data).toHaveLength(1);
+      expect((await searchTenants(ctx, { q: "customer", limit: 5 })).parse().data).toHaveLength(1);
       expect([(await termsOf("live")) > 0, await termsOf("test")]).toEqual([true, 0]);
       free.resolve();
       const ofTests = ["prod test 0", "prod test 1", "prod test 2"];

@@ -49,7 +49,7 @@ describe.skipIf(!postgresUrl)("a process on PostgreSQL while a newer version mig
     const rows = await read();
     expect(rows.every((row) => (row as { id: string }).id === id)).toBe(true);
     const made = await Promise.all([createKey(ctx, want), createKey(ctx, want), createKey(ctx, want)]);
-    const { data } = await listKeys(ctx, { include_revoked: false, limit: 10 });
+    const { data } = (await listKeys(ctx, { include_revoked: false, limit: 10 })).parse();
     expect(data.map((key) => key.id).toSorted()).toEqual([id, ...made.map((key) => key.id)].toSorted());
     expect(await services.store.verify(workspace_id, [])).toMatchObject({ reason: null });
     expect(fixture.fatal).toEqual([]);
