@@ -16,7 +16,7 @@ export type LoadOptions = {
   pauseMs?: number;
 };
 
-export type LoadResult = {
+type LoadResult = {
   perSecond: number;
   requests: number;
   statuses: Record<string, number>;

@@ -13,7 +13,7 @@ export type Request = {
   body?: string;
 };
 
-export type Burst = {
+type Burst = {
   url: string;
   /** Each connection repeats one of them. */
   requests: readonly Request[];

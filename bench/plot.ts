@@ -1,7 +1,7 @@
 // A small line chart as SVG: x axis in steps, y axis from zero, one line per series. Readable without colour: every
 // line has its own dashes and its name at its end.
 
-export type Series = { name: string; values: readonly number[] };
+type Series = { name: string; values: readonly number[] };
 export type Chart = { title: string; x: string; y: string; steps: readonly number[]; series: readonly Series[] };
 
 const WIDTH = 720;

@@ -27,7 +27,7 @@ export function p99(times: readonly number[]): number {
   return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN;
 }
 
-export function meets({ ratio, target }: Pick<Row, "ratio" | "target">): boolean {
+function meets({ ratio, target }: Pick<Row, "ratio" | "target">): boolean {
   const [op, bound] = target.split(" ");
   return op === ">=" ? ratio >= Number(bound) : ratio <= Number(bound);
 }
@@ -46,7 +46,7 @@ export function markdown(rows: readonly Row[]): string {
   return [head, "|---|---|---|---|---|---|---|", ...lines].join("\n");
 }
 
-export type Started = { url: string; end(): Promise<void> };
+type Started = { url: string; end(): Promise<void> };
 
 /** Starts a server of bench/servers that prints its URL as its first line. */
 export async function startPeer(file: string): Promise<Started> {

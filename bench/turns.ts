@@ -5,7 +5,7 @@ import { median } from "./report.ts";
 
 /** A running server and how to measure it. */
 export type Side = { measure(times: Times): Promise<number>; end(): Promise<unknown> };
-export type Times = { warmMs: number; forMs: number };
+type Times = { warmMs: number; forMs: number };
 
 export type Pair = { ours: number; peer: number; ratio: number };
 

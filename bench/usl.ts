@@ -1,7 +1,7 @@
 // The universal scalability law: X(n) = λn / (1 + σ(n − 1) + κn(n − 1)), where σ is the share of work that only one can
 // do at a time and κ what each pair costs. n / X(n) is linear in σ and κ, so least squares fit it.
 export type Point = { n: number; rate: number };
-export type Usl = { lambda: number; sigma: number; kappa: number; best: string };
+type Usl = { lambda: number; sigma: number; kappa: number; best: string };
 
 export function fitUsl(points: readonly Point[]): Usl {
   const both = solve(points, [one, contention, crosstalk]);

@@ -1,7 +1,7 @@
 // The rules of the files in deploy/, as functions from parsed documents to problems.
 import { parse } from "yaml";
 
-export type Labels = Record<string, string>;
+type Labels = Record<string, string>;
 export type Manifest = {
   kind: string;
   metadata: { name: string; labels?: Labels };

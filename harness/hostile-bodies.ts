@@ -3,7 +3,7 @@ import type { World } from "./instances/world.ts";
 
 const MIB = 1024 * 1024;
 
-export type HostileBody = { path: string; body: string };
+type HostileBody = { path: string; body: string };
 
 export function hostileBodies({ project_id, tenant_id }: Pick<World, "project_id" | "tenant_id">): HostileBody[] {
   const list = (count: number, item: (i: number) => string): string =>

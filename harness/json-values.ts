@@ -42,7 +42,7 @@ function resolve(ref: string, root: Schema): Schema {
   return names.reduce<unknown>((at, name) => (at as Schema)[name], root) as Schema;
 }
 
-export type Known = { ids: readonly string[]; emails: readonly string[] };
+type Known = { ids: readonly string[]; emails: readonly string[] };
 
 /** A random value that the schema allows; ids are taken from those known to exist. */
 export function valueFor(schema: Schema, random: Random, known: Known, root: Schema): unknown {

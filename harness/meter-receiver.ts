@@ -10,9 +10,9 @@ export type MeterEvent = {
   type: string;
   data: { value: number; requests: number; errors: number; part: number; tenant_id: string } & Record<string, unknown>;
 };
-export type MeterRequest = { headers: Record<string, string | string[] | undefined>; events: MeterEvent[] };
+type MeterRequest = { headers: Record<string, string | string[] | undefined>; events: MeterEvent[] };
 /** A status with headers, or what to do with the connection instead. */
-export type MeterAnswer = { status: number; headers?: Record<string, string> } | ((response: ServerResponse) => void);
+type MeterAnswer = { status: number; headers?: Record<string, string> } | ((response: ServerResponse) => void);
 
 export type MeterReceiver = AsyncDisposable & {
   url: string;

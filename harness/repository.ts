@@ -24,7 +24,7 @@ export function filesIn(folder: string, ...endings: string[]): string[] {
   return walk(join(root, folder)).toSorted();
 }
 
-export type Import = { file: string; target: string; typeOnly: boolean };
+type Import = { file: string; target: string; typeOnly: boolean };
 
 /** Static, re-exported and dynamic imports, as written. */
 export function importsOf(file: string): Import[] {

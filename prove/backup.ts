@@ -23,12 +23,12 @@ export function settingsFor(dir: string, more: Partial<Record<SettingName, strin
   return loadSettings({ env: {}, flags, cwd: dir }).settings;
 }
 
-export function percentile(values: readonly number[], p: number): number {
+function percentile(values: readonly number[], p: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * p) / 100))] ?? 0;
 }
 
-export type BackupReport = {
+type BackupReport = {
   backups: number;
   restored: number;
   keys: number;
@@ -41,7 +41,7 @@ export type BackupReport = {
   problems: string[];
 };
 
-export type BackupCampaign = {
+type BackupCampaign = {
   backend: string;
   rounds: number;
   /** Keys created before the first backup, so that a backup takes a while. */
@@ -113,7 +113,7 @@ class Load {
   }
 }
 
-export async function backupUnderLoad(want: BackupCampaign): Promise<BackupReport> {
+async function backupUnderLoad(want: BackupCampaign): Promise<BackupReport> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-prove-"));
   try {
     return await withScratchDatabase(want.backend, (url) => runUnder(want, dir, url));

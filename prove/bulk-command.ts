@@ -11,7 +11,7 @@ const PROGRESS = /^keyrack-bulk-.*\.json$/;
 const POLL_MS = 2;
 
 export type CommandRun = { code: number | null; stdout: string; stderr: string };
-export type Progress = { file: string; calls: number };
+type Progress = { file: string; calls: number };
 
 export class BulkCommand {
   readonly #dir: string;

@@ -19,7 +19,7 @@ export type RunOptions = {
   /** Ends the run after the current round; the report covers what was done. */
   stop?: AbortSignal;
 };
-export type Failed = { seed: number; what: string };
+type Failed = { seed: number; what: string };
 
 /** The result of a run, of the same shape for every campaign. */
 export type Report = {

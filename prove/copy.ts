@@ -10,7 +10,7 @@ import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";
 import { withScratchDatabase } from "../harness/databases/scratch.ts";
 
-export type CopyReport = {
+type CopyReport = {
   keys: number;
   rows: number;
   auditRows: number;
@@ -31,7 +31,7 @@ async function sumsOf(target: DatabaseTarget): Promise<TableChecksums> {
   }
 }
 
-export function copyBothWays({ keys, print }: { keys: number; print: (line: string) => void }): Promise<CopyReport> {
+function copyBothWays({ keys, print }: { keys: number; print: (line: string) => void }): Promise<CopyReport> {
   return withDir((dir) =>
     withScratchDatabase("postgres", async (url) => {
       if (!url) throw new Error("no PostgreSQL");

@@ -29,8 +29,8 @@ const REFUSALS_EACH = 5;
 /** The chain is verified more often than the throttle allows, and the whole disk is smaller than what is kept free. */
 const OPEN = { KEYRACK_THROTTLE: "off", KEYRACK_DISK_RESERVE_MB: "0" };
 
-export type DiskFullOptions = { rounds: number; seed: number; print?: (line: string) => void };
-export type DiskFullReport = {
+type DiskFullOptions = { rounds: number; seed: number; print?: (line: string) => void };
+type DiskFullReport = {
   campaign: "disk-full";
   seed: number;
   rounds: number;

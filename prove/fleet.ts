@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Campaign } from "./campaign.ts";
 import { startServer } from "../harness/processes/server.ts";
 
-export type FleetReport = {
+type FleetReport = {
   nodes: number;
   complete: boolean;
   acked: number;

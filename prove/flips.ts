@@ -10,11 +10,11 @@ import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";
 import { seeded, type Random } from "../harness/random.ts";
 
-export type FlipReport = { trials: number; inBackups: number; inRows: number; found: number; problems: string[] };
+type FlipReport = { trials: number; inBackups: number; inRows: number; found: number; problems: string[] };
 
 const quiet = (): void => {};
 
-export function flipBytes({ trials, seed, keys }: { trials: number; seed: number; keys: number }): Promise<FlipReport> {
+function flipBytes({ trials, seed, keys }: { trials: number; seed: number; keys: number }): Promise<FlipReport> {
   return withDir(async (dir) => {
     const settings = settingsFor(dir);
     const app = await filledApp(settings, keys);

@@ -14,7 +14,7 @@ import { makePerson, makeWorld, must, type World } from "../harness/instances/wo
 
 type Parameter = { name: string; in: "path" | "query" | "header"; required: boolean; schema: Schema };
 type Content = Record<string, { schema: Schema }>;
-export type Operation = {
+type Operation = {
   method: string;
   path: string;
   security: Record<string, unknown>[];
@@ -32,7 +32,7 @@ const STAGE_ROUNDS = 250;
 const ORIGIN = "https://app.example.com";
 const IDS_MAX = 400;
 
-export const document = openApiDocument(endpoints);
+const document = openApiDocument(endpoints);
 
 /** A short run uses most schemas once, so that compiling them costs more than validating. */
 const FAST_COMPILE = { validateSchema: false, inlineRefs: false, code: { optimize: false } };
@@ -42,7 +42,7 @@ formats.default(ajv);
 for (const [name, schema] of Object.entries((document.components as { schemas: Record<string, Schema> }).schemas))
   ajv.addSchema(schema, `#/components/schemas/${name}`);
 
-export const operations: Operation[] = Object.entries(document.paths as Record<string, Record<string, object>>).flatMap(
+const operations: Operation[] = Object.entries(document.paths as Record<string, Record<string, object>>).flatMap(
   ([path, methods]) =>
     Object.entries(methods).map(
       ([method, described]) => ({ method: method.toUpperCase(), path, ...described }) as Operation,
@@ -108,7 +108,7 @@ function bearerFor(operation: Operation, random: Random, bearers: Record<string,
 }
 
 /** A valid request, mostly corrupted in one place. */
-export function requestFor(operation: Operation, random: Random, known: Ids): Omit<Sent, "bearer"> {
+function requestFor(operation: Operation, random: Random, known: Ids): Omit<Sent, "bearer"> {
   const make = (schema: Schema): unknown => {
     const value = valueFor(schema, random, known, document);
     return random.int(0, 9) === 0 ? corrupted(value, random) : value;
@@ -153,7 +153,7 @@ function secretsIn({ bearer, body }: Sent): string[] {
 const TOO_LARGE = { content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } } };
 
 /** The violation of a response, or null. */
-export function judge(
+function judge(
   operation: Operation,
   sent: Sent,
   reply: { status: number; headers: Headers; text: string },

@@ -151,7 +151,7 @@ const check: Op = async ({ call, world, ledger }) => {
 
 const OPS: readonly Op[] = [mint, mint, rename, revoke, rotate, addTenant, removeTenant, claim, ingest, check];
 
-export type LoadOptions = {
+type LoadOptions = {
   call: Call;
   world: World;
   ledger: Ledger;
@@ -245,7 +245,7 @@ async function compareEvents(raw: Raw, workspace_id: string, { events }: Ledger)
   return wrong;
 }
 
-export type Audit = { lost: string[]; wrong: string[]; records: number };
+type Audit = { lost: string[]; wrong: string[]; records: number };
 
 /**
  * Compares the database with the ledger, then sets the ledger to the stored state for the next round. Claims and

@@ -31,7 +31,7 @@ const P99_MS = 10;
 const RSS_MAX_MB = 512;
 const STOP_MAX_MS = 10_000;
 
-export type NeighboursOptions = {
+type NeighboursOptions = {
   /** Attacks of one round, drawn by its seed; several run at the same time. */
   perRound: number;
   /** Drawn from these; from all if not given. */

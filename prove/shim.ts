@@ -73,7 +73,7 @@ class DiskFile {
 }
 
 /** Files as they were when the recording began. */
-export type Image = Map<string, Buffer>;
+type Image = Map<string, Buffer>;
 
 export function readImage(paths: readonly string[]): Image {
   const image: Image = new Map();

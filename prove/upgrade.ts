@@ -21,7 +21,7 @@ const MIGRATION_MS = 800;
 /** On stderr, when it begins. */
 const MIGRATING = "migrating the database";
 const SETTLE_MS = 15_000;
-export type UpgradeOptions = {
+type UpgradeOptions = {
   clients: number;
   /** Leaves the processes that are replaced a share of the machine. */
   paceMs: number;

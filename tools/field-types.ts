@@ -44,7 +44,7 @@ function textType({ format, pattern, minLength, maxLength }: FieldSchema): strin
 }
 
 /** Names of objects by their schema as JSON: they are described elsewhere. */
-export type Named = ReadonlyMap<string, string>;
+type Named = ReadonlyMap<string, string>;
 
 function typeOf(schema: FieldSchema, named: Named): string {
   const either = Array.isArray(schema.type) ? schema.type.map((type) => ({ ...schema, type })) : schema.anyOf;

@@ -4,7 +4,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** Of one endpoint. Fields are paths such as `data[].id`. */
-export type Operation = { parameters: string[]; body: string[]; required: string[]; answer: string[] };
+type Operation = { parameters: string[]; body: string[]; required: string[]; answer: string[] };
 export type Surface = {
   /** By "GET /v1/keys". */
   api: Record<string, Operation>;

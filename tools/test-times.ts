@@ -8,7 +8,7 @@ const SHOWN = 20;
 /** On two idle cores, with every service present. */
 const BUDGET = { seconds: 240, cpu_seconds: 460, file_cpu_seconds: 15 };
 
-export function overBudget({ seconds, cpu_seconds, files }: TestTimes): string[] {
+function overBudget({ seconds, cpu_seconds, files }: TestTimes): string[] {
   const slow = files
     .filter((file) => file.cpu_seconds > BUDGET.file_cpu_seconds)
     .map(({ file, cpu_seconds: used }) => `${file}: ${used} s of CPU, budget ${BUDGET.file_cpu_seconds}`);
@@ -25,7 +25,7 @@ export function overBudget({ seconds, cpu_seconds, files }: TestTimes): string[]
   ];
 }
 
-export function tableOf({ seconds, cpu_seconds, tests, files }: TestTimes): string {
+function tableOf({ seconds, cpu_seconds, tests, files }: TestTimes): string {
   const row = (used: number, took: number, name: string): string =>
     `${used.toFixed(2).padStart(9)}${took.toFixed(2).padStart(9)}  ${name}`;
   return [

@@ -39,7 +39,7 @@ type Block = { kind: "console"; running: boolean; steps: Step[] } | { kind: "fil
 /** A block, or the text between two blocks. */
 type Part = string | Block;
 
-export type Difference = { command: string; expected: string; got: string };
+type Difference = { command: string; expected: string; got: string };
 
 function parsePage(page: string): Part[] {
   return page.split(/^(```(?:console|js \S+)[^\n]*\n[\s\S]*?^```)$/m).map((part) => {

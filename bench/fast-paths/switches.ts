@@ -5,7 +5,7 @@ import type { Variant } from "../variants.ts";
 
 const PRELOAD = new URL("./preload.mjs", import.meta.url).href;
 
-export type Edit = {
+type Edit = {
   file: string;
   /** Null replaces the whole file. */
   find: string | null;
@@ -19,9 +19,9 @@ export const MEASURED = [
   "parts/check",
   "parts/mint",
 ] as const;
-export type Measured = (typeof MEASURED)[number];
+type Measured = (typeof MEASURED)[number];
 
-export type Switch = { name: string; rows: readonly Measured[]; edits: readonly Edit[] };
+type Switch = { name: string; rows: readonly Measured[]; edits: readonly Edit[] };
 
 /** A server with these edits. */
 export const editedServer = (edits: readonly Edit[]): Variant => ({
@@ -151,7 +151,7 @@ export const SWITCHES: readonly Switch[] = [
 /**
  * Not fast paths, but what isolation costs: the row that it is added to, and at least which part of its speed stays.
  */
-export type Cost = { name: RowName; row: Measured; target: string; edits: readonly Edit[] };
+type Cost = { name: RowName; row: Measured; target: string; edits: readonly Edit[] };
 
 export const COSTS: readonly Cost[] = [
   {

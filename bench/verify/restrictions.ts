@@ -14,8 +14,8 @@ type Verifier = {
   verify(key: string, options: Options): { ok: boolean };
   close(): Promise<unknown>;
 };
-export type Side = { keyrack: Verifier; keys: string[]; addresses: readonly string[] };
-export type Turns = { name: RestrictionRow; ours: number[]; plain: number[]; target: string };
+type Side = { keyrack: Verifier; keys: string[]; addresses: readonly string[] };
+type Turns = { name: RestrictionRow; ours: number[]; plain: number[]; target: string };
 type RestrictionRow = "verify/address-list" | "verify/address-list-ipv6" | "verify/prefix-4" | "verify/prefix-9";
 
 const ipv4 = {

@@ -41,7 +41,7 @@ export function entryOf(key: string, i: number, tenants: readonly string[]): Key
 export const tenantsFor = (keys: number): string[] => Array.from({ length: Math.ceil(keys / 3) }, () => randomUUID());
 
 /** What all keys of a snapshot, or the snapshot itself, have in addition. */
-export type More = { entry?: (i: number) => Partial<KeyEntry>; head?: { key_prefixes?: string[] } };
+type More = { entry?: (i: number) => Partial<KeyEntry>; head?: { key_prefixes?: string[] } };
 
 /** One snapshot page at a time, as the text the feed would send. */
 export function* pagesOf(keys: readonly string[], more: More = {}): Generator<string> {

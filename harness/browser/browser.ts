@@ -17,7 +17,7 @@ function findChromium(): string | null {
   }
 }
 
-export const executablePath: string | null = findChromium();
+const executablePath: string | null = findChromium();
 
 /** For `describe.runIf(hasBrowser)`. */
 export const hasBrowser: boolean = available();
@@ -59,7 +59,7 @@ export async function sharedBrowser(): Promise<Browser> {
   }
 }
 
-export type Visit = AsyncDisposable & {
+type Visit = AsyncDisposable & {
   page: Page;
   context: BrowserContext;
   /** Console errors and uncaught errors of its pages; content blocked by the CSP is among them. */

@@ -33,12 +33,12 @@ export async function shop(instance: TestInstance, tenantName = "Globex"): Promi
   return { ...made, project_id: project.body.id as string, tenant_id: tenant.body.id as string };
 }
 
-export type SignedIn = Guest & {
+type SignedIn = Guest & {
   /** Opens a page of the workspace: "keys", "keys/<id>", "keys?state=all". */
   show(page: string, env?: "live" | "test"): Promise<void>;
 };
 
-export type SignInOptions = VisitOptions & { role?: Role; page?: string; env?: "live" | "test" };
+type SignInOptions = VisitOptions & { role?: Role; page?: string; env?: "live" | "test" };
 
 /** What the dashboard keeps in its tab after a login (src/web/dashboard/api/session.ts). */
 async function newSession(instance: TestInstance, email: string): Promise<string> {
@@ -76,7 +76,7 @@ function inWorkspace(g: Guest, instance: TestInstance, at: Team, env: "live" | "
   };
 }
 
-export type OwnerPage = (at: Team, options?: Pick<SignInOptions, "page" | "env">) => Promise<SignedIn>;
+type OwnerPage = (at: Team, options?: Pick<SignInOptions, "page" | "env">) => Promise<SignedIn>;
 
 /**
  * Call it inside `describe`: one page for the owner of the file's workspaces, because loading it and the first check by

@@ -11,7 +11,7 @@ import { sharedBrowser, type VisitOptions } from "./browser.ts";
 import { guest, type Guest } from "./pages.ts";
 import { button, fillLogin } from "./suite.ts";
 
-export type DemoSuite = {
+type DemoSuite = {
   readonly url: string;
   /** Calls a route with the secret key of the demonstration, and returns the body of the response. */
   call(route: string, body?: object): Promise<Reply["body"]>;

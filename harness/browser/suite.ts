@@ -71,7 +71,7 @@ export async function activeSessions(instance: TestInstance, email: string): Pro
   return rows.length;
 }
 
-export type Invitation = { team: Team; link: string; id: string };
+type Invitation = { team: Team; link: string; id: string };
 
 /** An owner's invitation and its mailed link. */
 export async function invite(instance: TestInstance, email: string, role = "admin"): Promise<Invitation> {

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import type { Json, TestInstance, Workspace } from "../instances/test-instance.ts";
 
-export type VendorPage = AsyncDisposable & {
+type VendorPage = AsyncDisposable & {
   origin: string;
   /** Tokens minted so far. */
   minted: number;

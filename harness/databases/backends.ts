@@ -9,7 +9,7 @@ import { IS_NIGHT } from "../rounds.ts";
 import { copyTemplate, createDatabase } from "./postgres-databases.ts";
 
 export type Backend = "sqlite" | "postgres";
-export type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<void> };
+type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<void> };
 
 /** The PostgreSQL server for tests, or null. */
 export const postgresUrl: string | null = inject("postgres");

@@ -33,7 +33,7 @@ const SETTINGS = {
   max_wal_senders: "0",
 };
 
-export type Cluster = { url: string; stop(): Promise<void> };
+type Cluster = { url: string; stop(): Promise<void> };
 
 /** `bin` contains `initdb` and `postgres`. */
 export async function startCluster(bin: string): Promise<Cluster> {

@@ -10,7 +10,7 @@ import { createTenant } from "../../src/domain/workspaces/tenants.ts";
 import { keyActor, vendorOf, type TestServices } from "./services.ts";
 
 /** Appends one audit row and changes nothing else. */
-export function recordEvent(ctx: Ctx<SecretKeyActor>, event: Event): Promise<number> {
+function recordEvent(ctx: Ctx<SecretKeyActor>, event: Event): Promise<number> {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async () => ({ value: 0, events: [event] }));
 }

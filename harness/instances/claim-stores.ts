@@ -4,7 +4,7 @@ import { backends } from "../databases/backends.ts";
 import { testInstance, type TestInstanceOptions, type TestInstance } from "./test-instance.ts";
 import { startDurableRedis, type DurableRedis, type OwnRedis } from "../databases/redis.ts";
 
-export type ClaimStoreUnderTest = {
+type ClaimStoreUnderTest = {
   name: string;
   /** A fresh instance; `beside` shares the database and Redis of an earlier one. */
   open(options?: TestInstanceOptions): Promise<TestInstance>;

@@ -79,7 +79,7 @@ export async function deployment(backend: Backend, fixed: Flags = {}): Promise<D
   };
 }
 
-export type WorkspaceSetup = {
+type WorkspaceSetup = {
   client: Client;
   secretKey: string;
   workspace_id: string;

@@ -37,7 +37,7 @@ export async function embed(instance: TestInstance, body: Json = {}): Promise<Em
   };
 }
 
-export type Forged = {
+type Forged = {
   header?: Record<string, unknown>;
   claims?: Record<string, unknown>;
   key?: KeyObject;

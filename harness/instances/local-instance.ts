@@ -9,7 +9,7 @@ import { send, type Call } from "../processes/send.ts";
 import type { Flags } from "./services.ts";
 
 export type LocalInstance = { app: RunningInstance; logs: string[]; call: Call };
-export type LocalInstanceOptions = {
+type LocalInstanceOptions = {
   target: DatabaseTarget;
   dir: string;
   clock?: Clock;

@@ -103,7 +103,7 @@ export async function memberOf(instance: TestInstance, team: Team, role: Role): 
   return guest;
 }
 
-export type AuditRow = {
+type AuditRow = {
   action: string;
   actor_type: string;
   actor_id: string | null;

@@ -9,7 +9,7 @@ import { testInstance, type Reply, type TestInstance } from "./test-instance.ts"
 
 export const ROUTE = "POST /v1/webhooks/scanner/secret_scanning";
 
-export type Finding = { token: string; type?: string; url?: string; source?: string };
+type Finding = { token: string; type?: string; url?: string; source?: string };
 
 /** Sends a signed report byte for byte. */
 export function report(instance: TestInstance, findings: Finding[], family?: "Scanner" | "Github"): Promise<Reply> {

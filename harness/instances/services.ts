@@ -27,7 +27,7 @@ export type TestClock = Clock & {
   /** Sets the wall clock forward: no time passes. */
   jump(ms: number): void;
 };
-export type Logged = { level: keyof Log; event: string; fields: Record<string, unknown> };
+type Logged = { level: keyof Log; event: string; fields: Record<string, unknown> };
 
 export type TestServices = AsyncDisposable & {
   services: Services;

@@ -23,7 +23,7 @@ import { DEADLINE_MS } from "../waiting.ts";
 
 export type { Reply } from "../processes/send.ts";
 export type Json = Record<string, unknown>;
-export type As = "sk_owner" | "sk_admin" | "sk_test" | "bootstrap" | null;
+type As = "sk_owner" | "sk_admin" | "sk_test" | "bootstrap" | null;
 
 export type Workspace = {
   id: string;

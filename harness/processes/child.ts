@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-export type Child = {
+type Child = {
   process: ChildProcess;
   /** The next line on the child's stdout. */
   line(): Promise<string>;

@@ -29,7 +29,7 @@ mount --bind /dev dev
 mount --bind "$2" mnt
 exec chroot . /bin/sh -ec "$3"`;
 
-export type ScriptResult = { status: number | null; output: string };
+type ScriptResult = { status: number | null; output: string };
 
 /** Runs a script as root on a copy of this Debian that is gone afterwards. `files` is mounted as /mnt. */
 export function runInDebian(dir: string, script: string, files = dir): ScriptResult {

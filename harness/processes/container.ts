@@ -7,7 +7,7 @@ import { unpackRoot, type Platform } from "../oci-image.ts";
 import { startInRoot, type Root } from "./chroot.ts";
 import type { Ran } from "./cli.ts";
 
-export type Volume = { owner: [number, number]; mode: number };
+type Volume = { owner: [number, number]; mode: number };
 /** What an engine makes of a new volume: it takes over the image's owner and mode. */
 export const NEW_VOLUME: Volume = { owner: [4747, 4747], mode: 0o700 };
 
@@ -49,7 +49,7 @@ export class Container {
 }
 
 /** `cli` runs the image's own commands beside the server; `stop` resolves with the exit code. */
-export type Service = {
+type Service = {
   url: string;
   cli(args: string[], env?: Record<string, string>): Promise<Ran>;
   stop(): Promise<number | null>;

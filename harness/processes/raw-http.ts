@@ -80,7 +80,7 @@ export function codeOf({ status, body }: RawResponse): [number, string | undefin
 }
 
 /** A request whose last byte is still missing. */
-export type HeldRequest = { finish(): Promise<RawResponse> };
+type HeldRequest = { finish(): Promise<RawResponse> };
 
 /**
  * Sends a request but for the last byte of its body. Resolves when the server has begun to serve it: it asks for the

@@ -12,7 +12,7 @@ const { KEYRACK_TEST_BIN, KEYRACK_TEST_PROGRAM } = process.env;
  */
 export const BIN = KEYRACK_TEST_BIN ?? KEYRACK_TEST_PROGRAM ?? CHECKOUT;
 
-export type Ready = { url: string; pid: number; data_dir: string; bootstrap_token_file: string | null } & Record<
+type Ready = { url: string; pid: number; data_dir: string; bootstrap_token_file: string | null } & Record<
   string,
   unknown
 >;

@@ -24,7 +24,7 @@ export function ask(limits: RateLimit[], more: Partial<CheckRequest> = {}): Chec
 }
 
 /** `counters` bounds a cell. */
-export type StoreMaker = {
+type StoreMaker = {
   name: "memory" | "redis";
   make: (now: () => number, counters?: number) => Promise<Counter>;
 };

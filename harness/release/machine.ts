@@ -18,8 +18,8 @@ export function which(name: string): string {
   return path;
 }
 
-export type Options = { shell?: string[]; programs?: string[]; script: string };
-export type Ran = { code: number | null; output: string };
+type Options = { shell?: string[]; programs?: string[]; script: string };
+type Ran = { code: number | null; output: string };
 
 export function machine({ shell = ["sh"], programs = PROGRAMS, script }: Options) {
   const temp = tempDir();

@@ -5,7 +5,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync 
 import { join } from "node:path";
 import type { SshKey } from "./ssh-key.ts";
 
-export type SmallRelease = { version?: string; binary?: string; key?: SshKey };
+type SmallRelease = { version?: string; binary?: string; key?: SshKey };
 
 /** A program that answers `version` as the binary does. */
 export const smallBinary = (version: string, schema = 1): string => `#!/bin/sh

@@ -4,7 +4,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SshKey } from "./ssh-key.ts";
 
-export type Tampering = {
+type Tampering = {
   what: string;
   /** `key` is the one that signed the release in `dir`. */
   tamper: (dir: string, key: SshKey) => void;
@@ -20,7 +20,7 @@ export function flipBit(file: string): void {
   writeFileSync(file, bytes);
 }
 
-export function swapFiles(one: string, other: string): void {
+function swapFiles(one: string, other: string): void {
   renameSync(one, `${one}.swap`);
   renameSync(other, one);
   renameSync(`${one}.swap`, other);

@@ -9,7 +9,7 @@ type Stored = { status: number; headers: Record<string, string>; body: string | 
 type IdempotencyRecord = { fingerprint: unknown; token: string; until: number; stored: Stored | null };
 
 const LOCK_MS = 30_000;
-export const MAX_BODY = 262_144;
+const MAX_BODY = 262_144;
 
 export class FakeIdempotency {
   now: () => number = () => Date.now();

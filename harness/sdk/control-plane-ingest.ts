@@ -2,7 +2,7 @@
 
 import type { FakeResponse } from "./exchange.ts";
 
-export type SeenEvent = {
+type SeenEvent = {
   ts: string;
   project_id: string;
   env: string;

@@ -19,7 +19,7 @@ import type { FakeResponse, RecordedRequest } from "./exchange.ts";
  */
 export type InjectedFault = FakeResponse | "hang" | "drop" | "lose" | undefined;
 
-export type MintOptions = Partial<
+type MintOptions = Partial<
   Pick<
     KeyEntry,
     "scopes" | "expires_at" | "rate_limits" | "tenant_id" | "env" | "disabled" | "metered" | "allowed_cidrs" | "ip_mode"

@@ -8,7 +8,7 @@ import { gunzipSync } from "node:zlib";
 import type { Denied, Context } from "../../src/sdk/context.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
 
-export type EarlierKeyrack = {
+type EarlierKeyrack = {
   ready(): Promise<void>;
   verify(key: string, options?: { scopes?: string[] }): { ok: true; context: Context } | Denied;
   status(): { version: number | null; keys: number };

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 
-export type EarlierServer = AsyncDisposable & { readonly url: string; upgraded: boolean; refused: number };
+type EarlierServer = AsyncDisposable & { readonly url: string; upgraded: boolean; refused: number };
 
 export async function earlierServer(url: string): Promise<EarlierServer> {
   const server = createServer((req, res) => {

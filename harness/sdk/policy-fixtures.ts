@@ -17,7 +17,7 @@ import {
 
 export const WORKSPACE = "0190163d-8694-739b-aea5-966c26f8ad90";
 export const PROJECT = "0190163d-8694-739b-aea5-966c26f8ad91";
-export const TENANT = "0190163d-8694-739b-aea5-966c26f8ad92";
+const TENANT = "0190163d-8694-739b-aea5-966c26f8ad92";
 export const EXPECTED = { projectId: PROJECT, env: null, maxKeys: 1000 };
 export const NOW = Date.parse("2026-11-15T00:00:00.000Z");
 const GENERATED = "2026-11-15T00:00:00.000Z";

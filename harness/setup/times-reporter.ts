@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import type { Reporter, TestModule } from "vitest/node";
 import { cpuSeconds } from "./cpu-time.ts";
 
-export type FileTime = { file: string; seconds: number; cpu_seconds: number; large_values?: string[] };
+type FileTime = { file: string; seconds: number; cpu_seconds: number; large_values?: string[] };
 export type TestTimes = { seconds: number; cpu_seconds: number; tests: number; files: FileTime[] };
 
 const dist = fileURLToPath(new URL("../../dist", import.meta.url));

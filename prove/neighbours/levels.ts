@@ -22,7 +22,7 @@ const SLACK = 32;
 /** How much more memory the later rounds may leave than the earlier ones. */
 const GROWTH = 1.25;
 
-export type Levels = { descriptors: number; connections: number };
+type Levels = { descriptors: number; connections: number };
 
 async function sharesUsed(metricsUrl: string): Promise<Map<string, number>> {
   const text = await (await fetch(metricsUrl)).text();

@@ -6,7 +6,7 @@ import { until } from "../../harness/waiting.ts";
 import type { Random } from "../../harness/random.ts";
 
 /** What is timed apart: a revocation waits for the nodes, a login for its password. */
-export type Timed = "requests" | "revocations" | "logins";
+type Timed = "requests" | "revocations" | "logins";
 /** `invited`: addresses to which a letter must be delivered. */
 export type Answers = {
   wrong: string[];

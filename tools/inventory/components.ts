@@ -50,7 +50,7 @@ export function bundledPackages(root: string, metafiles: readonly Metafile[]): C
 }
 
 /** The C libraries inside the native addons. Their packages must be among the bundled ones. */
-export function nativeLibraries(root: string, packages: readonly Component[]): Component[] {
+function nativeLibraries(root: string, packages: readonly Component[]): Component[] {
   const read = (path: string): string => readFileSync(join(root, "node_modules", path), "utf8");
   const inPackage = (name: string): { sha512: string | null; inside: string } => {
     const found = packages.find((each) => each.name === name);
@@ -84,7 +84,7 @@ export function nativeLibraries(root: string, packages: readonly Component[]): C
 }
 
 /** The Node that this runs on, which is the one inside the binary. */
-export function nodeRuntime(root: string): Component {
+function nodeRuntime(root: string): Component {
   const version = process.versions.node;
   return {
     name: "Node.js",

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import type { Component } from "./components.ts";
 
-export type SbomInput = {
+type SbomInput = {
   version: string;
   /** Seconds since 1970. */
   epoch: number;
@@ -17,7 +17,7 @@ const NOT_PARTS = ["node", "modules", "napi"];
 /** UUID version 5 under the namespace for URLs. */
 const NAMESPACE = Buffer.from("6ba7b8119dad11d180b400c04fd430c8", "hex");
 
-export function uuidV5(name: string): string {
+function uuidV5(name: string): string {
   const hash = createHash("sha1").update(NAMESPACE).update(name).digest().subarray(0, 16);
   hash.writeUInt8((hash.readUInt8(6) & 0x0f) | 0x50, 6);
   hash.writeUInt8((hash.readUInt8(8) & 0x3f) | 0x80, 8);

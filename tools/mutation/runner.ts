@@ -23,7 +23,7 @@ function cpuSeconds(group: number): number {
   return ticks / 100;
 }
 
-export type Bounds = { seconds: number; cpuSeconds: number };
+type Bounds = { seconds: number; cpuSeconds: number };
 
 export class Runner {
   #child: ChildProcess | undefined;

@@ -22,7 +22,7 @@ const DOCS = "usr/share/doc/keyrack";
 
 type File = Entry & { content: Uint8Array };
 
-export type DebInput = {
+type DebInput = {
   /** Path of the binary. */
   binary: string;
   target: Target;

@@ -22,7 +22,7 @@ const TYPES = {
 /** Of compression: 9 saves half a percent for more than twice the CPU. */
 const LEVEL = 6;
 
-export type OciInput = {
+type OciInput = {
   /** Path of the binary of each target to include. */
   binaries: Partial<Record<Target, string>>;
   version: string;

@@ -4,7 +4,7 @@ import { ExitError } from "../../src/cli/ui/output.ts";
 import { parseFlags } from "../script.ts";
 import { allTargets, isTarget, root, type Target } from "../sea/targets.ts";
 
-export const PACKAGE_KINDS = ["tar", "deb", "oci", "npm"] as const;
+const PACKAGE_KINDS = ["tar", "deb", "oci", "npm"] as const;
 export type PackageKind = (typeof PACKAGE_KINDS)[number];
 
 export type Options = {

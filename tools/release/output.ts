@@ -7,7 +7,7 @@ import { withTemporaryFolder } from "../temporary-folder.ts";
 import { MANIFEST, SIGNATURE, SUMS, type ReleaseManifest } from "./manifest.ts";
 
 /** Throws if the folder holds anything but an earlier release. */
-export function assertReplaceable(folder: string): void {
+function assertReplaceable(folder: string): void {
   if (!existsSync(folder)) return;
   if (!statSync(folder).isDirectory()) throw new ExitError(`${folder} is not a folder`, 2);
   const foreign = readdirSync(folder).find((name) => !ownFiles(folder).has(name));

@@ -16,7 +16,7 @@ import type { Options, PackageKind } from "./options.ts";
 import type { Source } from "./source.ts";
 import { buildTarball } from "./tarball.ts";
 
-export type Job = {
+type Job = {
   options: Options;
   source: Source;
   /** Takes the packages. */

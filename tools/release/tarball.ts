@@ -7,7 +7,7 @@ import { readDocument } from "./links.ts";
 
 const DOCUMENTS = ["README.md", "CHANGELOG.md", "SECURITY.md"];
 
-export type TarballInput = {
+type TarballInput = {
   binary: string;
   target: Target;
   version: string;

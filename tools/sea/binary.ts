@@ -15,7 +15,7 @@ import { commandFor, here, root, targets, type Target } from "./targets.ts";
 const run = promisify(execFile);
 const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
 
-export type Binary = { path: string; codeCache: boolean };
+type Binary = { path: string; codeCache: boolean };
 
 /** Replaces `out` by rename: a running binary cannot be overwritten. */
 export async function makeBinary(program: Program, target: Target, out: string): Promise<Binary> {

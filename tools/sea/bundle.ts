@@ -48,7 +48,7 @@ const common = {
   banner: { js: 'const keyrackUrl = require("node:url").pathToFileURL(process.execPath).href;' },
 } satisfies BuildOptions;
 
-export type Bundle = { workers: Record<string, string>; metafiles: Metafile[] };
+type Bundle = { workers: Record<string, string>; metafiles: Metafile[] };
 
 /** Paths of the files below a folder, in the order of their names. A relative folder is one of the repository. */
 export function filesUnder(folder: string): string[] {
